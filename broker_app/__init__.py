@@ -1,0 +1,1 @@
+"""MOM, the message broker. Rooms and who may import whom: ARCHITECTURE.md."""

@@ -1,0 +1,47 @@
+"""Django's admin as a window: everything can be looked at, nothing changed.
+
+Changes go through `web.actions`, which keep the policy version; a second way in would not.
+"""
+
+from typing import Any, ClassVar
+
+import django.contrib.auth.admin  # noqa: F401 - registers the users that are replaced below
+from django.contrib import admin
+from django.contrib.auth.models import Group, User
+from django.http import HttpRequest
+
+from broker_app.models import PolicyVersion, Token
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """Shows rows, offers no change."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+@admin.register(Token)
+class TokenAdmin(ReadOnlyAdmin):
+    list_display: ClassVar = ["name", "owner", "prefix", "created", "expires"]
+    exclude: ClassVar = ["digest"]
+
+
+@admin.register(PolicyVersion)
+class PolicyVersionAdmin(ReadOnlyAdmin):
+    list_display: ClassVar = ["number"]
+
+
+class UserAdmin(ReadOnlyAdmin):
+    list_display: ClassVar = ["username", "is_active", "is_superuser", "last_login"]
+    exclude: ClassVar = ["password"]
+
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+admin.site.register(User, UserAdmin)

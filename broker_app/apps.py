@@ -1,0 +1,8 @@
+"""The broker as a Django application."""
+
+from django.apps import AppConfig
+
+
+class BrokerConfig(AppConfig):
+    name = "broker_app"
+    verbose_name = "MOM"

@@ -1,0 +1,248 @@
+"""Every setting of a node, in one table: the fields of `Config`.
+
+A setting `body_limit` is the option `--body-limit`, the variable `MOM_BODY_LIMIT` and the field
+`Config.body_limit`. Options win over variables, variables over defaults. A secret is never an
+option; it comes from `MOM_X`, or from a file named by `MOM_X_FILE` or `--x-file`.
+This module reads no file but those, and imports nothing of Django.
+"""
+
+import argparse
+import difflib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+PREFIX = "MOM_"
+
+# Variables of the command line client, which share the prefix and are none of ours.
+CLIENT_VARIABLES = frozenset({"MOM_CONTEXT", "MOM_URL", "MOM_TOKEN", "MOM_TOKEN_FILE"})
+
+KIB = 1024
+MIB = 1024 * KIB
+
+_DATA = Path("data")
+_SIZES = {"": 1, "b": 1, "kib": KIB, "k": KIB, "mib": MIB, "m": MIB, "gib": 1024 * MIB, "g": 1024 * MIB}
+_TRUTHS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+class ConfigError(ValueError):
+    """Settings that cannot be used; the text names each of them and says what would be right."""
+
+
+class Rule(NamedTuple):
+    """What the table says about one setting beside its type and default."""
+
+    about: str
+    unit: str = ""
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+    secret: bool = False
+
+
+def _setting(default: Any, about: str, unit: str = "", **rule: Any) -> Any:
+    return field(default=default, repr=not rule.get("secret", False), metadata={"rule": Rule(about, unit, **rule)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The settings of one node. Sizes are bytes, times are seconds; names of other units say so."""
+
+    # who and where
+    name: str = _setting("mom", "name of the broker; also a virtual host that STOMP clients may ask for")
+    data: Path = _setting(_DATA, "directory of journal, configuration database and secret key")
+    host: str = _setting("127.0.0.1", "address that the web and STOMP listeners bind")
+    port: int = _setting(8000, "port of web, REST and STOMP over WebSocket; 0 takes a free one", least=0, most=65535)
+    stomp_port: int = _setting(61613, "port of STOMP over TCP; 0 takes a free one", least=0, most=65535)
+    server: str = _setting("uvicorn", "web server to run", choices=("uvicorn", "daphne"))
+    log_level: str = _setting("info", "least severity that is logged", choices=("debug", "info", "warning", "error"))
+    debug: bool = _setting(False, "show trace-backs in the browser; for development alone")
+
+    # who may come in
+    admin_password: str | None = _setting(None, "password of the user admin; without it one is made up", secret=True)
+    anonymous: bool = _setting(False, "let anybody do anything without login; for development alone")
+    allowed_hosts: tuple[str, ...] = _setting((), "further host names this node is reached by, by comma")
+    allowed_origins: tuple[str, ...] = _setting((), "further web origins (https://host:port) that may connect, by comma")
+    behind_tls: bool = _setting(False, "a proxy ends TLS before this node: cookies are sent over https only")
+
+    # limits of one client
+    connect_timeout: float = _setting(10, "time to log in after connecting", "s", least=0.1)
+    heartbeat_ms: int = _setting(10_000, "STOMP heart-beat offered in both directions; 0 is none", "ms", least=0)
+    max_body_bytes: int = _setting(64 * MIB, "longest body of a message", "bytes", least=1)
+    max_header_bytes: int = _setting(64 * KIB, "longest header block of a frame", "bytes", least=256)
+    max_headers: int = _setting(128, "most headers of a frame", least=8)
+    max_connections: int = _setting(20_000, "most client connections of the node", least=1)
+    max_subscriptions: int = _setting(10_000, "most subscriptions of a connection", least=1)
+    max_transactions: int = _setting(100, "most open transactions of a connection", least=1)
+    max_transaction_bytes: int = _setting(64 * MIB, "most bytes held by one open transaction", "bytes", least=1)
+    inbox_bytes: int = _setting(8 * MIB, "received and not yet stored, of a connection, before reading stops", "bytes",
+                                least=64 * KIB)  # fmt: skip
+    outbox_bytes: int = _setting(16 * MIB, "written and not yet taken by a client, before deliveries wait", "bytes",
+                                 least=64 * KIB)  # fmt: skip
+
+    # messages
+    memory_bytes: int = _setting(128 * MIB, "bodies of waiting messages kept in memory, node-wide", "bytes", least=MIB)
+    segment_bytes: int = _setting(64 * MIB, "length of one journal segment file", "bytes", least=MIB)
+    max_attempts: int = _setting(16, "deliveries of a message before it goes to the dead letters", least=1)
+    credit: int = _setting(256, "unacknowledged deliveries of a subscription that names no credit", least=1)
+    lease: float = _setting(30, "time to settle a message received by REST", "s", least=1, most=43_200)
+    max_wait: float = _setting(60, "longest time a REST receive may wait", "s", least=0, most=3600)
+    drain: float = _setting(8, "time given to open work when the node stops", "s", least=0, most=600)
+
+    @property
+    def known_hosts(self) -> tuple[str, ...]:
+        """Host names that a browser may address this node by: loopback, the bound address, the listed ones."""
+        return tuple(dict.fromkeys(("localhost", "127.0.0.1", "[::1]", _in_url(self.host), *self.allowed_hosts)))
+
+
+class Setting(NamedTuple):
+    """One row of the table, for help texts and listings."""
+
+    name: str
+    variable: str
+    option: str
+    type: str
+    default: Any
+    rule: Rule
+
+
+def settings() -> Iterator[Setting]:
+    """The table, in the order of `Config`."""
+    for row in fields(Config):
+        rule: Rule = row.metadata["rule"]
+        option = "--" + row.name.replace("_", "-") + ("-file" if rule.secret else "")
+        yield Setting(row.name, PREFIX + row.name.upper(), option, _type_name(row), row.default, rule)
+
+
+def load(environment: Mapping[str, str] | None = None) -> Config:
+    """Config from variables (those of the process when none are given).
+
+    Raises ConfigError that lists everything wrong at once.
+    """
+    given = dict(os.environ if environment is None else environment)
+    wrong: list[str] = []
+    values: dict[str, Any] = {}
+    for setting in settings():
+        try:
+            text = _text_of(setting, given)
+            if text is not None:
+                values[setting.name] = _parse(setting, text)
+        except (ValueError, OSError) as error:
+            wrong.append(str(error))
+    wrong += _unknown(given)
+    if wrong:
+        raise ConfigError("\n".join(wrong))
+    return Config(**values)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Gives a command every setting as an option; what is not given stays None."""
+    for setting in settings():
+        unit = f" [{setting.rule.unit}]" if setting.rule.unit else ""
+        what = f"{setting.rule.about}{unit} ({setting.variable}{_default_text(setting)})"
+        name = setting.option.removeprefix("--").replace("-", "_")
+        if setting.type == "bool":
+            parser.add_argument(setting.option, dest=name, action="store_const", const="true", help=what)
+        else:
+            parser.add_argument(setting.option, dest=name, metavar=name.upper(), help=what.replace("%", "%%"))
+
+
+def options_in(arguments: Sequence[str]) -> dict[str, str]:
+    """The settings among a command's arguments, as variables. Arguments that are no settings are left alone.
+
+    A process puts these into its environment before it reads its Config, so an option is simply
+    the variable of that one process.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    add_options(parser)
+    found, _ = parser.parse_known_args(list(arguments))
+    return {PREFIX + name.upper(): value for name, value in vars(found).items() if value is not None}
+
+
+def _text_of(setting: Setting, given: Mapping[str, str]) -> str | None:
+    """The text of a setting; of a secret, the content of the file named, without its line end."""
+    text = given.get(setting.variable)
+    file_variable = setting.variable + "_FILE"
+    if not setting.rule.secret or file_variable not in given:
+        return text
+    if text is not None:
+        raise ValueError(f"{setting.variable} and {file_variable} are both set: take one")
+    try:
+        secret = Path(given[file_variable]).read_text(encoding="utf-8").rstrip("\r\n")
+    except OSError as error:
+        raise ValueError(f"{file_variable}: cannot read {given[file_variable]}: {error.strerror}") from error
+    if not secret:
+        raise ValueError(f"{file_variable}: {given[file_variable]} is empty")
+    return secret
+
+
+def _parse(setting: Setting, text: str) -> Any:
+    rule = setting.rule
+    if rule.choices and text not in rule.choices:
+        hint = _suggestion(text, rule.choices)
+        raise ValueError(f"{setting.variable}: {text!r} is not one of {', '.join(rule.choices)}{hint}")
+    match setting.type:
+        case "bool":
+            if text.lower() not in _TRUTHS:
+                raise ValueError(f"{setting.variable}: {text!r} is neither true nor false")
+            return _TRUTHS[text.lower()]
+        case "int" | "float":
+            return _number(setting, text)
+        case "Path":
+            return Path(text).expanduser()
+        case "tuple":
+            return tuple(part.strip() for part in text.split(",") if part.strip())
+    if not text:
+        raise ValueError(f"{setting.variable} is empty")
+    return text
+
+
+def _number(setting: Setting, text: str) -> int | float:
+    rule = setting.rule
+    try:
+        number = _size(text) if rule.unit == "bytes" else int(text) if setting.type == "int" else float(text)
+    except ValueError:
+        kind = "a size such as 65536 or 64MiB" if rule.unit == "bytes" else "a number"
+        raise ValueError(f"{setting.variable}: {text!r} is not {kind}") from None
+    # Written so that nan, which compares false with everything, is refused as well.
+    if not (rule.least is None or number >= rule.least) or not (rule.most is None or number <= rule.most):
+        bounds = f"at least {rule.least:g}" if rule.most is None else f"between {rule.least:g} and {rule.most:g}"
+        raise ValueError(f"{setting.variable}: {text} must be {bounds}")
+    return number
+
+
+def _size(text: str) -> int:
+    digits = text.rstrip("KMGIBkmgib ")
+    unit = text[len(digits) :].strip().lower()
+    if unit not in _SIZES:
+        raise ValueError(text)
+    return int(digits) * _SIZES[unit]
+
+
+def _unknown(given: Mapping[str, str]) -> list[str]:
+    """A sentence for each MOM_ variable that means nothing: a misspelt setting must not pass in silence."""
+    known = {setting.variable for setting in settings()} | CLIENT_VARIABLES
+    known |= {setting.variable + "_FILE" for setting in settings() if setting.rule.secret}
+    strange = sorted(name for name in given if name.startswith(PREFIX) and name not in known)
+    return [f"{name} is no setting of MOM{_suggestion(name, sorted(known))}" for name in strange]
+
+
+def _suggestion(word: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _type_name(row: "Field[Any]") -> str:
+    kind = next((part for part in get_args(row.type) if part is not type(None)), row.type)
+    origin = getattr(row.type, "__origin__", None)
+    return "tuple" if origin is tuple else str(getattr(kind, "__name__", kind))
+
+
+def _default_text(setting: Setting) -> str:
+    return "" if setting.default in (None, (), False) else f", default {setting.default}"
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,184 @@
+"""Everything that can be asked of the core, one class a deed.
+
+`receipt` is an opaque token that comes back with the answer; None asks for no answer on success.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from broker_app.core.message import Envelope
+from broker_app.core.peer import Peer
+
+AUTO, CLIENT, INDIVIDUAL = "auto", "client", "client-individual"
+ACK_MODES = (AUTO, CLIENT, INDIVIDUAL)
+
+# (envelope, body, receipt)
+Entry = tuple[Envelope, bytes, Any]
+
+
+@dataclass(slots=True)
+class Publish:
+    """A run of messages of one peer, in order. Each is accepted or refused by itself."""
+
+    peer: Peer
+    entries: list[Entry]
+
+
+@dataclass(slots=True)
+class Subscribe:
+    """Begin a subscription. `look` is equal for subscriptions whose messages are rendered to equal bytes
+    (None: rendered singly). `lease_ms` > 0: an unsettled delivery comes back by itself after that time."""
+
+    peer: Peer
+    id: str
+    address: str
+    ack: str = AUTO
+    credit: int = 100
+    look: object = None
+    lease_ms: int = 0
+    receipt: Any = None
+
+
+@dataclass(slots=True)
+class Unsubscribe:
+    """End a subscription. What it holds unsettled goes back to its place, unless `keep_unsettled`."""
+
+    peer: Peer
+    id: str
+    receipt: Any = None
+    keep_unsettled: bool = False
+
+
+@dataclass(slots=True)
+class Settle:
+    """Acknowledge deliveries by tag; `cumulative`: and all earlier ones of the same subscription."""
+
+    peer: Peer
+    tags: Sequence[int]
+    cumulative: bool = False
+    receipt: Any = None
+
+
+@dataclass(slots=True)
+class Return:
+    """Give deliveries back (NACK): to their place, or with `dead_reason` to the dead letters."""
+
+    peer: Peer
+    tags: Sequence[int]
+    cumulative: bool = False
+    dead_reason: str = ""
+    detail: str = ""
+    receipt: Any = None
+
+
+@dataclass(slots=True)
+class Extend:
+    """Renew the lease of deliveries to `lease_ms` from now."""
+
+    peer: Peer
+    tags: Sequence[int]
+    lease_ms: int
+    receipt: Any = None
+
+
+@dataclass(slots=True)
+class Begin:
+    peer: Peer
+    transaction: str
+    receipt: Any = None
+
+
+@dataclass(slots=True)
+class Enlist:
+    """Keep a Publish, Settle or Return until its transaction is committed."""
+
+    peer: Peer
+    transaction: str
+    command: Publish | Settle | Return
+    receipt: Any = None
+
+
+@dataclass(slots=True)
+class Commit:
+    """Carry out all that the transaction holds, or nothing."""
+
+    peer: Peer
+    transaction: str
+    receipt: Any = None
+
+
+@dataclass(slots=True)
+class Abort:
+    peer: Peer
+    transaction: str
+    receipt: Any = None
+
+
+@dataclass(slots=True)
+class Pause:
+    """The peer's transport is full: hold its deliveries back."""
+
+    peer: Peer
+
+
+@dataclass(slots=True)
+class Resume:
+    peer: Peer
+
+
+@dataclass(slots=True)
+class Answer:
+    """Answer `receipt` in its turn, with no other effect (receipts for frames that change nothing)."""
+
+    peer: Peer
+    receipt: Any
+
+
+@dataclass(slots=True)
+class Disconnect:
+    """The session is over: temporary queues and subscriptions go, unsettled deliveries return."""
+
+    peer: Peer
+    receipt: Any = None
+
+
+@dataclass(slots=True)
+class Loaded:
+    """Bodies that the core asked to be read back (`Outcome.fetches`)."""
+
+    address: str
+    priority: int
+    positions: Sequence[int]
+    records: Sequence[bytes]
+
+
+@dataclass(slots=True)
+class Purge:
+    """Remove what waits in a queue (not what is unsettled). The answer's message is None."""
+
+    peer: Peer
+    address: str
+    receipt: Any = None
+
+
+Command = (
+    Publish
+    | Subscribe
+    | Unsubscribe
+    | Settle
+    | Return
+    | Extend
+    | Begin
+    | Enlist
+    | Commit
+    | Abort
+    | Pause
+    | Resume
+    | Answer
+    | Disconnect
+    | Loaded
+    | Purge
+)

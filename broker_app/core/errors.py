@@ -1,0 +1,15 @@
+"""What the core says no with."""
+
+from __future__ import annotations
+
+
+class Refused(Exception):
+    """A command that was understood and not carried out: the client asked for something it cannot have.
+
+    `code` is stable (a problem type of docs/protocol.md); `detail` is a sentence for a person.
+    """
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.detail = detail

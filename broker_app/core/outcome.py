@@ -1,0 +1,69 @@
+"""What deciding a run of commands leads to: records to keep first, then everything to let out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from broker_app.core.errors import Refused
+from broker_app.core.peer import Peer
+from broker_app.core.topic import Fanout
+
+
+class Fetch(NamedTuple):
+    """Bodies to be read back from the journal and handed in as a `Loaded`."""
+
+    address: str
+    priority: int
+    positions: list[int]
+
+
+class Outcome:
+    """The first seven attributes are the journal's batch; the others are let out after its commit.
+
+    `parts` are pieces of records in order, `count` the number of records; record i has the position
+    `first_position + i`. `published` and `freed` are positions of bodies to keep and to give up.
+    """
+
+    __slots__ = (
+        "_indexes",
+        "closes",
+        "count",
+        "destinations",
+        "fanouts",
+        "fetches",
+        "first_position",
+        "freed",
+        "parts",
+        "published",
+        "time_us",
+        "touched",
+    )
+
+    def __init__(self, first_position: int, time_us: int) -> None:
+        self.first_position = first_position
+        self.time_us = time_us
+        self.destinations: list[str] = []
+        self.parts: list[bytes] = []
+        self.count = 0
+        self.published: list[int] = []
+        self.freed: list[int] = []
+        #: peers with something in their mailbox
+        self.touched: list[Peer] = []
+        self.fanouts: list[Fanout] = []
+        self.fetches: list[Fetch] = []
+        #: peers to be told why and disconnected
+        self.closes: list[tuple[Peer, Refused]] = []
+        self._indexes: dict[str, int] = {}
+
+    def destination(self, address: str) -> int:
+        """The index of `address` in this batch's destination table."""
+        index = self._indexes.get(address)
+        if index is None:
+            index = self._indexes[address] = len(self.destinations)
+            self.destinations.append(address)
+        return index
+
+    def record(self, part: bytes) -> None:
+        """Add a record of one part."""
+        self.parts.append(part)
+        self.count += 1

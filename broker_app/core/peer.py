@@ -1,0 +1,71 @@
+"""What the core knows of one session, and the mailbox through which outcomes reach it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from broker_app.core.errors import Refused
+from broker_app.core.message import Message
+
+if TYPE_CHECKING:
+    from broker_app.core.commands import Command
+    from broker_app.core.subscription import Subscription
+
+# (subscription, tag, message); tag 0 needs no acknowledgement
+Delivery = tuple["Subscription", int, Message]
+
+
+class Receiver(Protocol):
+    """Whoever stands behind a peer: a STOMP session, the REST desk, an in-process client."""
+
+    def flush(self, peer: Peer) -> None:
+        """Take and clear `peer.receipts`, `refusals` and `deliveries`. Called after the commit, once a batch."""
+
+    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+        """The bytes that carry `messages` to every subscription of the same look as `subscription`."""
+
+    def send(self, data: bytes) -> None:
+        """Take bytes that `render` made, perhaps for another receiver."""
+
+    def close(self, refusal: Refused) -> None:
+        """Tell the client why, and end the connection."""
+
+
+class Peer:
+    """One session in the core's eyes.
+
+    `receipts`, `refusals` and `deliveries` are filled while a batch is decided and taken by
+    `receiver.flush` after its commit. A `detailed` peer gets `(token, message | None)` for each
+    success, others the bare token.
+    """
+
+    __slots__ = (
+        "deliveries",
+        "detailed",
+        "next_tag",
+        "paused",
+        "receipts",
+        "receiver",
+        "refusals",
+        "subscriptions",
+        "temporary",
+        "touched",
+        "transactions",
+        "unsettled",
+        "user",
+    )
+
+    def __init__(self, receiver: Receiver, *, user: str = "", detailed: bool = False) -> None:
+        self.receiver = receiver
+        self.user = user
+        self.detailed = detailed
+        self.receipts: list[Any] = []
+        self.refusals: list[tuple[Any, Refused]] = []
+        self.deliveries: list[Delivery] = []
+        self.touched = False
+        self.paused = False
+        self.next_tag = 1
+        self.unsettled: dict[int, tuple[Subscription, Message]] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+        self.transactions: dict[str, list[Command]] = {}
+        self.temporary: set[str] = set()

@@ -1,0 +1,178 @@
+"""Queues: where messages wait, in order, most of them outside memory.
+
+A queue has one lane per priority in use. In a lane, from the front: `returned` (handed out before, back
+in their place), `ready` (bodies in memory), `loading` (being read back) and `paged` (8 bytes each, the
+rest is in the journal). While anything is paged, new arrivals go behind it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator
+
+from broker_app.core.message import Message
+from broker_app.core.records import Reader
+from broker_app.core.subscription import Subscription
+
+
+class Positions:
+    """A first-in-first-out of journal positions at 8 bytes each."""
+
+    CHUNK = 4_096
+    __slots__ = ("_chunks", "_last", "_length")
+
+    def __init__(self) -> None:
+        self._last: array[int] = array("Q")
+        self._chunks: deque[array[int]] = deque((self._last,))
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, position: int) -> None:
+        last = self._last
+        if len(last) >= self.CHUNK:
+            last = self._last = array("Q")
+            self._chunks.append(last)
+        last.append(position)
+        self._length += 1
+
+    def extend(self, positions: array[int]) -> None:
+        for start in range(0, len(positions), self.CHUNK):
+            self._last = positions[start : start + self.CHUNK]
+            self._chunks.append(self._last)
+        self._length += len(positions)
+
+    def take(self, count: int) -> array[int]:
+        """Remove and return up to `count` positions from the front."""
+        taken: array[int] = array("Q")
+        while count > len(taken) and self._length > len(taken):
+            first = self._chunks[0]
+            wanted = count - len(taken)
+            if len(first) > wanted:
+                taken.extend(first[:wanted])
+                del first[:wanted]
+            else:
+                taken.extend(first)
+                self._chunks.popleft()
+                if not self._chunks:
+                    self._last = array("Q")
+                    self._chunks.append(self._last)
+        self._length -= len(taken)
+        return taken
+
+    def chunks(self) -> Iterator[array[int]]:
+        yield from self._chunks
+
+    def after(self, position: int) -> Iterator[int]:
+        """Positions beyond `position`, in order, without walking what lies before."""
+        for chunk in self._chunks:
+            if chunk and chunk[-1] > position:
+                yield from chunk[bisect_right(chunk, position) :]
+
+
+class Lane:
+    """The messages of one priority."""
+
+    __slots__ = ("attempts", "average", "loading", "mark", "paged", "priority", "ready", "returned")
+
+    #: assumed size of bodies that were never seen, in bytes: large, so that the first run read back is short
+    UNKNOWN_SIZE = 64 * 1024
+
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+        self.returned: list[tuple[int, Message]] = []  # a heap by order
+        self.ready: deque[Message] = deque()
+        self.loading: array[int] = array("Q")
+        self.paged = Positions()
+        #: running average of the sizes of paged bodies, for the length of the runs in which they are read back
+        self.average = self.UNKNOWN_SIZE
+        #: attempts (two and more) of messages that are not in memory, by position
+        self.attempts: dict[int, int] = {}
+        #: every recorded message up to this position was handed out at least once
+        self.mark = 0
+
+    def __len__(self) -> int:
+        return len(self.returned) + len(self.ready) + len(self.loading) + len(self.paged)
+
+    def in_memory(self) -> Iterator[Message]:
+        """The messages whose bodies are here, in order."""
+        yield from (message for _, message in sorted(self.returned, key=lambda entry: entry[0]))
+        yield from self.ready
+
+
+class Queue:
+    """One queue. Durable queues are recorded; temporary ones and those behind a topic
+    subscription live in memory only (`durable` False)."""
+
+    __slots__ = (
+        "acked",
+        "acked_total",
+        "address",
+        "available",
+        "consumers",
+        "dead_total",
+        "delivered_total",
+        "dirty",
+        "durable",
+        "expired_total",
+        "expiring",
+        "gone",
+        "idle_since_ms",
+        "lanes",
+        "published_total",
+        "reader",
+        "unsettled",
+    )
+
+    def __init__(self, address: str, *, durable: bool) -> None:
+        self.address = address
+        self.durable = durable
+        self.lanes: list[Lane] = []  # highest priority first
+        self.consumers: list[Subscription] = []
+        #: consumers that can take a message now, the next one in turn first
+        self.available: deque[Subscription] = deque()
+        self.acked: list[int] = []  # positions acknowledged in the batch being decided
+        self.dirty = False
+        #: whether a message with an expiry may wait here
+        self.expiring = False
+        #: whether it was removed; what comes back to it is forgotten
+        self.gone = False
+        self.idle_since_ms = 0
+        self.unsettled = 0
+        self.published_total = 0
+        self.delivered_total = 0
+        self.acked_total = 0
+        self.expired_total = 0
+        self.dead_total = 0
+        self.reader = Reader(address)
+
+    @property
+    def depth(self) -> int:
+        """Messages that wait; those handed out and unsettled are not among them."""
+        return sum(map(len, self.lanes))
+
+    def lane(self, priority: int) -> Lane:
+        for index, lane in enumerate(self.lanes):
+            if lane.priority == priority:
+                return lane
+            if lane.priority < priority:
+                break
+        else:
+            index = len(self.lanes)
+        lane = Lane(priority)
+        self.lanes.insert(index, lane)
+        return lane
+
+    def first_lane(self) -> Lane | None:
+        for lane in self.lanes:
+            if lane.ready or lane.returned or lane.loading or lane.paged:
+                return lane
+        return None
+
+    def oldest(self) -> Message | None:
+        """The message in memory that waits longest, if any."""
+        heads = [next(lane.in_memory(), None) for lane in self.lanes]
+        return min((head for head in heads if head), key=lambda message: message.time_ms, default=None)

@@ -1,0 +1,118 @@
+"""The records of the journal: what each holds, byte by byte. All numbers are little endian.
+
+Every record begins with `u32 length | u8 type | u8 version`; `length` counts the whole record.
+Destinations are indexes into the destination table of the batch that holds the record.
+
+PUBLISHED  u8 flags | u8 priority | u16 destination | u32 block length | u64 time ms | u64 expires ms
+           | [36 bytes id] | header block | body
+ACKED      u8 cause | u8 0 | u16 destination | u64 position …          (gone for good: see CAUSES)
+DELIVERED  u8 0 | u8 priority | u16 destination | u64 position         (all up to here were handed out once)
+RETURNED   u8 0 | u8 0 | u16 destination | (u64 position | u64 attempts) …
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from struct import Struct
+
+from broker_app.core.message import Envelope, Message
+
+PUBLISHED, ACKED, DELIVERED, RETURNED = 1, 2, 3, 4
+VERSION = 1
+
+#: why a message left for good
+ACKNOWLEDGED, EXPIRED, DEAD_LETTERED, DISCARDED, PURGED = range(5)
+CAUSES = ("acknowledged", "expired", "dead-lettered", "discarded", "purged")
+
+TRANSIENT = 1  # not persistent: in the journal only because memory is full; forgotten at a restart
+HAS_ID = 2
+
+_PUBLISHED = Struct("<IBBBBHIQQ")
+_HEAD = Struct("<IBBBBH")
+_POSITION = Struct("<Q")
+HEAD_SIZE = _HEAD.size
+pack_published = _PUBLISHED.pack
+PUBLISHED_SIZE = _PUBLISHED.size
+
+
+def published(message: Message, destination: int) -> tuple[bytes, ...]:
+    """The parts of a PUBLISHED record."""
+    envelope = message.envelope
+    flags = 0 if envelope.persistent else TRANSIENT
+    explicit = message.explicit_id or b""
+    if explicit:
+        flags |= HAS_ID
+    block, body = envelope.block, message.body
+    size = PUBLISHED_SIZE + len(explicit) + len(block) + len(body)
+    head = pack_published(
+        size, PUBLISHED, VERSION, flags, envelope.priority, destination, len(block), message.time_ms, message.expires_ms
+    )
+    return (head, explicit, block, body)
+
+
+def acked(destination: int, cause: int, positions: Iterable[int]) -> bytes:
+    body = array("Q", positions).tobytes()
+    return _HEAD.pack(HEAD_SIZE + len(body), ACKED, VERSION, cause, 0, destination) + body
+
+
+def delivered(destination: int, priority: int, position: int) -> bytes:
+    return _HEAD.pack(HEAD_SIZE + 8, DELIVERED, VERSION, 0, priority, destination) + _POSITION.pack(position)
+
+
+def returned(destination: int, attempts: Iterable[tuple[int, int]]) -> bytes:
+    body = array("Q", (number for pair in attempts for number in pair)).tobytes()
+    return _HEAD.pack(HEAD_SIZE + len(body), RETURNED, VERSION, 0, 0, destination) + body
+
+
+def walk(records: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:
+    """(type, flags or cause, priority, destination, start, end) of each record in turn."""
+    offset, end, unpack = 0, len(records), _HEAD.unpack_from
+    while offset < end:
+        length, kind, version, flags, priority, destination = unpack(records, offset)
+        if version > VERSION:
+            raise ValueError(
+                f"a record has version {version}, this program reads up to {VERSION}; start a newer MOM on this data"
+            )
+        yield kind, flags, priority, destination, offset, offset + length
+        offset += length
+
+
+def positions(records: bytes, start: int, end: int) -> array[int]:
+    """The u64 numbers behind the head of an ACKED, DELIVERED or RETURNED record."""
+    numbers: array[int] = array("Q")
+    numbers.frombytes(records[start + HEAD_SIZE : end])
+    return numbers
+
+
+class Reader:
+    """Turns PUBLISHED records of one queue back into messages; equal header blocks share an envelope."""
+
+    MAX_ENVELOPES = 64
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._envelopes: dict[tuple[bytes, int, int], Envelope] = {}
+
+    def message(self, record: bytes, position: int) -> Message:
+        _, _, _, flags, priority, _, block_size, time_ms, expires_ms = _PUBLISHED.unpack_from(record)
+        start = PUBLISHED_SIZE
+        explicit: bytes | None = None
+        if flags & HAS_ID:
+            explicit, start = record[start : start + 36], start + 36
+        body_at = start + block_size
+        envelope = self._envelope(record[start:body_at], priority, flags)
+        message = Message(envelope, record[body_at:], position, time_ms, True)
+        message.expires_ms = expires_ms
+        message.explicit_id = explicit
+        return message
+
+    def _envelope(self, block: bytes, priority: int, flags: int) -> Envelope:
+        key = (block, priority, flags)
+        envelope = self._envelopes.get(key)
+        if envelope is None:
+            if len(self._envelopes) >= self.MAX_ENVELOPES:
+                self._envelopes.clear()
+            envelope = Envelope(self._address, block, persistent=not flags & TRANSIENT, priority=priority)
+            self._envelopes[key] = envelope
+        return envelope

@@ -1,0 +1,125 @@
+"""How a broker comes back: the snapshot of its state, then the records that followed.
+
+What is recorded comes back. A delivery that was out when the broker stopped waits again in its place;
+whether it may be a repeat follows from the lane's mark.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import msgpack
+
+from broker_app.core import records
+from broker_app.core.broker import Broker
+from broker_app.core.queue import Lane
+
+FORMAT = 1
+
+
+def freeze(broker: Broker) -> bytes:
+    """The recorded state as bytes: msgpack of {"format", "queues": [[address, [lane …]] …]} with a lane
+    as [priority, mark, positions as u64, [[position, attempts] …]]. Equal for brokers that behave alike."""
+    held = _unsettled(broker)
+    queues = []
+    for address in sorted(broker.queues):
+        queue = broker.queues[address]
+        lanes = [_freeze_lane(lane, held.get((address, lane.priority), [])) for lane in queue.lanes]
+        if queue.durable and any(positions for _, _, positions, _ in lanes):
+            queues.append([address, [lane for lane in lanes if lane[2]]])
+    return msgpack.encode({"format": FORMAT, "queues": queues})
+
+
+def _unsettled(broker: Broker) -> dict[tuple[str, int], list[tuple[int, int]]]:
+    """(position, attempts) of recorded messages that are handed out, by (address, priority)."""
+    found: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for peer in broker.peers:
+        for subscription, message in peer.unsettled.values():
+            if message.recorded:
+                key = (subscription.queue.address, message.envelope.priority)
+                found.setdefault(key, []).append((message.position, message.attempts))
+    return found
+
+
+def _freeze_lane(lane: Lane, unsettled: Sequence[tuple[int, int]]) -> tuple[int, int, bytes, list[tuple[int, int]]]:
+    in_memory = [*unsettled, *((m.position, m.attempts) for m in lane.in_memory() if m.recorded)]
+    positions = array("Q", sorted(position for position, _ in in_memory))
+    positions.extend(lane.loading)
+    for chunk in lane.paged.chunks():
+        positions.extend(chunk)
+    attempts = [(position, count) for position, count in in_memory if count > 1]
+    return lane.priority, lane.mark, positions.tobytes(), sorted([*attempts, *lane.attempts.items()])
+
+
+class Recovery:
+    """Rebuilds `broker`, which must be new: `thaw` the snapshot if there is one, `replay` each batch
+    that followed, then `finish`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._gone: dict[str, set[int]] = {}
+        self._attempts: dict[str, dict[int, int]] = {}
+
+    def thaw(self, blob: bytes) -> None:
+        state: dict[str, Any] = msgpack.decode(blob)
+        if state["format"] > FORMAT:
+            raise ValueError(f"the snapshot has format {state['format']}, this program reads up to {FORMAT}")
+        for address, lanes in state["queues"]:
+            queue = self._broker.queue(address)
+            for priority, mark, positions, attempts in lanes:
+                lane = queue.lane(priority)
+                lane.mark = mark
+                numbers: array[int] = array("Q")
+                numbers.frombytes(positions)
+                lane.paged.extend(numbers)
+                self._attempts.setdefault(address, {}).update(attempts)
+
+    def replay(self, destinations: Sequence[str], first_position: int, batch: bytes) -> None:
+        """Apply the records of one batch, as the journal stored it."""
+        position = first_position
+        for kind, _, priority, destination, start, end in records.walk(batch):
+            address = destinations[destination]
+            if kind == records.PUBLISHED:
+                self._broker.queue(address).lane(priority).paged.append(position)
+            elif kind == records.ACKED:
+                self._gone.setdefault(address, set()).update(records.positions(batch, start, end))
+            elif kind == records.DELIVERED:
+                self._broker.queue(address).lane(priority).mark = records.positions(batch, start, end)[0]
+            elif kind == records.RETURNED:
+                numbers = records.positions(batch, start, end)
+                self._attempts.setdefault(address, {}).update(zip(numbers[::2], numbers[1::2], strict=True))
+            else:
+                raise ValueError(f"record {position} has the unknown type {kind}; start a newer MOM on this data")
+            position += 1
+
+    def finish(self, next_position: int) -> None:
+        """Take out what was settled, drop queues that are empty, and be ready for commands."""
+        broker = self._broker
+        broker.next_position = next_position
+        for address, queue in list(broker.queues.items()):
+            gone = self._gone.get(address, set())
+            for lane in queue.lanes:
+                self._settle(lane, gone, self._attempts.get(address, {}))
+            queue.lanes = [lane for lane in queue.lanes if len(lane)]
+            queue.expiring = True
+            if not queue.lanes:
+                del broker.queues[address]
+
+    @staticmethod
+    def _settle(lane: Lane, gone: set[int], attempts: dict[int, int]) -> None:
+        waiting = [position for chunk in lane.paged.chunks() for position in chunk]
+        if gone:
+            waiting = [position for position in waiting if position not in gone]
+        lane.paged = type(lane.paged)()
+        lane.paged.extend(array("Q", waiting))
+        if attempts:
+            lane.attempts = {position: attempts[position] for position in waiting if position in attempts}
+
+
+def live_positions(broker: Broker) -> Iterator[array[int]]:
+    """All recorded positions that wait, in chunks; for a broker that was just recovered."""
+    for queue in broker.queues.values():
+        for lane in queue.lanes:
+            yield from lane.paged.chunks()

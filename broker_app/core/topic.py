@@ -1,0 +1,137 @@
+"""Topic subscriptions: a trie of filters, so that a publish walks its levels and not all subscriptions.
+
+Levels are separated by dots. In a filter `*` is one level and `>` (or `#`) any number of levels that
+remain, none included, at the end.
+"""
+
+from __future__ import annotations
+
+from broker_app.core.message import Message
+from broker_app.core.subscription import Subscription
+
+ONE, REST = "*", ">"
+
+
+class Fanout:
+    """Messages of one batch for all `members` of a look: rendered once, sent to each."""
+
+    __slots__ = ("look", "members", "messages")
+
+    def __init__(self, look: Look, members: tuple[Subscription, ...]) -> None:
+        self.look = look
+        self.members = members
+        self.messages: list[Message] = []
+
+
+class Look:
+    """Subscriptions of one filter whose messages are rendered to equal bytes and need no settling."""
+
+    __slots__ = ("_frozen", "fanout", "members")
+
+    def __init__(self) -> None:
+        self.members: dict[Subscription, None] = {}
+        self._frozen: tuple[Subscription, ...] | None = None
+        #: the fan-out of the batch being decided; a change of members begins a new one
+        self.fanout: Fanout | None = None
+
+    def add(self, subscription: Subscription) -> None:
+        self.members[subscription] = None
+        self._frozen = self.fanout = None
+
+    def remove(self, subscription: Subscription) -> None:
+        self.members.pop(subscription, None)
+        self._frozen = self.fanout = None
+
+    def open(self) -> Fanout:
+        if self._frozen is None:
+            self._frozen = tuple(self.members)
+        self.fanout = Fanout(self, self._frozen)
+        return self.fanout
+
+
+class _Node:
+    __slots__ = ("children", "looks", "singles")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node] = {}
+        self.looks: dict[object, Look] = {}
+        self.singles: dict[Subscription, None] = {}
+
+    @property
+    def empty(self) -> bool:
+        return not (self.children or self.looks or self.singles)
+
+
+Match = tuple[list[Look], list[Subscription]]
+
+
+class Topics:
+    """All topic subscriptions by filter."""
+
+    MAX_CACHED = 10_000
+
+    def __init__(self) -> None:
+        self._root = _Node()
+        self._matches: dict[str, Match] = {}
+
+    def add(self, pattern: str, subscription: Subscription, *, together: bool) -> None:
+        """Begin to match; `together` puts it into the look of its key, otherwise it is served singly."""
+        node = self._root
+        for level in _levels(pattern):
+            node = node.children.setdefault(level, _Node())
+        if together:
+            look = node.looks.get(subscription.look_key)
+            if look is None:
+                look = node.looks[subscription.look_key] = Look()
+                self._matches.clear()
+            look.add(subscription)
+            subscription.look = look
+        else:
+            node.singles[subscription] = None
+            self._matches.clear()
+
+    def remove(self, pattern: str, subscription: Subscription) -> None:
+        path = [self._root]
+        for level in _levels(pattern):
+            path.append(path[-1].children[level])
+        node = path[-1]
+        if subscription.look is not None:
+            look, subscription.look = subscription.look, None
+            look.remove(subscription)
+            if look.members:
+                return
+            del node.looks[subscription.look_key]
+        else:
+            node.singles.pop(subscription, None)
+        self._matches.clear()
+        for parent, level, child in reversed(list(zip(path, _levels(pattern), path[1:], strict=False))):
+            if not child.empty:
+                break
+            del parent.children[level]
+
+    def match(self, name: str) -> Match:
+        """The looks and single subscriptions whose filter matches `name`."""
+        found = self._matches.get(name)
+        if found is None:
+            if len(self._matches) >= self.MAX_CACHED:
+                self._matches.clear()
+            found = self._matches[name] = self._walk(name.split("."))
+        return found
+
+    def _walk(self, levels: list[str]) -> Match:
+        looks: list[Look] = []
+        singles: list[Subscription] = []
+        nodes = [self._root]
+        ends: list[_Node] = []
+        for level in levels:
+            ends += [node.children[REST] for node in nodes if REST in node.children]
+            nodes = [node.children[key] for node in nodes for key in (level, ONE) if key in node.children]
+        ends += nodes + [node.children[REST] for node in nodes if REST in node.children]
+        for node in ends:
+            looks += node.looks.values()
+            singles += node.singles
+        return looks, singles
+
+
+def _levels(pattern: str) -> list[str]:
+    return [REST if level == "#" else level for level in pattern.split(".")]

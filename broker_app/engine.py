@@ -1,0 +1,231 @@
+"""The engine: the one task that moves messages. Inbox → decide → commit → act, one batch at a time.
+
+While a batch is being written the next one gathers in the inbox, so one fsync serves all who waited.
+Receipts and deliveries leave after the commit, never before. A failed commit ends the engine: memory
+is then ahead of the journal, and the only honest continuation is a restart and a replay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from broker_app.core.broker import Broker
+from broker_app.core.commands import Command, Loaded
+from broker_app.core.outcome import Outcome
+from broker_app.core.recovery import Recovery, freeze, live_positions
+from broker_app.journal.port import Batch, Journal
+
+MIB = 1024 * 1024
+
+
+class Waiting(Protocol):
+    """A source of commands that was asked to wait because the inbox was full."""
+
+    def relieved(self) -> None: ...
+
+
+def now_us() -> int:
+    return time.time_ns() // 1000
+
+
+class Engine:
+    """Owns the broker's state and the commit in flight.
+
+    Commands are handed in by `submit` from the event loop's thread. `inbox_bytes` is a bound that
+    sessions keep by asking `full` after each submit and waiting for `relieved` when it says so.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        journal: Journal,
+        *,
+        clock: Callable[[], int] = now_us,
+        inbox_bytes: int = 8 * MIB,
+        snapshot_bytes: int = 64 * MIB,
+        failed: Callable[[BaseException], None] | None = None,
+    ) -> None:
+        self.broker = broker
+        self._journal = journal
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._failed = failed
+        self._inbox: list[Command] = []
+        self._inbox_bytes = 0
+        self._inbox_limit = inbox_bytes
+        self._waiting: list[Waiting] = []
+        self._scheduled = False
+        self._committing = False
+        self._ended: BaseException | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._idle: list[asyncio.Future[None]] = []
+        self._snapshot_every = snapshot_bytes
+        self._since_snapshot = 0
+        self._snapshot_due = snapshot_bytes
+        self._snapshot_running = False
+
+    # ------------------------------------------------------------------ start
+
+    def recover(self) -> list[str]:
+        """Open the journal and rebuild the broker from it. Returns lines for the log."""
+        opened = self._journal.open()
+        recovery = Recovery(self.broker)
+        if opened.snapshot is not None:
+            recovery.thaw(opened.snapshot)
+        for batch in self._journal.replay():
+            recovery.replay(batch.destinations, batch.first_position, batch.records)
+        recovery.finish(opened.next_position)
+        self._journal.retain(live_positions(self.broker))
+        return opened.report
+
+    # ------------------------------------------------------------------ commands
+
+    def submit(self, command: Command, size: int = 0) -> None:
+        """Take a command; `size` is about how many bytes it holds in memory."""
+        self._inbox.append(command)
+        self._inbox_bytes += size
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    @property
+    def full(self) -> bool:
+        return self._inbox_bytes > self._inbox_limit
+
+    def tell_when_relieved(self, source: Waiting) -> None:
+        self._waiting.append(source)
+
+    @property
+    def ended(self) -> BaseException | None:
+        """Why no command is carried out any more, None while all is well."""
+        return self._ended
+
+    async def wait_idle(self) -> None:
+        """Wait until everything submitted so far is decided, committed and let out."""
+        if self._inbox or self._committing:
+            future = self._loop.create_future()
+            self._idle.append(future)
+            await future
+
+    # ------------------------------------------------------------------ the turn
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if self._committing or self._ended is not None:
+            return
+        try:
+            self._decide()
+        except Exception as error:  # a bug: what is in memory cannot be trusted any more
+            self._end(error)
+
+    def _decide(self) -> None:
+        run, self._inbox = self._inbox, []
+        self._inbox_bytes = 0
+        outcome = self.broker.decide(run, self._clock())
+        if not outcome.count:
+            self._act(outcome)
+            return
+        self._committing = True
+        batch = Batch(
+            outcome.first_position,
+            outcome.time_us,
+            outcome.destinations,
+            outcome.parts,
+            outcome.count,
+            outcome.published,
+            outcome.freed,
+        )
+        self._since_snapshot += sum(map(len, outcome.parts))
+        self._journal.commit(batch, partial(self._committed, outcome))
+
+    def _committed(self, outcome: Outcome, error: BaseException | None) -> None:
+        self._committing = False
+        if error is not None:
+            self._end(error)
+            return
+        self._act(outcome)
+        if self._since_snapshot >= self._snapshot_due and not self._snapshot_running:
+            self.snapshot()
+
+    def _act(self, outcome: Outcome) -> None:
+        """Let out what was decided, then see to the next turn."""
+        for peer in outcome.touched:
+            peer.touched = False
+            peer.receiver.flush(peer)
+        for fanout in outcome.fanouts:
+            sample = fanout.members[0]
+            data = sample.peer.receiver.render(sample, fanout.messages)
+            for subscription in fanout.members:
+                subscription.peer.receiver.send(data)
+        for peer, refusal in outcome.closes:
+            peer.receiver.close(refusal)
+        for fetch in outcome.fetches:
+            records = self._journal.read(fetch.positions)
+            self.submit(Loaded(fetch.address, fetch.priority, fetch.positions, records))
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for source in waiting:
+                source.relieved()
+        if self._inbox:
+            if not self._scheduled:
+                self._scheduled = True
+                self._loop.call_soon(self._turn)
+        elif self._idle:
+            idle, self._idle = self._idle, []
+            for future in idle:
+                if not future.done():
+                    future.set_result(None)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        deadline = self.broker.next_deadline_ms
+        if self._timer is not None:
+            if self._timer_ms <= deadline:
+                return  # it rings early enough, and is set anew then
+            self._timer.cancel()
+        delay = max(0.0, deadline / 1000 - self._clock() / 1_000_000)
+        self._timer_ms = deadline
+        self._timer = self._loop.call_later(delay, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _end(self, error: BaseException) -> None:
+        self._ended = error
+        if self._failed is not None:
+            self._failed(error)
+
+    # ------------------------------------------------------------------ snapshots and end
+
+    def snapshot(self) -> None:
+        """Keep the state so that recovery reads little and old segments may go. Only between batches."""
+        blob = freeze(self.broker)
+        self._snapshot_running = True
+        self._since_snapshot = 0
+        # A large state is written more rarely, so that snapshots stay a fraction of all writing.
+        self._snapshot_due = max(self._snapshot_every, 4 * len(blob))
+        self._journal.snapshot(self.broker.next_position, blob, self._snapshot_done)
+
+    def _snapshot_done(self, error: BaseException | None) -> None:
+        self._snapshot_running = False
+        if error is not None:
+            self._end(error)
+
+    async def stop(self) -> None:
+        """Carry out what is in the inbox, keep a snapshot, and carry out nothing more."""
+        if self._ended is None:
+            await self.wait_idle()
+            done = self._loop.create_future()
+            self._journal.snapshot(self.broker.next_position, freeze(self.broker), done.set_result)
+            error = await done
+            self._ended = error or RuntimeError("the engine was stopped")
+        if self._timer is not None:
+            self._timer.cancel()

@@ -1,0 +1,237 @@
+"""Byte layouts of the log; pure, and the only place that knows them. All integers are little endian.
+
+A record, opaque to the journal apart from one type number:
+
+    u32 length of the whole record | u8 type | rest
+
+A frame holds one batch; a segment file is a segment header followed by frames:
+
+     0  4s   b"MOMB"                 20  u64  segment id      52  u32  count of records
+     4  u32  length of the frame     28  u64  epoch           56  u32  length of the table
+     8  u32  CRC32C of all below     36  u64  first position  60  table, records
+    12  u8   format version          44  u64  time, µs UTC
+    13  u8   flags
+    14  6x
+
+The table names the batch's destinations (u32 count, then u16 length and UTF-8 bytes each); records
+refer to them by index. The segment id is drawn anew at each use of a file, so that frames left over
+from an earlier use can never be taken for current ones.
+
+In a CARRIED frame the records are survivors of one earlier batch, whose first position, time, epoch
+and table it repeats; each record is preceded by its own position (u64).
+"""
+
+import struct
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import google_crc32c
+
+from broker_app.journal.errors import JournalDamaged
+
+PUBLISHED = 1  # the one record type that means something to the journal: read back later by position
+
+FORMAT = 1
+CARRIED = 1  # frame flag
+
+MAGIC = b"MOMB"
+_PREFIX = struct.Struct("<4sII")
+_BODY = struct.Struct("<BB6xQQQQII")
+FRAME_HEADER_BYTES = _PREFIX.size + _BODY.size
+MAX_FRAME_BYTES = 2**32 - 1
+
+_U16 = struct.Struct("<H")
+_U32 = struct.Struct("<I")
+_U64 = struct.Struct("<Q")
+RECORD_HEADER_BYTES = 5
+
+
+def checksum(content: bytes) -> int:
+    """CRC32C of `content`."""
+    return int(google_crc32c.value(content))
+
+
+# ------------------------------------------------------------------------------------- records
+
+
+def encode_record(kind: int, rest: bytes) -> bytes:
+    """One whole record."""
+    return _U32.pack(RECORD_HEADER_BYTES + len(rest)) + bytes((kind,)) + rest
+
+
+def record_starts(content: bytes, start: int, end: int) -> list[int]:
+    """Where each record between `start` and `end` begins, and `end` itself as the last entry.
+
+    Raises ValueError if lengths and `end` do not agree.
+    """
+    starts = []
+    at = start
+    length_at = _U32.unpack_from
+    while at < end:
+        starts.append(at)
+        length = length_at(content, at)[0] if at + RECORD_HEADER_BYTES <= end else 0
+        if length < RECORD_HEADER_BYTES:
+            raise ValueError(f"record at byte {at} has an impossible length")
+        at += length
+    if at != end:
+        raise ValueError(f"last record ends at byte {at} instead of {end}")
+    starts.append(end)
+    return starts
+
+
+def iterate_records(records: bytes) -> Iterator[tuple[int, bytes]]:
+    """(type, whole record) of each record. Raises ValueError like `record_starts`."""
+    starts = record_starts(records, 0, len(records))
+    for start, end in zip(starts, starts[1:], strict=False):
+        yield records[start + 4], records[start:end]
+
+
+# -------------------------------------------------------------------------------------- frames
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame's header; `records_at` counts from the frame's first byte."""
+
+    length: int
+    crc: int
+    version: int
+    flags: int
+    segment_id: int
+    epoch: int
+    first_position: int
+    time_us: int
+    count: int
+    records_at: int
+
+    @property
+    def next_position(self) -> int:
+        """The position after the frame's last record (for a frame that is not CARRIED)."""
+        return self.first_position + self.count
+
+
+def encode_table(destinations: Sequence[str]) -> bytes:
+    """The destination table. Raises ValueError for a name of more than 65,535 bytes."""
+    pieces = [_U32.pack(len(destinations))]
+    for name in destinations:
+        raw = name.encode()
+        if len(raw) > 0xFFFF:
+            raise ValueError(f"destination name of {len(raw)} bytes; at most 65535 fit")
+        pieces += (_U16.pack(len(raw)), raw)
+    return b"".join(pieces)
+
+
+def decode_table(content: bytes) -> list[str]:
+    """The destinations of the table that `content` starts with."""
+    (count,) = _U32.unpack_from(content, 0)
+    names = []
+    at = 4
+    for _ in range(count):
+        (length,) = _U16.unpack_from(content, at)
+        at += 2
+        names.append(content[at : at + length].decode())
+        at += length
+    return names
+
+
+def encode_frame(
+    *,
+    segment_id: int,
+    epoch: int,
+    first_position: int,
+    time_us: int,
+    count: int,
+    table: bytes,
+    parts: Iterable[bytes],
+    flags: int = 0,
+) -> tuple[bytes, bytes]:
+    """A frame as two pieces to be written one after the other (joining them would copy everything again).
+
+    Raises ValueError if the frame would be larger than 4 GiB.
+    """
+    body = _BODY.pack(FORMAT, flags, segment_id, epoch, first_position, time_us, count, len(table))
+    body = b"".join((body, table, *parts))
+    length = _PREFIX.size + len(body)
+    if length > MAX_FRAME_BYTES:
+        raise ValueError(f"batch of {length} bytes; at most {MAX_FRAME_BYTES} fit in one write")
+    return _PREFIX.pack(MAGIC, length, checksum(body)), body
+
+
+def decode_frame(content: bytes, at: int) -> Frame | None:
+    """The frame header at byte `at`, or None if there is none; the checksum is not looked at."""
+    if at + FRAME_HEADER_BYTES > len(content) or content[at : at + 4] != MAGIC:
+        return None
+    _, length, crc = _PREFIX.unpack_from(content, at)
+    version, flags, segment_id, epoch, first, time_us, count, table = _BODY.unpack_from(content, at + _PREFIX.size)
+    records_at = FRAME_HEADER_BYTES + table
+    return Frame(length, crc, version, flags, segment_id, epoch, first, time_us, count, records_at)
+
+
+def is_whole(content: bytes, at: int, frame: Frame) -> bool:
+    """Whether the frame at byte `at` is all there and its checksum right."""
+    end = at + frame.length
+    return frame.records_at <= frame.length and end <= len(content) and checksum(content[at + _PREFIX.size : end]) == frame.crc
+
+
+# -------------------------------------------------------------------------- segment file header
+
+LOG, CARRY = 1, 2  # kinds of segment files
+
+_SEGMENT_MAGIC = b"MOMSEG\r\n"
+_SEGMENT = struct.Struct("<BB6xQQQQ")
+SEGMENT_HEADER_BYTES = 64  # padded with zeros; the first frame follows
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentHeader:
+    """The head of a segment file.
+
+    A CARRY file takes the place of every older segment whose positions lie within
+    [`covers_first`, `covers_next`); both are 0 in a LOG file.
+    """
+
+    kind: int
+    segment_id: int
+    sequence: int
+    covers_first: int = 0
+    covers_next: int = 0
+
+
+def encode_segment_header(header: SegmentHeader) -> bytes:
+    """The first SEGMENT_HEADER_BYTES bytes of a segment file."""
+    body = _SEGMENT.pack(
+        FORMAT, header.kind, header.segment_id, header.sequence, header.covers_first, header.covers_next
+    )
+    content = _SEGMENT_MAGIC + _U32.pack(checksum(body)) + body
+    return content.ljust(SEGMENT_HEADER_BYTES, b"\0")
+
+
+def decode_segment_header(content: bytes) -> SegmentHeader | None:
+    """The header of a segment file, or None if it is not one or damaged. Raises JournalDamaged for a newer format."""
+    body = content[12 : 12 + _SEGMENT.size]
+    if content[:8] != _SEGMENT_MAGIC or len(body) < _SEGMENT.size or content[8:12] != _U32.pack(checksum(body)):
+        return None
+    version, kind, segment_id, sequence, first, following = _SEGMENT.unpack(body)
+    if version != FORMAT:
+        raise JournalDamaged(f"format {version} is not known to this version of MOM (it knows {FORMAT})")
+    return SegmentHeader(kind, segment_id, sequence, first, following)
+
+
+# ------------------------------------------------------------------------ sealed (whole) files
+
+
+def seal(magic: bytes, numbers: Sequence[int], content: bytes) -> bytes:
+    """A small file that is valid only whole: magic (8 bytes), CRC32C, u64 numbers, length, content."""
+    body = b"".join((array("Q", (*numbers, len(content))).tobytes(), content))
+    return magic + _U32.pack(checksum(body)) + body
+
+
+def unseal(magic: bytes, count: int, sealed: bytes) -> tuple[list[int], bytes] | None:
+    """The `count` numbers and the content of a sealed file, or None if it is torn, damaged or of another kind."""
+    body = sealed[12:]
+    if sealed[:8] != magic or len(body) < 8 * (count + 1) or sealed[8:12] != _U32.pack(checksum(body)):
+        return None
+    numbers = [int(_U64.unpack_from(body, 8 * i)[0]) for i in range(count + 1)]
+    content = body[8 * (count + 1) :]
+    return (numbers[:-1], content) if len(content) == numbers[-1] else None

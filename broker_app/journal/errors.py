@@ -1,0 +1,28 @@
+"""What can go wrong with a journal; each error names the file, the place and the way out."""
+
+
+class JournalError(Exception):
+    """Base of everything a journal raises about its storage (misuse by the caller is a ValueError)."""
+
+
+class JournalInUse(JournalError):
+    """Another process holds the journal's directory."""
+
+
+class JournalDamaged(JournalError):
+    """What was stored cannot be read back whole; nothing was changed on the disk."""
+
+
+class JournalFailed(JournalError):
+    """A write or sync failed. The journal refuses further commits; restart and replay."""
+
+
+class NoSuchPosition(JournalError, KeyError):
+    """No PUBLISHED record is kept at this position."""
+
+    def __init__(self, position: int, why: str) -> None:
+        super().__init__(f"position {position} cannot be read from the journal: {why}")
+        self.position = position
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would show the repr of the sentence

@@ -1,0 +1,123 @@
+"""The promises every journal keeps, whatever it is stored in."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+FIRST_POSITION = 1  # of an empty journal; 0 stays free to mean "nowhere"
+
+Done = Callable[[BaseException | None], None]
+
+
+class Batch:
+    """What one turn of the engine wants recorded, as one atomic write.
+
+    `parts` joined are `count` records in order (`codec` frames them); a record may span several parts.
+    `published` are the positions of PUBLISHED records of this batch that must be kept until freed,
+    `freed` those of PUBLISHED records, of this batch or earlier ones, that are worthless from now on.
+    """
+
+    __slots__ = ("first_position", "time_us", "destinations", "parts", "count", "published", "freed")
+
+    def __init__(self, first_position: int, time_us: int) -> None:
+        self.first_position = first_position
+        self.time_us = time_us
+        self.destinations: list[str] = []
+        self.parts: list[bytes] = []
+        self.count = 0
+        self.published: list[int] = []
+        self.freed: list[int] = []
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """A batch as it was recorded; record i of `records` has position `first_position + i`."""
+
+    first_position: int
+    time_us: int
+    epoch: int
+    destinations: list[str]
+    count: int
+    records: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What `open` found: start from `snapshot`, then replay what follows `snapshot_position`.
+
+    `report` holds one sentence for each thing an operator should know (a torn tail that was cut, …).
+    """
+
+    snapshot: bytes | None
+    snapshot_position: int
+    next_position: int
+    report: list[str] = field(default_factory=list)
+
+
+class Journal(Protocol):
+    """Call order: open, replay, retain, then any of commit, read, snapshot; close at the end.
+
+    All methods are called from one thread (the event loop's). `done` callbacks come back in it.
+    """
+
+    epoch: int  # grows with every open; stored in every batch
+    tag: int  # 26 random bits, drawn when the journal was created
+    created_us: int  # when that was (µs since 1970, UTC)
+
+    def open(self) -> Recovery:
+        """Take the journal for this process and find where it ends.
+
+        Ensures: the journal is locked, a torn last batch is cut, `epoch` is larger than any before.
+        Raises JournalInUse, JournalDamaged (nothing was changed), JournalFailed.
+        """
+        ...
+
+    def replay(self) -> Iterator[StoredBatch]:
+        """All batches from `Recovery.snapshot_position` on, in order and checksummed.
+
+        Assumes: `open` was called, `commit` was not yet. Raises JournalDamaged.
+        """
+        ...
+
+    def retain(self, positions: Iterable[Sequence[int]]) -> None:
+        """Say, after replay, which PUBLISHED positions are still wanted; all others are dead.
+
+        `positions` come in chunks (`array("Q")` or any sequence), in any order, each position once.
+        Ensures: space may be reclaimed from now on. Raises JournalDamaged if one is not stored.
+        """
+        ...
+
+    def commit(self, batch: Batch, done: Done) -> None:
+        """Make the batch durable, then call `done(None)`; on failure `done(error)`.
+
+        Assumes: one batch in flight; `batch` starts at the next position, has at least one record and
+        is not changed until `done`. `done` may be called before `commit` returns.
+        Ensures: after a failure every further commit fails too. Raises ValueError for a wrong batch.
+        """
+        ...
+
+    def read(self, positions: Sequence[int]) -> list[bytes]:
+        """The whole records at these PUBLISHED positions, in the order asked; neighbours are cheapest.
+
+        Assumes: they are committed and not freed (a freed one may or may not still be there).
+        Raises NoSuchPosition, JournalDamaged.
+        """
+        ...
+
+    def snapshot(self, position: int, blob: bytes, done: Done) -> None:
+        """Store the state of everything before `position`, so that replay may start there.
+
+        Assumes: `position` is the start of a batch or the next position, everything before it is
+        committed, and no other snapshot is under way. Raises ValueError otherwise.
+        Ensures: atomic; durable when `done(None)` is called. After `done(error)` the former snapshot
+        stands and the journal goes on.
+        """
+        ...
+
+    def statistics(self) -> dict[str, int]:
+        """Counters and gauges, for telemetry."""
+        ...
+
+    def close(self) -> None:
+        """Finish what is under way and give the journal back; a second call does nothing."""
+        ...

@@ -1,0 +1,75 @@
+"""`manage.py broker`: runs a node with its web server until it is told to stop."""
+
+import asyncio
+import sys
+from typing import Any
+
+import uvloop
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
+
+from broker_app import config, node
+from broker_app.config import Config
+from broker_app.web import actions, snapshot
+from mom_site.asgi import Site
+
+# The switch between threads that CPython makes by default, 5 ms, is long beside a turn of the node's loop.
+_SWITCH_INTERVAL_S = 0.0005
+
+
+class Command(BaseCommand):
+    help = "Runs a node: STOMP, WebSocket, REST and the console. Each option is also a variable MOM_…"
+    requires_system_checks = ()
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        # Options become variables before Django starts, which knows whole names only.
+        return super().create_parser(prog_name, subcommand, allow_abbrev=False, **kwargs)
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        config.add_options(parser)
+
+    def handle(self, **options: Any) -> None:
+        mom: Config = settings.MOM
+        call_command("migrate", verbosity=0, interactive=False)
+        made_up = actions.ensure_admin(mom.admin_password)
+        link = _login_link()
+        logins = snapshot.make_logins(mom.anonymous)
+        connections.close_all()
+
+        def ready(web_port: int, stomp_port: int) -> None:
+            self.stdout.write("\n".join(_welcome(mom, web_port, stomp_port, link, made_up)))
+            self.stdout.flush()
+
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        follow = snapshot.follow(logins.policy, logins.reload)
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(node.run(mom, logins, site=Site, follow=follow, ready=ready))
+        except OSError as error:
+            raise CommandError(f"cannot start: {error}") from error
+
+
+def _login_link() -> str | None:
+    """The secret of a one-time link for admin, where there is one who may use it."""
+    admin = User.objects.filter(username=actions.ADMIN, is_active=True).first()
+    return actions.create_login_link(admin) if admin is not None else None
+
+
+def _welcome(mom: Config, web_port: int, stomp_port: int, link: str | None, made_up: str | None) -> list[str]:
+    """What somebody who has just started a node wants to know. A given password is never shown."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(mom.host, f"[{mom.host}]" if ":" in mom.host else mom.host)
+    url = f"http://{host}:{web_port}"
+    user = "" if mom.anonymous else f"-u admin:{made_up} " if made_up else "-u admin "
+    lines = ["", f"MOM is ready: broker {mom.name}, data in {mom.data.resolve()}"]
+    if mom.anonymous:
+        lines += ["", "  *** ANONYMOUS MODE: whoever reaches these ports may do anything. For development alone. ***", ""]
+    lines += [f"  console   {url}/console/", f"  STOMP     {host}:{stomp_port} and ws://{host}:{web_port}/ws"]
+    if made_up:
+        lines.append(f"  admin     the password is {made_up} (shown this once)")
+    if link:
+        lines.append(f"  log in    {url}/login/once/{link} (once, within ten minutes)")
+    lines.append(f"  send      curl {user}-d hello {url}/api/v1/queues/hello/messages")
+    return [*lines, ""]

@@ -1,0 +1,192 @@
+"""Login: from credentials to an Identity, against the policy in memory.
+
+Tokens are looked up. A password costs one Argon2 verification in a thread; its outcome is then
+remembered under a keyed hash, so that a client that connects again costs a microsecond. No password
+and no cookie is kept.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from broker_app.net.policy import Policy
+
+_Value = TypeVar("_Value")
+
+# Only one thread of verification per core helps, and each Argon2 verification holds megabytes.
+_THREADS = 2
+# Verifications that may wait. Beyond it we are under attack, and honest clients have cached logins or tokens.
+_WAITING = 256
+_REMEMBERED = 10_000
+
+_GOOD_S = 600.0
+_BAD_S = 30.0
+_COOKIE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who a client is: a user, and the name of the token that stood in for the password, if one did."""
+
+    user: str
+    token: str | None = None
+
+
+ANONYMOUS = Identity("anonymous")
+
+
+class Logins:
+    """Decides who a client is. Belongs to the loop it is used on.
+
+    `verify(password, password_hash)` says whether they match and `session_user(session_key)` names
+    the user of a browser session; both may block and are run in threads. `dummy_hash` is a hash of
+    nobody's password, of the usual cost.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        verify: Callable[[str, str], bool],
+        session_user: Callable[[str], str | None] = lambda key: None,
+        *,
+        session_cookie: str = "sessionid",
+        dummy_hash: str = "",
+        failure_delay_s: float = 1.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._policy = policy
+        self._verify = verify
+        self._session_user = session_user
+        self._session_cookie = session_cookie
+        self._dummy_hash = dummy_hash
+        self._failure_delay_s = failure_delay_s
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self._good: dict[bytes, tuple[float, Identity]] = {}
+        self._bad: dict[bytes, float] = {}
+        self._cookies: dict[bytes, tuple[float, str | None]] = {}
+        self._running: dict[bytes, asyncio.Task[bool]] = {}
+        self._threads = asyncio.Semaphore(_THREADS)
+
+    @property
+    def policy(self) -> Policy:
+        return self._policy
+
+    def reload(self, policy: Policy) -> None:
+        """Takes over a new policy at once; everything remembered under the old one is forgotten."""
+        self._policy = policy
+        self._good.clear()
+        self._bad.clear()
+        self._cookies.clear()
+
+    def anonymous(self) -> Identity | None:
+        """The identity of a client that shows no credentials, where the policy has one."""
+        return ANONYMOUS if self._policy.anonymous else None
+
+    def bearer(self, token: str) -> Identity | None:
+        """The owner of a token; None for an unknown, revoked or expired one."""
+        facts = self._policy.tokens.get(hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest())
+        if facts is None or (facts.expires is not None and facts.expires <= self._clock()):
+            return None
+        return Identity(facts.user, facts.name) if facts.user in self._policy.users else None
+
+    def cached(self, login: str, passcode: str) -> Identity | None:
+        """The answer when it is known without waiting. None says nothing: ask `authenticate` then."""
+        if login == "token":
+            return self.bearer(passcode)
+        if not login and not passcode:
+            return self.anonymous()
+        known = self._good.get(self._digest(login, passcode))
+        return known[1] if known is not None and known[0] > self._clock() else None
+
+    async def authenticate(self, login: str, passcode: str) -> Identity | None:
+        """Who comes with this login and passcode; None refuses, and takes its time to say so.
+
+        A login `token` has a token as its passcode; no login and no passcode is the anonymous user.
+        """
+        identity = self.cached(login, passcode)
+        if identity is not None:
+            return identity
+        identity = await self._by_password(login, passcode)
+        if identity is None:
+            await asyncio.sleep(self._failure_delay_s)
+        return identity
+
+    async def authenticate_cookie(self, header: str) -> Identity | None:
+        """The user of the browser session in a Cookie header; None without a valid one.
+
+        Trust it only for requests of our own pages (`net.origin`): browsers send cookies along from anywhere.
+        """
+        session = _cookie(header, self._session_cookie)
+        if session is None:
+            return None
+        digest = self._digest("", session)
+        expires, user = self._cookies.get(digest, (0.0, None))
+        if expires <= self._clock():
+            user = await asyncio.to_thread(self._session_user, session)
+            _remember(self._cookies, digest, (self._clock() + _COOKIE_S, user))
+        return Identity(user) if user is not None and user in self._policy.users else None
+
+    async def _by_password(self, login: str, passcode: str) -> Identity | None:
+        if not login or login == "token":
+            return None
+        digest = self._digest(login, passcode)
+        while True:
+            if self._bad.get(digest, 0.0) > self._clock():
+                return None
+            policy = self._policy
+            facts = policy.users.get(login)
+            right = await self._verified(digest, passcode, facts.password_hash if facts else self._dummy_hash)
+            # A policy that came meanwhile may have another password for this user, or no such user.
+            if policy is self._policy:
+                break
+        if right is None:
+            return None
+        if not right or facts is None:
+            _remember(self._bad, digest, self._clock() + _BAD_S)
+            return None
+        identity = Identity(facts.name)
+        _remember(self._good, digest, (self._clock() + _GOOD_S, identity))
+        return identity
+
+    async def _verified(self, digest: bytes, passcode: str, password_hash: str) -> bool | None:
+        """Whether they match, verified once for everybody who asks meanwhile; None when too many wait."""
+        key = digest + password_hash.encode()
+        task = self._running.get(key)
+        if task is None:
+            if len(self._running) >= _WAITING:
+                return None
+            task = asyncio.create_task(self._verify_in_thread(passcode, password_hash))
+            self._running[key] = task
+            task.add_done_callback(lambda _: self._running.pop(key))
+        # Shielded: a client that goes away must not take the answer from the others.
+        return await asyncio.shield(task)
+
+    async def _verify_in_thread(self, passcode: str, password_hash: str) -> bool:
+        async with self._threads:
+            return await asyncio.to_thread(self._verify, passcode, password_hash)
+
+    def _digest(self, login: str, secret: str) -> bytes:
+        # The length keeps ("ab", "c") and ("a", "bc") apart. "surrogatepass" takes any str there is.
+        text = f"{len(login)}:{login}{secret}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self._key, text, "sha256")
+
+
+def _remember(cache: dict[bytes, _Value], key: bytes, value: _Value) -> None:
+    """Stores a value; a full cache gives up its oldest entry."""
+    if key not in cache and len(cache) >= _REMEMBERED:
+        del cache[next(iter(cache))]
+    cache[key] = value
+
+
+def _cookie(header: str, name: str) -> str | None:
+    for part in header.split(";"):
+        key, _, value = part.strip().partition("=")
+        if key == name and value:
+            return value.strip('"')
+    return None

@@ -1,0 +1,45 @@
+"""Origin check: whether a request that a browser sends comes from our own pages.
+
+Browsers add cookies to requests of any page, so a cookie counts only together with this check. It
+also keeps foreign pages from a node that lets anonymous clients in, even when a name of theirs
+has been pointed at our address (DNS rebinding): the host asked for must be one of ours.
+Programs send no Origin and are not concerned.
+"""
+
+from collections.abc import Collection, Iterable
+from urllib.parse import urlsplit
+
+
+class Origins:
+    """`hosts` are names (without port) of this node; `listed` are full origins (https://host:port) that
+    may use it from elsewhere. A host ".example.org" stands for the domain and all below it; "*" for all."""
+
+    def __init__(self, hosts: Iterable[str], listed: Iterable[str] = ()) -> None:
+        self._hosts: Collection[str] = frozenset(host.lower() for host in hosts)
+        self._listed: Collection[str] = frozenset(origin.lower().rstrip("/") for origin in listed)
+
+    def accepts(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Decides by the headers of an ASGI scope: no Origin, a listed one, or that of a page of this node."""
+        origin = host = None
+        for name, value in headers:
+            if name == b"origin":
+                origin = value.decode("latin-1").lower()
+            elif name == b"host":
+                host = value.decode("latin-1").lower()
+        if origin is None or origin in self._listed:
+            return True
+        # The scheme is not compared: a proxy may have ended TLS. "null" has no host and fails here.
+        try:
+            return urlsplit(origin).netloc == host and host is not None and self.knows(host)
+        except ValueError:
+            return False
+
+    def knows(self, host: str) -> bool:
+        """Whether a Host header (with or without port) names this node."""
+        name = host.lower()
+        if not name.endswith("]"):
+            head, colon, port = name.rpartition(":")
+            name = head if colon and port.isdigit() else name
+        if name in self._hosts or "*" in self._hosts:
+            return True
+        return any(known.startswith(".") and ("." + name).endswith(known) for known in self._hosts)

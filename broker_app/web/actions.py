@@ -1,0 +1,132 @@
+"""Actions: the only writers of the models.
+
+Each one validates, writes and raises the policy version in one transaction, and tells the node of
+this process by `policy_changed`; other processes notice the version.
+"""
+
+import hashlib
+import secrets
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.contrib.auth import password_validation
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import F
+from django.dispatch import Signal
+from django.utils import timezone
+
+from broker_app.models import LoginLink, PolicyVersion, Token
+
+ADMIN = "admin"
+TOKEN_MARK = "mom_"
+LOGIN_LINK_LIFE = timedelta(minutes=10)
+
+policy_changed = Signal()
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token just made. `secret` is shown this once and cannot be found again."""
+
+    token: Token
+    secret: str = field(repr=False)
+
+
+@transaction.atomic
+def ensure_admin(password: str | None) -> str | None:
+    """Makes sure that somebody can log in, and returns the password that was made up for it, if any.
+
+    A given password becomes that of the user admin. Without one, and when there is no user yet,
+    admin gets a random one.
+    """
+    if password is not None:
+        admin = User.objects.filter(username=ADMIN).first()
+        if admin is None or not (admin.is_active and admin.check_password(password)):
+            _write_admin(password)
+        return None
+    if User.objects.exists():
+        return None
+    made_up = secrets.token_urlsafe(12)
+    _write_admin(made_up)
+    return made_up
+
+
+@transaction.atomic
+def create_user(name: str, password: str) -> User:
+    """A new user without admin's rights. Raises ValidationError for a name or password that will not do."""
+    user = User(username=name)
+    password_validation.validate_password(password, user)
+    user.set_password(password)
+    user.full_clean()
+    user.save()
+    _changed()
+    return user
+
+
+@transaction.atomic
+def set_password(user: User, password: str) -> None:
+    """Gives a user a new password; sessions and cached logins with the old one end."""
+    password_validation.validate_password(password, user)
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    _changed()
+
+
+@transaction.atomic
+def create_token(owner: User, name: str, expires: datetime | None = None) -> NewToken:
+    """A new token of `owner`. Raises ValidationError when the name is taken or the time has passed."""
+    if expires is not None and expires <= timezone.now():
+        raise ValidationError({"expires": "must be in the future"})
+    secret = TOKEN_MARK + secrets.token_urlsafe(32)
+    token = Token(owner=owner, name=name, prefix=secret[:8], digest=_digest(secret), expires=expires)
+    token.full_clean()
+    token.save()
+    _changed()
+    return NewToken(token, secret)
+
+
+@transaction.atomic
+def revoke_token(token: Token) -> None:
+    """Ends a token; it is refused from now on."""
+    token.delete()
+    _changed()
+
+
+@transaction.atomic
+def create_login_link(user: User) -> str:
+    """The secret of a link that logs `user` in, once, within ten minutes. Links that ran out are swept."""
+    LoginLink.objects.filter(expires__lte=timezone.now()).delete()
+    secret = secrets.token_urlsafe(32)
+    LoginLink.objects.create(user=user, digest=_digest(secret), expires=timezone.now() + LOGIN_LINK_LIFE)
+    return secret
+
+
+@transaction.atomic
+def redeem_login_link(secret: str) -> User | None:
+    """The user of a link, which is used up by it; None for one that is unknown, used or too old."""
+    link = LoginLink.objects.filter(digest=_digest(secret), expires__gt=timezone.now()).select_related("user").first()
+    if link is None:
+        return None
+    link.delete()
+    return link.user if link.user.is_active else None
+
+
+def _write_admin(password: str) -> None:
+    admin, _ = User.objects.get_or_create(username=ADMIN)
+    admin.is_active = admin.is_staff = admin.is_superuser = True
+    admin.set_password(password)
+    admin.save()
+    _changed()
+
+
+def _changed() -> None:
+    """Raises the version inside the caller's transaction, and tells this process once it is committed."""
+    row, _ = PolicyVersion.objects.get_or_create(pk=PolicyVersion.ONLY)
+    PolicyVersion.objects.filter(pk=row.pk).update(number=F("number") + 1)
+    transaction.on_commit(lambda: policy_changed.send(sender=PolicyVersion))
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()

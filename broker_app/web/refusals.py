@@ -1,0 +1,63 @@
+"""Refusals: errors of the control plane as problems (RFC 9457). The one exception handler of DRF."""
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import Http404
+from rest_framework import exceptions, status
+from rest_framework.response import Response
+from rest_framework.settings import api_settings
+from rest_framework.views import exception_handler
+
+from broker_app.net.problems import MEDIA_TYPE, problem_body
+
+_NAMES = {
+    status.HTTP_400_BAD_REQUEST: "invalid",
+    status.HTTP_401_UNAUTHORIZED: "not-authenticated",
+    status.HTTP_403_FORBIDDEN: "not-allowed",
+    status.HTTP_404_NOT_FOUND: "not-found",
+    status.HTTP_405_METHOD_NOT_ALLOWED: "method-not-allowed",
+    status.HTTP_406_NOT_ACCEPTABLE: "not-acceptable",
+    status.HTTP_409_CONFLICT: "conflict",
+    status.HTTP_415_UNSUPPORTED_MEDIA_TYPE: "unsupported-type",
+    status.HTTP_429_TOO_MANY_REQUESTS: "rate-limited",
+}
+
+
+def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
+    """DRF's answer to an exception, its body a problem; None lets an error of ours become a plain 500."""
+    if isinstance(error, ValidationError):
+        error = exceptions.ValidationError(error.message_dict if hasattr(error, "error_dict") else error.messages)
+    response = exception_handler(error, context)
+    if response is None:
+        return None
+    name = _NAMES.get(response.status_code, "internal")
+    extra: dict[str, Any] = {}
+    detail = _sentence(error)
+    if isinstance(error, exceptions.ValidationError):
+        extra["errors"] = list(_errors(error.detail))
+        detail = "The request was not understood."
+    response.data = problem_body(name, detail, **extra)
+    response.content_type = MEDIA_TYPE
+    return response
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, Http404):
+        return "There is nothing of this name."
+    if isinstance(error, PermissionDenied):
+        return "You may not do this."
+    return str(error.detail) if isinstance(error, exceptions.APIException) else str(error)
+
+
+def _errors(detail: Any, pointer: str = "") -> Any:
+    """Each sentence of DRF's nested details, with the JSON pointer of the field it is about."""
+    if isinstance(detail, dict):
+        for name, inner in detail.items():
+            whole = name == api_settings.NON_FIELD_ERRORS_KEY or name == "__all__"
+            yield from _errors(inner, pointer if whole else f"{pointer}/{name}")
+    elif isinstance(detail, list):
+        for inner in detail:
+            yield from _errors(inner, pointer)
+    else:
+        yield {"pointer": pointer, "detail": str(detail)}

@@ -1,0 +1,100 @@
+"""Snapshot: the models as an immutable Policy, and word of it when they change."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.contrib.auth.hashers import check_password, make_password
+from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.sessions.backends.db import SessionStore
+from django.db import DatabaseError, connection, transaction
+from django.http import HttpRequest
+
+from broker_app.models import PolicyVersion, Token
+from broker_app.net.login import Logins
+from broker_app.net.policy import Policy, TokenFacts, UserFacts
+from broker_app.web.actions import policy_changed
+
+log = logging.getLogger(__name__)
+
+
+def read_version() -> int:
+    """The number of the newest change; 0 before the first."""
+    return PolicyVersion.objects.filter(pk=PolicyVersion.ONLY).values_list("number", flat=True).first() or 0
+
+
+@transaction.atomic
+def read_policy(anonymous: bool) -> Policy:
+    """The models as they are now: one transaction, so all parts are of one version."""
+    users = User.objects.filter(is_active=True).only("username", "password", "is_superuser")
+    tokens = Token.objects.filter(owner__is_active=True).select_related("owner")
+    return Policy(
+        version=read_version(),
+        users={user.username: UserFacts(user.username, user.password, user.is_superuser) for user in users},
+        tokens={
+            bytes(token.digest): TokenFacts(
+                token.owner.username, token.name, token.expires.timestamp() if token.expires else None
+            )
+            for token in tokens
+        },
+        anonymous=anonymous,
+    )
+
+
+def session_user(session_key: str) -> str | None:
+    """The name of the user who is logged in with this browser session. Blocks; made for threads of its own."""
+    request = HttpRequest()
+    request.session = SessionStore(session_key)
+    try:
+        user = get_user(request)
+        return None if isinstance(user, AnonymousUser) else user.get_username()
+    finally:
+        connection.close()
+
+
+def make_logins(anonymous: bool) -> Logins:
+    """Logins over the policy of now, with Django's password hashes and browser sessions. Blocks."""
+    return Logins(
+        read_policy(anonymous),
+        check_password,
+        session_user,
+        session_cookie=settings.SESSION_COOKIE_NAME,
+        dummy_hash=make_password("of nobody"),
+    )
+
+
+async def follow(known: Policy, reload: Callable[[Policy], object], interval_s: float = 1.0) -> NoReturn:
+    """Calls `reload` with the new policy after each change, for ever.
+
+    A change by this process is noticed at once, one by another within `interval_s`.
+    """
+    loop = asyncio.get_running_loop()
+    changed = asyncio.Event()
+
+    def notice(**_: Any) -> None:
+        loop.call_soon_threadsafe(changed.set)
+
+    policy_changed.connect(notice)
+    # A thread of its own keeps one database connection open instead of one for each thread of a pool.
+    thread = ThreadPoolExecutor(1, thread_name_prefix="policy")
+    try:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), interval_s)
+            changed.clear()
+            try:
+                if await loop.run_in_executor(thread, read_version) != known.version:
+                    known = await loop.run_in_executor(thread, read_policy, known.anonymous)
+                    reload(known)
+            except DatabaseError as error:
+                # Clients of the old policy are better served than none; the next round tries again.
+                log.warning("cannot read the configuration database: %s", error)
+    finally:
+        policy_changed.disconnect(notice)
+        thread.submit(connection.close)
+        thread.shutdown(wait=False)

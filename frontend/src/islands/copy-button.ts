@@ -1,0 +1,21 @@
+import { html, type TemplateResult } from "lit";
+
+const SHOWN_MS = 1500;
+
+/** Copies `text` and says so in its own place. Without the clipboard's permission it says that instead. */
+export function copyButton(text: string, label: string): TemplateResult {
+  return html`<button type="button" class="link copy" aria-label=${label} @click=${(event: Event) => copy(event, text)}>
+    <span aria-live="polite">Copy</span>
+  </button>`;
+}
+
+async function copy(event: Event, text: string): Promise<void> {
+  const says = (event.currentTarget as HTMLElement).querySelector("span")!;
+  try {
+    await navigator.clipboard.writeText(text);
+    says.textContent = "Copied";
+  } catch {
+    says.textContent = "Copying is not allowed here";
+  }
+  setTimeout(() => (says.textContent = "Copy"), SHOWN_MS);
+}

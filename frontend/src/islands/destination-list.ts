@@ -1,0 +1,209 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { repeat } from "lit/directives/repeat.js";
+import type { Destination } from "../live/rest.ts";
+import { Follow } from "../live/source.ts";
+import type { Statistics } from "../live/statistics.ts";
+import type { Place } from "../place.ts";
+import { conditionOf } from "../view/condition.ts";
+import { count, duration, plural, rate } from "../view/format.ts";
+import { chosen, type SortKey } from "../view/listing.ts";
+import { isQueue, nameOf } from "../view/name.ts";
+import type { Server } from "../view/snippets.ts";
+import { sparkline } from "../view/sparkline.ts";
+import { firstRun } from "./first-run.ts";
+import { Island } from "./island.ts";
+
+const ROWS_A_PAGE = 200;
+
+interface Column {
+  key: string;
+  label: string;
+  sort?: SortKey;
+  numeric?: boolean;
+  cell: (destination: Destination, statistics: Statistics) => unknown;
+}
+
+const COLUMNS: Column[] = [
+  { key: "state", label: "state", cell: (destination, statistics) => pill(destination, statistics) },
+  { key: "depth", label: "depth", sort: "depth", numeric: true, cell: ({ depth }) => count(depth) },
+  { key: "in", label: "in/s", sort: "in", numeric: true, cell: ({ in_rate }) => rate(in_rate) },
+  { key: "out", label: "out/s", sort: "out", numeric: true, cell: ({ out_rate }) => rate(out_rate) },
+  { key: "trend", label: "depth, 5 min", cell: ({ name }, statistics) => sparkline(statistics.trend(name)) },
+  { key: "oldest", label: "oldest", sort: "oldest", numeric: true, cell: ({ oldest_s }) => duration(oldest_s) },
+  { key: "unsettled", label: "unsettled", sort: "unsettled", numeric: true, cell: (row) => count(row.unsettled) },
+  { key: "consumers", label: "consumers", sort: "consumers", numeric: true, cell: (row) => count(row.consumers) },
+];
+
+function pill(destination: Destination, statistics: Statistics): TemplateResult {
+  const { word, tone, shape } = conditionOf(destination, statistics.isGrowing(destination.name));
+  return html`<span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`;
+}
+
+/** All destinations, live. Rows keep their place while numbers change; order changes only when asked for. */
+export class DestinationList extends Island {
+  declare statistics: Statistics;
+  declare place: Place;
+  declare server: Server;
+
+  #order: string[] = [];
+  #orderedFor = "";
+  #shown = ROWS_A_PAGE;
+
+  constructor() {
+    super();
+    new Follow(this, () => [this.statistics, this.place]);
+  }
+
+  /** Moves the focus `step` rows down (or up), from the panel's row or the first one. */
+  moveFocus(step: 1 | -1): void {
+    const links = [...this.querySelectorAll<HTMLAnchorElement>("tbody th a")];
+    const focused = links.indexOf(document.activeElement as HTMLAnchorElement);
+    const current = focused >= 0 ? focused : links.findIndex((link) => link.ariaCurrent === "true");
+    links[Math.min(Math.max(current + step, 0), links.length - 1)]?.focus();
+  }
+
+  focusFilter(): void {
+    this.querySelector<HTMLInputElement>("#filter")?.select();
+    this.querySelector<HTMLInputElement>("#filter")?.focus();
+  }
+
+  focusRow(name: string): void {
+    this.querySelector<HTMLAnchorElement>(`a[data-name="${CSS.escape(name)}"]`)?.focus();
+  }
+
+  protected override render() {
+    const all = this.statistics.destinations;
+    if (this.statistics.freshness === "none") return skeleton();
+    if (all.size === 0) return firstRun(this.place, this.server);
+    const matching = chosen(all.values(), this.place.choice);
+    const rows = this.#inPlace(matching);
+    return html`
+      ${this.#tools(matching)}
+      ${rows.length === 0 ? this.#nothingMatches(all.size) : this.#table(rows.slice(0, this.#shown))}
+      ${rows.length > this.#shown ? this.#more(rows.length) : nothing}
+    `;
+  }
+
+  /** Rows in the order they had; newcomers come last until the list is sorted again. */
+  #inPlace(matching: Destination[]): Destination[] {
+    const { filter, kind, sort } = this.place.choice;
+    const asked = JSON.stringify([filter, kind, sort]);
+    const byName = new Map(matching.map((destination) => [destination.name, destination]));
+    if (asked !== this.#orderedFor) {
+      this.#orderedFor = asked;
+      this.#order = matching.map((destination) => destination.name);
+    } else {
+      const known = new Set(this.#order);
+      const newcomers = matching.filter(({ name }) => !known.has(name)).map(({ name }) => name);
+      this.#order = [...this.#order.filter((name) => byName.has(name)), ...newcomers];
+    }
+    return this.#order.map((name) => byName.get(name)!);
+  }
+
+  #tools(matching: Destination[]): TemplateResult {
+    const { choice } = this.place;
+    const sorted = matching.every(({ name }, index) => this.#order[index] === name);
+    const all = this.statistics.destinations.size;
+    return html`<div class="tools">
+      <input
+        id="filter"
+        type="search"
+        aria-label="Filter by name: words or a pattern with *"
+        placeholder="filter: name or orders.*"
+        autocomplete="off"
+        spellcheck="false"
+        .value=${choice.filter}
+        @input=${(event: InputEvent) => this.#filter((event.target as HTMLInputElement).value)}
+      />
+      <div class="segments" role="group" aria-label="Kind">
+        ${(["", "queue", "topic"] as const).map(
+          (kind) => html`<button
+            type="button"
+            aria-pressed=${choice.kind === kind}
+            @click=${() => this.place.go({ kind })}
+          >${kind ? `${kind}s` : "all"}</button>`,
+        )}
+      </div>
+      <span class="quiet" role="status">
+        ${matching.length === all ? plural(all, "destination") : `${count(matching.length)} of ${plural(all, "destination")}`}
+      </span>
+      ${sorted ? nothing : html`<button type="button" class="link" @click=${() => this.#sortAgain()}>Re-sort</button>`}
+    </div>`;
+  }
+
+  #filter(filter: string): void {
+    this.#shown = ROWS_A_PAGE;
+    this.place.go({ filter }, { replace: true });
+  }
+
+  #sortAgain(): void {
+    this.#orderedFor = "";
+    this.requestUpdate();
+  }
+
+  #table(rows: Destination[]): TemplateResult {
+    return html`<table class="list">
+      <caption class="visually-hidden">Destinations, updated every second</caption>
+      <thead>
+        <tr>
+          ${this.#heading({ key: "name", label: "name", sort: "name" })}
+          ${COLUMNS.map((column) => this.#heading(column))}
+        </tr>
+      </thead>
+      <tbody>
+        ${repeat(rows, ({ name }) => name, (row) => this.#row(row))}
+      </tbody>
+    </table>`;
+  }
+
+  #heading({ key, label, sort, numeric }: Omit<Column, "cell">): TemplateResult {
+    const current = this.place.choice.sort;
+    if (sort === undefined) return html`<th scope="col" class="col-${key}">${label}</th>`;
+    const direction = current === sort ? "ascending" : current === `-${sort}` ? "descending" : undefined;
+    // Numbers are looked for at their largest first.
+    const next = numeric ? (direction === "descending" ? sort : `-${sort}`) : direction === "ascending" ? `-${sort}` : sort;
+    const mark = direction === "ascending" ? "↑" : direction === "descending" ? "↓" : "";
+    return html`<th scope="col" class="col-${key}" aria-sort=${direction ?? nothing}>
+      <button type="button" @click=${() => this.place.go({ sort: next })}>${label}<span aria-hidden="true">${mark}</span></button>
+    </th>`;
+  }
+
+  #row(row: Destination): TemplateResult {
+    const current = this.place.choice.show === row.name;
+    const href = this.place.href({ show: row.name, tab: isQueue(row.name) ? "messages" : "publish" });
+    return html`<tr data-current=${current}>
+      <th scope="row">
+        <a data-place data-name=${row.name} href=${href} aria-current=${current ? "true" : nothing}>${nameOf(row.name)}</a>
+      </th>
+      ${COLUMNS.map(
+        ({ key, numeric, label, cell }) =>
+          html`<td class="col-${key} ${numeric ? "num" : ""}" data-label=${label}>${cell(row, this.statistics)}</td>`,
+      )}
+    </tr>`;
+  }
+
+  #nothingMatches(all: number): TemplateResult {
+    return html`<div class="empty">
+      <p>No destination matches. There are ${count(all)} without the filter.</p>
+      <button type="button" @click=${() => this.place.go({ filter: "", kind: "" })}>Clear filter</button>
+    </div>`;
+  }
+
+  #more(found: number): TemplateResult {
+    const show = () => {
+      this.#shown += ROWS_A_PAGE;
+      this.requestUpdate();
+    };
+    return html`<p class="quiet more">
+      Showing ${count(this.#shown)} of ${count(found)}.
+      <button type="button" class="link" @click=${show}>Show more</button>
+    </p>`;
+  }
+}
+
+function skeleton(): TemplateResult {
+  return html`<div class="skeleton" role="status">
+    <span class="visually-hidden">Loading destinations</span>
+    ${Array.from({ length: 6 }, () => html`<div></div>`)}
+  </div>`;
+}

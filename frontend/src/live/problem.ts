@@ -1,0 +1,20 @@
+/** A refusal as the broker words it everywhere: RFC 9457, `application/problem+json`. */
+export interface Problem {
+  title: string;
+  detail: string;
+  status?: number;
+  trace_id?: string;
+}
+
+/** The problem in a body, or one made of `fallback` when the body is no problem document. */
+export function parseProblem(body: string, fallback: string): Problem {
+  try {
+    const found = JSON.parse(body) as Partial<Problem>;
+    if (typeof found.title === "string") {
+      return { ...found, title: found.title, detail: found.detail ?? "" };
+    }
+  } catch {
+    // Not JSON: a proxy or a foreign server answered. Its text is all there is to say.
+  }
+  return { title: fallback, detail: body.slice(0, 500) };
+}

@@ -1,0 +1,112 @@
+import { parseProblem, type Problem } from "./problem.ts";
+
+/** One destination in a snapshot. Rates are messages per second, `oldest_s` seconds, null when nothing waits. */
+export interface Destination {
+  name: string;
+  kind: "queue" | "topic";
+  depth: number;
+  unsettled: number;
+  consumers: number;
+  in_rate: number;
+  out_rate: number;
+  oldest_s: number | null;
+}
+
+export interface Node {
+  name: string;
+  version: string;
+  connections: number;
+  in_rate: number;
+  out_rate: number;
+  memory_bytes: number;
+  journal_bytes: number;
+}
+
+/** The whole of `/topic/$mom.stats` at one moment; `time` is RFC 3339. */
+export interface Snapshot {
+  time: string;
+  node: Node;
+  destinations: Destination[];
+}
+
+/** A message as browsing shows it. `body` is JSON or text by content type; anything else is `body_base64`. */
+export interface BrowsedMessage {
+  id: string;
+  position: number;
+  time: string;
+  size: number;
+  priority: number;
+  persistent: boolean;
+  attempt: number;
+  redelivered: boolean;
+  state: "ready" | "unsettled";
+  content_type: string | null;
+  headers: Record<string, string>;
+  body?: unknown;
+  body_base64?: string;
+  truncated: boolean;
+}
+
+export interface Page<Item> {
+  items: Item[];
+  next: string | null;
+}
+
+/** The server answered, but not with what was asked for. */
+export class RequestRefused extends Error {
+  constructor(readonly problem: Problem) {
+    super(problem.detail || problem.title);
+  }
+}
+
+export class Rest {
+  constructor(private readonly base: string) {}
+
+  snapshot(): Promise<Snapshot> {
+    return this.#get("stats");
+  }
+
+  browse(queue: string, after: string | null, limit: number): Promise<Page<BrowsedMessage>> {
+    const query = new URLSearchParams({ limit: String(limit) });
+    if (after !== null) query.set("after", after);
+    return this.#get(`queues/${encodeURIComponent(queue)}/messages?${query}`);
+  }
+
+  /** Whether the session cookie is still good. Only a clear "no" counts: an unreachable server says nothing. */
+  async isSignedIn(): Promise<boolean> {
+    try {
+      const reply = await fetch(`${this.base}stats`, { headers: { accept: "application/json" } });
+      return reply.status !== 401 && reply.status !== 403;
+    } catch {
+      return true;
+    }
+  }
+
+  async #get<Answer>(path: string): Promise<Answer> {
+    const reply = await fetch(this.base + path, { headers: { accept: "application/json" } });
+    const text = await reply.text();
+    if (!reply.ok) throw new RequestRefused(parseProblem(text, `HTTP ${reply.status} ${reply.statusText}`));
+    return parseExact(text) as Answer;
+  }
+}
+
+// Beyond TypeScript's library: the source text of a number, and a value that prints as that text.
+type ReviveWithSource = (key: string, value: unknown, context?: { source?: string }) => unknown;
+const exactJson = JSON as typeof JSON & { rawJSON?: (source: string) => unknown };
+
+/** Parses JSON without rounding: a number that JavaScript cannot hold stays the text it was. */
+function parseExact(text: string): unknown {
+  const { rawJSON } = exactJson;
+  if (rawJSON === undefined) return JSON.parse(text);
+  const revive: ReviveWithSource = (_key, value, context) =>
+    typeof value === "number" && context?.source !== undefined && String(value) !== context.source
+      ? keepNumber(value, context.source, rawJSON)
+      : value;
+  return JSON.parse(text, revive as (key: string, value: unknown) => unknown);
+}
+
+/** 1.0 and 1e3 are held well enough as 1 and 1000; 9007199254740993 is not. */
+function keepNumber(value: number, source: string, rawJSON: (source: string) => unknown): unknown {
+  const digits = source.replace(/[eE].*$/, "").replace(/\D/g, "").replace(/^0+/, "");
+  return digits.length > 15 ? rawJSON(source) : value;
+}

@@ -1,0 +1,79 @@
+import type { BrowsedMessage } from "../live/rest.ts";
+
+/** A message's body in the forms that can be shown. Only forms that are true to it are there. */
+export interface Body {
+  /** Parsed JSON: by content type, or by trying a text that looks like it. */
+  json?: unknown;
+  /** The body as text, when it is text. */
+  text?: string;
+  bytes: Uint8Array;
+}
+
+/** Decides by content type and by looking, trusting neither: what does not parse is text or bytes. */
+export function bodyOf(message: BrowsedMessage): Body {
+  if (message.body_base64 !== undefined) return sniffBytes(fromBase64(message.body_base64));
+  if (typeof message.body === "string" && !isJson(message.content_type)) return sniffText(message.body);
+  if (message.body === undefined || message.body === null) return sniffText(message.body === null ? "null" : "");
+  const text = JSON.stringify(message.body);
+  return { json: message.body, text, bytes: new TextEncoder().encode(text) };
+}
+
+function isJson(contentType: string | null): boolean {
+  return /[/+]json\b/i.test(contentType ?? "");
+}
+
+function sniffText(text: string): Body {
+  const body: Body = { text, bytes: new TextEncoder().encode(text) };
+  if (/^\s*[[{]/.test(text)) {
+    try {
+      body.json = JSON.parse(text);
+    } catch {
+      // It only looked like JSON.
+    }
+  }
+  return body;
+}
+
+function sniffBytes(bytes: Uint8Array): Body {
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    // Control characters mean bytes that happen to be valid UTF-8, not a text somebody wrote.
+    if (!/[\u0000-\u0008\u000e-\u001f]/.test(text)) return { ...sniffText(text), bytes };
+  } catch {
+    // Not UTF-8: bytes it is.
+  }
+  return { bytes };
+}
+
+function fromBase64(text: string): Uint8Array {
+  return Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+}
+
+/** One line for the list. */
+export function preview(body: Body): string {
+  if (body.text !== undefined) return body.text.slice(0, 160).replace(/\s+/g, " ");
+  return [...body.bytes.subarray(0, 24)].map(hexByte).join(" ") + (body.bytes.length > 24 ? " …" : "");
+}
+
+const SHOWN_HEX_BYTES = 16 * 1024;
+
+/** Offset, sixteen bytes, and their ASCII, a line for each sixteen; long bodies end with a note. */
+export function hexDump(bytes: Uint8Array): string {
+  const lines: string[] = [];
+  for (let offset = 0; offset < Math.min(bytes.length, SHOWN_HEX_BYTES); offset += 16) {
+    lines.push(hexLine(bytes.subarray(offset, offset + 16), offset));
+  }
+  if (bytes.length > SHOWN_HEX_BYTES) lines.push(`… ${bytes.length - SHOWN_HEX_BYTES} bytes more`);
+  return lines.join("\n");
+}
+
+function hexLine(bytes: Uint8Array, offset: number): string {
+  const pairs = [...bytes].map(hexByte);
+  const columns = `${pairs.slice(0, 8).join(" ").padEnd(23)}  ${pairs.slice(8).join(" ").padEnd(23)}`;
+  const ascii = [...bytes].map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : ".")).join("");
+  return `${offset.toString(16).padStart(6, "0")}  ${columns}  ${ascii}`;
+}
+
+function hexByte(byte: number): string {
+  return byte.toString(16).padStart(2, "0");
+}

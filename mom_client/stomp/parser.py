@@ -1,0 +1,366 @@
+"""Bytes to frames, in any pieces.
+
+A frame on the wire, volatile lines marked::
+
+    SEND\\n                     command line
+    destination:/queue/a\\n   ┐
+    receipt:r-17\\n         * │ header block, ended by an empty line
+    content-length:3\\n     * ┘
+    \\n
+    abc\\0                      body, ended by NUL (inside it NUL is data when content-length is given)
+
+Two paths give the same frames. The strict path knows the whole grammar. The hot path serves what most
+frames are, SEND with a header block seen before and ACKs in runs: it cuts the volatile lines out and looks
+the rest up. It takes only bytes that the strict path has accepted before, so it has no rules of its own.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from .encode import encode_headers, unescape
+from .errors import Fault, Malformed
+from .frame import ACK, CLIENT_COMMANDS, NEVER_ESCAPED, SEND, SERVER_COMMANDS, WITH_BODY, AckRun, Frame, Headers
+
+__all__ = ["Limits", "Parser"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How large the parts of a frame may be; what exceeds them is refused before it is buffered."""
+
+    max_header_bytes: int = 64 * 1024  #: command line and header block together
+    max_headers: int = 256  #: header lines
+    max_header_line: int = 16 * 1024  #: bytes of one header line
+    max_command: int = 64  #: bytes of the command line
+    max_body: int = 64 * 1024 * 1024  #: bytes of the body
+
+
+#: Header blocks remembered per parser, and their bytes together. Full means start afresh: a client
+#: whose blocks never repeat then pays little, and cannot make us keep more.
+_CACHE_BLOCKS: Final = 128
+_CACHE_BYTES: Final = 32 * 1024
+
+_ACK_RUN: Final = re.compile(rb"(?:ACK\nid:[!-9;-\[\]-~]{1,255}+\n\n\0)++")
+_BLANK_LINE: Final = re.compile(rb"\n\r?\n")
+_EOLS: Final = re.compile(rb"[\r\n]*+")
+_HTTP: Final = re.compile(rb"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|CONNECT|TRACE|PRI) ")
+#: Bytes a receipt may have on the hot path: printable ASCII that needs no unescaping.
+_PLAIN: Final = bytes(byte for byte in range(0x20, 0x7F) if byte != 0x5C)
+#: Names that are the frame's own and not the message's.
+_CUT_FROM_BLOCK: Final = frozenset(("receipt", "content-length", "transaction"))
+_LONGEST_NUMBER: Final = 18  #: digits of a content-length that int() need look at
+
+_S, _A, _LF, _CR, _TLS_HANDSHAKE = b"SA\n\r\x16"
+
+
+class _OpenFrame:
+    """A frame whose header block is read and whose body is still arriving."""
+
+    __slots__ = ("body", "command", "headers", "length", "receipt")
+
+    def __init__(self, command: bytes, headers: Headers, receipt: bytes | None, length: int | None) -> None:
+        self.command = command
+        self.headers = headers
+        self.receipt = receipt
+        self.length = length  #: content-length, None when the body ends at the first NUL
+        self.body = bytearray()
+
+
+class Parser:
+    """Turns the bytes of one connection into frames.
+
+    `role` is ours: a server reads CONNECT, SEND, …; a client reads CONNECTED, MESSAGE, ….
+    `strict` switches the hot path off.
+    """
+
+    def __init__(
+        self,
+        *,
+        limits: Limits = Limits(),  # noqa: B008 -- immutable
+        role: Literal["server", "client"] = "server",
+        strict: bool = False,
+    ) -> None:
+        self._limits = limits
+        self._commands = CLIENT_COMMANDS if role == "server" else SERVER_COMMANDS
+        self._hot = role == "server" and not strict
+        self._version = "1.2"
+        self._cache: dict[bytes, Headers] = {}
+        self._cached_bytes = 0
+        self._pending = b""  # an unfinished header block
+        self._open: _OpenFrame | None = None
+        self._finished = False
+
+    @property
+    def version(self) -> str:
+        """The negotiated version; governs unescaping of all that is read from now on."""
+        return self._version
+
+    @version.setter
+    def version(self, version: str) -> None:
+        self._version = version
+        self._cache.clear()
+        self._cached_bytes = 0
+
+    @property
+    def has_partial(self) -> bool:
+        """True while a frame has begun and not ended: the peer owes us bytes."""
+        return bool(self._pending) or self._open is not None
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held of the unfinished frame."""
+        return len(self._pending) + (len(self._open.body) if self._open is not None else 0)
+
+    def receive(self, data: bytes) -> list[Frame | AckRun | Malformed]:
+        """All that `data` completes, in order. A Malformed comes last; the parser is finished after it."""
+        frames: list[Frame | AckRun | Malformed] = []
+        if self._finished:
+            return frames
+        try:
+            start = 0
+            if self._open is not None:
+                start = self._continue_body(self._open, data, frames)
+            elif self._pending:
+                data = self._pending + data
+                self._pending = b""
+            self._read(data, start, frames)
+        except Fault as fault:
+            self._finished = True
+            self._pending, self._open = b"", None
+            self._cache.clear()
+            frames.append(fault.malformed)
+        return frames
+
+    # -- the hot path -------------------------------------------------------------------------
+
+    def _read(self, data: bytes, start: int, frames: list[Frame | AckRun | Malformed]) -> None:
+        end = len(data)
+        if not self._hot:
+            while start < end:
+                start = self._read_strictly(data, start, frames)
+            return
+        cached = self._cache.get
+        find = data.find
+        window = self._limits.max_header_bytes
+        longest = self._limits.max_header_line - 8  # room for "receipt:"
+        max_body = self._limits.max_body
+        while start < end:
+            first = data[start]
+            if first == _S:
+                stop = find(b"\n\n", start, start + window)
+                if stop > 0:
+                    head = data[start:stop]
+                    receipt = None
+                    cut = head.find(b"\nreceipt:")
+                    if cut > 0:
+                        line_end = head.find(b"\n", cut + 9)
+                        if line_end < 0:
+                            receipt = head[cut + 9 :]
+                            head = head[:cut]
+                        else:
+                            receipt = head[cut + 9 : line_end]
+                            head = head[:cut] + head[line_end:]
+                    number = None
+                    cut = head.find(b"\ncontent-length:")
+                    if cut > 0:
+                        line_end = head.find(b"\n", cut + 16)
+                        if line_end < 0:
+                            number = head[cut + 16 :]
+                            head = head[:cut]
+                        else:
+                            number = head[cut + 16 : line_end]
+                            head = head[:cut] + head[line_end:]
+                    headers = cached(head)
+                    if headers is not None and (
+                        receipt is None or not (receipt.translate(None, _PLAIN) or len(receipt) > longest)
+                    ):
+                        stop += 2
+                        if number is None:
+                            body_end = find(b"\0", stop)
+                        elif number.isdigit() and len(number) <= _LONGEST_NUMBER:
+                            body_end = stop + int(number)
+                        else:
+                            body_end = end
+                        if 0 < body_end < end and body_end - stop <= max_body and not data[body_end]:
+                            frames.append(Frame(SEND, headers, receipt, data[stop:body_end]))
+                            start = body_end + 1
+                            continue
+            elif first == _A:
+                run = _ACK_RUN.match(data, start)
+                if run is not None:
+                    stop = run.end()
+                    frames.append(AckRun(data[start + 7 : stop - 3].split(b"\n\n\0ACK\nid:")))
+                    start = stop
+                    continue
+            start = self._read_strictly(data, start, frames)
+
+    def _remember(self, head: bytes, headers: Headers) -> None:
+        """Ensures: whatever block the hot path finds by this key means exactly `headers`."""
+        for name in (b"\nreceipt:", b"\ncontent-length:"):
+            cut = head.find(name)
+            if cut > 0:
+                line_end = head.find(b"\n", cut + len(name))
+                head = head[:cut] if line_end < 0 else head[:cut] + head[line_end:]
+        # A CR may end a line or be data; two more header lines may come with the next frame.
+        if b"\r" in head or head.count(b"\n") + 2 > self._limits.max_headers:
+            return
+        if len(self._cache) >= _CACHE_BLOCKS or self._cached_bytes + len(head) > _CACHE_BYTES:
+            self._cache.clear()
+            self._cached_bytes = 0
+        if len(head) <= _CACHE_BYTES and head not in self._cache:
+            self._cache[head] = headers
+            self._cached_bytes += len(head)
+
+    # -- the strict path ----------------------------------------------------------------------
+
+    def _read_strictly(self, data: bytes, start: int, frames: list[Frame | AckRun | Malformed]) -> int:
+        """Read one frame at `start`, or put its beginning aside. Returns where to go on."""
+        if data[start] in b"\r\n":  # heart-beats, and the EOLs allowed after a frame
+            return _EOLS.match(data, start).end()  # type: ignore[union-attr]  # matches always
+        end = len(data)
+        command = self._command(data, start)
+        stop = self._header_end(data, start) if command is not None else None
+        if command is None or stop is None:
+            self._pending = data[start:]
+            return end
+        head_end, body_start = stop
+        head = data[start:head_end]
+        headers, receipt, length = self._headers(command, head)
+        if self._hot and command is SEND:
+            self._remember(head, headers)
+        self._open = _OpenFrame(command, headers, receipt, length)
+        return self._continue_body(self._open, data, frames, body_start)
+
+    def _command(self, data: bytes, start: int) -> bytes | None:
+        """The command, None while its line is unfinished."""
+        if data[start] == _TLS_HANDSHAKE:
+            raise Fault("tls-on-stomp-port", "this looks like TLS, and this port speaks plain STOMP")
+        limit = self._limits.max_command
+        line_end = data.find(b"\n", start, start + limit + 2)
+        stop = line_end if line_end >= 0 else min(len(data), start + limit + 2)
+        if data.find(b"\0", start, stop) >= 0:
+            raise Fault("malformed-frame", "a NUL byte stands in the command line; no empty line ended the headers")
+        line = data[start:stop].removesuffix(b"\r")
+        if line_end < 0 and stop - start < limit + 2:
+            return None
+        if line_end < 0 or len(line) > limit:
+            if _HTTP.match(line):
+                raise _http()
+            raise Fault("too-large", f"the command line is longer than the {limit} bytes that are allowed")
+        command = self._commands.get(line)
+        if command is None:
+            if _HTTP.match(line):
+                raise _http()
+            raise Fault("unknown-command", f"the command {_quoted(line)} is unknown")
+        return command
+
+    def _header_end(self, data: bytes, start: int) -> tuple[int, int] | None:
+        """Where the header block ends and where the body begins, None while it is unfinished."""
+        limit = self._limits.max_header_bytes
+        blank = _BLANK_LINE.search(data, start, start + limit + 3)
+        stop = blank.start() if blank is not None else min(len(data), start + limit + 3)
+        if data.find(b"\0", start, stop) >= 0:
+            raise Fault("malformed-frame", "a NUL byte stands in the headers; no empty line ended them")
+        if blank is None and stop - start < limit + 3:
+            return None
+        if blank is None or stop - start > limit:
+            raise Fault("too-large", f"the headers are longer than the {limit} bytes that are allowed: "
+                                     f"at least {stop - start} were sent")  # fmt: skip
+        return stop, blank.end()
+
+    def _headers(self, command: bytes, head: bytes) -> tuple[Headers, bytes | None, int | None]:
+        """Parse the lines after the command line: headers, raw receipt, content-length."""
+        version = "1.0" if command in NEVER_ESCAPED else self._version
+        lines = head.split(b"\n")
+        if b"\r" in head:
+            lines = _without_cr(lines, version)
+        limits = self._limits
+        if len(lines) - 1 > limits.max_headers:
+            raise Fault("too-many-headers", f"the frame has {len(lines) - 1} headers, allowed are {limits.max_headers}")
+        found: dict[str, str] = {}
+        receipt: bytes | None = None
+        for line in lines[1:]:
+            if len(line) > limits.max_header_line:
+                raise Fault("too-large", f"a header line has {len(line)} bytes, allowed are {limits.max_header_line}")
+            raw_name, colon, raw_value = line.partition(b":")
+            if not colon or not raw_name:
+                raise Fault("malformed-frame", f"the header line {_quoted(line)} is not of the form name:value")
+            try:
+                name, value = raw_name.decode(), raw_value.decode()
+            except UnicodeDecodeError as error:
+                raise Fault("not-utf8", f"the header line {_quoted(line)} is not valid UTF-8: {error.reason}") from None
+            if "\\" in name or "\\" in value:
+                name, value = unescape(name, version), unescape(value, version)
+            if name not in found:
+                found[name] = value
+                if name == "receipt":
+                    receipt = raw_value
+        length = self._content_length(found.get("content-length"))
+        kept = [item for item in found.items() if item[0] not in _CUT_FROM_BLOCK]
+        headers = Headers(found, encode_headers(kept))
+        headers.pop("receipt", None)
+        headers.pop("content-length", None)
+        return headers, receipt, length
+
+    def _content_length(self, value: str | None) -> int | None:
+        if value is None:
+            return None
+        if not (value.isascii() and value.isdigit()):
+            raise Fault("bad-content-length", f"the content-length {value[:40]!r} is not a number of bytes")
+        limit = self._limits.max_body
+        if len(value) > _LONGEST_NUMBER or int(value) > limit:
+            raise Fault("too-large", f"the body has {value[:40]} bytes, allowed are {limit}")
+        return int(value)
+
+    def _continue_body(
+        self, frame: _OpenFrame, data: bytes, frames: list[Frame | AckRun | Malformed], start: int = 0
+    ) -> int:
+        """Take what `data` has of the body of `frame`. Returns where the next frame begins."""
+        body, length = frame.body, frame.length
+        if length is not None:
+            stop = start + length - len(body)
+            if stop >= len(data):
+                body += data[start:]
+                return len(data)
+            if data[stop]:
+                raise Fault("missing-nul", f"the NUL that ends a frame is missing after the {length} bytes "
+                                           "of its content-length")  # fmt: skip
+        else:
+            stop = data.find(b"\0", start)
+            size = len(body) + (stop if stop >= 0 else len(data)) - start
+            if size > self._limits.max_body:
+                raise Fault("too-large", f"the body has at least {size} bytes, allowed are {self._limits.max_body}")
+            if stop < 0:
+                body += data[start:]
+                return len(data)
+        self._open = None
+        complete = bytes(body) + data[start:stop] if body else data[start:stop]
+        if complete and frame.command not in WITH_BODY:
+            # Old clients end every frame with an EOL before the NUL.
+            if complete.strip(b"\r\n"):
+                raise Fault("malformed-frame", f"a {frame.command.decode()} frame must not have a body")
+            complete = b""
+        if frame.command is ACK and self._hot:
+            pass
+        frames.append(Frame(frame.command, frame.headers, frame.receipt, complete))
+        return stop + 1
+
+
+def _without_cr(lines: list[bytes], version: str) -> list[bytes]:
+    """Take the CR of CRLF off; elsewhere it is data for 1.0 and 1.1 and illegal in 1.2."""
+    if version == "1.2" or lines[0].endswith(b"\r"):
+        lines = [line.removesuffix(b"\r") for line in lines]
+    if version == "1.2":
+        for line in lines:
+            if b"\r" in line:
+                raise Fault("malformed-frame", f"the header line {_quoted(line)} has a carriage return inside")
+    return lines
+
+
+def _quoted(line: bytes) -> str:
+    return repr(line[:80])[1:]
+
+
+def _http() -> Fault:
+    return Fault("http-on-stomp-port", "this is an HTTP request, and this port speaks STOMP")

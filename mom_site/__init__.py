@@ -1,0 +1,1 @@
+"""The Django site around the broker: settings, addresses, the ASGI application."""

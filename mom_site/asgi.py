@@ -1,0 +1,76 @@
+"""The ASGI application: the node's data plane, Channels' WebSocket router, and Django for the rest.
+
+The node travels in the scope as "mom.node"; there is no global one. Without a node (`application`,
+for any ASGI server that serves the pages beside a broker) the data plane says so.
+"""
+
+import os
+from typing import Any, Protocol
+
+from asgiref.typing import ASGIReceiveCallable, ASGISendCallable
+from channels.routing import ProtocolTypeRouter, URLRouter
+from django.core.asgi import get_asgi_application
+from django.urls import path, re_path
+
+from broker_app.net.login import Identity, Logins
+from broker_app.net.origin import Origins
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
+_django = get_asgi_application()
+
+from django.conf import settings  # noqa: E402
+
+from broker_app.consumers import StompConsumer, refuse  # noqa: E402
+
+Scope = dict[str, Any]
+
+
+class DataPlane(Protocol):
+    """The REST side of a node: a bare ASGI callable that knows its own paths."""
+
+    def owns(self, path: str) -> bool: ...
+
+    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None: ...
+
+
+class Node(Protocol):
+    """What the site needs of a node."""
+
+    @property
+    def logins(self) -> Logins: ...
+
+    @property
+    def rest(self) -> DataPlane: ...
+
+    async def serve_websocket(
+        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable, identity: Identity | None
+    ) -> None: ...
+
+
+class Site:
+    """The ASGI application around one node."""
+
+    def __init__(self, node: Node | None = None) -> None:
+        self._node = node
+        self._rest = node.rest if node is not None else None
+        self._origins = Origins(settings.MOM.known_hosts, settings.MOM.allowed_origins)
+        self._websockets = URLRouter(
+            [path("ws", StompConsumer.as_asgi()), re_path(r"", refuse)]  # type: ignore[arg-type]
+        )
+        self._router = ProtocolTypeRouter({"http": _django, "websocket": self._checked_websocket})
+
+    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        scope["mom.node"] = self._node
+        if self._rest is not None and scope["type"] == "http" and self._rest.owns(scope["path"]):
+            await self._rest(scope, receive, send)
+        else:
+            await self._router(scope, receive, send)
+
+    async def _checked_websocket(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        # Channels' AllowedHostsOriginValidator refuses clients without Origin and takes any port of
+        # a known host; programs have no Origin, and another port is another site.
+        accepted = self._origins.accepts(scope["headers"])
+        await (self._websockets if accepted else refuse)(scope, receive, send)
+
+
+application = Site()

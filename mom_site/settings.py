@@ -1,0 +1,167 @@
+"""Django's settings, derived from the node's Config (`broker_app.config`)."""
+
+from pathlib import Path
+from typing import Any
+
+from csp.constants import NONE, SELF
+
+from broker_app import config
+from mom_site.secret import secret_key
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+MOM = config.load()
+
+DEBUG = MOM.debug
+SECRET_KEY = secret_key(MOM.data)
+ALLOWED_HOSTS = list(MOM.known_hosts)
+ROOT_URLCONF = "mom_site.urls"
+ASGI_APPLICATION = "mom_site.asgi.application"
+
+INSTALLED_APPS = [
+    "broker_app",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.messages",
+    "django.contrib.sessions",
+    "django.contrib.staticfiles",
+    "servestatic",
+    "channels",
+    "rest_framework",
+    "drf_spectacular",
+    "csp",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# Configuration only; messages are in the journal. IMMEDIATE takes the write lock at the start of a
+# transaction, so that two processes wait for each other instead of failing half-way.
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": MOM.data / "config.sqlite3",
+        "OPTIONS": {
+            "timeout": 10,
+            "transaction_mode": "IMMEDIATE",
+            "init_command": "PRAGMA journal_mode=WAL",
+        },
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# Who may come in
+
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "console"
+LOGOUT_REDIRECT_URL = "login"
+
+SESSION_COOKIE_AGE = 12 * 3600
+SESSION_COOKIE_NAME = "mom_session"
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = MOM.behind_tls
+CSRF_COOKIE_NAME = "mom_csrf"
+CSRF_COOKIE_SECURE = MOM.behind_tls
+CSRF_TRUSTED_ORIGINS = list(MOM.allowed_origins)
+
+# What a browser may do with our pages
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "base-uri": [NONE],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "img-src": [SELF, "data:"],
+        "object-src": [NONE],
+    }
+}
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+
+if MOM.behind_tls:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_HSTS_SECONDS = 365 * 86_400
+
+# Static files are served from where they are built, without a collecting step; bundles carry a hash in their name.
+
+STATIC_URL = "static/"
+STATIC_ROOT = None
+STATICFILES_DIRS = [BASE_DIR / "static"]
+SERVESTATIC_USE_FINDERS = True
+SERVESTATIC_USE_STATIC_ROOT = False
+SERVESTATIC_ALLOW_ALL_ORIGINS = False
+SERVESTATIC_IMMUTABLE_FILE_TEST = r"^.+[.-][0-9A-Za-z_-]{8,32}\..+$"
+
+# The API
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "broker_app.web.authentication.BearerAuthentication",
+        "broker_app.web.authentication.PasswordAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "broker_app.web.refusals.problem_response",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "MOM",
+    "DESCRIPTION": "The HTTP interface of the MOM message broker.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.1",
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SERVE_PUBLIC": True,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+}
+
+# The rest
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+USE_I18N = False
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{"}},
+    "handlers": {"stdout": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "line"}},
+    "root": {"handlers": ["stdout"], "level": MOM.log_level.upper()},
+    "loggers": {
+        "django": {"handlers": [], "propagate": True},
+        "django.server": {"handlers": [], "propagate": True},
+        "uvicorn": {"level": "WARNING"},
+    },
+}
