@@ -86,7 +86,7 @@ class Config:
     memory_bytes: int = _setting(128 * MIB, "bodies of waiting messages kept in memory, node-wide", "bytes", least=MIB)
     segment_bytes: int = _setting(64 * MIB, "length of one journal segment file", "bytes", least=MIB)
     max_attempts: int = _setting(16, "deliveries of a message before it goes to the dead letters", least=1)
-    credit: int = _setting(256, "unacknowledged deliveries of a subscription that names no credit", least=1)
+    credit: int = _setting(100, "unacknowledged deliveries of a subscription that names no credit", least=1)
     lease: float = _setting(30, "time to settle a message received by REST", "s", least=1, most=43_200)
     max_wait: float = _setting(60, "longest time a REST receive may wait", "s", least=0, most=3600)
     drain: float = _setting(8, "time given to open work when the node stops", "s", least=0, most=600)

@@ -8,6 +8,7 @@ is then ahead of the journal, and the only honest continuation is a restart and 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,9 +16,12 @@ from typing import Protocol
 
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Command, Loaded
+from broker_app.core.message import MessageIds
 from broker_app.core.outcome import Outcome
 from broker_app.core.recovery import Recovery, freeze, live_positions
 from broker_app.journal.port import Batch, Journal
+
+log = logging.getLogger(__name__)
 
 MIB = 1024 * 1024
 
@@ -74,6 +78,7 @@ class Engine:
     def recover(self) -> list[str]:
         """Open the journal and rebuild the broker from it. Returns lines for the log."""
         opened = self._journal.open()
+        self.broker.ids = MessageIds(self._journal.tag)
         recovery = Recovery(self.broker)
         if opened.snapshot is not None:
             recovery.thaw(opened.snapshot)
@@ -131,17 +136,8 @@ class Engine:
             self._act(outcome)
             return
         self._committing = True
-        batch = Batch(
-            outcome.first_position,
-            outcome.time_us,
-            outcome.destinations,
-            outcome.parts,
-            outcome.count,
-            outcome.published,
-            outcome.freed,
-        )
         self._since_snapshot += sum(map(len, outcome.parts))
-        self._journal.commit(batch, partial(self._committed, outcome))
+        self._journal.commit(_batch(outcome), partial(self._committed, outcome))
 
     def _committed(self, outcome: Outcome, error: BaseException | None) -> None:
         self._committing = False
@@ -216,8 +212,8 @@ class Engine:
 
     def _snapshot_done(self, error: BaseException | None) -> None:
         self._snapshot_running = False
-        if error is not None:
-            self._end(error)
+        if error is not None:  # the former one stands; recovery will read more
+            log.warning("the snapshot of the broker's state was not written: %s", error)
 
     async def stop(self) -> None:
         """Carry out what is in the inbox, keep a snapshot, and carry out nothing more."""
@@ -229,3 +225,13 @@ class Engine:
             self._ended = error or RuntimeError("the engine was stopped")
         if self._timer is not None:
             self._timer.cancel()
+
+
+def _batch(outcome: Outcome) -> Batch:
+    batch = Batch(outcome.first_position, outcome.time_us)
+    batch.destinations = outcome.destinations
+    batch.parts = outcome.parts
+    batch.count = outcome.count
+    batch.published = outcome.published
+    batch.freed = outcome.freed
+    return batch

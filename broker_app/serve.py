@@ -127,10 +127,12 @@ async def _serve_with_daphne(app: Any, config: Config, listener: socket.socket, 
 
 async def _end_connections(server: Any, drain_s: float) -> None:
     """Closes WebSockets as restarting (1012), lets requests finish for `drain_s`, and cancels the rest."""
+    from daphne.ws_protocol import WebSocketProtocol
+
     running = set()
     for protocol, details in list(server.connections.items()):
-        if protocol.application_type == "websocket" and "disconnected" not in details:
-            protocol.serverClose(code=1012)
+        if isinstance(protocol, WebSocketProtocol) and "disconnected" not in details:
+            protocol.sendCloseFrame(code=1012)
         if "application_instance" in details:
             running.add(details["application_instance"])
     if not running:

@@ -22,9 +22,9 @@ and table it repeats; each record is preceded by its own position (u64).
 """
 
 import struct
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import google_crc32c
 
@@ -83,7 +83,7 @@ def record_starts(content: bytes, start: int, end: int) -> list[int]:
 def iterate_records(records: bytes) -> Iterator[tuple[int, bytes]]:
     """(type, whole record) of each record. Raises ValueError like `record_starts`."""
     starts = record_starts(records, 0, len(records))
-    for start, end in zip(starts, starts[1:], strict=False):
+    for start, end in pairwise(starts):
         yield records[start + 4], records[start:end]
 
 
@@ -171,7 +171,24 @@ def decode_frame(content: bytes, at: int) -> Frame | None:
 def is_whole(content: bytes, at: int, frame: Frame) -> bool:
     """Whether the frame at byte `at` is all there and its checksum right."""
     end = at + frame.length
-    return frame.records_at <= frame.length and end <= len(content) and checksum(content[at + _PREFIX.size : end]) == frame.crc
+    if frame.records_at > frame.length or end > len(content):
+        return False
+    return checksum(content[at + _PREFIX.size : end]) == frame.crc
+
+
+def encode_carried(position: int, record: bytes) -> tuple[bytes, bytes]:
+    """A survivor as it stands in a CARRIED frame, in two parts."""
+    return _U64.pack(position), record
+
+
+def carried_records(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """(position, start, end) of each record of a CARRIED frame whose records lie between `start` and `end`."""
+    at = start
+    while at < end:
+        (position,) = _U64.unpack_from(content, at)
+        (length,) = _U32.unpack_from(content, at + 8)
+        yield position, at + 8, at + 8 + length
+        at += 8 + length
 
 
 # -------------------------------------------------------------------------- segment file header
@@ -208,7 +225,7 @@ def encode_segment_header(header: SegmentHeader) -> bytes:
 
 
 def decode_segment_header(content: bytes) -> SegmentHeader | None:
-    """The header of a segment file, or None if it is not one or damaged. Raises JournalDamaged for a newer format."""
+    """The header of a segment file, or None if it is damaged or none. Raises JournalDamaged for a newer format."""
     body = content[12 : 12 + _SEGMENT.size]
     if content[:8] != _SEGMENT_MAGIC or len(body) < _SEGMENT.size or content[8:12] != _U32.pack(checksum(body)):
         return None
@@ -223,7 +240,7 @@ def decode_segment_header(content: bytes) -> SegmentHeader | None:
 
 def seal(magic: bytes, numbers: Sequence[int], content: bytes) -> bytes:
     """A small file that is valid only whole: magic (8 bytes), CRC32C, u64 numbers, length, content."""
-    body = b"".join((array("Q", (*numbers, len(content))).tobytes(), content))
+    body = struct.pack(f"<{len(numbers) + 1}Q", *numbers, len(content)) + content
     return magic + _U32.pack(checksum(body)) + body
 
 

@@ -17,7 +17,7 @@ class Batch:
     `freed` those of PUBLISHED records, of this batch or earlier ones, that are worthless from now on.
     """
 
-    __slots__ = ("first_position", "time_us", "destinations", "parts", "count", "published", "freed")
+    __slots__ = ("count", "destinations", "first_position", "freed", "parts", "published", "time_us")
 
     def __init__(self, first_position: int, time_us: int) -> None:
         self.first_position = first_position

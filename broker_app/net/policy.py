@@ -2,10 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-
-_NOBODY: Mapping[str, "UserFacts"] = MappingProxyType({})
-_NOTHING: Mapping[bytes, "TokenFacts"] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +27,6 @@ class Policy:
     """Who may come in, as of `version`. Versions only grow."""
 
     version: int = 0
-    users: Mapping[str, UserFacts] = _NOBODY
-    tokens: Mapping[bytes, TokenFacts] = _NOTHING
+    users: Mapping[str, UserFacts] = field(default_factory=dict)
+    tokens: Mapping[bytes, TokenFacts] = field(default_factory=dict)
     anonymous: bool = False

@@ -26,6 +26,10 @@ LOGIN_LINK_LIFE = timedelta(minutes=10)
 policy_changed = Signal()
 
 
+class Conflict(Exception):
+    """What was asked for contradicts what is there."""
+
+
 @dataclass(frozen=True, slots=True)
 class NewToken:
     """A token just made. `secret` is shown this once and cannot be found again."""
@@ -76,9 +80,11 @@ def set_password(user: User, password: str) -> None:
 
 @transaction.atomic
 def create_token(owner: User, name: str, expires: datetime | None = None) -> NewToken:
-    """A new token of `owner`. Raises ValidationError when the name is taken or the time has passed."""
+    """A new token of `owner`. Raises Conflict when the name is taken, ValidationError when the time has passed."""
     if expires is not None and expires <= timezone.now():
         raise ValidationError({"expires": "must be in the future"})
+    if Token.objects.filter(owner=owner, name=name).exists():
+        raise Conflict(f"You have a token named {name} already.")
     secret = TOKEN_MARK + secrets.token_urlsafe(32)
     token = Token(owner=owner, name=name, prefix=secret[:8], digest=_digest(secret), expires=expires)
     token.full_clean()

@@ -1,5 +1,6 @@
 """The control plane of the HTTP interface (DRF). Messages themselves pass through `net.rest`."""
 
+import difflib
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -20,7 +21,7 @@ class StrictSerializer(serializers.Serializer[Any]):
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict) and (strange := sorted(set(data) - set(self.fields))):
-            raise serializers.ValidationError({name: "is not known here" for name in strange})
+            raise serializers.ValidationError({name: _unknown(name, list(self.fields)) for name in strange})
         return super().to_internal_value(data)
 
 
@@ -69,7 +70,7 @@ class Tokens(APIView):
         wish.is_valid(raise_exception=True)
         new = actions.create_token(_user_of(request), **wish.validated_data)
         body = {**TokenSerializer(new.token).data, "token": new.secret}
-        return Response(body, status=status.HTTP_201_CREATED)
+        return Response(body, status=status.HTTP_201_CREATED, headers={"Cache-Control": "no-store"})
 
 
 class OneToken(APIView):
@@ -80,6 +81,11 @@ class OneToken(APIView):
         """Revokes it."""
         actions.revoke_token(get_object_or_404(_tokens_of(request), pk=pk))
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"unknown field; did you mean {near[0]}?" if near else "unknown field"
 
 
 def _tokens_of(request: Request) -> QuerySet[Token]:

@@ -1,6 +1,5 @@
 """Logging in and out of the console."""
 
-from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.views import LoginView, LogoutView
 from django.http import HttpRequest, HttpResponse
@@ -11,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from broker_app.web import actions
 
-enter = LoginView.as_view(redirect_authenticated_user=True, extra_context={"broker_name": settings.MOM.name})
+enter = LoginView.as_view(redirect_authenticated_user=True)
 leave = LogoutView.as_view()
 
 

@@ -10,6 +10,7 @@ from rest_framework.settings import api_settings
 from rest_framework.views import exception_handler
 
 from broker_app.net.problems import MEDIA_TYPE, problem_body
+from broker_app.web.actions import Conflict
 
 _NAMES = {
     status.HTTP_400_BAD_REQUEST: "invalid",
@@ -24,10 +25,16 @@ _NAMES = {
 }
 
 
+class _Conflict(exceptions.APIException):
+    status_code = status.HTTP_409_CONFLICT
+
+
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's answer to an exception, its body a problem; None lets an error of ours become a plain 500."""
     if isinstance(error, ValidationError):
         error = exceptions.ValidationError(error.message_dict if hasattr(error, "error_dict") else error.messages)
+    elif isinstance(error, Conflict):
+        error = _Conflict(str(error))
     response = exception_handler(error, context)
     if response is None:
         return None

@@ -8,8 +8,8 @@ from drf_spectacular.views import SpectacularJSONAPIView
 from broker_app.web import api, console, login, pages
 
 urlpatterns = [
-    path("", RedirectView.as_view(pattern_name="console")),
-    path("console/", console.page, name="console"),
+    path("", RedirectView.as_view(pattern_name="console"), name="root"),
+    path("console/", console.destinations, name="console"),
     path("login/", login.enter, name="login"),
     path("login/once/<str:secret>", login.once, name="login-once"),
     path("logout/", login.leave, name="logout"),

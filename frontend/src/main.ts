@@ -15,13 +15,14 @@ import { Place } from "./place.ts";
 import { toggleTheme } from "./theme.ts";
 import type { Server } from "./view/snippets.ts";
 
-const { restBase = "", wsPath = "", stompPort = "", user = "" } = document.body.dataset;
+const { basePath = "/", stompPort = "", user = "" } = document.body.dataset;
+const base = location.origin + basePath;
 
-const rest = new Rest(restBase);
-const session = new Session(location.origin.replace(/^http/, "ws") + wsPath, () => rest.isSignedIn());
+const rest = new Rest(`${base}api/v1/`);
+const session = new Session(`${base.replace(/^http/, "ws")}ws`, () => rest.isSignedIn());
 const statistics = new Statistics();
 const place = new Place();
-const server: Server = { origin: location.origin, host: location.hostname, stompPort, user };
+const server: Server = { origin: base.replace(/\/$/, ""), host: location.hostname, stompPort, user };
 
 /** Upgrades the page's element of this name. It has what it needs before it first draws. */
 function mount<Kind extends Island>(name: string, kind: new () => Kind, needs: Partial<Kind>): Kind {

@@ -162,9 +162,9 @@ export class DestinationList extends Island {
     const direction = current === sort ? "ascending" : current === `-${sort}` ? "descending" : undefined;
     // Numbers are looked for at their largest first.
     const next = numeric ? (direction === "descending" ? sort : `-${sort}`) : direction === "ascending" ? `-${sort}` : sort;
-    const mark = direction === "ascending" ? "↑" : direction === "descending" ? "↓" : "";
+    const mark = direction ? html`<span class="mark" aria-hidden="true">${direction === "ascending" ? "↑" : "↓"}</span>` : nothing;
     return html`<th scope="col" class="col-${key}" aria-sort=${direction ?? nothing}>
-      <button type="button" @click=${() => this.place.go({ sort: next })}>${label}<span aria-hidden="true">${mark}</span></button>
+      <button type="button" @click=${() => this.place.go({ sort: next })}>${numeric ? [mark, label] : [label, mark]}</button>
     </th>`;
   }
 

@@ -5,7 +5,7 @@ import type { Statistics } from "../live/statistics.ts";
 import type { Place } from "../place.ts";
 import { conditionOf } from "../view/condition.ts";
 import { count } from "../view/format.ts";
-import { bareName, isQueue, nameOf } from "../view/name.ts";
+import { bareName, isQueue } from "../view/name.ts";
 import { Island } from "./island.ts";
 
 const FOLD_ABOVE = 12;
@@ -66,7 +66,7 @@ export class Explorer extends Island {
     const tab = isQueue(name) ? "messages" : "publish";
     return html`<li>
       <a data-place href=${this.place.href({ show: name, tab })} aria-current=${current ? "true" : nothing}>
-        <span>${nameOf(bareName(name))}</span> ${badge(destination.depth, this.#isTroubled([destination]))}
+        <span title=${name}>${bareName(name)}</span> ${badge(destination.depth, this.#isTroubled([destination]))}
       </a>
     </li>`;
   }

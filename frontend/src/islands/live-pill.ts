@@ -1,4 +1,4 @@
-import { html } from "lit";
+import { html, nothing } from "lit";
 import type { Session } from "../live/session.ts";
 import { Follow } from "../live/source.ts";
 import type { Statistics } from "../live/statistics.ts";
@@ -32,7 +32,8 @@ export class LivePill extends Island {
   protected override render() {
     document.documentElement.dataset.freshness = this.statistics.freshness;
     const { tone, text } = this.#say();
-    return html`<span class="pill" data-tone=${tone}><span class="dot" aria-hidden="true"></span>${text}</span>`;
+    const role = tone === "bad" ? "alert" : nothing;
+    return html`<span class="pill" role=${role} data-tone=${tone}><span class="dot" aria-hidden="true"></span>${text}</span>`;
   }
 
   #say(): { tone: string; text: string | ReturnType<typeof html> } {

@@ -1,0 +1,192 @@
+"""The journal's one door to the operating system; every failure comes out naming file, place and remedy."""
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from broker_app.journal.errors import JournalFailed
+
+_FILL_PIECE = bytes(1024 * 1024)
+
+_REMEDIES = {
+    errno.ENOSPC: "free some space on that file system or move the data directory, then start the broker again",
+    errno.EDQUOT: "raise the disk quota or move the data directory, then start the broker again",
+    errno.EIO: "the disk reports errors: check it (dmesg, smartctl) and copy the data directory away",
+    errno.EROFS: "the file system is read-only: mount it writable, then start the broker again",
+    errno.EACCES: "give the broker's user the right to read and write there",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+}
+
+
+class File:
+    """An open file of the journal."""
+
+    __slots__ = ("_system", "fd", "path")
+
+    def __init__(self, path: Path, fd: int, system: Any) -> None:
+        self.path = path
+        self.fd = fd
+        self._system = system
+
+    def read(self, size: int, offset: int) -> bytes:
+        """`size` bytes from `offset`; fewer at the end of the file."""
+        try:
+            content: bytes = self._system.pread(self.fd, size, offset)
+            while len(content) < size:  # one pread gives at most 2 GiB
+                more = self._system.pread(self.fd, size - len(content), offset + len(content))
+                if not more:
+                    break
+                content += more
+        except OSError as error:
+            raise failed(error, f"reading {size} bytes", self.path, offset) from error
+        return content
+
+    def write(self, pieces: Sequence[bytes], offset: int) -> None:
+        """All the pieces, one after the other, from `offset`."""
+        size = sum(map(len, pieces))
+        try:
+            written = self._system.pwritev(self.fd, pieces, offset)
+            if written < size:
+                rest = b"".join(pieces)
+                while written < size:
+                    written += self._system.pwritev(self.fd, (rest[written:],), offset + written)
+        except OSError as error:
+            raise failed(error, f"writing {size} bytes", self.path, offset) from error
+
+    def fill(self, start: int, end: int) -> None:
+        """Write zeros, so that a later overwrite needs no new blocks and its sync no change of metadata."""
+        for at in range(start, end, len(_FILL_PIECE)):
+            self.write((_FILL_PIECE[: end - at],), at)
+
+    def reserve(self, size: int) -> None:
+        """Have blocks for `size` bytes, without writing them."""
+        try:
+            self._system.posix_fallocate(self.fd, 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # a file system that cannot: no harm
+                raise failed(error, f"reserving {size} bytes", self.path, 0) from error
+
+    def truncate(self, size: int) -> None:
+        """Cut (or lengthen with a hole) to `size` bytes."""
+        try:
+            self._system.ftruncate(self.fd, size)
+        except OSError as error:
+            raise failed(error, "truncating", self.path, size) from error
+
+    def sync(self) -> None:
+        """Return when everything written is on the disk."""
+        try:
+            self._system.fdatasync(self.fd)
+        except OSError as error:
+            raise failed(error, "syncing", self.path, None) from error
+
+    def size(self) -> int:
+        """Bytes in the file."""
+        return int(self._system.fstat(self.fd).st_size)
+
+    def close(self) -> None:
+        """Give the file back to the system."""
+        self._system.close(self.fd)
+
+
+class Files:
+    """The files of one journal's directory, by name. `system` stands for `os`; tests make it fail."""
+
+    def __init__(self, directory: Path, system: Any = os) -> None:
+        self.directory = directory
+        self._system = system
+
+    def create_directory(self) -> None:
+        """Make the directory, readable by its owner alone, unless it is there."""
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise failed(error, "creating", self.directory, None) from error
+
+    def names(self) -> list[str]:
+        """All names in the directory, sorted."""
+        try:
+            return sorted(self._system.listdir(self.directory))
+        except OSError as error:
+            raise failed(error, "listing", self.directory, None) from error
+
+    def open(self, name: str, *, write: bool = False, create: bool = False) -> File:
+        """Open for reading, or for both; `create` empties what is there."""
+        path = self.directory / name
+        flags = os.O_CLOEXEC | (os.O_RDWR if write or create else os.O_RDONLY)
+        if create:
+            flags |= os.O_CREAT | os.O_TRUNC
+        try:
+            return File(path, self._system.open(path, flags, 0o600), self._system)
+        except OSError as error:
+            raise failed(error, "opening", path, None) from error
+
+    def content(self, name: str, size: int | None = None) -> bytes:
+        """The whole file, or its first `size` bytes."""
+        file = self.open(name)
+        try:
+            return file.read(file.size() if size is None else size, 0)
+        finally:
+            file.close()
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Put a whole file in place, atomically and durably (but for `sync_directory`)."""
+        draft = f"{name}.new"
+        with self.draft(draft) as file:
+            file.write((content,), 0)
+            file.sync()
+            self.rename(draft, name)
+
+    @contextmanager
+    def draft(self, name: str) -> Iterator[File]:
+        """A new file to be written; it is closed at the end, and deleted if that is not reached."""
+        file = self.open(name, create=True)
+        try:
+            yield file
+        except BaseException:
+            self.discard(name)
+            raise
+        finally:
+            file.close()
+
+    def discard(self, name: str) -> None:
+        """Delete a file after a failure, if that can be done; the failure itself is the one to be told."""
+        with suppress(JournalFailed):
+            self.remove(name)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name, replacing what had it."""
+        try:
+            self._system.rename(self.directory / old, self.directory / new)
+        except OSError as error:
+            raise failed(error, f"renaming to {new}", self.directory / old, None) from error
+
+    def remove(self, name: str) -> None:
+        """Delete a file if it is there."""
+        try:
+            self._system.unlink(self.directory / name)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise failed(error, "deleting", self.directory / name, None) from error
+
+    def sync_directory(self) -> None:
+        """Return when created, renamed and deleted names are on the disk."""
+        try:
+            fd = self._system.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                self._system.fsync(fd)
+            finally:
+                self._system.close(fd)
+        except OSError as error:
+            raise failed(error, "syncing", self.directory, None) from error
+
+
+def failed(error: OSError, deed: str, path: Path, offset: int | None) -> JournalFailed:
+    """The error that says which file, where, what happened and what an operator can do."""
+    place = "" if offset is None else f" at offset {offset}"
+    remedy = _REMEDIES.get(error.errno or 0, "see to it, then start the broker again")
+    return JournalFailed(f"{path}: {deed}{place} failed: {error.strerror}; {remedy}")

@@ -1,0 +1,152 @@
+"""The journal in memory, for tests: the same promises, kept as long as its `MemoryStorage` lives."""
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from broker_app.journal import codec
+from broker_app.journal.errors import (
+    JournalDamaged,
+    JournalFailed,
+    JournalInUse,
+    NoSuchPosition,
+)
+from broker_app.journal.meta import TAG_BITS
+from broker_app.journal.port import FIRST_POSITION, Batch, Done, Recovery, StoredBatch
+
+
+@dataclass
+class MemoryStorage:
+    """What would be on the disk. Give it to the next MemoryJournal to reopen."""
+
+    tag: int = field(default_factory=lambda: random.SystemRandom().getrandbits(TAG_BITS))
+    created_us: int = field(default_factory=lambda: time.time_ns() // 1000)
+    epoch: int = 0
+    next_position: int = FIRST_POSITION
+    batches: list[StoredBatch] = field(default_factory=list)
+    contents: dict[int, bytes] = field(default_factory=dict)  # of PUBLISHED records that are wanted
+    snapshot: bytes | None = None
+    snapshot_position: int = FIRST_POSITION
+    held: bool = False
+
+
+class MemoryJournal:
+    """See `port.Journal` for the promises.
+
+    With `hold`, commits wait until `release` is called, as they would for a disk. `failure`, once set,
+    is what the next commit fails with. Closing without `release` loses the batch, as a power failure would.
+    """
+
+    def __init__(self, storage: MemoryStorage | None = None, *, hold: bool = False) -> None:
+        self.storage = storage or MemoryStorage()
+        self.tag, self.created_us, self.epoch = self.storage.tag, self.storage.created_us, 0
+        self.hold = hold
+        self.failure: Exception | None = None
+        self._failed: Exception | None = None
+        self._open = False
+        self._pending: Callable[[], None] | None = None
+        self._counters = {"commits": 0, "records": 0, "bytes_written": 0, "snapshots": 0}
+
+    def open(self) -> Recovery:
+        """See `port.Journal.open`."""
+        stored = self.storage
+        if stored.held:
+            raise JournalInUse("this storage is in use by another journal of this process")
+        stored.held = self._open = True
+        stored.epoch += 1
+        self.epoch = stored.epoch
+        return Recovery(stored.snapshot, stored.snapshot_position, stored.next_position, [])
+
+    def replay(self) -> Iterator[StoredBatch]:
+        """See `port.Journal.replay`."""
+        yield from list(self.storage.batches)
+
+    def retain(self, positions: Iterable[Sequence[int]]) -> None:
+        """See `port.Journal.retain`."""
+        former, self.storage.contents = self.storage.contents, {}
+        for chunk in positions:
+            for position in chunk:
+                if position not in former:
+                    raise JournalDamaged(f"the record at position {position} is wanted but stored nowhere")
+                self.storage.contents[position] = former[position]
+
+    def commit(self, batch: Batch, done: Done) -> None:
+        """See `port.Journal.commit`."""
+        if self._failed is not None:
+            done(JournalFailed(f"the journal takes nothing more since it failed: {self._failed}"))
+            return
+        if not self._open or self._pending is not None:
+            raise ValueError("the journal is not open" if not self._open else "a batch is in flight already")
+        if batch.count < 1 or batch.first_position != self.storage.next_position:
+            raise ValueError(f"a batch from {self.storage.next_position} is expected, not from {batch.first_position}")
+        if self.failure is not None:
+            self._failed, self.failure = self.failure, None
+            done(JournalFailed(str(self._failed)))
+            return
+        self._pending = lambda: self._store(batch, done)
+        if not self.hold:
+            self.release()
+
+    def release(self) -> None:
+        """Let the batch that waits become durable."""
+        assert self._pending is not None, "no batch waits"
+        store, self._pending = self._pending, None
+        store()
+
+    def _store(self, batch: Batch, done: Done) -> None:
+        stored = self.storage
+        records = b"".join(batch.parts)
+        content = [record for _, record in codec.iterate_records(records)]
+        if len(content) != batch.count:
+            raise ValueError(f"the batch holds {len(content)} records, not {batch.count}")
+        stored.batches.append(
+            StoredBatch(
+                batch.first_position, batch.time_us, self.epoch, list(batch.destinations), batch.count, records
+            )
+        )
+        for position in batch.published:
+            stored.contents[position] = content[position - batch.first_position]
+        for position in batch.freed:
+            stored.contents.pop(position, None)
+        stored.next_position += batch.count
+        self._counters["commits"] += 1
+        self._counters["records"] += batch.count
+        self._counters["bytes_written"] += len(records)
+        done(None)
+
+    def read(self, positions: Sequence[int]) -> list[bytes]:
+        """See `port.Journal.read`."""
+        found = []
+        for position in positions:
+            if position not in self.storage.contents:
+                raise NoSuchPosition(position, "nothing is stored there (never written, or freed)")
+            found.append(self.storage.contents[position])
+        return found
+
+    def snapshot(self, position: int, blob: bytes, done: Done) -> None:
+        """See `port.Journal.snapshot`."""
+        stored = self.storage
+        starts = {batch.first_position for batch in stored.batches} | {stored.next_position, stored.snapshot_position}
+        if position not in starts or position < stored.snapshot_position:
+            raise ValueError(f"position {position} is not the start of a committed batch after the last snapshot")
+        stored.snapshot, stored.snapshot_position = blob, position
+        stored.batches = [batch for batch in stored.batches if batch.first_position >= position]
+        self._counters["snapshots"] += 1
+        done(None)
+
+    def statistics(self) -> dict[str, int]:
+        """See `port.Journal.statistics`."""
+        stored = self.storage
+        return self._counters | {
+            "epoch": self.epoch,
+            "next_position": stored.next_position,
+            "snapshot_position": stored.snapshot_position,
+            "live_records": len(stored.contents),
+        }
+
+    def close(self) -> None:
+        """See `port.Journal.close`."""
+        if self._open:
+            self._open = self.storage.held = False
+            self._pending = None

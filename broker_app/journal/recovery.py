@@ -1,0 +1,223 @@
+"""What a directory holds when it is opened: which files count, where the log ends, what to clear away.
+
+`survey` only reads, and raises JournalDamaged rather than guess; `repair` then makes the directory
+agree with what was found.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from broker_app.journal import codec, snapshots
+from broker_app.journal.errors import JournalDamaged, JournalFailed
+from broker_app.journal.files import File, Files
+from broker_app.journal.port import FIRST_POSITION
+from broker_app.journal.scan import scan
+from broker_app.journal.segment import Segment, index_name, segment_name
+
+_ADVICE = "`mom journal verify` says what is lost; nothing was changed"
+
+
+@dataclass
+class Survey:
+    """What was found. `segments` are in order of positions; `last` is the one to be continued."""
+
+    segments: list[Segment] = field(default_factory=list)
+    last: Segment | None = None
+    spares: list[str] = field(default_factory=list)  # segment files that hold nothing of worth
+    litter: list[str] = field(default_factory=list)  # other files to be deleted
+    without_index: list[Segment] = field(default_factory=list)
+    snapshot: bytes | None = None
+    snapshot_position: int = FIRST_POSITION
+    at_least: int = FIRST_POSITION  # where the log had got to, by the newest snapshot's name
+    next_position: int = FIRST_POSITION
+    next_sequence: int = 1
+    torn: dict[str, int] = field(default_factory=dict)  # segment file → offset of an incomplete frame
+    epoch: int = 0  # the largest seen in a frame that was scanned
+    report: list[str] = field(default_factory=list)
+
+
+def survey(files: Files) -> Survey:
+    """Read the directory. Raises JournalDamaged."""
+    found = Survey()
+    names = files.names()
+    found.litter = [name for name in names if name.endswith(".new")]
+    _choose_snapshot(files, names, found)
+    indexes = {name for name in names if name.endswith(".idx")}
+    segments = [_read_segment(files, header, indexes, found) for header in _read_headers(files, names, found)]
+    _drop_superseded([segment for segment in segments if len(segment.batch_positions)], found)
+    _find_end(files, [segment for segment in segments if segment.kind == codec.LOG], found)
+    found.litter += sorted(indexes - {index_name(segment.name) for segment in found.segments})
+    return found
+
+
+def _choose_snapshot(files: Files, names: Iterable[str], found: Survey) -> None:
+    positions = snapshots.snapshot_positions(names)
+    found.at_least = max(positions, default=FIRST_POSITION)
+    for position in reversed(positions):
+        blob = snapshots.read_snapshot(files, position)
+        if blob is not None:
+            found.snapshot, found.snapshot_position = blob, position
+            return
+        name = snapshots.snapshot_name(position)
+        found.report.append(f"{files.directory / name}: the snapshot is damaged and was passed over")
+
+
+def _read_headers(files: Files, names: Iterable[str], found: Survey) -> list[codec.SegmentHeader]:
+    headers = []
+    for name in names:
+        if not name.endswith(".seg"):
+            continue
+        found.next_sequence = max(found.next_sequence, int(name.removesuffix(".seg").rpartition("-")[2]) + 1)
+        if name.startswith("free-"):
+            found.spares.append(name)
+            continue
+        header = codec.decode_segment_header(files.content(name, codec.SEGMENT_HEADER_BYTES))
+        if header is None:
+            raise JournalDamaged(f"{files.directory / name}: the head of the file is damaged (offset 0); {_ADVICE}")
+        if segment_name(header.kind, header.sequence) != name:
+            found.spares.append(name)  # the power failed while it was being made ready for its next use
+            continue
+        headers.append(header)
+    return sorted(headers, key=lambda header: header.sequence)
+
+
+def _read_segment(files: Files, header: codec.SegmentHeader, indexes: set[str], found: Survey) -> Segment:
+    """From its index if there is one and nothing in it will be replayed, else by checking every frame."""
+    name = segment_name(header.kind, header.sequence)
+    if index_name(name) in indexes:
+        segment = Segment.from_index(header, files.content(index_name(name)))
+        if segment is not None and segment.next_position <= found.snapshot_position:
+            return segment
+    segment = _read_by_scan(files, header, found)
+    if len(segment.batch_positions):
+        found.without_index.append(segment)
+    return segment
+
+
+def _read_by_scan(files: Files, header: codec.SegmentHeader, found: Survey) -> Segment:
+    segment = Segment(header)
+    path = files.directory / segment.name
+    content = files.content(segment.name)
+    seen = scan(content, header.segment_id)
+    for offset, frame in seen.frames:
+        found.epoch = max(found.epoch, frame.epoch)
+        if header.kind == codec.CARRY:
+            records = codec.carried_records(content, offset + frame.records_at, offset + frame.length)
+            segment.append_carried(frame.first_position, [position for position, _, _ in records], frame.length)
+            continue
+        if len(segment) and frame.first_position != segment.next_position:
+            raise JournalDamaged(
+                f"{path}: the batch at offset {offset} starts at position {frame.first_position}"
+                f" instead of {segment.next_position}; {_ADVICE}"
+            )
+        segment.append(frame.first_position, frame.count, frame.length)
+    if seen.later is not None:
+        offset, frame = seen.later
+        lost = f" (positions {segment.next_position} to {frame.first_position - 1})" if len(segment) else ""
+        raise JournalDamaged(
+            f"{path}: damaged between offset {seen.end} and {offset}{lost}, with good batches behind it; {_ADVICE}"
+        )
+    if seen.torn:
+        found.torn[segment.name] = seen.end
+    if header.kind == codec.CARRY and seen.end != len(content):
+        raise JournalDamaged(f"{path}: damaged from offset {seen.end} on; {_ADVICE}")
+    return segment
+
+
+def _drop_superseded(segments: list[Segment], found: Survey) -> None:
+    carries = [segment for segment in segments if segment.kind == codec.CARRY]
+    for segment in segments:
+        if any(_covers(carry, segment) for carry in carries):
+            found.spares.append(segment.name)
+        else:
+            found.segments.append(segment)
+    found.without_index = [segment for segment in found.without_index if segment in found.segments]
+    found.segments.sort(key=lambda segment: segment.first_position)
+
+
+def _covers(carry: Segment, other: Segment) -> bool:
+    within = carry.first_position <= other.first_position and other.next_position <= carry.next_position
+    return within and carry.sequence > other.sequence
+
+
+def _find_end(files: Files, logs: list[Segment], found: Survey) -> None:
+    """The log from the snapshot on must be without a gap; what is empty behind its end is spare."""
+    expected = found.snapshot_position
+    empty = []
+    for segment in logs:
+        if not len(segment.batch_positions):
+            empty.append(segment)
+        elif segment in found.segments and segment.next_position >= expected:
+            if segment.first_position > expected or (found.last is not None and segment.first_position < expected):
+                raise _gap(files, segment, expected, found)
+            expected = segment.next_position
+            found.last = segment
+    if expected < found.at_least:
+        raise JournalDamaged(
+            f"{files.directory}: the log ends before position {expected}, but had got to {found.at_least}"
+            f" when the snapshot was written that is damaged now; {_ADVICE}"
+        )
+    found.next_position = expected
+    found.spares += [segment.name for segment in empty]
+    if found.last is not None:
+        last = found.last
+        found.without_index = [segment for segment in found.without_index if segment is not last]
+        empty = [last, *(segment for segment in empty if segment.sequence > last.sequence)]
+    for segment in empty:
+        if (offset := found.torn.get(segment.name)) is not None:
+            found.report.append(
+                f"{files.directory / segment.name}: the last batch is incomplete (offset {offset}, position {expected});"
+                " it was cut, nothing that had been confirmed is lost"
+            )
+
+
+def _gap(files: Files, segment: Segment, expected: int, found: Survey) -> JournalDamaged:
+    causes = [f"{files.directory / name} is damaged at offset {offset}" for name, offset in found.torn.items()]
+    why = "".join(f"; {cause}" for cause in (*causes, *found.report))
+    first = segment.first_position
+    what = f"positions {expected} to {first - 1} are stored nowhere" if first > expected else f"{expected} was due"
+    return JournalDamaged(f"{files.directory / segment.name}: starts at position {first}, but {what}{why}; {_ADVICE}")
+
+
+def repair(files: Files, found: Survey, segment_bytes: int, spare_segments: int) -> list[str]:
+    """Cut what is torn, delete litter, write missing indexes. Returns the files free for another use.
+
+    Raises JournalFailed; trying again is harmless.
+    """
+    for segment in found.without_index:
+        files.replace(index_name(segment.name), segment.encode_index())
+    if found.last is not None:
+        found.litter.append(index_name(found.last.name))
+        found.last.file = _cut(files, found.last, segment_bytes)
+    free: list[str] = []
+    for name in found.spares:
+        if len(free) == spare_segments:
+            found.litter += (name, index_name(name))
+        else:
+            free.append(set_free(files, name))
+    for name in found.litter:
+        files.remove(name)
+    files.sync_directory()
+    return free
+
+
+def set_free(files: Files, name: str) -> str:
+    """Keep a segment file for another use, under a name that says that it holds nothing; the new name."""
+    files.remove(index_name(name))
+    free = f"free-{name.rpartition('-')[2]}"
+    if free != name:
+        files.rename(name, free)
+    return free
+
+
+def _cut(files: Files, last: Segment, segment_bytes: int) -> File:
+    # Everything behind the end goes, so that nothing of a torn batch can ever be met again.
+    file = files.open(last.name, write=True)
+    try:
+        file.truncate(last.end)
+        file.reserve(max(segment_bytes, last.end))
+        file.sync()
+    except JournalFailed:
+        file.close()
+        raise
+    return file

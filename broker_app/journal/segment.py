@@ -1,0 +1,245 @@
+"""Which position lies where, and which are still wanted: a few bytes a batch and one a position."""
+
+import random
+import sys
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+
+from broker_app.journal import codec
+from broker_app.journal.files import File
+
+MOSTLY_DEAD = 4  # less than one position in this many is live
+_LOG, _CARRY = "log", "carry"
+_INDEX_MAGIC = b"MOMIDX\r\n"
+
+
+def segment_name(kind: int, sequence: int) -> str:
+    """The file name of a segment."""
+    return f"{_LOG if kind == codec.LOG else _CARRY}-{sequence:012d}.seg"
+
+
+def index_name(name: str) -> str:
+    """The file beside segment `name` that spares its scan at the next start."""
+    return name.removesuffix(".seg") + ".idx"
+
+
+def draw_segment_id() -> int:
+    """A random number for one use of a file."""
+    return random.SystemRandom().getrandbits(64)
+
+
+class Segment:
+    """The index of one segment file.
+
+    Invariants: `batch_positions` (first position of each frame's batch) and `batch_offsets` (byte of the
+    frame in the file) grow together. In a LOG segment positions run from `first_position` to
+    `next_position` without a gap and `positions` is None; in a CARRY segment `positions` lists them.
+    `live[i]` is 1 while the i-th position is wanted, `live_count` their number.
+    """
+
+    __slots__ = (
+        "batch_offsets",
+        "batch_positions",
+        "busy",
+        "end",
+        "file",
+        "first_position",
+        "kind",
+        "live",
+        "live_count",
+        "name",
+        "next_position",
+        "positions",
+        "segment_id",
+        "sequence",
+        "spared",
+    )  # fmt: skip
+
+    def __init__(self, header: codec.SegmentHeader, *, end: int = codec.SEGMENT_HEADER_BYTES) -> None:
+        self.name = segment_name(header.kind, header.sequence)
+        self.kind = header.kind
+        self.segment_id = header.segment_id
+        self.sequence = header.sequence
+        self.first_position = header.covers_first
+        self.next_position = header.covers_next
+        self.end = end  # the byte after the last frame
+        self.file: File | None = None
+        self.batch_positions = array("Q")
+        self.batch_offsets = array("Q")
+        self.positions: array[int] | None = array("Q") if header.kind == codec.CARRY else None
+        self.live = bytearray()
+        self.live_count = 0
+        self.busy = False  # being copied from
+        self.spared = 0  # live_count at which copying was found not worth it; 0: never tried
+
+    def __len__(self) -> int:
+        """The number of positions stored here."""
+        return len(self.live)
+
+    def append(self, first_position: int, count: int, length: int) -> None:
+        """Take up the frame of a LOG batch that was written at `end`."""
+        if not self.batch_positions:
+            self.first_position = first_position
+        self.batch_positions.append(first_position)
+        self.batch_offsets.append(self.end)
+        self.next_position = first_position + count
+        self.live.extend(bytes(count))
+        self.end += length
+
+    def append_carried(self, first_position: int, positions: Sequence[int], length: int) -> None:
+        """Take up a CARRIED frame that was written at `end`, with the survivors of one batch."""
+        assert self.positions is not None
+        self.batch_positions.append(first_position)
+        self.batch_offsets.append(self.end)
+        self.positions.extend(positions)
+        self.live.extend(bytes(len(positions)))
+        self.end += length
+
+    def is_mostly_dead(self) -> bool:
+        """Whether copying the survivors away would free most of the space."""
+        return self.live_count * MOSTLY_DEAD < len(self)
+
+    def has_died(self, before: int) -> bool:
+        """Whether it became mostly dead, or dead, since `live_count` was `before`."""
+        if before * MOSTLY_DEAD >= len(self):
+            return self.is_mostly_dead()
+        return self.live_count == 0 and before > 0
+
+    def slot(self, position: int) -> int:
+        """The index in `live` of a position within the segment's range, or -1."""
+        if self.positions is None:
+            return position - self.first_position
+        at = bisect_left(self.positions, position)
+        return at if at < len(self.positions) and self.positions[at] == position else -1
+
+    def slots_of_batch(self, number: int) -> tuple[int, int]:
+        """The slots [start, end) of the n-th frame."""
+        following = number + 1
+        last = following == len(self.batch_positions)
+        if self.positions is None:
+            end = self.next_position if last else self.batch_positions[following]
+            return self.batch_positions[number] - self.first_position, end - self.first_position
+        start = bisect_left(self.positions, self.batch_positions[number])
+        return start, len(self.positions) if last else bisect_left(self.positions, self.batch_positions[following])
+
+    def batch_of(self, position: int) -> int:
+        """The number of the frame that holds a position within the segment's range (-1 before the first)."""
+        return bisect_right(self.batch_positions, position) - 1
+
+    def frame_length(self, number: int) -> int:
+        """Bytes of the n-th frame."""
+        following = number + 1
+        end = self.batch_offsets[following] if following < len(self.batch_offsets) else self.end
+        return end - self.batch_offsets[number]
+
+    def encode_index(self) -> bytes:
+        """The content of the index file."""
+        numbers = (
+            self.segment_id, self.first_position, self.next_position, self.end,
+            len(self.batch_positions), len(self),
+        )  # fmt: skip
+        arrays = [self.batch_positions, self.batch_offsets]
+        if self.positions is not None:
+            arrays.append(self.positions)
+        return codec.seal(_INDEX_MAGIC, numbers, b"".join(_little(each).tobytes() for each in arrays))
+
+    @classmethod
+    def from_index(cls, header: codec.SegmentHeader, sealed: bytes) -> "Segment | None":
+        """The segment that an index file describes; None if it is damaged or of another use of the file."""
+        opened = codec.unseal(_INDEX_MAGIC, 6, sealed)
+        if opened is None or opened[0][0] != header.segment_id:
+            return None
+        (_, first, following, end, batches, slots), content = opened
+        segment = cls(header, end=end)
+        segment.first_position, segment.next_position = first, following
+        segment.batch_positions = _array(content[: 8 * batches])
+        segment.batch_offsets = _array(content[8 * batches : 16 * batches])
+        if segment.positions is not None:
+            segment.positions = _array(content[16 * batches :])
+        segment.live = bytearray(slots)
+        return segment
+
+
+def _little(numbers: "array[int]") -> "array[int]":
+    swapped = array("Q", numbers)
+    if sys.byteorder == "big":
+        swapped.byteswap()
+    return swapped
+
+
+def _array(content: bytes) -> "array[int]":
+    numbers = array("Q", content)
+    return _little(numbers)
+
+
+class Catalogue:
+    """The segments that hold something, in the order of their positions; their ranges never overlap."""
+
+    def __init__(self) -> None:
+        self._segments: list[Segment] = []
+        self._firsts: list[int] = []
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def add(self, segment: Segment) -> None:
+        """Take up a segment that is not empty."""
+        at = bisect_left(self._firsts, segment.first_position)
+        self._segments.insert(at, segment)
+        self._firsts.insert(at, segment.first_position)
+
+    def remove(self, segment: Segment) -> None:
+        """Forget a segment."""
+        at = self._segments.index(segment)
+        del self._segments[at], self._firsts[at]
+
+    def find(self, position: int) -> Segment | None:
+        """The segment whose range holds the position."""
+        at = bisect_right(self._firsts, position) - 1
+        if at < 0 or position >= self._segments[at].next_position:
+            return None
+        return self._segments[at]
+
+    def mark(self, positions: Sequence[int]) -> int | None:
+        """Count positions as wanted. The first one that is stored nowhere is returned."""
+        low = high = 0
+        for position in positions:
+            if not low <= position < high:
+                found = self.find(position)
+                if found is None:
+                    return position
+                segment, low, high = found, found.first_position, found.next_position
+            slot = position - low if segment.positions is None else segment.slot(position)
+            if slot < 0:
+                return position
+            if not segment.live[slot]:
+                segment.live[slot] = 1
+                segment.live_count += 1
+        return None
+
+    def free(self, positions: Sequence[int]) -> bool:
+        """Count positions as dead; those not wanted are passed over.
+
+        Returns whether a segment has just become mostly dead, or dead.
+        """
+        low = high = before = 0
+        segment: Segment | None = None
+        crossed = False
+        for position in positions:
+            if not low <= position < high:
+                crossed = crossed or (segment is not None and segment.has_died(before))
+                segment = self.find(position)
+                if segment is None:
+                    low = high = 0
+                    continue
+                low, high, before = segment.first_position, segment.next_position, segment.live_count
+            assert segment is not None
+            slot = position - low if segment.positions is None else segment.slot(position)
+            if slot >= 0 and segment.live[slot]:
+                segment.live[slot] = 0
+                segment.live_count -= 1
+        return crossed or (segment is not None and segment.has_died(before))

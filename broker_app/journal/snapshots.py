@@ -1,0 +1,35 @@
+"""Snapshot files: the state of everything before a position, whole or not at all."""
+
+from collections.abc import Iterable
+
+from broker_app.journal import codec
+from broker_app.journal.files import Files
+
+KEPT = 2  # the newest, and its predecessor in case the newest is found damaged
+_MAGIC = b"MOMSNAP\n"
+
+
+def snapshot_name(position: int) -> str:
+    """The file of the snapshot at `position`."""
+    return f"snapshot-{position:020d}.snap"
+
+
+def snapshot_positions(names: Iterable[str]) -> list[int]:
+    """The positions of the snapshots among file names, ascending."""
+    return sorted(int(name[9:-5]) for name in names if name.startswith("snapshot-") and name.endswith(".snap"))
+
+
+def write_snapshot(files: Files, position: int, blob: bytes) -> list[int]:
+    """Store a snapshot durably, drop those too old to be needed; the positions of those kept."""
+    files.replace(snapshot_name(position), codec.seal(_MAGIC, (position,), blob))
+    files.sync_directory()
+    positions = snapshot_positions(files.names())
+    for old in positions[:-KEPT]:
+        files.remove(snapshot_name(old))
+    return positions[-KEPT:]
+
+
+def read_snapshot(files: Files, position: int) -> bytes | None:
+    """The state stored at `position`, or None if the file is torn or damaged."""
+    opened = codec.unseal(_MAGIC, 1, files.content(snapshot_name(position)))
+    return opened[1] if opened is not None and opened[0] == [position] else None

@@ -1,0 +1,219 @@
+"""Getting space back: which segments are free, and copying the few survivors of the others together.
+
+A stretch of the log that is mostly dead is replaced by a carry file: the survivors of one or more
+neighbouring segments, in order, under their original positions. A carry file gets its name only when
+it is whole and durable; only then are its sources given up. So a crash at any moment leaves either
+the sources, or the carry file, or both (`recovery` then prefers the carry file).
+"""
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from broker_app.journal import codec
+from broker_app.journal.errors import JournalError
+from broker_app.journal.files import File, Files
+from broker_app.journal.reader import load_frame
+from broker_app.journal.segment import (
+    MOSTLY_DEAD,
+    Segment,
+    draw_segment_id,
+    index_name,
+    segment_name,
+)
+
+_MAX_SOURCES = 64
+_PIECE = 256 * 1024  # bytes copied between two pauses
+
+Pause = Callable[[float], None]  # told how long (s) the last piece took; raises to give up
+
+
+def settled(segments: Sequence[Segment], active: Segment, horizon: int, retention_bytes: int) -> list[Segment]:
+    """The segments, in order, that no replay needs (all before `horizon`) and that are not kept as history."""
+    found = []
+    kept = 0
+    for segment in reversed(segments):
+        if segment is active or segment.next_position > horizon:
+            continue
+        if segment.kind == codec.LOG:
+            kept += segment.end
+            if kept <= retention_bytes:
+                continue
+        found.append(segment)
+    return found[::-1]
+
+
+def choose_sources(segments: Sequence[Segment], settled_ones: Sequence[Segment], segment_bytes: int) -> list[Segment]:
+    """Neighbours that are worth being replaced by one carry file; empty if there are none.
+
+    Neighbours, because then the ranges of positions of all segments stay disjoint and in order.
+    """
+    allowed = {id(segment) for segment in settled_ones}
+    run: list[Segment] = []
+    size = 0
+    for segment in segments:
+        fits = id(segment) in allowed and not segment.busy and _may_move(segment, segment_bytes)
+        expected = segment.end * segment.live_count // len(segment)
+        if not fits or size + expected > segment_bytes or len(run) == _MAX_SOURCES:
+            if _worthwhile(run):
+                return run
+            run, size = [], 0
+        if fits:
+            run.append(segment)
+            size += expected
+    return run if _worthwhile(run) else []
+
+
+def _may_move(segment: Segment, segment_bytes: int) -> bool:
+    return _mostly_dead(segment) or (segment.kind == codec.CARRY and segment.end * MOSTLY_DEAD < segment_bytes)
+
+
+def _mostly_dead(segment: Segment) -> bool:
+    spared = segment.spared and segment.live_count * 2 > segment.spared
+    return not spared and segment.is_mostly_dead()
+
+
+def _worthwhile(run: Sequence[Segment]) -> bool:
+    return len(run) > 1 or any(_mostly_dead(segment) for segment in run)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A segment to copy from, with what was live when the copying was decided."""
+
+    segment: Segment
+    live: bytes
+
+
+class Carrying:
+    """Copies survivors into one carry file; runs in a thread and touches nothing that the loop changes."""
+
+    def __init__(self, files: Files, sources: Sequence[Source], sequence: int, pause: Pause) -> None:
+        self._files = files
+        self._sources = sources
+        self._pause = pause
+        self._header = codec.SegmentHeader(
+            codec.CARRY,
+            draw_segment_id(),
+            sequence,
+            covers_first=sources[0].segment.first_position,
+            covers_next=sources[-1].segment.next_position,
+        )
+        self._limit = sum(source.segment.end for source in sources) // 2
+        self._copied = 0
+
+    def run(self) -> Segment | None:
+        """The carry file's segment, durable and in place; None if it would not be much smaller than its sources."""
+        draft = f"{segment_name(codec.CARRY, self._header.sequence)}.new"
+        with self._files.draft(draft) as out:
+            carry = self._copy(out)
+            if carry is None:
+                self._files.remove(draft)
+                return None
+            self._files.replace(index_name(carry.name), carry.encode_index())
+            self._files.rename(draft, carry.name)
+            self._files.sync_directory()
+            return carry
+
+    def _copy(self, out: File) -> Segment | None:
+        carry = Segment(self._header)
+        out.write((codec.encode_segment_header(self._header),), 0)
+        for source in self._sources:
+            file = self._files.open(source.segment.name)
+            try:
+                self._copy_source(source, file, carry, out)
+            finally:
+                file.close()
+            if carry.end > self._limit:
+                return None
+        out.sync()
+        return carry
+
+    def _copy_source(self, source: Source, file: File, carry: Segment, out: File) -> None:
+        since, piece = time.monotonic(), 0
+        for number in range(len(source.segment.batch_positions)):
+            start, end = source.segment.slots_of_batch(number)
+            if source.live.find(1, start, end) < 0:
+                continue
+            piece += self._copy_batch(source, number, file, carry, out)
+            if carry.end > self._limit:
+                return
+            if piece >= _PIECE:
+                self._pause(time.monotonic() - since)
+                since, piece = time.monotonic(), 0
+
+    def _copy_batch(self, source: Source, number: int, file: File, carry: Segment, out: File) -> int:
+        segment = source.segment
+        frame, content = load_frame(file, segment, number)
+        positions = []
+        parts: list[bytes] = []
+        for slot, position, start, end in _records(segment, number, frame, content):
+            if source.live[slot]:
+                positions.append(position)
+                parts += codec.encode_carried(position, content[start:end])
+        pieces = codec.encode_frame(
+            segment_id=self._header.segment_id,
+            epoch=frame.epoch,
+            first_position=frame.first_position,
+            time_us=frame.time_us,
+            count=len(positions),
+            table=content[codec.FRAME_HEADER_BYTES : frame.records_at],
+            parts=parts,
+            flags=codec.CARRIED,
+        )
+        out.write(pieces, carry.end)
+        carry.append_carried(frame.first_position, positions, sum(map(len, pieces)))
+        return len(content)
+
+
+def _records(
+    segment: Segment, number: int, frame: codec.Frame, content: bytes
+) -> list[tuple[int, int, int, int]]:
+    """(slot, position, start, end) of each record of a frame."""
+    first, _ = segment.slots_of_batch(number)
+    if segment.positions is not None:
+        carried = codec.carried_records(content, frame.records_at, len(content))
+        return [(first + i, *record) for i, record in enumerate(carried)]
+    starts = codec.record_starts(content, frame.records_at, len(content))
+    return [(first + i, frame.first_position + i, starts[i], starts[i + 1]) for i in range(frame.count)]
+
+
+def take_over(carry: Segment, sources: Sequence[Segment]) -> None:
+    """Set what is live in `carry` by what is live in its sources now."""
+    assert carry.positions is not None
+    for source in sources:
+        low = bisect_left(carry.positions, source.first_position)
+        high = bisect_left(carry.positions, source.next_position)
+        for at in range(low, high):
+            if source.live[source.slot(carry.positions[at])]:
+                carry.live[at] = 1
+                carry.live_count += 1
+
+
+def prepare_log(files: Files, free: str | None, sequence: int, segment_bytes: int) -> Segment:
+    """An empty LOG segment, ready to be written: blocks written, header and name durable.
+
+    `free` is a file to use again. Blocks that were written before are overwritten in place, which makes
+    the sync after each batch cheaper than with blocks that are merely reserved.
+    """
+    header = codec.SegmentHeader(codec.LOG, draw_segment_id(), sequence)
+    segment = Segment(header)
+    draft = free or f"{segment.name}.new"
+    file = files.open(draft, write=True, create=free is None)
+    try:
+        size = file.size()
+        if size > segment_bytes:
+            file.truncate(segment_bytes)
+        file.fill(size, segment_bytes)
+        file.write((codec.encode_segment_header(header),), 0)
+        file.sync()
+        files.rename(draft, segment.name)
+        files.sync_directory()
+    except JournalError:
+        file.close()
+        files.discard(draft)
+        raise
+    file.path = files.directory / segment.name
+    segment.file = file
+    return segment

@@ -1,0 +1,52 @@
+"""A thread that does a journal's slow system calls, one after the other, and reports each to the loop."""
+
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+CallSoon = Callable[..., Any]  # loop.call_soon_threadsafe
+_Job = tuple[Callable[[], Any], Callable[[Any, Exception | None], None]]
+
+
+class Worker:
+    """Runs jobs in the order given. Without a loop to report to, jobs run at once in the caller's thread."""
+
+    def __init__(self, name: str, call_soon_threadsafe: CallSoon | None) -> None:
+        self._call_soon = call_soon_threadsafe
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        if call_soon_threadsafe is not None:
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread.start()
+
+    def submit(self, job: Callable[[], Result], report: Callable[[Result | None, Exception | None], None]) -> None:
+        """Have `job` done; `report(result, None)` or `report(None, error)` follows in the loop's thread."""
+        if self._thread is None:
+            report(*_outcome(job))
+        else:
+            self._jobs.put((job, report))
+
+    def close(self) -> None:
+        """Wait until everything submitted is done (its reports may still be on their way)."""
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread.join()
+
+    def _run(self) -> None:
+        assert self._call_soon is not None
+        while (item := self._jobs.get()) is not None:
+            job, report = item
+            outcome = _outcome(job)
+            try:
+                self._call_soon(report, *outcome)
+            except RuntimeError:  # the loop is closed: nobody is left to be told
+                return
+
+
+def _outcome(job: Callable[[], Result]) -> tuple[Result | None, Exception | None]:
+    try:
+        return job(), None
+    except Exception as error:  # noqa: BLE001 — not swallowed: it goes to whoever submitted the job
+        return None, error

@@ -1,0 +1,133 @@
+"""What the headers of SEND and SUBSCRIBE mean, the dialects' names included (docs/protocol.md has the table)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from broker_app.core.commands import ACK_MODES, AUTO
+from broker_app.core.destination import TEMP_QUEUE, TEMP_TOPIC, Destination, parse
+from broker_app.core.errors import Refused
+from broker_app.core.message import DEFAULT_PRIORITY, Envelope
+from mom_client.stomp.encode import encode_headers
+
+#: headers of a SEND that are the frame's or the broker's, and do not travel with the message
+_NOT_CARRIED = frozenset(
+    "destination transaction message-id subscription ack redelivered timestamp attempt origin dead-reason dead-detail".split()
+)
+#: what later versions will do; silence would break a promise, so they are refused
+_SEND_LATER = {
+    "delay-s": "delayed delivery",
+    "AMQ_SCHEDULED_DELAY": "delayed delivery",
+    "dedup-id": "suppression of duplicates",
+}
+_SUBSCRIBE_LATER = {
+    "selector": "selectors",
+    "durable-name": "durable subscriptions",
+    "durable": "durable subscriptions",
+    "activemq.subscriptionName": "durable subscriptions",
+    "durable-subscription-name": "durable subscriptions",
+    "share": "shared subscriptions",
+    "from": "replay",
+    "activemq.exclusive": "exclusive consumers",
+}
+_CREDIT_NAMES = ("credit", "prefetch-count", "activemq.prefetchSize")
+#: RabbitMQ's prefetch-count:0 asks for no bound; this is what it gets
+UNBOUNDED_CREDIT = 1_000
+_TRUE, _FALSE = ("true", "1"), ("false", "0", "")
+
+
+def envelope(headers: Mapping[str, str], destination: Destination, reply_to: str | None = None) -> Envelope:
+    """The envelope of a SEND to `destination`; `reply_to` replaces the header of that name."""
+    for name, what in _SEND_LATER.items():
+        if name in headers:
+            raise Refused("unsupported", f"header {name}: this version of MOM has no {what}")
+    carried = [(name, value) for name, value in headers.items() if name not in _NOT_CARRIED]
+    if reply_to is not None:
+        carried = [(name, reply_to if name == "reply-to" else value) for name, value in carried]
+    return Envelope(
+        destination.address,
+        encode_headers(carried),
+        persistent=_flag(headers, "persistent", destination.kind == "queue"),
+        priority=_number(headers, "priority", 0, 9, DEFAULT_PRIORITY),
+        ttl_ms=_ttl_ms(headers),
+        expires_ms=_number(headers, "expires", 0, 1 << 62, 0),
+    )
+
+
+def _ttl_ms(headers: Mapping[str, str]) -> int:
+    if "ttl-s" in headers:
+        try:
+            seconds = float(headers["ttl-s"])
+        except ValueError:
+            seconds = -1.0
+        if not 0 <= seconds < 1e12:
+            raise Refused("invalid", f"header ttl-s is {headers['ttl-s']!r}; it must be a number of seconds")
+        return int(seconds * 1000)
+    name = "expiration" if "expiration" in headers else "x-message-ttl"
+    return _number(headers, name, 0, 1 << 53, 0)
+
+
+def _flag(headers: Mapping[str, str], name: str, default: bool) -> bool:
+    value = headers.get(name)
+    if value is None:
+        return default
+    if value.lower() not in _TRUE + _FALSE:
+        raise Refused("invalid", f"header {name} is {value!r}; it must be true or false")
+    return value.lower() in _TRUE
+
+
+def _number(headers: Mapping[str, str], name: str, least: int, most: int, default: int) -> int:
+    value = headers.get(name)
+    if value is None:
+        return default
+    if not (value.isascii() and value.isdigit()) or len(value) > 19 or not least <= int(value) <= most:
+        raise Refused("invalid", f"header {name} is {value[:40]!r}; it must be a number from {least} to {most}")
+    return int(value)
+
+
+def requeue(headers: Mapping[str, str]) -> bool:
+    """Whether a NACK gives the message back to its queue (the default) or to the dead letters."""
+    return _flag(headers, "requeue", True)
+
+
+def ack_mode(headers: Mapping[str, str]) -> str:
+    mode = headers.get("ack", AUTO)
+    if mode not in ACK_MODES:
+        raise Refused("invalid", f"header ack is {mode[:40]!r}; it must be one of {', '.join(ACK_MODES)}")
+    return mode
+
+
+def credit(headers: Mapping[str, str], default: int, most: int) -> int:
+    """How many unsettled deliveries a SUBSCRIBE asks for; the core refuses what is out of bounds."""
+    for name in _CREDIT_NAMES:
+        if name in headers:
+            asked = _number(headers, name, 0, most, default)
+            return UNBOUNDED_CREDIT if asked == 0 and name == "prefetch-count" else asked
+    return default
+
+
+def check_subscribe(headers: Mapping[str, str]) -> None:
+    """Refused for what this version does not do."""
+    for name, what in _SUBSCRIBE_LATER.items():
+        if name in headers and headers[name].lower() not in _FALSE and (name, headers[name]) != ("from", "now"):
+            raise Refused("unsupported", f"header {name}: this version of MOM has no {what}")
+
+
+class PrivateNames:
+    """Temporary destinations of one session: what the client calls `/temp-queue/x` is known to everybody
+    else by a name that nobody can guess."""
+
+    MARK = "t-"
+
+    def __init__(self, secret: str) -> None:
+        self._prefix = f"{self.MARK}{secret}."
+
+    def resolve(self, address: str) -> Destination:
+        """The destination that `address` means in this session."""
+        destination = parse(address)
+        if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) and not destination.name.startswith(self.MARK):
+            return parse(f"/{destination.kind}/{self._prefix}{destination.name}")
+        return destination
+
+    def owns(self, destination: Destination) -> bool:
+        return destination.name.startswith(self._prefix)

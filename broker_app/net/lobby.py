@@ -1,0 +1,99 @@
+"""What all sessions share: the engine, login, settings, and the clock that times them out."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from broker_app.config import Config
+from broker_app.core.message import MessageIds
+from broker_app.engine import Engine
+from broker_app.net.login import Logins
+
+if TYPE_CHECKING:
+    from broker_app.net.stomp import StompSession
+
+VERSION = "0.1.0"
+
+
+class Transport(Protocol):
+    """A pipe for bytes to one client. `write` never waits; fullness is told to the session."""
+
+    #: where the client is, for people: "tcp 127.0.0.1:50000"
+    peer_name: str
+
+    def write(self, data: bytes) -> None: ...
+    def close(self) -> None:
+        """Send what is written, then end the connection."""
+
+    def abort(self) -> None:
+        """End the connection at once."""
+
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+
+
+class Lobby:
+    """Shared by all STOMP sessions of a node."""
+
+    #: a client that takes nothing of what was written for so long is cut off
+    STUCK_S = 60.0
+
+    def __init__(self, engine: Engine, logins: Logins, config: Config, *, ids: MessageIds) -> None:
+        self.engine = engine
+        self.logins = logins
+        self.config = config
+        self.ids = ids
+        self.sessions: dict[StompSession, None] = {}
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.opened_total = 0
+        self._hosts = {"", "/", config.name, *config.known_hosts, socket.gethostname(), socket.getfqdn()}
+        self._hosts = {host.lower() for host in self._hosts}
+
+    @property
+    def full(self) -> bool:
+        return len(self.sessions) > self.config.max_connections
+
+    def knows_host(self, host: str) -> bool:
+        """Whether a CONNECT's `host` names this broker: its name, one of its host names, or an address."""
+        host = host.lower()
+        return host in self._hosts or "*" in self._hosts or _is_address(host)
+
+    def spawn(self, coroutine: object) -> None:
+        """Run a coroutine that belongs to a session (login)."""
+        task: asyncio.Task[None] = asyncio.ensure_future(coroutine)  # type: ignore[call-overload]
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def keep_time(self) -> None:
+        """Heart-beats and time-outs of all sessions; runs as long as the node."""
+        step = min(1.0, self.config.heartbeat_ms / 4000 or 1.0, self.config.connect_timeout / 2)
+        while True:
+            await asyncio.sleep(step)
+            now = time.monotonic()
+            for session in list(self.sessions):
+                session.tick(now, step)
+
+    def policy_changed(self) -> None:
+        """Sessions forget what they derived from the former policy."""
+        for session in list(self.sessions):
+            session.forget_plans()
+
+    async def close_all(self, reason: str) -> None:
+        """Tell every client that the broker stops, and end the connections."""
+        for session in list(self.sessions):
+            session.go_away(reason)
+        for task in list(self.tasks):
+            task.cancel()
+
+
+def _is_address(host: str) -> bool:
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host.strip("[]"))
+        except OSError:
+            continue
+        return True
+    return False

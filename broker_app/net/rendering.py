@@ -1,0 +1,129 @@
+"""Deliveries and answers as STOMP frames.
+
+MESSAGE is joined from ready pieces: a head per subscription, the id, and a tail per envelope that holds
+the user's headers. Only numbers and the body differ from message to message.
+"""
+
+from __future__ import annotations
+
+from broker_app.core.errors import Refused
+from broker_app.core.message import Message, MessageIds
+from broker_app.core.peer import Delivery
+from broker_app.core.subscription import Subscription
+from broker_app.net.problems import MEDIA_TYPE, problem_json
+from mom_client.stomp.encode import convert_block, encode, escape
+from mom_client.stomp.frame import ERROR, MESSAGE
+
+_VERSION_NUMBER = {"1.0": 0, "1.1": 1, "1.2": 2}
+#: a private subscription that clients with `mom-soft-errors` have without asking
+REFUSED_SUBSCRIPTION = "$mom.refused"
+REFUSED_DESTINATION = "/user/$mom.refused"
+
+
+class Renderer:
+    """Renders for one negotiated version."""
+
+    __slots__ = ("_ids", "_number", "_version", "_with_ack")
+
+    def __init__(self, version: str, ids: MessageIds) -> None:
+        self._version = version
+        self._number = _VERSION_NUMBER[version]
+        self._with_ack = version == "1.2"
+        self._ids = ids
+
+    def deliveries(self, deliveries: list[Delivery]) -> list[bytes]:
+        """One MESSAGE frame for each delivery."""
+        frames = []
+        ids, with_ack, number = self._ids, self._with_ack, self._number
+        for subscription, tag, message in deliveries:
+            envelope = message.envelope
+            time_ms = message.time_ms
+            key = time_ms << 2 | number
+            if envelope.tail_key != key:
+                self._make_tail(message, key)
+            body = message.body
+            if message.attempts or message.explicit_id:
+                frames.append(self._unusual(subscription, tag, message))
+            elif tag and with_ack:
+                frames.append(
+                    b"%b%b%012x\nack:%d%b%d\n\n%b\0"
+                    % (
+                        subscription.head or self._make_head(subscription),
+                        ids.prefix(time_ms),
+                        message.position,
+                        tag,
+                        envelope.tail,
+                        len(body),
+                        body,
+                    )
+                )
+            else:
+                frames.append(
+                    b"%b%b%012x%b%d\n\n%b\0"
+                    % (
+                        subscription.head or self._make_head(subscription),
+                        ids.prefix(time_ms),
+                        message.position,
+                        envelope.tail,
+                        len(body),
+                        body,
+                    )
+                )
+        return frames
+
+    def _make_head(self, subscription: Subscription) -> bytes:
+        line = f"subscription:{escape(subscription.id, self._version)}\n" if subscription.id else ""
+        subscription.head = f"MESSAGE\n{line}message-id:".encode()
+        return subscription.head
+
+    def _make_tail(self, message: Message, key: int) -> None:
+        envelope = message.envelope
+        envelope.tail = self._tail(message, b"redelivered:false\nattempt:1\n")
+        envelope.tail_key = key
+
+    def _tail(self, message: Message, delivery_lines: bytes) -> bytes:
+        envelope = message.envelope
+        return b"\ndestination:%b\n%b%btimestamp:%d\ncontent-length:" % (
+            escape(envelope.address, self._version).encode(),
+            delivery_lines,
+            convert_block(envelope.block, self._version),
+            message.time_ms,
+        )
+
+    def _unusual(self, subscription: Subscription, tag: int, message: Message) -> bytes:
+        """A repeat, or a message with an id of its own."""
+        lines = b"redelivered:true\nattempt:%d\n" % (message.attempts + 1)
+        if not message.attempts:
+            lines = b"redelivered:false\nattempt:1\n"
+        return b"%b%b%b%b%d\n\n%b\0" % (
+            subscription.head or self._make_head(subscription),
+            self._ids.of(message),
+            b"\nack:%d" % tag if tag and self._with_ack else b"",
+            self._tail(message, lines),
+            len(message.body),
+            message.body,
+        )
+
+    def error(self, code: str, detail: str, receipt: bytes | None, extra: tuple[tuple[str, str], ...] = ()) -> bytes:
+        """An ERROR frame whose body is the problem as JSON."""
+        headers = [("message", detail.splitlines()[0] if detail else code), ("content-type", MEDIA_TYPE), *extra]
+        frame = encode(ERROR, headers, problem_json(code, detail), version=self._version)
+        return _with_receipt_id(frame, receipt)
+
+    def soft_refusal(self, refusal: Refused, receipt: bytes | None, message_id: str) -> bytes:
+        """A refusal as a MESSAGE, for clients that asked for `mom-soft-errors`."""
+        headers = [
+            ("subscription", REFUSED_SUBSCRIPTION),
+            ("message-id", message_id),
+            ("destination", REFUSED_DESTINATION),
+            ("content-type", MEDIA_TYPE),
+        ]
+        frame = encode(MESSAGE, headers, problem_json(refusal.code, refusal.detail), version=self._version)
+        return _with_receipt_id(frame, receipt)
+
+
+def _with_receipt_id(frame: bytes, receipt: bytes | None) -> bytes:
+    if receipt is None:
+        return frame
+    command, _, rest = frame.partition(b"\n")
+    return b"%b\nreceipt-id:%b\n%b" % (command, receipt, rest)

@@ -1,0 +1,254 @@
+"""The desk: where the REST plane stands as one client of the engine.
+
+One peer holds all deliveries that REST clients have leased, because leases outlive requests. Answers
+of the engine come to tickets, deliveries to the collector of their subscription.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from broker_app.core.commands import Answer, Command, Return
+from broker_app.core.errors import Refused
+from broker_app.core.message import Message
+from broker_app.core.peer import Delivery, Peer
+from broker_app.core.subscription import Subscription
+from broker_app.engine import Engine
+from broker_app.net.rest import refusals
+from broker_app.net.rest.refusals import Refusal
+
+_Value = TypeVar("_Value")
+_SEPARATOR = "\0"
+
+
+class Ticket:
+    """Waits for the answers to one or more commands: `messages` in the order of submission, or a refusal."""
+
+    __slots__ = ("_awaited", "_future", "messages", "refusal")
+
+    def __init__(self, awaited: int = 1) -> None:
+        self._awaited = awaited
+        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.messages: list[Message | None] = []
+        self.refusal: Refused | None = None
+
+    def accepted(self, message: Message | None) -> None:
+        self.messages.append(message)
+        self._count()
+
+    def refused(self, refusal: Refused) -> None:
+        self.refusal = refusal
+        self._count()
+
+    def failed(self, error: Exception) -> None:
+        """The engine has ended; no answer will come."""
+        if not self._future.done():
+            self._future.set_exception(error)
+
+    def _count(self) -> None:
+        self._awaited -= 1
+        if not self._awaited and not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self) -> list[Message | None]:
+        """The messages once all answers are there. Raises Refusal when one was a refusal."""
+        await self._future
+        if self.refusal is not None:
+            raise refusals.of_core(self.refusal)
+        return self.messages
+
+
+class Glance(Ticket):
+    """Looks at the broker between two batches, when all it holds is in the journal."""
+
+    __slots__ = ("_error", "_look", "_seen")
+
+    def __init__(self, look: Callable[[], object]) -> None:
+        super().__init__()
+        self._look = look
+        self._seen: object = None
+
+    def accepted(self, message: Message | None) -> None:
+        try:
+            self._seen = self._look()
+        except Exception as error:  # it is this request's failure, not the engine's
+            self.failed(error)
+        else:
+            super().accepted(message)
+
+    async def seen(self) -> object:
+        await self.wait()
+        return self._seen
+
+
+class Collector(Protocol):
+    """Whoever takes the deliveries of one subscription."""
+
+    def collect(self, tag: int, message: Message) -> None: ...
+
+
+class Desk:
+    """The receiver of the plane's peers. `boot` tells receipts of this process from those of former ones."""
+
+    #: settled deliveries that are remembered, to tell "settled twice" from "settled too late"
+    REMEMBERED = 10_000
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.boot = secrets.token_hex(4)
+        self.peer = Peer(self, user="rest", detailed=True)
+        self._numbers = itertools.count(1)
+        self._collectors: dict[str, Collector] = {}
+        self._open: set[Ticket] = set()
+        self._relief: asyncio.Event | None = None
+        self._settled: OrderedDict[int, None] = OrderedDict()
+
+    # ------------------------------------------------------------------ commands
+
+    def ticket(self, awaited: int = 1) -> Ticket:
+        """A ticket for `awaited` answers; hand it to commands as their receipt."""
+        self.check_alive()
+        ticket = Ticket(awaited)
+        self._open.add(ticket)
+        return ticket
+
+    def submit(self, command: Command, size: int = 0) -> None:
+        self.engine.submit(command, size)
+
+    async def answer(self, ticket: Ticket) -> list[Message | None]:
+        """What the engine says to the commands of `ticket`, after their commit. Raises Refusal."""
+        try:
+            return await ticket.wait()
+        finally:
+            self._open.discard(ticket)
+
+    async def glance(self, look: Callable[[], _Value]) -> _Value:
+        """What `look` returns when it is called between two batches."""
+        self.check_alive()
+        glance = Glance(look)
+        self._open.add(glance)
+        self.submit(Answer(self.peer, glance))
+        try:
+            return await glance.seen()  # type: ignore[return-value]
+        finally:
+            self._open.discard(glance)
+
+    async def turn(self) -> None:
+        """Wait until what was submitted before is decided and let out."""
+        await self.glance(lambda: None)
+
+    def check_alive(self) -> None:
+        """Refusal when the engine carries out nothing any more."""
+        if self.engine.ended is not None:
+            raise Refusal("not-active", f"the node stopped: {self.engine.ended}")
+
+    def engine_ended(self, error: BaseException) -> None:
+        """Fail everything that waits for an answer that cannot come any more."""
+        for ticket in list(self._open):
+            ticket.failed(Refusal("store-unavailable", f"the node stopped before it was done: {error}"))
+        self.relieved()
+
+    # ------------------------------------------------------------------ back-pressure
+
+    async def wait_relieved(self) -> None:
+        """Wait while the engine has as much to do as it takes."""
+        while self.engine.full and self.engine.ended is None:
+            if self._relief is None:
+                self._relief = asyncio.Event()
+                self.engine.tell_when_relieved(self)
+            await self._relief.wait()
+
+    def relieved(self) -> None:
+        relief, self._relief = self._relief, None
+        if relief is not None:
+            relief.set()
+
+    # ------------------------------------------------------------------ leases
+
+    def open_collection(self, collector: Collector, user: str) -> str:
+        """A subscription id for `collector`, whose leases will belong to `user`."""
+        subscription_id = f"{next(self._numbers)}{_SEPARATOR}{user}"
+        self._collectors[subscription_id] = collector
+        return subscription_id
+
+    def close_collection(self, subscription_id: str) -> None:
+        self._collectors.pop(subscription_id, None)
+
+    def receipt(self, tag: int) -> str:
+        return f"r1.{self.boot}.{tag:x}"
+
+    def lease_until_ms(self, tag: int) -> int:
+        """When the lease of an unsettled delivery ends; 0 without a lease."""
+        return self.engine.broker.leases.until_ms(self.peer, tag)
+
+    def tag_of(self, receipt: str, user: str) -> int:
+        """The delivery behind a receipt. Raises Refusal when it is no receipt, not the user's, or lost."""
+        parts = receipt.split(".")
+        if len(parts) != 3 or parts[0] != "r1" or len(parts[1]) != 8 or not _is_hex(parts[1]) or not _is_hex(parts[2]):
+            raise Refusal("not-found", f"{receipt[:80]!r} is no receipt of a received message")
+        if parts[1] != self.boot:
+            raise Refusal("lease-lost", "the node was restarted since; the message is given out again")
+        tag = int(parts[2], 16)
+        held = self.peer.unsettled.get(tag)
+        if held is None:
+            raise self.lost(tag)
+        if held[0].id.partition(_SEPARATOR)[2] != user:
+            raise Refusal("not-allowed", "the receipt was given to another user", right="settle")
+        return tag
+
+    def lost(self, tag: int) -> Refusal:
+        """Why a delivery cannot be settled any more."""
+        if tag in self._settled:
+            return Refusal("lease-lost", "the message was settled before", now_held_by="gone")
+        return Refusal("lease-lost", "the lease ended before the message was settled; it is given out again")
+
+    def remember_settled(self, tags: list[int]) -> None:
+        settled = self._settled
+        for tag in tags:
+            settled[tag] = None
+        while len(settled) > self.REMEMBERED:
+            settled.popitem(last=False)
+
+    # ------------------------------------------------------------------ what the engine calls
+
+    def flush(self, peer: Peer) -> None:
+        if peer.deliveries:
+            deliveries, peer.deliveries = peer.deliveries, []
+            self._hand_over(deliveries)
+        receipts, peer.receipts = peer.receipts, []
+        for ticket, message in receipts:
+            ticket.accepted(message)
+        if peer.refusals:
+            refused, peer.refusals = peer.refusals, []
+            for ticket, refusal in refused:
+                if ticket is not None:
+                    ticket.refused(refusal)
+
+    def _hand_over(self, deliveries: list[Delivery]) -> None:
+        unwanted: list[int] = []
+        for subscription, tag, message in deliveries:
+            collector = self._collectors.get(subscription.id)
+            if collector is not None:
+                collector.collect(tag, message)
+            elif tag in self.peer.unsettled:
+                unwanted.append(tag)
+        if unwanted:
+            self.submit(Return(self.peer, unwanted))
+
+    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+        raise AssertionError("subscriptions of the REST plane are rendered singly")
+
+    def send(self, data: bytes) -> None:
+        raise AssertionError("subscriptions of the REST plane are rendered singly")
+
+    def close(self, refusal: Refused) -> None:
+        raise AssertionError("the REST plane subscribes to queues alone, and these are never too slow")
+
+
+def _is_hex(text: str) -> bool:
+    return 0 < len(text) <= 16 and all(character in "0123456789abcdef" for character in text)

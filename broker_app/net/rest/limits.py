@@ -1,0 +1,43 @@
+"""What one REST client may ask for. All of it is shown at `/api/v1/limits`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB, MIB = 1024, 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RestLimits:
+    """Sizes are bytes, times are seconds."""
+
+    #: body of a message that is published singly
+    max_body_bytes: int = 64 * MIB
+    #: body of a batch, and of one line of a streamed batch
+    max_batch_bytes: int = 8 * MIB
+    max_batch_items: int = 1_000
+    #: lines of a streamed batch (`application/x-ndjson`)
+    max_stream_items: int = 100_000
+    #: any other body
+    max_request_bytes: int = MIB
+    #: application headers of a message, all together
+    max_header_bytes: int = 64 * KIB
+    max_headers: int = 128
+    #: messages of one receive, and receipts settled at once
+    max_receive: int = 1_000
+    max_wait_s: float = 60.0
+    default_lease_s: float = 30.0
+    max_lease_s: float = 43_200.0
+    #: unsettled messages of one event stream
+    max_event_credit: int = 100
+    max_page: int = 500
+    #: receives and event streams that wait at the same time, node-wide
+    max_waiting: int = 5_000
+    #: bytes of all bodies that are being received, node-wide
+    max_uploading_bytes: int = 256 * MIB
+    #: a body has this long to arrive, and a second more for every `upload_rate` bytes
+    upload_timeout_s: float = 30.0
+    upload_rate: int = 64 * KIB
+    #: longest part of a body that browsing shows, and all of them together
+    max_preview_bytes: int = 64 * KIB
+    max_page_bytes: int = 8 * MIB

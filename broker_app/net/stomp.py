@@ -1,0 +1,584 @@
+"""A STOMP session: one client's conversation, whatever the transport.
+
+Frames become commands for the engine; what the engine lets out becomes frames. Runs of SEND are one
+command. Nothing here waits but the login.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+
+from broker_app.core import commands as c
+from broker_app.core.destination import TEMP_QUEUE, TEMP_TOPIC, Destination
+from broker_app.core.errors import Refused
+from broker_app.core.message import Envelope, Message
+from broker_app.core.peer import Delivery, Peer
+from broker_app.core.subscription import Subscription
+from broker_app.net import access, headers
+from broker_app.net.lobby import VERSION, Lobby, Transport
+from broker_app.net.login import Identity
+from broker_app.net.rendering import Renderer
+from mom_client.stomp import frame as wire
+from mom_client.stomp.encode import encode
+from mom_client.stomp.errors import Malformed
+from mom_client.stomp.frame import AckRun, Frame, Headers
+from mom_client.stomp.parser import Limits, Parser
+
+log = logging.getLogger(__name__)
+
+VERSIONS = ("1.2", "1.1", "1.0")
+#: bytes of a frame that are kept beside its body while it waits in the inbox
+FRAME_BYTES = 200
+#: how long the bytes of a frame that has begun may stay away
+PARTIAL_S = 60.0
+
+CONNECTING, LOGGING_IN, OPEN, LEAVING, CLOSED = range(5)
+
+#: what a session derived from the headers of a SEND: (transaction or "", envelope)
+Plan = tuple[str, Envelope]
+Tag = int
+
+
+class StompSession:
+    """One client. The transport calls `receive`, `congested`, `uncongested` and `lost`; the engine calls
+    `flush`, `render`, `send`, `close` and `relieved`; the lobby calls `tick`.
+
+    `identity` is set where the transport already knows who it is (a browser's session cookie).
+    """
+
+    __slots__ = (
+        "_beat_in_s",
+        "_beat_out_s",
+        "_cumulative",
+        "_deeds",
+        "_frames",
+        "_heard",
+        "_identity",
+        "_leave_receipt",
+        "_lobby",
+        "_message_tags",
+        "_names",
+        "_parser",
+        "_peer",
+        "_refusals_sent",
+        "_renderer",
+        "_since",
+        "_soft_errors",
+        "_spoke",
+        "_state",
+        "_stuck_since",
+        "_temporary",
+        "_transport",
+        "_version",
+    )
+
+    def __init__(self, lobby: Lobby, transport: Transport, identity: Identity | None = None) -> None:
+        config = lobby.config
+        self._lobby = lobby
+        self._transport = transport
+        self._identity = identity
+        self._parser = Parser(
+            limits=Limits(
+                max_header_bytes=config.max_header_bytes,
+                max_headers=config.max_headers,
+                max_body=config.max_body_bytes,
+            )
+        )
+        self._state = CONNECTING
+        self._version = "1.2"
+        self._renderer = Renderer("1.2", lobby.ids)
+        self._peer = Peer(self)
+        self._names: headers.PrivateNames | None = None
+        #: temporary destinations this session subscribed to, or was subscribed to for its reply-to
+        self._temporary: set[str] = set()
+        #: frames that arrived while the login was being checked
+        self._frames: list[Frame | AckRun | Malformed] = []
+        self._soft_errors = False
+        self._refusals_sent = 0
+        #: whether a subscription with ack:client exists
+        self._cumulative = False
+        #: (subscription, message-id) → tag, for clients whose ACK names the message (1.0 and 1.1)
+        self._message_tags: dict[tuple[str, str], Tag] = {}
+        self._leave_receipt: bytes | None = None
+        self._beat_in_s = self._beat_out_s = 0.0
+        self._since = self._heard = self._spoke = time.monotonic()
+        self._stuck_since = 0.0
+        lobby.sessions[self] = None
+        lobby.opened_total += 1
+
+    # ------------------------------------------------------------------ facts for people
+
+    @property
+    def user(self) -> str:
+        return self._identity.user if self._identity else ""
+
+    @property
+    def peer_name(self) -> str:
+        return self._transport.peer_name
+
+    @property
+    def peer(self) -> Peer:
+        return self._peer
+
+    # ------------------------------------------------------------------ from the transport
+
+    def admitted(self) -> None:
+        """The transport is ready; a node that is full says so and ends it."""
+        if self._lobby.full:
+            most = self._lobby.config.max_connections
+            self._refuse(Refused("too-many", f"this node serves at most {most} connections"), None, soft=False)
+
+    def receive(self, data: bytes) -> None:
+        """Bytes of the client, in any pieces."""
+        self._heard = time.monotonic()
+        if self._state >= LEAVING:
+            return
+        frames = self._parser.receive(data)
+        if self._state == LOGGING_IN:
+            self._frames += frames
+        else:
+            self._take(frames)
+        if self._lobby.engine.full and self._state == OPEN:
+            self._transport.pause_reading()
+            self._lobby.engine.tell_when_relieved(self)
+
+    def relieved(self) -> None:
+        if self._state == OPEN:
+            self._transport.resume_reading()
+
+    def congested(self) -> None:
+        """The client does not take what was written: hold its deliveries back."""
+        self._stuck_since = time.monotonic()
+        if self._state == OPEN:
+            self._submit(c.Pause(self._peer))
+
+    def uncongested(self) -> None:
+        self._stuck_since = 0.0
+        if self._state == OPEN:
+            self._submit(c.Resume(self._peer))
+
+    def lost(self) -> None:
+        """The connection is gone."""
+        if self._state != CLOSED:
+            if self._state == OPEN:
+                self._submit(c.Disconnect(self._peer))
+            self._state = CLOSED
+            self._frames.clear()
+            self._message_tags.clear()
+        self._lobby.sessions.pop(self, None)
+
+    def _take(self, frames: Sequence[Frame | AckRun | Malformed]) -> None:
+        """Turn frames into commands; neighbouring SENDs become one."""
+        entries: list[c.Entry] = []
+        for index, frame in enumerate(frames):
+            if type(frame) is Frame:
+                if frame.command is wire.SEND and self._state == OPEN:
+                    plan: Plan | None = frame.headers.plan
+                    if plan is None:
+                        try:
+                            plan = frame.headers.plan = self._plan(frame.headers)
+                        except Refused as refusal:
+                            entries = self._publish(entries)
+                            self._refuse(refusal, frame.receipt, soft=True)
+                            if self._state >= LEAVING:
+                                return
+                            continue
+                    if not plan[0]:
+                        entries.append((plan[1], frame.body, frame.receipt))
+                        continue
+                entries = self._publish(entries)
+                self._do(frame)
+            elif type(frame) is AckRun:
+                entries = self._publish(entries)
+                self._ack_run(frame.ids)
+            else:
+                entries = self._publish(entries)
+                self._malformed(frame)  # type: ignore[arg-type]  # the only kind that is left
+            if self._state == LOGGING_IN:
+                self._frames += frames[index + 1 :]
+                return
+            if self._state >= LEAVING:
+                return
+        self._publish(entries)
+
+    def _publish(self, entries: list[c.Entry]) -> list[c.Entry]:
+        if not entries:
+            return entries
+        size = sum([len(body) for _, body, _ in entries]) + FRAME_BYTES * len(entries)
+        self._lobby.engine.submit(c.Publish(self._peer, entries), size)
+        return []
+
+    def _submit(self, command: c.Command, size: int = FRAME_BYTES) -> None:
+        self._lobby.engine.submit(command, size)
+
+    def _do(self, frame: Frame) -> None:
+        try:
+            if self._state != OPEN and frame.command not in (wire.CONNECT, wire.STOMP):
+                raise Refused("not-connected", f"{frame.command.decode()} came before CONNECT")
+            _DEEDS[frame.command](self, frame)
+        except Refused as refusal:
+            self._refuse(refusal, frame.receipt, soft=self._state == OPEN)
+
+    # ------------------------------------------------------------------ CONNECT
+
+    def _connect(self, frame: Frame) -> None:
+        if self._state != CONNECTING:
+            raise Refused("malformed-frame", "CONNECT came twice on one connection")
+        given = frame.headers
+        self._version = self._parser.version = self._negotiate(given.get("accept-version", "1.0"))
+        host = given.get("host", "")
+        if not self._lobby.knows_host(host):
+            raise Refused(
+                "wrong-host",
+                f"there is no virtual host {host[:80]!r} here; use /, {self._lobby.config.name!r} or a host name of "
+                "this broker (more are listed in MOM_ALLOWED_HOSTS)",
+            )
+        self._beat_in_s, self._beat_out_s = self._heart_beats(given.get("heart-beat", "0,0"))
+        self._soft_errors = given.get("mom-soft-errors", "").lower() == "true"
+        login, passcode = given.get("login", ""), given.get("passcode", "")
+        if self._identity is not None and not login:
+            self._open(self._identity)
+            return
+        identity = self._lobby.logins.cached(login, passcode)
+        if identity is not None:
+            self._open(identity)
+            return
+        self._state = LOGGING_IN
+        self._lobby.spawn(self._log_in(login, passcode))
+
+    async def _log_in(self, login: str, passcode: str) -> None:
+        identity = await self._lobby.logins.authenticate(login, passcode)
+        if self._state != LOGGING_IN:
+            return
+        self._state = CONNECTING
+        if identity is None:
+            who = f"user {login[:80]!r}" if login else "nobody: CONNECT has no login"
+            self._refuse(Refused("not-authenticated", f"login or passcode is wrong for {who}"), None, soft=False)
+            return
+        self._open(identity)
+        frames, self._frames = self._frames, []
+        self._take(frames)
+
+    def _open(self, identity: Identity) -> None:
+        self._identity = identity
+        self._peer.user = identity.user
+        self._names = headers.PrivateNames(secrets.token_hex(8))
+        self._renderer = Renderer(self._version, self._lobby.ids)
+        self._state = OPEN
+        connected = {
+            "version": self._version,
+            "session": secrets.token_hex(8),
+            "server": f"MOM/{VERSION}",
+            "heart-beat": f"{round(self._beat_out_s * 1000)},{round(self._beat_in_s * 1000)}",
+            "user-name": identity.user,
+        }
+        if self._version == "1.0":
+            del connected["heart-beat"]
+        self._write(encode(wire.CONNECTED, connected, content_length=False))
+
+    def _negotiate(self, accepted: str) -> str:
+        offered = {version.strip() for version in accepted.split(",")}
+        for version in VERSIONS:
+            if version in offered:
+                return version
+        raise _UnsupportedVersion(f"the versions {accepted[:80]!r} are not spoken here; 1.0, 1.1 and 1.2 are")
+
+    def _heart_beats(self, text: str) -> tuple[float, float]:
+        """Seconds between beats (from the client, to the client); 0 is none."""
+        can_send, _, wants = text.partition(",")
+        if not (can_send.strip().isdigit() and wants.strip().isdigit()) or len(text) > 40:
+            raise Refused("malformed-frame", f"header heart-beat is {text[:40]!r}; it must be two numbers of ms")
+        ours = self._lobby.config.heartbeat_ms
+        both = [max(ours, int(theirs)) / 1000 if ours and int(theirs) else 0.0 for theirs in (can_send, wants)]
+        return both[0], both[1]
+
+    # ------------------------------------------------------------------ SEND
+
+    def _plan(self, given: Headers) -> Plan:
+        """What the headers of a SEND mean; kept with the headers, so once for thousands of messages."""
+        destination = self._destination(given, access.SEND)
+        reply_to = given.get("reply-to")
+        if reply_to is not None and reply_to.startswith(("/temp-queue/", "/temp-topic/")):
+            reply_to = self._reply_to(reply_to)
+        else:
+            reply_to = None
+        return given.get("transaction", ""), headers.envelope(given, destination, reply_to)
+
+    def _reply_to(self, alias: str) -> str:
+        """The name by which others can answer; the requester is subscribed to it if it is not yet."""
+        assert self._names is not None
+        destination = self._names.resolve(alias)
+        if self._names.owns(destination) and destination.address not in self._temporary:
+            self._temporary.add(destination.address)
+            self._submit(c.Subscribe(self._peer, alias, destination.address))
+        return destination.address
+
+    def _destination(self, given: Headers, deed: str) -> Destination:
+        assert self._names is not None and self._identity is not None
+        address = given.get("destination")
+        if address is None:
+            raise Refused("bad-destination", "the frame has no destination header")
+        destination = self._names.resolve(address)
+        access.check(self._identity, deed, destination)
+        return destination
+
+    def _send(self, frame: Frame) -> None:
+        """A SEND within a transaction; the others are taken in runs."""
+        transaction, envelope = frame.headers.plan
+        publish = c.Publish(self._peer, [(envelope, frame.body, None)])
+        self._submit(c.Enlist(self._peer, transaction, publish, frame.receipt), len(frame.body) + FRAME_BYTES)
+
+    # ------------------------------------------------------------------ ACK, NACK
+
+    def _ack_run(self, ids: list[bytes]) -> None:
+        if self._state != OPEN or self._version != "1.2" or self._cumulative:
+            for id in ids:
+                self._do(Frame(wire.ACK, Headers({"id": id.decode()})))
+            return
+        try:
+            tags = list(map(int, ids))
+        except ValueError:
+            for id in ids:
+                self._do(Frame(wire.ACK, Headers({"id": id.decode()})))
+            return
+        self._submit(c.Settle(self._peer, tags), 16 * len(tags))
+
+    def _ack(self, frame: Frame) -> None:
+        tag, cumulative = self._delivery(frame.headers)
+        self._settle(frame, c.Settle(self._peer, (tag,), cumulative))
+
+    def _nack(self, frame: Frame) -> None:
+        tag, cumulative = self._delivery(frame.headers)
+        reason = "" if headers.requeue(frame.headers) else "REJECTED"
+        detail = frame.headers.get("reason", "")
+        self._settle(frame, c.Return(self._peer, (tag,), cumulative, reason, detail))
+
+    def _settle(self, frame: Frame, command: c.Settle | c.Return) -> None:
+        transaction = frame.headers.get("transaction")
+        if transaction is not None:
+            self._submit(c.Enlist(self._peer, transaction, command, frame.receipt))
+        else:
+            command.receipt = frame.receipt
+            self._submit(command)
+
+    def _delivery(self, given: Headers) -> tuple[Tag, bool]:
+        """The tag that an ACK or NACK names, and whether it stands for all earlier ones too."""
+        tag = self._tag(given)
+        held = self._peer.unsettled.get(tag)
+        cumulative = held is not None and held[0].ack == c.CLIENT
+        if cumulative and held is not None and self._message_tags:
+            id = held[0].id
+            self._message_tags = {k: t for k, t in self._message_tags.items() if k[0] != id or t > tag}
+        return tag, cumulative
+
+    def _tag(self, given: Headers) -> Tag:
+        if self._version == "1.2":
+            id = given.get("id")
+            if id is None:
+                raise Refused("malformed-frame", "ACK and NACK need an id header: the value of the message's ack header")
+            if not (id.isascii() and id.isdigit()) or len(id) > 18:
+                raise Refused("unknown-delivery", f"there is no unsettled delivery {id[:40]!r} in this session")
+            return int(id)
+        message_id = given.get("message-id")
+        if message_id is None:
+            raise Refused("malformed-frame", "ACK and NACK need a message-id header")
+        subscription = given.get("subscription")
+        if subscription is not None:
+            tag = self._message_tags.pop((subscription, message_id), 0)
+        else:
+            keys = [key for key in self._message_tags if key[1] == message_id]
+            tag = self._message_tags.pop(keys[0]) if keys else 0
+        if not tag:
+            raise Refused("unknown-delivery", f"there is no unsettled delivery of message {message_id[:80]!r}")
+        return tag
+
+    # ------------------------------------------------------------------ SUBSCRIBE, transactions, DISCONNECT
+
+    def _subscribe(self, frame: Frame) -> None:
+        given = frame.headers
+        id = given.get("id")
+        if id is None:
+            if self._version != "1.0":
+                raise Refused("malformed-frame", "SUBSCRIBE needs an id header")
+            id = given.get("destination", "")
+        headers.check_subscribe(given)
+        destination = self._destination(given, access.RECEIVE)
+        assert self._names is not None
+        if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) and not self._names.owns(destination):
+            raise Refused("not-allowed", f"{destination.address} is the temporary destination of another connection")
+        if self._names.owns(destination):
+            self._temporary.add(destination.address)
+        ack = headers.ack_mode(given)
+        self._cumulative |= ack == c.CLIENT
+        limits = self._lobby.engine.broker.limits
+        credit = headers.credit(given, self._lobby.config.credit, limits.max_credit)
+        look = (self._version, id) if ack == c.AUTO else None
+        self._submit(
+            c.Subscribe(self._peer, id, destination.address, ack, credit, look, receipt=frame.receipt),
+        )
+
+    def _unsubscribe(self, frame: Frame) -> None:
+        id = frame.headers.get("id")
+        if id is None:
+            id = frame.headers.get("destination")
+            if id is None or self._version != "1.0":
+                raise Refused("malformed-frame", "UNSUBSCRIBE needs the id header of its SUBSCRIBE")
+        self._submit(c.Unsubscribe(self._peer, id, frame.receipt))
+
+    def _transaction(self, frame: Frame) -> None:
+        name = frame.headers.get("transaction")
+        if not name:
+            raise Refused("malformed-frame", f"{frame.command.decode()} needs a transaction header")
+        deed: type[c.Begin | c.Commit | c.Abort] = _TRANSACTION_DEEDS[frame.command]
+        self._submit(deed(self._peer, name, frame.receipt))
+
+    def _disconnect(self, frame: Frame) -> None:
+        self._state = LEAVING
+        self._leave_receipt = frame.receipt
+        # Answered in its turn, after everything that came before it is safe.
+        self._submit(c.Disconnect(self._peer, _LEAVE))
+
+    # ------------------------------------------------------------------ from the engine
+
+    def flush(self, peer: Peer) -> None:
+        receipts, deliveries = peer.receipts, peer.deliveries
+        parts: list[bytes] = []
+        leaving = False
+        if receipts:
+            peer.receipts = []
+            if receipts[-1] is _LEAVE:
+                receipts.pop()
+                leaving = True
+                if self._leave_receipt is not None:
+                    receipts.append(self._leave_receipt)
+            parts = [b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt for receipt in receipts]
+        if deliveries:
+            peer.deliveries = []
+            parts += self._renderer.deliveries(deliveries)
+            if self._version != "1.2":
+                self._remember_tags(deliveries)
+        if parts:
+            self._write(b"".join(parts))
+        if peer.refusals:
+            refusals, peer.refusals = peer.refusals, []
+            for receipt, refusal in refusals:
+                self._refuse(refusal, receipt, soft=True)
+        if leaving:
+            self._transport.close()
+
+    def _remember_tags(self, deliveries: list[Delivery]) -> None:
+        of = self._lobby.ids.of
+        for subscription, tag, message in deliveries:
+            if tag:
+                self._message_tags[subscription.id, of(message).decode()] = tag
+
+    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+        return b"".join(self._renderer.deliveries([(subscription, 0, message) for message in messages]))
+
+    def send(self, data: bytes) -> None:
+        self._write(data)
+
+    def close(self, refusal: Refused) -> None:
+        self._refuse(refusal, None, soft=False)
+
+    def _write(self, data: bytes) -> None:
+        if self._state != CLOSED:
+            self._spoke = time.monotonic()
+            self._transport.write(data)
+
+    # ------------------------------------------------------------------ saying no
+
+    def _malformed(self, malformed: Malformed) -> None:
+        if malformed.code == "http-on-stomp-port":
+            self._write(_HTTP_ANSWER)
+            self._end()
+            return
+        self._refuse(Refused(malformed.code, malformed.detail), None, soft=False)
+
+    def _refuse(self, refusal: Refused, receipt: bytes | None, *, soft: bool) -> None:
+        """Say no to one act (`soft`, for clients that asked for it) or with an ERROR that ends the connection."""
+        if self._state == CLOSED:
+            return
+        if soft and self._soft_errors:
+            self._refusals_sent += 1
+            self._write(self._renderer.soft_refusal(refusal, receipt, f"refused-{self._refusals_sent}"))
+            return
+        log.info("%s %s refused: %s", self.peer_name, self.user, refusal)
+        extra = (("version", ",".join(reversed(VERSIONS))),) if isinstance(refusal, _UnsupportedVersion) else ()
+        self._write(self._renderer.error(refusal.code, refusal.detail, receipt, extra))
+        self._end()
+
+    def _end(self) -> None:
+        """No further word from or to this client."""
+        if self._state == OPEN:
+            self._submit(c.Disconnect(self._peer))
+        self._state = CLOSED
+        self._transport.close()
+
+    def go_away(self, reason: str) -> None:
+        """The broker stops: say so, and end."""
+        if self._state == OPEN:
+            self._write(self._renderer.error("not-active", reason, None))
+        self._end()
+
+    # ------------------------------------------------------------------ time
+
+    def tick(self, now: float, step: float) -> None:
+        """Heart-beats and time-outs; called every `step` seconds by the lobby."""
+        config = self._lobby.config
+        if self._stuck_since and now - self._stuck_since > self._lobby.STUCK_S:
+            log.info("%s took nothing for %d s and was cut off", self.peer_name, self._lobby.STUCK_S)
+            self._transport.abort()
+        elif self._state == CONNECTING and now - self._since > config.connect_timeout:
+            self._refuse(Refused("login-timeout", f"no CONNECT within {config.connect_timeout:g} s"), None, soft=False)
+        elif self._state == OPEN:
+            if self._beat_out_s and now - self._spoke >= self._beat_out_s - step:
+                self._write(b"\n")
+            silent = now - self._heard
+            if self._beat_in_s and silent > 2 * self._beat_in_s + step:
+                detail = f"nothing came for {silent:.1f} s; a heart-beat every {self._beat_in_s:g} s was agreed"
+                self._refuse(Refused("heart-beat-lost", detail), None, soft=False)
+            elif self._parser.has_partial and silent > PARTIAL_S:
+                detail = f"a frame was begun and its rest did not come for {silent:.0f} s"
+                self._refuse(Refused("frame-timeout", detail), None, soft=False)
+
+    def forget_plans(self) -> None:
+        self._parser.version = self._parser.version
+
+
+class _UnsupportedVersion(Refused):
+    def __init__(self, detail: str) -> None:
+        super().__init__("unsupported-version", detail)
+
+
+#: the token of the session's own Disconnect; no receipt of a client holds a NUL
+_LEAVE = b"\0leave"
+
+_TRANSACTION_DEEDS: dict[bytes, type[c.Begin | c.Commit | c.Abort]] = {
+    wire.BEGIN: c.Begin,
+    wire.COMMIT: c.Commit,
+    wire.ABORT: c.Abort,
+}
+
+_DEEDS: dict[bytes, Callable[[StompSession, Frame], None]] = {
+    wire.CONNECT: StompSession._connect,
+    wire.STOMP: StompSession._connect,
+    wire.SEND: StompSession._send,
+    wire.SUBSCRIBE: StompSession._subscribe,
+    wire.UNSUBSCRIBE: StompSession._unsubscribe,
+    wire.ACK: StompSession._ack,
+    wire.NACK: StompSession._nack,
+    wire.BEGIN: StompSession._transaction,
+    wire.COMMIT: StompSession._transaction,
+    wire.ABORT: StompSession._transaction,
+    wire.DISCONNECT: StompSession._disconnect,
+}
+
+_HTTP_TEXT = b"This port speaks STOMP. The web console and the REST API are on the web port (8000 by default).\n"
+_HTTP_ANSWER = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%b" % (len(_HTTP_TEXT), _HTTP_TEXT)
+)

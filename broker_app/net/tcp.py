@@ -1,0 +1,75 @@
+"""STOMP over TCP: the socket under a session."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import cast
+
+from broker_app.net.lobby import Lobby
+from broker_app.net.stomp import StompSession
+
+#: written and not yet taken by the client, before its deliveries are held back
+HIGH_WATER = 1024 * 1024
+
+
+class TcpConnection(asyncio.Protocol):
+    """One accepted connection; the `Transport` of its session."""
+
+    __slots__ = ("_session", "_transport", "peer_name")
+
+    def __init__(self, lobby: Lobby) -> None:
+        self.peer_name = "tcp"
+        self._transport: asyncio.Transport
+        self._session = StompSession(lobby, self)
+
+    # from asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        address = transport.get_extra_info("peername")
+        if address:
+            self.peer_name = f"tcp {address[0]}:{address[1]}"
+        connection: socket.socket = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._transport.set_write_buffer_limits(high=HIGH_WATER)
+        self._session.admitted()
+
+    def data_received(self, data: bytes) -> None:
+        self._session.receive(data)
+
+    def pause_writing(self) -> None:
+        self._session.congested()
+
+    def resume_writing(self) -> None:
+        self._session.uncongested()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._session.lost()
+
+    # for the session
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def pause_reading(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+
+async def listen(lobby: Lobby, listener: socket.socket) -> asyncio.Server:
+    """Accept STOMP clients on `listener`."""
+    loop = asyncio.get_running_loop()
+    return await loop.create_server(lambda: TcpConnection(lobby), sock=listener, backlog=2048)
+
+

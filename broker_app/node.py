@@ -1,0 +1,177 @@
+"""A node: the running process of a broker. The only place that knows all rooms, and their order."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from broker_app.config import Config
+from broker_app.core.broker import Broker
+from broker_app.core.commands import Publish
+from broker_app.core.errors import Refused
+from broker_app.core.limits import Limits
+from broker_app.core.message import Envelope, Message
+from broker_app.core.peer import Peer
+from broker_app.core.subscription import Subscription
+from broker_app.engine import Engine
+from broker_app.journal.segments import SegmentJournal
+from broker_app.net import tcp, websocket
+from broker_app.net.lobby import VERSION, Lobby
+from broker_app.net.login import Identity, Logins
+from broker_app.net.policy import Policy
+from broker_app.net.rest import RestPlane
+from broker_app.serve import listen, serve
+from broker_app.telemetry import STATS_TOPIC, Statistics
+
+log = logging.getLogger(__name__)
+
+App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+
+
+class Voice:
+    """The broker's own publisher: a peer that receives nothing."""
+
+    def flush(self, peer: Peer) -> None:
+        peer.receipts.clear()
+        peer.refusals.clear()
+        peer.deliveries.clear()
+
+    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+        return b""
+
+    def send(self, data: bytes) -> None:
+        """Nothing is ever delivered here."""
+
+    def close(self, refusal: Refused) -> None:
+        """There is no connection."""
+
+
+class Node:
+    """Starts journal, engine and transports in that order, and stops them in the reverse one."""
+
+    def __init__(self, config: Config, logins: Logins) -> None:
+        self.config = config
+        self.logins = logins
+        loop = asyncio.get_running_loop()
+        self.journal = SegmentJournal(
+            config.data / "journal",
+            segment_bytes=config.segment_bytes,
+            call_soon_threadsafe=loop.call_soon_threadsafe,
+        )
+        limits = Limits(
+            max_attempts=config.max_attempts,
+            memory_bytes=config.memory_bytes,
+            subscriptions_per_peer=config.max_subscriptions,
+            transactions_per_peer=config.max_transactions,
+            bytes_per_transaction=config.max_transaction_bytes,
+        )
+        self.broker = Broker(limits=limits)
+        #: set when the node must end because of an error
+        self.failed: asyncio.Future[BaseException] = loop.create_future()
+        self.engine = Engine(self.broker, self.journal, inbox_bytes=config.inbox_bytes, failed=self._fail)
+        self.statistics = Statistics(self.broker, config.name, VERSION)
+        self._voice = Peer(Voice(), user="$mom")
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._servers: list[asyncio.Server] = []
+        self.lobby: Lobby
+        self.rest: RestPlane
+
+    def _fail(self, error: BaseException) -> None:
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+    async def start(self, stomp_listener: socket.socket) -> None:
+        """Recover, then accept STOMP clients; the web listener is started by the caller."""
+        for line in self.engine.recover():
+            log.warning("journal: %s", line)
+        # What recovery built stays; the collector need not look at it again.
+        gc.collect()
+        gc.freeze()
+        self.lobby = Lobby(self.engine, self.logins, self.config, ids=self.broker.ids)
+        self.rest = RestPlane(
+            self.engine, self.journal.read, self.logins, self.config, statistics=self.statistics.latest
+        )
+        self._servers.append(await tcp.listen(self.lobby, stomp_listener))
+        self._spawn(self.lobby.keep_time())
+        self._spawn(self._tell_statistics())
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._tasks.append(asyncio.create_task(coroutine))
+
+    async def serve_websocket(
+        self, scope: dict[str, Any], receive: Any, send: Any, identity: Identity | None
+    ) -> None:
+        await websocket.serve(self.lobby, scope, receive, send, identity)
+
+    def reload(self, policy: Policy) -> None:
+        """Swap the policy between two batches."""
+        self.logins.reload(policy)
+        self.lobby.policy_changed()
+
+    async def _tell_statistics(self) -> None:
+        """One sample a second, published for whoever listens."""
+        envelope = Envelope(f"/topic/{STATS_TOPIC}", b"content-type:application/json\n", persistent=False)
+        while True:
+            sample = self.statistics.sample(len(self.lobby.sessions), self.journal.statistics()["bytes_stored"])
+            if any(self.broker.topics.match(STATS_TOPIC)):
+                body = json.dumps(sample, separators=(",", ":")).encode()
+                self.engine.submit(Publish(self._voice, [(envelope, body, None)]), len(body))
+            await asyncio.sleep(1.0)
+
+    async def stop(self) -> None:
+        """Take no more, finish what was accepted, tell the clients, keep a snapshot."""
+        for server in self._servers:
+            server.close()
+        if self.engine.ended is None:
+            await self.engine.wait_idle()
+        await self.lobby.close_all("the broker is shutting down; connect again or use another broker")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.engine.stop()
+        self.journal.close()
+
+
+async def run(
+    config: Config,
+    logins: Logins,
+    *,
+    site: Callable[[Node], App],
+    follow: Callable[[Callable[[Policy], object]], Coroutine[Any, Any, Any]],
+    ready: Callable[[int, int], None],
+) -> None:
+    """Run a node with its web server until SIGTERM or SIGINT, or until its journal fails.
+
+    `site` makes the ASGI application around the node, `follow` tells it of new policies, `ready` is
+    called with the web and STOMP ports when both are served. Raises what ended the node, if it failed.
+    """
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    web_listener = listen(config.host, config.port)
+    stomp_listener = listen(config.host, config.stomp_port)
+    node = Node(config, logins)
+    await node.start(stomp_listener)
+    ports = web_listener.getsockname()[1], stomp_listener.getsockname()[1]
+    web = asyncio.create_task(serve(site(node), config, web_listener, stop))
+    following = asyncio.create_task(follow(node.reload))
+    stopped = asyncio.create_task(stop.wait())
+    ready(*ports)
+    await asyncio.wait({web, stopped, node.failed, following}, return_when=asyncio.FIRST_COMPLETED)
+    stop.set()
+    following.cancel()
+    try:
+        async with asyncio.timeout(config.drain):
+            await node.stop()
+    except TimeoutError:
+        log.warning("not everything ended within %g s", config.drain)
+    await asyncio.gather(web, following, return_exceptions=True)
+    if node.failed.done():
+        raise node.failed.result()

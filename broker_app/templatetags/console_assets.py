@@ -1,0 +1,54 @@
+"""The template tag for what the front-end build made: `{% vite_asset "src/main.ts" %}`."""
+
+import json
+from functools import cache
+from typing import Any
+
+from django import template
+from django.conf import settings
+from django.contrib.staticfiles import finders
+from django.core.exceptions import ImproperlyConfigured
+from django.templatetags.static import static
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+BUILT = "console/dist/"
+
+register = template.Library()
+
+
+@register.simple_tag
+def vite_asset(source: str) -> SafeString:
+    """The tags that load `source`, a path below frontend/, with its imports and styles.
+
+    Raises ImproperlyConfigured when the front end is not built, or has no such entry.
+    """
+    manifest = _read_manifest() if settings.DEBUG else _manifest()
+    if source not in manifest:
+        raise ImproperlyConfigured(f"{source} is no entry of the front-end build")
+    entry = manifest[source]
+    if entry["file"].endswith(".css"):
+        return _stylesheet(entry["file"])
+    tags = [_stylesheet(file) for file in entry.get("css", ())]
+    tags += [
+        format_html('<link rel="modulepreload" href="{}">', static(BUILT + manifest[name]["file"]))
+        for name in entry.get("imports", ())
+    ]
+    tags.append(format_html('<script type="module" src="{}"></script>', static(BUILT + entry["file"])))
+    return mark_safe("\n".join(tags))  # noqa: S308 - each part is escaped by format_html
+
+
+def _stylesheet(file: str) -> SafeString:
+    return format_html('<link rel="stylesheet" href="{}">', static(BUILT + file))
+
+
+def _read_manifest() -> dict[str, Any]:
+    path = finders.find(BUILT + "manifest.json")
+    if path is None:
+        raise ImproperlyConfigured("the console is not built: run make frontend")
+    with open(path, encoding="utf-8") as file:
+        manifest: dict[str, Any] = json.load(file)
+    return manifest
+
+
+_manifest = cache(_read_manifest)

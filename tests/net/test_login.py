@@ -1,0 +1,192 @@
+"""Logins: who a client is, from memory wherever possible."""
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from broker_app.net.login import ANONYMOUS, Identity, Logins
+from broker_app.net.policy import Policy, TokenFacts, UserFacts
+
+
+class Verifier:
+    """Passwords are their own hashes; counts how often it is asked, and can be made to wait."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def __call__(self, password: str, password_hash: str) -> bool:
+        self.calls += 1
+        assert self.gate.wait(10)
+        return password == password_hash
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def verify() -> Iterator[Verifier]:
+    verifier = Verifier()
+    yield verifier
+    verifier.gate.set()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def policy(version: int = 1, password: str = "right", anonymous: bool = False, expires: float | None = None) -> Policy:
+    return Policy(
+        version=version,
+        users={"john": UserFacts("john", password)},
+        tokens={hashlib.sha256(b"mom_t").digest(): TokenFacts("john", "laptop", expires)},
+        anonymous=anonymous,
+    )
+
+
+@pytest.fixture
+def logins(verify: Verifier, clock: Clock) -> Logins:
+    return Logins(policy(), verify, failure_delay_s=0, clock=clock, dummy_hash="nobody's")
+
+
+async def test_a_password_is_verified_once_and_then_remembered(logins: Logins, verify: Verifier) -> None:
+    assert logins.cached("john", "right") is None
+    assert await logins.authenticate("john", "right") == Identity("john")
+    assert await logins.authenticate("john", "right") == Identity("john")
+    assert logins.cached("john", "right") == Identity("john")
+    assert verify.calls == 1
+
+
+async def test_a_remembered_password_runs_out(logins: Logins, verify: Verifier, clock: Clock) -> None:
+    await logins.authenticate("john", "right")
+    clock.now += 601
+    assert logins.cached("john", "right") is None
+    assert await logins.authenticate("john", "right") == Identity("john")
+    assert verify.calls == 2
+
+
+async def test_a_new_policy_forgets_what_was_remembered(logins: Logins) -> None:
+    await logins.authenticate("john", "right")
+    logins.reload(policy(2, password="new"))
+    assert await logins.authenticate("john", "right") is None
+    assert await logins.authenticate("john", "new") == Identity("john")
+
+
+async def test_a_password_changed_during_the_verification_is_not_accepted(logins: Logins, verify: Verifier) -> None:
+    verify.gate.clear()
+    asking = asyncio.create_task(logins.authenticate("john", "right"))
+    while not verify.calls:
+        await asyncio.sleep(0)
+    logins.reload(policy(2, password="new"))
+    verify.gate.set()
+    assert await asking is None
+    assert logins.cached("john", "right") is None
+
+
+async def test_a_wrong_password_is_refused_from_memory_for_a_while(
+    logins: Logins, verify: Verifier, clock: Clock
+) -> None:
+    assert await logins.authenticate("john", "wrong") is None
+    assert await logins.authenticate("john", "wrong") is None
+    assert verify.calls == 1
+    clock.now += 31
+    assert await logins.authenticate("john", "wrong") is None
+    assert verify.calls == 2
+
+
+async def test_a_refusal_takes_its_time(verify: Verifier) -> None:
+    logins = Logins(policy(), verify, failure_delay_s=3600)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(logins.authenticate("john", "wrong"), 0.05)
+
+
+async def test_an_unknown_user_costs_a_verification_like_a_known_one(logins: Logins, verify: Verifier) -> None:
+    assert await logins.authenticate("nobody", "nobody's") is None
+    assert verify.calls == 1
+
+
+async def test_many_who_ask_the_same_at_once_share_one_verification(logins: Logins, verify: Verifier) -> None:
+    answers = await asyncio.gather(*(logins.authenticate("john", "right") for _ in range(50)))
+    assert answers == [Identity("john")] * 50
+    assert verify.calls == 1
+
+
+async def test_a_client_that_leaves_does_not_take_the_answer_from_the_others(logins: Logins, verify: Verifier) -> None:
+    verify.gate.clear()
+    leaver, stayer = (asyncio.create_task(logins.authenticate("john", "right")) for _ in range(2))
+    while not verify.calls:
+        await asyncio.sleep(0)
+    leaver.cancel()
+    verify.gate.set()
+    assert await stayer == Identity("john")
+
+
+async def test_a_flood_of_guesses_is_refused_without_verifying_all(logins: Logins, verify: Verifier) -> None:
+    verify.gate.clear()
+    guesses = [asyncio.create_task(logins.authenticate("john", f"guess {n}")) for n in range(300)]
+    done, _ = await asyncio.wait(guesses, return_when=asyncio.FIRST_COMPLETED)
+    assert len(done) == 300 - 256
+    verify.gate.set()
+    assert await asyncio.gather(*guesses) == [None] * 300
+
+
+async def test_login_and_passcode_do_not_run_together(logins: Logins) -> None:
+    await logins.authenticate("john", "right")
+    assert logins.cached("joh", "nright") is None
+
+
+@pytest.mark.parametrize("login", ["\0", "\ud800", "jöhn", "token"])
+async def test_strange_names_are_refused(logins: Logins, login: str) -> None:
+    assert await logins.authenticate(login, "\ud800x") is None
+
+
+async def test_a_token_is_a_passcode_or_a_bearer(logins: Logins, verify: Verifier) -> None:
+    assert logins.bearer("mom_t") == Identity("john", "laptop")
+    assert logins.cached("token", "mom_t") == Identity("john", "laptop")
+    assert await logins.authenticate("token", "mom_t") == Identity("john", "laptop")
+    assert await logins.authenticate("token", "mom_other") is None
+    assert await logins.authenticate("john", "mom_t") is None
+    assert logins.bearer("mom_other") is None
+
+
+async def test_a_token_runs_out(verify: Verifier, clock: Clock) -> None:
+    logins = Logins(policy(expires=clock.now + 1), verify, clock=clock)
+    assert logins.bearer("mom_t") is not None
+    clock.now += 1
+    assert logins.bearer("mom_t") is None
+
+
+async def test_nobody_is_somebody_only_when_asked_for(logins: Logins) -> None:
+    assert await logins.authenticate("", "") is None
+    logins.reload(policy(2, anonymous=True))
+    assert await logins.authenticate("", "") == ANONYMOUS
+    assert await logins.authenticate("john", "wrong") is None
+
+
+async def test_a_session_cookie_is_resolved_once_in_a_few_seconds(verify: Verifier, clock: Clock) -> None:
+    asked: list[str] = []
+
+    def session_user(key: str) -> str | None:
+        asked.append(key)
+        return {"k1": "john", "k2": "gone"}.get(key)
+
+    logins = Logins(policy(), verify, session_user, session_cookie="mom_session", clock=clock)
+    assert await logins.authenticate_cookie("a=b; mom_session=k1; c=d") == Identity("john")
+    assert await logins.authenticate_cookie('mom_session="k1"') == Identity("john")
+    assert asked == ["k1"]
+    clock.now += 6
+    await logins.authenticate_cookie("mom_session=k1")
+    assert asked == ["k1", "k1"]
+    assert await logins.authenticate_cookie("mom_session=k2") is None
+    assert await logins.authenticate_cookie("mom_session=k3") is None
+    assert await logins.authenticate_cookie("xmom_session=k1; mom_session=") is None

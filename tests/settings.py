@@ -1,0 +1,23 @@
+"""The site's settings for tests: the defaults, with data in a directory that goes away."""
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+for name in [name for name in os.environ if name.startswith("MOM_")]:
+    del os.environ[name]
+_DATA = tempfile.mkdtemp(prefix="mom-tests-")
+atexit.register(shutil.rmtree, _DATA, ignore_errors=True)
+os.environ["MOM_DATA"] = _DATA
+
+from mom_site.settings import *  # noqa: E402, F403
+from mom_site.settings import DATABASES  # noqa: E402
+
+# A file, because tests look at the database from several threads.
+DATABASES["default"]["TEST"] = {"NAME": Path(_DATA) / "test.sqlite3"}
+
+# Brokers that tests start are processes with settings of their own.
+del os.environ["MOM_DATA"]
+os.environ["DJANGO_SETTINGS_MODULE"] = "mom_site.settings"

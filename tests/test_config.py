@@ -1,0 +1,101 @@
+"""Settings: from variables and options, with clear errors."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from broker_app import config
+
+
+def refusal(**variables: str) -> str:
+    with pytest.raises(config.ConfigError) as refused:
+        config.load(variables)
+    return str(refused.value)
+
+
+def test_without_variables_all_is_default() -> None:
+    assert config.load({"PATH": "/bin"}) == config.Config()
+
+
+def test_variables_are_read_by_type() -> None:
+    read = config.load(
+        {
+            "MOM_PORT": "0",
+            "MOM_DATA": "/srv/mom",
+            "MOM_ANONYMOUS": "Yes",
+            "MOM_CONNECT_TIMEOUT": "2.5",
+            "MOM_MAX_BODY_BYTES": "16 MiB",
+            "MOM_ALLOWED_HOSTS": "a.example, b.example,",
+        }
+    )
+    assert (read.port, read.data, read.anonymous, read.connect_timeout) == (0, Path("/srv/mom"), True, 2.5)
+    assert read.max_body_bytes == 16 * 1024 * 1024
+    assert read.known_hosts == ("localhost", "127.0.0.1", "[::1]", "a.example", "b.example")
+
+
+def test_an_unknown_variable_is_refused_with_a_suggestion() -> None:
+    assert refusal(MOM_PROT="1") == "MOM_PROT is no setting of MOM; did you mean MOM_PORT?"
+    assert refusal(MOM_QQQQQQ="1") == "MOM_QQQQQQ is no setting of MOM"
+
+
+def test_a_word_that_is_not_among_the_choices_is_refused_with_a_suggestion() -> None:
+    assert refusal(MOM_SERVER="dafne") == (
+        "MOM_SERVER: 'dafne' is not one of uvicorn, daphne; did you mean daphne?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "sentence"),
+    [
+        ("MOM_PORT", "x", "MOM_PORT: 'x' is not a number"),
+        ("MOM_PORT", "65536", "MOM_PORT: 65536 must be between 0 and 65535"),
+        ("MOM_PORT", "", "MOM_PORT: '' is not a number"),
+        ("MOM_LEASE", "nan", "MOM_LEASE: nan must be between 1 and 43200"),
+        ("MOM_CREDIT", "0", "MOM_CREDIT: 0 must be at least 1"),
+        ("MOM_MEMORY_BYTES", "1 apple", "MOM_MEMORY_BYTES: '1 apple' is not a size such as 65536 or 64MiB"),
+        ("MOM_DEBUG", "maybe", "MOM_DEBUG: 'maybe' is neither true nor false"),
+        ("MOM_NAME", "", "MOM_NAME is empty"),
+    ],
+)
+def test_a_value_that_will_not_do_is_named(variable: str, value: str, sentence: str) -> None:
+    assert refusal(**{variable: value}) == sentence
+
+
+def test_everything_wrong_is_told_at_once() -> None:
+    assert len(refusal(MOM_PORT="x", MOM_LEASE="x", MOM_PROT="x").splitlines()) == 3
+
+
+def test_variables_of_the_command_line_client_are_left_alone() -> None:
+    config.load(dict.fromkeys(config.CLIENT_VARIABLES, "anything"))
+
+
+def test_a_secret_comes_from_a_file_without_its_line_end(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("s e cret\n")
+    read = config.load({"MOM_ADMIN_PASSWORD_FILE": str(file)})
+    assert read.admin_password == "s e cret"
+    assert "s e cret" not in repr(read)
+
+
+def test_a_secret_is_refused_when_it_is_ambiguous_absent_or_empty(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.write_text("\n")
+    assert "take one" in refusal(MOM_ADMIN_PASSWORD="a", MOM_ADMIN_PASSWORD_FILE="b")
+    assert "No such file" in refusal(MOM_ADMIN_PASSWORD_FILE=str(tmp_path / "absent"))
+    assert "is empty" in refusal(MOM_ADMIN_PASSWORD_FILE=str(empty))
+
+
+def test_options_become_variables() -> None:
+    found = config.options_in(["--port", "1", "--anonymous", "--verbosity", "2", "--admin-password-file=f", "--por", "3"])
+    assert found == {"MOM_PORT": "1", "MOM_ANONYMOUS": "true", "MOM_ADMIN_PASSWORD_FILE": "f"}
+
+
+def test_no_secret_is_an_option_and_every_option_says_its_variable() -> None:
+    parser = argparse.ArgumentParser()
+    config.add_options(parser)
+    text = parser.format_help()
+    assert "--admin-password " not in text
+    for setting in config.settings():
+        assert setting.option in text
+        assert setting.variable in text

@@ -1,0 +1,189 @@
+"""Pages: who sees them, and what browsers are told to keep to."""
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.test import Client
+
+from broker_app.net.problems import PROBLEMS
+from broker_app.web import actions
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def admin() -> User:
+    actions.ensure_admin("administrator")
+    return User.objects.get(username="admin")
+
+
+@pytest.fixture
+def inside(client: Client, admin: User) -> Client:
+    client.force_login(admin)
+    return client
+
+
+@pytest.mark.parametrize("path", ["/login/", "/docs/problems/", "/api/v1/openapi.json", "/nowhere", "/admin/login/"])
+def test_every_reply_carries_the_security_headers(client: Client, path: str) -> None:
+    reply = client.get(path)
+    policy = dict(part.strip().split(" ", 1) for part in reply["Content-Security-Policy"].split(";"))
+    assert policy["default-src"] == "'self'"
+    assert policy["frame-ancestors"] == policy["object-src"] == policy["base-uri"] == "'none'"
+    assert "unsafe" not in reply["Content-Security-Policy"]
+    assert reply["X-Content-Type-Options"] == "nosniff"
+    assert reply["X-Frame-Options"] == "DENY"
+    assert reply["Referrer-Policy"] == "same-origin"
+    assert reply["Cross-Origin-Opener-Policy"] == "same-origin"
+
+
+def test_the_console_is_for_those_who_have_logged_in(client: Client, admin: User) -> None:
+    assert client.get("/").headers["Location"] == "/console/"
+    assert client.get("/console/").headers["Location"] == "/login/?next=/console/"
+    reply = client.post("/login/?next=/console/", {"username": "admin", "password": "administrator"})
+    assert reply.headers["Location"] == "/console/"
+    cookie = client.cookies["mom_session"]
+    assert cookie["httponly"] and cookie["samesite"] == "Lax"
+    assert client.get("/console/").status_code == 200
+    assert client.post("/logout/").headers["Location"] == "/login/"
+    assert client.get("/console/").status_code == 302
+
+
+def test_a_form_without_its_secret_is_refused(admin: User) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    assert strict.post("/login/", {"username": "admin", "password": "administrator"}).status_code == 403
+
+
+def test_a_one_time_link_opens_the_console_once(client: Client, admin: User) -> None:
+    path = f"/login/once/{actions.create_login_link(admin)}"
+    assert client.head(path).status_code == 405
+    assert client.get(path, headers={"Sec-Purpose": "prefetch;prerender"}).status_code == 503
+    assert client.get(path).headers["Location"] == "/console/"
+    assert client.get("/console/").status_code == 200
+    second = Client().get(path)
+    assert second.status_code == 410
+    assert b"used up" in second.content
+
+
+def test_the_admin_shows_and_does_not_change(inside: Client, admin: User) -> None:
+    token = actions.create_token(admin, "laptop").token
+    for path in ("auth/user/", f"auth/user/{admin.pk}/change/", f"broker_app/token/{token.pk}/change/"):
+        reply = inside.get(f"/admin/{path}")
+        assert reply.status_code == 200
+        assert admin.password.encode() not in reply.content
+    assert inside.get("/admin/auth/user/add/").status_code == 403
+    assert inside.post(f"/admin/auth/user/{admin.pk}/change/", {"username": "x"}).status_code == 403
+    assert inside.post(f"/admin/broker_app/token/{token.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+def test_each_type_of_problem_has_its_page(client: Client) -> None:
+    whole = client.get("/docs/problems/").content.decode()
+    for problem in PROBLEMS.values():
+        assert f"/docs/problems/{problem.name}" in whole
+        assert problem.title in client.get(f"/docs/problems/{problem.name}").content.decode()
+    assert client.get("/docs/problems/unheard-of").status_code == 404
+
+
+def test_a_strange_host_is_refused(client: Client) -> None:
+    assert client.get("/login/", headers={"Host": "evil.example"}).status_code == 400
+
+
+def body(reply: HttpResponse) -> Any:
+    return json.loads(reply.content)
+
+
+def test_a_token_is_made_listed_used_and_revoked(inside: Client) -> None:
+    made = inside.post("/api/v1/tokens", {"name": "laptop"}, content_type="application/json")
+    assert made.status_code == 201
+    assert made["Cache-Control"] == "no-store"
+    secret = body(made)["token"]
+    with_token = Client(headers={"Authorization": f"Bearer {secret}"})
+    [item] = body(with_token.get("/api/v1/tokens"))["items"]
+    assert (item["name"], item["expires"]) == ("laptop", None)
+    assert "token" not in item
+    assert with_token.delete(f"/api/v1/tokens/{item['id']}").status_code == 204
+    assert with_token.get("/api/v1/tokens").status_code == 401
+
+
+def test_a_password_will_do_for_the_first_token(admin: User) -> None:
+    # admin:administrator
+    basic = Client(headers={"Authorization": "Basic YWRtaW46YWRtaW5pc3RyYXRvcg=="})
+    assert basic.post("/api/v1/tokens", {"name": "x"}, content_type="application/json").status_code == 201
+
+
+def test_tokens_of_others_do_not_exist(inside: Client) -> None:
+    jane = actions.create_user("jane", "correct horse battery")
+    token = actions.create_token(jane, "phone").token
+    assert body(inside.get("/api/v1/tokens")) == {"items": []}
+    reply = inside.delete(f"/api/v1/tokens/{token.pk}")
+    assert (reply.status_code, body(reply)["type"]) == (404, "/docs/problems/not-found")
+
+
+@pytest.mark.parametrize(
+    ("content", "pointer"),
+    [
+        ({}, "/name"),
+        ({"name": ""}, "/name"),
+        ({"name": "x", "expires": "soon"}, "/expires"),
+        ({"name": "x", "expires": "2020-01-01T00:00:00Z"}, "/expires"),
+        ({"name": "x", "expiry": None}, "/expiry"),
+        ([], ""),
+    ],
+)
+def test_a_wrong_wish_is_a_problem_that_points_at_the_field(inside: Client, content: Any, pointer: str) -> None:
+    reply = inside.post("/api/v1/tokens", json.dumps(content), content_type="application/json")
+    problem = body(reply)
+    assert reply["Content-Type"] == "application/problem+json"
+    assert (reply.status_code, problem["status"], problem["type"]) == (400, 400, "/docs/problems/invalid")
+    assert [error["pointer"] for error in problem["errors"]] == [pointer]
+
+
+def test_an_unknown_field_comes_with_a_suggestion(inside: Client) -> None:
+    reply = inside.post("/api/v1/tokens", {"name": "x", "expire": None}, content_type="application/json")
+    assert body(reply)["errors"] == [{"pointer": "/expire", "detail": "unknown field; did you mean expires?"}]
+
+
+def test_a_name_taken_is_a_conflict(inside: Client) -> None:
+    inside.post("/api/v1/tokens", {"name": "x"}, content_type="application/json")
+    reply = inside.post("/api/v1/tokens", {"name": "x"}, content_type="application/json")
+    assert (reply.status_code, body(reply)["type"]) == (409, "/docs/problems/conflict")
+
+
+@pytest.mark.parametrize(
+    ("method", "content_type", "content", "name"),
+    [
+        ("put", "application/json", "{}", "method-not-allowed"),
+        ("post", "text/plain", "name", "unsupported-type"),
+        ("post", "application/json", "{", "invalid"),
+    ],
+)
+def test_other_mistakes_are_problems_too(
+    inside: Client, method: str, content_type: str, content: str, name: str
+) -> None:
+    reply = getattr(inside, method)("/api/v1/tokens", content, content_type=content_type)
+    assert body(reply)["type"] == f"/docs/problems/{name}"
+    assert reply.status_code == PROBLEMS[name].status
+
+
+def test_a_wrong_credential_is_told_how_to_log_in(client: Client, admin: User) -> None:
+    for header in ("", "Bearer mom_made-up", "Basic YWRtaW46eA==", "Bearer \u00fc"):
+        reply = client.get("/api/v1/tokens", headers={"Authorization": header} if header else {})
+        assert reply.status_code == 401
+        assert reply["WWW-Authenticate"] == 'Bearer realm="mom"'
+        assert body(reply)["type"] == "/docs/problems/not-authenticated"
+
+
+def test_the_console_cannot_be_made_to_change_tokens_by_another_page(admin: User) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(admin)
+    reply = strict.post("/api/v1/tokens", {"name": "x"}, content_type="application/json")
+    assert (reply.status_code, body(reply)["type"]) == (403, "/docs/problems/not-allowed")
+
+
+def test_the_api_document_describes_the_tokens(client: Client) -> None:
+    document = body(client.get("/api/v1/openapi.json"))
+    assert document["openapi"].startswith("3.1")
+    assert set(document["paths"]["/api/v1/tokens"]) == {"get", "post"}
+    assert {"token", "password"} <= set(document["components"]["securitySchemes"])

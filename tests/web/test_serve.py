@@ -1,0 +1,144 @@
+"""Both web servers, on real sockets: routes, origins, sessions, sizes, and how they stop."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+ROOT = Path(__file__).resolve().parents[2]
+MIB = 1024 * 1024
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+class Served:
+    """A process that serves a fake node."""
+
+    def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
+        self.process = process
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+
+    def websocket(self, path: str = "/ws", **options: Any) -> connect:
+        return connect(f"ws://127.0.0.1:{self.port}{path}", proxy=None, **options)
+
+    async def stop(self) -> tuple[int, str]:
+        """Asks it to stop; returns its exit code and what else it printed."""
+        self.process.send_signal(signal.SIGTERM)
+        out, _ = await asyncio.wait_for(self.process.communicate(), 15)
+        assert self.process.returncode is not None
+        return self.process.returncode, out.decode()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["uvicorn", "daphne"])
+async def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
+    """One server for all tests that leave it running."""
+    async with serving(request.param, tmp_path_factory.mktemp("data")) as served:
+        yield served
+
+
+@pytest_asyncio.fixture(loop_scope="module", params=["uvicorn", "daphne"])
+async def to_stop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Served]:
+    """A server of one's own, to be stopped."""
+    async with serving(request.param, tmp_path) as served:
+        yield served
+
+
+@asynccontextmanager
+async def serving(server: str, data: Path) -> AsyncIterator[Served]:
+    settings = {"MOM_SERVER": server, "MOM_DATA": str(data), "MOM_DRAIN": "1"}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tests.web.fake_node",
+        cwd=ROOT,
+        env={**os.environ, **settings, "MOM_ALLOWED_ORIGINS": "https://ops.example"},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    port = int(await asyncio.wait_for(process.stdout.readline(), 30))
+    yield Served(process, port)
+    if process.returncode is None:
+        process.kill()
+        await process.wait()
+
+
+async def test_the_data_plane_goes_past_django_and_the_rest_does_not(served: Served) -> None:
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False) as client:
+        data = await client.post("/api/v1/queues/a/messages", content=b"x" * 100_000)
+        assert (data.status_code, data.headers["x-plane"], len(data.content)) == (200, "data", 100_000)
+        control = await client.get("/api/v1/tokens")
+        assert control.status_code == 401
+        assert control.headers["content-type"] == "application/problem+json"
+        assert json.loads(control.content)["type"] == "/docs/problems/not-authenticated"
+
+
+async def test_websockets_reach_the_node_with_the_user_of_their_session(served: Served) -> None:
+    async with served.websocket() as program:
+        assert await program.recv() == "nobody"
+        await program.send("text")
+        assert await program.recv() == "text"
+        await program.send(b"\x00bytes")
+        assert await program.recv() == b"\x00bytes"
+    headers = {"Cookie": "other=1; mom_session=good"}
+    async with served.websocket(additional_headers=headers, origin=served.url, subprotocols=["v12.stomp"]) as page:
+        assert await page.recv() == "john"
+        assert page.subprotocol == "v12.stomp"
+    async with served.websocket(origin="https://ops.example") as listed:
+        assert await listed.recv() == "nobody"
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:1", "null"])
+async def test_a_websocket_from_another_page_is_refused(served: Served, origin: str) -> None:
+    with pytest.raises(InvalidStatus) as refusal:
+        async with served.websocket(origin=origin):
+            pass
+    assert refusal.value.response.status_code == 403
+
+
+async def test_a_websocket_elsewhere_is_refused(served: Served) -> None:
+    with pytest.raises(InvalidStatus) as refusal:
+        async with served.websocket("/elsewhere"):
+            pass
+    assert refusal.value.response.status_code == 403
+
+
+async def test_a_large_frame_passes(served: Served) -> None:
+    async with served.websocket(max_size=None) as program:
+        await program.recv()
+        await program.send(bytes(16 * MIB))
+        assert await program.recv() == bytes(16 * MIB)
+
+
+async def test_it_stops_with_a_websocket_open_and_a_request_that_waits(to_stop: Served) -> None:
+    async with httpx.AsyncClient(base_url=to_stop.url, trust_env=False) as client, to_stop.websocket() as program:
+        await program.recv()
+        waiting = asyncio.create_task(client.post("/api/v1/queues/a/wait"))
+        idle = await client.get("/api/v1/tokens")
+        assert idle.status_code == 401
+        code, rest = await to_stop.stop()
+        assert (code, rest.splitlines()[-1]) == (0, "stopped")
+        assert await closing_code(program) == 1012
+        await asyncio.wait([waiting])
+        assert waiting.exception() is not None or waiting.result().status_code >= 500
+
+
+async def test_it_stops_when_nobody_is_there(to_stop: Served) -> None:
+    assert await to_stop.stop() == (0, "stopped\n")
+
+
+async def closing_code(program: ClientConnection) -> int | None:
+    with pytest.raises(ConnectionClosed) as closed:
+        await program.recv()
+    return closed.value.rcvd.code if closed.value.rcvd is not None else None

@@ -1,0 +1,101 @@
+"""The policy holds what the models say, and follows them."""
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+
+from broker_app.net.login import Identity
+from broker_app.net.policy import Policy
+from broker_app.web import actions, snapshot
+
+
+@pytest.mark.django_db
+def test_the_policy_holds_active_users_and_their_tokens() -> None:
+    actions.ensure_admin("administrator")
+    john, jane = (actions.create_user(name, "correct horse battery") for name in ("john", "jane"))
+    expires = datetime(2100, 1, 1, tzinfo=UTC)
+    actions.create_token(john, "laptop", expires)
+    actions.create_token(jane, "phone")
+    User.objects.filter(pk=jane.pk).update(is_active=False)
+
+    policy = snapshot.read_policy(anonymous=True)
+
+    assert set(policy.users) == {"admin", "john"}
+    assert policy.users["admin"].admin and not policy.users["john"].admin
+    assert [(facts.user, facts.name, facts.expires) for facts in policy.tokens.values()] == [
+        ("john", "laptop", expires.timestamp())
+    ]
+    assert policy.version == snapshot.read_version()
+    assert policy.anonymous
+    assert john.password not in repr(policy)
+
+
+@pytest.mark.django_db
+def test_an_empty_database_is_a_policy_that_lets_nobody_in() -> None:
+    assert snapshot.read_policy(anonymous=False) == Policy()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_logins_know_passwords_tokens_and_browser_sessions() -> None:
+    john = await sync_to_async(actions.create_user)("john", "correct horse battery")
+    secret = (await sync_to_async(actions.create_token)(john, "laptop")).secret
+    client = Client()
+    await sync_to_async(client.force_login)(john)
+    cookie = f"mom_session={client.cookies['mom_session'].value}"
+
+    logins = await sync_to_async(snapshot.make_logins)(False)
+
+    assert await logins.authenticate("john", "correct horse battery") == Identity("john")
+    assert logins.bearer(secret) == Identity("john", "laptop")
+    assert await logins.authenticate_cookie(cookie) == Identity("john")
+    assert await logins.authenticate_cookie("mom_session=other") is None
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_new_password_ends_the_browser_sessions_of_the_old_one() -> None:
+    john = await sync_to_async(actions.create_user)("john", "correct horse battery")
+    client = Client()
+    await sync_to_async(client.force_login)(john)
+    key = client.cookies["mom_session"].value
+    await sync_to_async(actions.set_password)(john, "another horse battery")
+    assert await asyncio.to_thread(snapshot.session_user, key) is None
+
+
+@contextlib.asynccontextmanager
+async def following(interval_s: float) -> AsyncIterator[Callable[[], asyncio.Future[Policy]]]:
+    """Follows the policy; the function it gives awaits the next one."""
+    policies: asyncio.Queue[Policy] = asyncio.Queue()
+    known = await sync_to_async(snapshot.read_policy)(False)
+    task = asyncio.create_task(snapshot.follow(known, policies.put_nowait, interval_s))
+    await asyncio.sleep(0)  # it connects to the signal in its first step
+    yield lambda: asyncio.ensure_future(asyncio.wait_for(policies.get(), 10))
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_change_by_this_process_is_noticed_at_once() -> None:
+    async with following(interval_s=3600) as next_policy:
+        await sync_to_async(actions.create_user)("john", "correct horse battery")
+        assert "john" in (await next_policy()).users
+        await sync_to_async(actions.create_user)("jane", "correct horse battery")
+        assert "jane" in (await next_policy()).users
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_change_by_another_process_is_noticed_after_the_interval() -> None:
+    await sync_to_async(actions.create_user)("john", "correct horse battery")
+    async with following(interval_s=0.02) as next_policy:
+        with contextlib.closing(sqlite3.connect(connection.settings_dict["NAME"])) as other, other:
+            other.execute("UPDATE auth_user SET is_active = 0")
+            other.execute("UPDATE broker_app_policyversion SET number = number + 1")
+        assert "john" not in (await next_policy()).users
