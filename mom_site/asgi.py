@@ -12,6 +12,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
+from broker_app.net.bounded import BoundedBody
 from broker_app.net.login import Identity, Logins
 from broker_app.net.origin import Origins
 
@@ -23,6 +24,9 @@ from django.conf import settings  # noqa: E402
 from broker_app.consumers import StompConsumer, refuse  # noqa: E402
 
 Scope = dict[str, Any]
+
+# Pages and the control plane take forms and settings; messages go the other way.
+_LONGEST_BODY = 1024 * 1024
 
 
 class DataPlane(Protocol):
@@ -57,7 +61,7 @@ class Site:
         self._websockets = URLRouter(
             [path("ws", StompConsumer.as_asgi()), re_path(r"", refuse)]  # type: ignore[arg-type]
         )
-        self._router = ProtocolTypeRouter({"http": _django, "websocket": self._checked_websocket})
+        self._router = ProtocolTypeRouter({"http": BoundedBody(_django, _LONGEST_BODY), "websocket": self._checked_websocket})
 
     async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         scope["mom.node"] = self._node

@@ -79,6 +79,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Who may come in
 
+AUTHENTICATION_BACKENDS = ["broker_app.web.backends.PatientBackend"]
 PASSWORD_HASHERS = ["mom_site.passwords.Argon2"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},

@@ -112,6 +112,7 @@ class Broker:
                     queue = self._target(envelope.address)
                 except Refused as refusal:
                     self._refuse(peer, receipt, refusal)
+                    self.counters["published"] -= 1
                     continue
                 last = envelope
             if queue is None:
@@ -194,6 +195,9 @@ class Broker:
         name = envelope.address.removeprefix("/topic/")
         if name in self.topic_published or len(self.topic_published) < MAX_COUNTED_TOPICS:
             self.topic_published[name] = self.topic_published.get(name, 0) + 1
+        if 0 < message.expires_ms <= self.now_ms:
+            self.counters["discarded"] += 1
+            return message
         looks, singles = self.topics.match(name)
         for look in looks:
             fanout = look.fanout
@@ -251,6 +255,8 @@ class Broker:
                     self._expire(queue, message)
                     continue
                 subscription = available[0]
+                if len(available) > 1:
+                    available.rotate(-1)
                 peer = subscription.peer
                 if subscription.ack == c.AUTO:
                     tag = 0
@@ -268,10 +274,8 @@ class Broker:
                     if message.recorded and message.position > lane.mark:
                         lane.mark = message.position
                     if subscription.unsettled >= subscription.credit:
-                        available.popleft()
+                        available.pop()
                         subscription.available = False
-                if len(available) > 1:
-                    available.rotate(-1)
                 handed_out += 1
                 peer.deliveries.append((subscription, tag, message))
                 if not peer.touched:
@@ -289,7 +293,7 @@ class Broker:
     def _fetch(self, queue: Queue, lane: Lane) -> None:
         """Ask for the next run of bodies when memory runs low on them."""
         limits = self.limits
-        if lane.loading or not lane.paged or len(lane.ready) > limits.fetch_messages // 2:
+        if lane.loading or not lane.paged or len(lane.ready) > limits.fetch_messages:
             return
         count = max(1, min(limits.fetch_messages, limits.fetch_bytes // max(1, lane.average)))
         lane.loading = lane.paged.take(count)
@@ -415,6 +419,8 @@ class Broker:
         lane = queue.lane(message.envelope.priority)
         heappush(lane.returned, (message.order, message))
         self.memory_bytes += len(message.body) + OVERHEAD_BYTES
+        if message.expires_ms:
+            queue.expiring = True
         # A first return follows from the lane's mark; only further ones need a record of their own.
         if message.recorded and message.attempts > 1:
             out = self._out
@@ -483,8 +489,9 @@ class Broker:
         if not 1 <= command.credit <= limits.max_credit:
             raise Refused("invalid", f"credit is {command.credit}; it must be between 1 and {limits.max_credit}")
         destination = parse(command.address)
+        look = None if destination.is_queue else command.look
         subscription = Subscription(
-            peer, command.id, command.address, command.ack, command.credit, command.lease_ms, command.look
+            peer, command.id, command.address, command.ack, command.credit, command.lease_ms, look
         )
         if destination.is_queue:
             self._join_queue(subscription, destination)
@@ -674,10 +681,9 @@ class Broker:
                 for envelope, _, _ in deed.entries:
                     _sendable(envelope.address)
             elif isinstance(deed, c.Settle | c.Return):
-                tags = self._tags(peer, [tag for tag in deed.tags if tag not in settled], deed.cumulative)
-                if not deed.cumulative and settled.intersection(deed.tags):
+                if settled.intersection(deed.tags):
                     raise Refused("unknown-delivery", "the transaction settles one delivery twice")
-                settled.update(tags)
+                settled.update(self._tags(peer, deed.tags, deed.cumulative))
 
     def _abort(self, command: c.Abort) -> None:
         if command.peer.transactions.pop(command.transaction, None) is None:

@@ -12,11 +12,11 @@ class Limits:
     #: unsettled deliveries a subscription may ask for
     max_credit: int = 100_000
     #: messages of one queue and priority whose bodies stay in memory; what waits behind them is read back
-    window: int = 4_096
+    window: int = 16_384
     #: bytes of messages in memory, over all queues; beyond it new ones stay in the journal only
     memory_bytes: int = 128 * 1024 * 1024
-    #: bodies read back in one go: messages and bytes
-    fetch_messages: int = 1_024
+    #: bodies read back in one go: messages and bytes; the next run is asked for while as many still wait
+    fetch_messages: int = 4_096
     fetch_bytes: int = 4 * 1024 * 1024
     #: messages that may wait for one topic subscription before it is ended as too slow
     topic_pending: int = 10_000

@@ -7,6 +7,7 @@ whether it may be a repeat follows from the lane's mark.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -50,7 +51,10 @@ def _freeze_lane(lane: Lane, unsettled: Sequence[tuple[int, int]]) -> tuple[int,
     for chunk in lane.paged.chunks():
         positions.extend(chunk)
     attempts = [(position, count) for position, count in in_memory if count > 1]
-    return lane.priority, lane.mark, positions.tobytes(), sorted([*attempts, *lane.attempts.items()])
+    # Only what it says about messages that are still here matters of a mark.
+    handed_out = bisect_right(positions, lane.mark)
+    mark = positions[handed_out - 1] if handed_out else 0
+    return lane.priority, mark, positions.tobytes(), sorted([*attempts, *lane.attempts.items()])
 
 
 class Recovery:

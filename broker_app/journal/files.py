@@ -114,11 +114,11 @@ class Files:
             raise failed(error, "listing", self.directory, None) from error
 
     def open(self, name: str, *, write: bool = False, create: bool = False) -> File:
-        """Open for reading, or for both; `create` empties what is there."""
+        """Open for reading, or for both; `create` makes the file if it is not there."""
         path = self.directory / name
         flags = os.O_CLOEXEC | (os.O_RDWR if write or create else os.O_RDONLY)
         if create:
-            flags |= os.O_CREAT | os.O_TRUNC
+            flags |= os.O_CREAT
         try:
             return File(path, self._system.open(path, flags, 0o600), self._system)
         except OSError as error:
@@ -145,6 +145,7 @@ class Files:
         """A new file to be written; it is closed at the end, and deleted if that is not reached."""
         file = self.open(name, create=True)
         try:
+            file.truncate(0)
             yield file
         except BaseException:
             self.discard(name)

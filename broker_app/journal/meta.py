@@ -25,7 +25,7 @@ class Meta:
 
 def lock(files: Files) -> File:
     """Take the directory for this process; closing the file gives it back. Raises JournalInUse."""
-    file = files.open(LOCK, write=True) if LOCK in files.names() else files.open(LOCK, create=True)
+    file = files.open(LOCK, create=True)
     try:
         fcntl.flock(file.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -31,5 +31,10 @@ def write_snapshot(files: Files, position: int, blob: bytes) -> list[int]:
 
 def read_snapshot(files: Files, position: int) -> bytes | None:
     """The state stored at `position`, or None if the file is torn or damaged."""
-    opened = codec.unseal(_MAGIC, 1, files.content(snapshot_name(position)))
+    return decode_snapshot(position, files.content(snapshot_name(position)))
+
+
+def decode_snapshot(position: int, content: bytes) -> bytes | None:
+    """The state in a snapshot file's content, or None if that is torn or damaged."""
+    opened = codec.unseal(_MAGIC, 1, content)
     return opened[1] if opened is not None and opened[0] == [position] else None

@@ -65,7 +65,7 @@ def create_user(name: str, password: str) -> User:
     user.set_password(password)
     user.full_clean()
     user.save()
-    _changed()
+    changed()
     return user
 
 
@@ -75,7 +75,7 @@ def set_password(user: User, password: str) -> None:
     password_validation.validate_password(password, user)
     user.set_password(password)
     user.save(update_fields=["password"])
-    _changed()
+    changed()
 
 
 @transaction.atomic
@@ -89,7 +89,7 @@ def create_token(owner: User, name: str, expires: datetime | None = None) -> New
     token = Token(owner=owner, name=name, prefix=secret[:8], digest=_digest(secret), expires=expires)
     token.full_clean()
     token.save()
-    _changed()
+    changed()
     return NewToken(token, secret)
 
 
@@ -97,7 +97,7 @@ def create_token(owner: User, name: str, expires: datetime | None = None) -> New
 def revoke_token(token: Token) -> None:
     """Ends a token; it is refused from now on."""
     token.delete()
-    _changed()
+    changed()
 
 
 @transaction.atomic
@@ -119,19 +119,20 @@ def redeem_login_link(secret: str) -> User | None:
     return link.user if link.user.is_active else None
 
 
+@transaction.atomic
+def changed() -> None:
+    """Raises the version, and tells this process once it is committed. For writers that are not ours: Django's commands."""
+    row, _ = PolicyVersion.objects.get_or_create(pk=PolicyVersion.ONLY)
+    PolicyVersion.objects.filter(pk=row.pk).update(number=F("number") + 1)
+    transaction.on_commit(lambda: policy_changed.send(sender=PolicyVersion))
+
+
 def _write_admin(password: str) -> None:
     admin, _ = User.objects.get_or_create(username=ADMIN)
     admin.is_active = admin.is_staff = admin.is_superuser = True
     admin.set_password(password)
     admin.save()
-    _changed()
-
-
-def _changed() -> None:
-    """Raises the version inside the caller's transaction, and tells this process once it is committed."""
-    row, _ = PolicyVersion.objects.get_or_create(pk=PolicyVersion.ONLY)
-    PolicyVersion.objects.filter(pk=row.pk).update(number=F("number") + 1)
-    transaction.on_commit(lambda: policy_changed.send(sender=PolicyVersion))
+    changed()
 
 
 def _digest(secret: str) -> bytes:

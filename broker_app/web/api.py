@@ -5,6 +5,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
+from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers, status
 from rest_framework.generics import get_object_or_404
@@ -14,6 +15,12 @@ from rest_framework.views import APIView
 
 from broker_app.models import Token
 from broker_app.web import actions
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document of the control plane, to be joined with that of the data plane."""
+    schema: dict[str, Any] = SchemaGenerator(api_version="v1").get_schema(request=None, public=True)
+    return schema
 
 
 class StrictSerializer(serializers.Serializer[Any]):

@@ -24,5 +24,5 @@ def once(request: HttpRequest, secret: str) -> HttpResponse:
     user = actions.redeem_login_link(secret)
     if user is None:
         return render(request, "login_link_used.html", status=410)
-    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    login(request, user)
     return redirect("console")

@@ -35,7 +35,9 @@ function mount<Kind extends Island>(name: string, kind: new () => Kind, needs: P
 /** The first numbers come by REST, so that the page is filled before the live ones flow. */
 async function readFirstSnapshot(): Promise<void> {
   try {
-    statistics.apply(await rest.snapshot());
+    const snapshot = await rest.snapshot();
+    // A node that has just started has taken no numbers yet.
+    if (snapshot.time) statistics.apply(snapshot);
   } catch {
     // The live snapshots follow in a second, or the pill says why not.
   }
@@ -59,7 +61,7 @@ tinykeys(window, {
   k: () => list.moveFocus(-1),
   p: newMessage,
   t: toggleTheme,
-  "Shift+?": () => keys.open(),
+  "[Shift]+?": () => keys.open(),
 });
 // Unlike the letters, Escape also works from inside a field.
 addEventListener("keydown", (event) => {

@@ -25,7 +25,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 class Served:
     """A process that serves a fake node."""
 
-    def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
+    def __init__(self, server: str, process: asyncio.subprocess.Process, port: int) -> None:
+        self.server = server
         self.process = process
         self.port = port
         self.url = f"http://127.0.0.1:{port}"
@@ -57,7 +58,7 @@ async def to_stop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 @asynccontextmanager
 async def serving(server: str, data: Path) -> AsyncIterator[Served]:
-    settings = {"MOM_SERVER": server, "MOM_DATA": str(data), "MOM_DRAIN": "1"}
+    settings = {"MOM_SERVER": server, "MOM_DATA": str(data), "MOM_DRAIN": "1", "MOM_CONNECT_TIMEOUT": "1"}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -68,7 +69,7 @@ async def serving(server: str, data: Path) -> AsyncIterator[Served]:
     )
     assert process.stdout is not None
     port = int(await asyncio.wait_for(process.stdout.readline(), 30))
-    yield Served(process, port)
+    yield Served(server, process, port)
     if process.returncode is None:
         process.kill()
         await process.wait()
@@ -121,6 +122,19 @@ async def test_a_large_frame_passes(served: Served) -> None:
         assert await program.recv() == bytes(16 * MIB)
 
 
+async def test_a_long_body_is_refused_before_django_sees_it(served: Served) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(20):
+            yield bytes(100_000)
+
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False) as client:
+        for content in (bytes(2 * MIB), endless()):
+            reply = await client.post("/api/v1/tokens", content=content)
+            assert reply.status_code == 413
+            assert reply.headers["content-type"] == "application/problem+json"
+            assert json.loads(reply.content)["limit"] == MIB
+
+
 async def test_it_stops_with_a_websocket_open_and_a_request_that_waits(to_stop: Served) -> None:
     async with httpx.AsyncClient(base_url=to_stop.url, trust_env=False) as client, to_stop.websocket() as program:
         await program.recv()
@@ -132,6 +146,29 @@ async def test_it_stops_with_a_websocket_open_and_a_request_that_waits(to_stop: 
         assert await closing_code(program) == 1012
         await asyncio.wait([waiting])
         assert waiting.exception() is not None or waiting.result().status_code >= 500
+
+
+async def exchange(served: Served, request: bytes) -> bytes:
+    """What comes back, to the end of the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+    try:
+        writer.write(request)
+        return await asyncio.wait_for(reader.read(), 20)
+    finally:
+        writer.close()
+
+
+async def test_a_head_without_end_ends_the_connection(to_stop: Served) -> None:
+    # One byte more than is taken, so that all of it has been read when the answer comes.
+    head = b"GET / HTTP/1.1\r\nx: ".ljust(64 * 1024 + 1, b"x")
+    reply = await exchange(to_stop, head)
+    assert reply.startswith(b"HTTP/1.1 431") if to_stop.server == "uvicorn" else reply == b""
+
+
+@pytest.mark.parametrize("to_stop", ["uvicorn"], indirect=True)
+@pytest.mark.parametrize("request_so_far", [b"", b"GET / HTTP/1.1\r\nhost: "])
+async def test_who_takes_too_long_to_ask_is_sent_away(to_stop: Served, request_so_far: bytes) -> None:
+    assert (await exchange(to_stop, request_so_far)).startswith(b"HTTP/1.1 408")
 
 
 async def test_it_stops_when_nobody_is_there(to_stop: Served) -> None:

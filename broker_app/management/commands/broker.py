@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from functools import partial
 from typing import Any
 
 import uvloop
@@ -44,7 +45,7 @@ class Command(BaseCommand):
             self.stdout.flush()
 
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        follow = snapshot.follow(logins.policy, logins.reload)
+        follow = partial(snapshot.follow, logins.policy)
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(node.run(mom, logins, site=Site, follow=follow, ready=ready))

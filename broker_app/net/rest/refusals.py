@@ -9,12 +9,8 @@ from typing import Any
 from broker_app.core.errors import Refused
 from broker_app.net.problems import PROBLEMS, problem_body
 
-#: codes of the core that have another name, or none, among the problems of HTTP
-_OF_CORE = {
-    "bad-destination": "invalid",
-    "unknown-delivery": "lease-lost",
-    "too-many": "rate-limited",
-}
+#: codes of the core that have another name among the problems of HTTP
+_OF_CORE = {"unknown-delivery": "lease-lost"}
 
 
 class Refusal(Exception):

@@ -5,7 +5,7 @@ import { jsonTree } from "../view/json-tree.ts";
 import { copyButton } from "./copy-button.ts";
 import { Island } from "./island.ts";
 
-type Form = "Pretty" | "Raw" | "Hex";
+type Form = "Pretty" | "Compact" | "Raw" | "Hex";
 
 /** A body as JSON tree, text or bytes. Everything is shown as text: nothing of a message is ever run. */
 export class BodyView extends Island {
@@ -43,8 +43,10 @@ export class BodyView extends Island {
   }
 
   #forms(): Form[] {
-    if (this.#body.json !== undefined) return ["Pretty", "Raw", "Hex"];
-    return this.#body.text === undefined ? ["Hex"] : ["Raw", "Hex"];
+    const { json, text, bytes } = this.#body;
+    if (bytes === undefined) return ["Pretty", "Compact"];
+    if (json !== undefined) return ["Pretty", "Raw", "Hex"];
+    return text === undefined ? ["Hex"] : ["Raw", "Hex"];
   }
 
   #choose(form: Form): void {
@@ -53,10 +55,11 @@ export class BodyView extends Island {
   }
 
   #shown(): TemplateResult {
-    if (this.#body.bytes.length === 0) return html`<p class="quiet">Empty.</p>`;
-    if (this.#form === "Pretty") return html`<div class="body json">${jsonTree(this.#body.json)}</div>`;
-    const text = this.#form === "Hex" ? hexDump(this.#body.bytes) : this.#body.text;
-    return html`<pre class="body" data-form=${this.#form} tabindex="0" aria-label="Body as ${this.#form}">${text}</pre>`;
+    const { bytes, json, text } = this.#body;
+    if (bytes?.length === 0) return html`<p class="quiet">Empty.</p>`;
+    if (this.#form === "Pretty") return html`<div class="body json">${jsonTree(json)}</div>`;
+    const shown = this.#form === "Hex" && bytes ? hexDump(bytes) : text;
+    return html`<pre class="body" data-form=${this.#form} tabindex="0" aria-label="Body as ${this.#form}">${shown}</pre>`;
   }
 }
 customElements.define("mom-body-view", BodyView);

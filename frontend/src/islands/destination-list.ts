@@ -5,7 +5,7 @@ import { Follow } from "../live/source.ts";
 import type { Statistics } from "../live/statistics.ts";
 import type { Place } from "../place.ts";
 import { conditionOf } from "../view/condition.ts";
-import { count, duration, plural, rate } from "../view/format.ts";
+import { NONE, count, duration, plural, rate } from "../view/format.ts";
 import { chosen, type SortKey } from "../view/listing.ts";
 import { isQueue, nameOf } from "../view/name.ts";
 import type { Server } from "../view/snippets.ts";
@@ -29,7 +29,7 @@ const COLUMNS: Column[] = [
   { key: "in", label: "in/s", sort: "in", numeric: true, cell: ({ in_rate }) => rate(in_rate) },
   { key: "out", label: "out/s", sort: "out", numeric: true, cell: ({ out_rate }) => rate(out_rate) },
   { key: "trend", label: "depth, 5 min", cell: ({ name }, statistics) => sparkline(statistics.trend(name)) },
-  { key: "oldest", label: "oldest", sort: "oldest", numeric: true, cell: ({ oldest_s }) => duration(oldest_s) },
+  { key: "oldest", label: "oldest", sort: "oldest", numeric: true, cell: (row) => (row.depth ? duration(row.oldest_s) : NONE) },
   { key: "unsettled", label: "unsettled", sort: "unsettled", numeric: true, cell: (row) => count(row.unsettled) },
   { key: "consumers", label: "consumers", sort: "consumers", numeric: true, cell: (row) => count(row.consumers) },
 ];

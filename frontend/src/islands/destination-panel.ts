@@ -89,7 +89,7 @@ export class DestinationPanel extends Island {
       <span class="num">${count(found.depth)} in the queue</span>
       <span class="num">${count(found.unsettled)} unsettled</span>
       ${consumers}
-      <span class="num">oldest ${duration(found.oldest_s)}</span>
+      ${found.depth ? html`<span class="num">oldest ${duration(found.oldest_s)}</span>` : nothing}
     </p>`;
   }
 

@@ -25,7 +25,7 @@ export class Explorer extends Island {
     const all = [...this.statistics.destinations.values()];
     return html`<nav aria-label="Explorer">
       <ul>
-        ${this.#branch("Queues", all.filter(({ kind }) => kind === "queue"))}
+        ${this.#branch("Queues", all.filter(({ kind }) => kind !== "topic"))}
         ${this.#branch("Topics", all.filter(({ kind }) => kind === "topic"))}
       </ul>
     </nav>`;

@@ -1,15 +1,15 @@
 import { parseProblem, type Problem } from "./problem.ts";
 
-/** One destination in a snapshot. Rates are messages per second, `oldest_s` seconds, null when nothing waits. */
+/** One destination in a snapshot. Rates are messages a second, `oldest_s` the age in seconds of the first that waits. */
 export interface Destination {
   name: string;
-  kind: "queue" | "topic";
+  kind: "queue" | "temp-queue" | "topic";
   depth: number;
   unsettled: number;
   consumers: number;
   in_rate: number;
   out_rate: number;
-  oldest_s: number | null;
+  oldest_s: number;
 }
 
 export interface Node {

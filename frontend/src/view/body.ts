@@ -6,16 +6,18 @@ export interface Body {
   json?: unknown;
   /** The body as text, when it is text. */
   text?: string;
-  bytes: Uint8Array;
+  /** The body's bytes; absent when the API gave it parsed and its spacing is therefore lost. */
+  bytes?: Uint8Array;
 }
 
 /** Decides by content type and by looking, trusting neither: what does not parse is text or bytes. */
 export function bodyOf(message: BrowsedMessage): Body {
   if (message.body_base64 !== undefined) return sniffBytes(fromBase64(message.body_base64));
   if (typeof message.body === "string" && !isJson(message.content_type)) return sniffText(message.body);
-  if (message.body === undefined || message.body === null) return sniffText(message.body === null ? "null" : "");
+  if (message.body === undefined) return sniffText("");
   const text = JSON.stringify(message.body);
-  return { json: message.body, text, bytes: new TextEncoder().encode(text) };
+  const bytes = new TextEncoder().encode(text);
+  return { json: message.body, text, bytes: bytes.length === message.size ? bytes : undefined };
 }
 
 function isJson(contentType: string | null): boolean {
@@ -52,7 +54,8 @@ function fromBase64(text: string): Uint8Array {
 /** One line for the list. */
 export function preview(body: Body): string {
   if (body.text !== undefined) return body.text.slice(0, 160).replace(/\s+/g, " ");
-  return [...body.bytes.subarray(0, 24)].map(hexByte).join(" ") + (body.bytes.length > 24 ? " …" : "");
+  const { bytes = new Uint8Array() } = body;
+  return [...bytes.subarray(0, 24)].map(hexByte).join(" ") + (bytes.length > 24 ? " …" : "");
 }
 
 const SHOWN_HEX_BYTES = 16 * 1024;

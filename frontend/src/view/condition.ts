@@ -10,10 +10,10 @@ export interface Condition {
 /** `growing` is the history's verdict: more in than out for two minutes. */
 export function conditionOf(destination: Destination, growing: boolean): Condition {
   const waiting = destination.depth > 0 || destination.in_rate > 0;
-  if (destination.kind === "queue" && destination.consumers === 0 && waiting) {
+  if (destination.kind !== "topic" && destination.consumers === 0 && waiting) {
     return { word: "no consumer", tone: "warn", shape: "▲" };
   }
-  if (growing && destination.kind === "queue") return { word: "growing", tone: "warn", shape: "▲" };
+  if (growing && destination.kind !== "topic") return { word: "growing", tone: "warn", shape: "▲" };
   const flowing = destination.in_rate > 0 || destination.out_rate > 0;
   return flowing ? { word: "flowing", tone: "good", shape: "●" } : { word: "idle", tone: "quiet", shape: "○" };
 }

@@ -26,8 +26,7 @@ export function bytes(value: number): string {
   return `${unit === 0 || value >= 10 ? whole.format(value) : tenth.format(value)} ${units[unit]}`;
 }
 
-export function duration(seconds: number | null): string {
-  if (seconds === null) return NONE;
+export function duration(seconds: number): string {
   if (seconds < 10) return `${tenth.format(seconds)} s`;
   if (seconds < 60) return `${Math.floor(seconds)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;

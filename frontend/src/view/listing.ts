@@ -8,7 +8,7 @@ const SORT_VALUE: Record<SortKey, (destination: Destination) => number | string>
   depth: (destination) => destination.depth,
   in: (destination) => destination.in_rate,
   out: (destination) => destination.out_rate,
-  oldest: (destination) => destination.oldest_s ?? -1,
+  oldest: (destination) => destination.oldest_s,
   unsettled: (destination) => destination.unsettled,
   consumers: (destination) => destination.consumers,
 };
@@ -17,7 +17,7 @@ const SORT_VALUE: Record<SortKey, (destination: Destination) => number | string>
 export function chosen(destinations: Iterable<Destination>, choice: Choice): Destination[] {
   const matches = matcher(choice.filter);
   const found = [...destinations].filter(
-    (destination) => (!choice.kind || destination.kind === choice.kind) && matches(destination.name),
+    (destination) => (!choice.kind || (choice.kind === "topic") === (destination.kind === "topic")) && matches(destination.name),
   );
   const descending = choice.sort.startsWith("-");
   const value = SORT_VALUE[choice.sort.replace("-", "") as SortKey] ?? SORT_VALUE.name;

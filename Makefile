@@ -1,0 +1,77 @@
+# `make` lists what there is to do. Everything is installed into .venv and frontend/node_modules by itself,
+# once, and again when the lock files change.
+
+PYTHON ?= $(firstword $(shell command -v python3.11 python3))
+BIN := .venv/bin
+INSTALLED := .venv/installed
+CONSOLE := static/console/dist/manifest.json
+NPM := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix frontend
+
+# Options for what is run: make run ARGS="--port 9000", make test ARGS="tests/core -x"
+ARGS ?=
+FUZZ_SECONDS ?= 600
+MOMBENCH ?= ../shared/bench
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test check build bench bench-peers fuzz soak lock clean test-tools bench-tools
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(INSTALLED) $(CONSOLE) ## start a broker with its console, data in ./data
+	@$(BIN)/python manage.py broker $(ARGS)
+
+test: $(INSTALLED) $(CONSOLE) test-tools ## run all tests but the long ones
+	$(BIN)/pytest $(ARGS)
+
+check: $(INSTALLED) $(CONSOLE) ## lint, types, import directions, migrations, map of the house
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python manage.py check --fail-level WARNING
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(NPM) run check
+	$(BIN)/pytest -q tests/docs/test_map.py
+
+build: $(CONSOLE) ## build the console's browser code
+
+fuzz: $(INSTALLED) test-tools ## fuzz the STOMP parser and the REST endpoints for FUZZ_SECONDS each
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/pytest -m "fuzz" --timeout 0 tests/fuzz $(ARGS)
+
+soak: $(INSTALLED) $(CONSOLE) test-tools ## run the long tests: kills, storms, backlogs
+	$(BIN)/pytest -m soak --timeout 0 $(ARGS)
+
+bench: $(INSTALLED) $(CONSOLE) bench-tools ## measure against RabbitMQ and ActiveMQ, into benchmarks/RESULTS.md
+	MOMBENCH=$(MOMBENCH) $(BIN)/python -m benchmarks.run $(ARGS)
+
+bench-peers: $(INSTALLED) ## install and configure RabbitMQ and ActiveMQ from Debian, to measure against
+	$(BIN)/python -m benchmarks.peers $(ARGS)
+
+lock: ## resolve the dependencies of pyproject.toml into requirements.lock
+	$(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-header --quiet -o requirements.lock
+
+clean: ## remove what was installed and built; ./data stays
+	rm -rf .venv frontend/node_modules static/console/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(INSTALLED): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
+	  || { echo "MOM needs Python 3.11: apt-get install python3.11 python3.11-venv, or make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+$(CONSOLE): $(INSTALLED) $(shell find frontend -path frontend/node_modules -prune -o -type f -print)
+	$(NPM) ci --no-progress
+	$(NPM) run build
+	@touch $@
+
+# Debian's Chromium for the browser tests and curl for the README's examples; nothing else comes from outside .venv.
+test-tools:
+	@.ci/debian-packages chromium:chromium curl:curl
+
+bench-tools:
+	@.ci/debian-packages cc:gcc

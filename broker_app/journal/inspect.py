@@ -1,0 +1,192 @@
+"""Looking at a journal from outside, running or stopped, without changing or locking anything."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from broker_app.journal import codec, snapshots
+from broker_app.journal.errors import JournalDamaged, JournalFailed
+from broker_app.journal.files import Files
+from broker_app.journal.scan import Scan, scan
+from broker_app.journal.segment import segment_name
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One sentence about one file. `damage` is true if something is lost or cannot be read."""
+
+    file: str
+    sentence: str
+    offset: int | None = None
+    damage: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    header: codec.SegmentHeader
+    content: bytes
+    scan: Scan
+
+    @property
+    def first_position(self) -> int:
+        return self.scan.frames[0][1].first_position
+
+    @property
+    def next_position(self) -> int:
+        return self.scan.frames[-1][1].next_position
+
+
+def verify(directory: str | Path) -> Iterator[Finding]:
+    """Check every byte that counts; findings as they are made, at last a summary.
+
+    On a running journal an incomplete last batch is not damage: it is just being written.
+    """
+    files = Files(Path(directory))
+    snapshot_position, findings = _verify_snapshots(files)
+    yield from findings
+    damage = sum(finding.damage for finding in findings)
+    batches = records = 0
+    expected: int | None = None
+    pending: Finding | None = None  # an end that is honest only if nothing follows it
+    for seen in _segments(files):
+        if isinstance(seen, Finding):
+            damage += seen.damage
+            yield seen
+            continue
+        frames = seen.scan.frames
+        batches += len(frames)
+        records += sum(frame.count for _, frame in frames)
+        if seen.header.kind == codec.LOG and frames:
+            for finding in _verify_join(seen, expected, snapshot_position, pending):
+                damage += finding.damage
+                yield finding
+            expected, pending = seen.next_position, None
+        for finding in _verify_frames(seen):
+            damage += finding.damage
+            yield finding
+        if seen.scan.later is None and seen.scan.torn:
+            pending = Finding(_name(seen), "the last batch is incomplete: never confirmed, or just being written", seen.scan.end)
+    if pending is not None:
+        yield pending
+    state = f"{damage} damaged places" if damage else "no damage"
+    yield Finding(str(directory), f"{batches} batches, {records} records, log ends before position {expected or 1}; {state}")
+
+
+def _verify_snapshots(files: Files) -> tuple[int, list[Finding]]:
+    newest, findings = 0, []
+    for position in snapshots.snapshot_positions(files.names()):
+        name = snapshots.snapshot_name(position)
+        blob = _unless_gone(files, name)
+        if blob is None:
+            continue
+        if snapshots.decode_snapshot(position, blob) is None:
+            findings.append(Finding(name, "the snapshot is damaged", 0, damage=True))
+        else:
+            newest = position
+            findings.append(Finding(name, f"a good snapshot of {len(blob)} bytes"))
+    return newest, findings
+
+
+def _verify_join(seen: _Seen, expected: int | None, snapshot: int, pending: Finding | None) -> Iterator[Finding]:
+    """Positions may be missing between two log files only where all that is lost was reclaimed."""
+    first = seen.first_position
+    due = max(snapshot, 1) if expected is None or expected < snapshot else expected
+    if first > due or (expected is not None and first < expected):
+        where = f" (see {pending.file} at offset {pending.offset})" if pending is not None else ""
+        yield Finding(_name(seen), f"starts at position {first} instead of {due}{where}", codec.SEGMENT_HEADER_BYTES, True)
+
+
+def _verify_frames(seen: _Seen) -> Iterator[Finding]:
+    expected = None
+    for offset, frame in seen.scan.frames:
+        if expected not in (None, frame.first_position):
+            yield Finding(_name(seen), f"position {frame.first_position} instead of {expected}", offset, damage=True)
+        expected = frame.next_position if seen.header.kind == codec.LOG else None
+        try:
+            found = len(_places(seen.content, offset, frame))
+        except ValueError as error:
+            yield Finding(_name(seen), f"the batch's records make no sense: {error}", offset, damage=True)
+            continue
+        if found != frame.count:
+            yield Finding(_name(seen), f"{found} records instead of {frame.count}", offset, damage=True)
+    if seen.scan.later is not None:
+        offset, frame = seen.scan.later
+        lost = f"positions {expected if expected is not None else '?'} to {frame.first_position - 1}"
+        yield Finding(_name(seen), f"damaged up to offset {offset}: {lost} are lost", seen.scan.end, damage=True)
+    elif seen.header.kind == codec.CARRY and seen.scan.end != len(seen.content):
+        yield Finding(_name(seen), "damaged from here to the end", seen.scan.end, damage=True)
+
+
+def _segments(files: Files) -> Iterator[_Seen | Finding]:
+    """The segment files in the order in which they were begun."""
+    names = [name for name in files.names() if name.endswith(".seg") and not name.startswith("free-")]
+    for name in sorted(names, key=lambda name: name.rpartition("-")[2]):
+        content = _unless_gone(files, name)
+        if content is None:
+            continue
+        try:
+            header = codec.decode_segment_header(content)
+            if header is None:
+                yield Finding(name, "the head of the file is damaged", 0, damage=True)
+            elif segment_name(header.kind, header.sequence) == name:
+                yield _Seen(header, content, scan(content, header.segment_id))
+        except JournalDamaged as error:
+            yield Finding(name, str(error), damage=True)
+
+
+def _unless_gone(files: Files, name: str) -> bytes | None:
+    """A running journal may have given the file up since it was listed."""
+    try:
+        return files.content(name)
+    except JournalFailed:
+        if name in files.names():
+            raise
+        return None
+
+
+def _name(seen: _Seen) -> str:
+    return segment_name(seen.header.kind, seen.header.sequence)
+
+
+def _places(content: bytes, offset: int, frame: codec.Frame) -> list[tuple[int, int, int]]:
+    """(position, start, end) of the frame's records. Raises ValueError."""
+    start, end = offset + frame.records_at, offset + frame.length
+    if frame.flags & codec.CARRIED:
+        return list(codec.carried_records(content, start, end))
+    starts = codec.record_starts(content, start, end)
+    return [(frame.first_position + i, starts[i], starts[i + 1]) for i in range(len(starts) - 1)]
+
+
+def dump(directory: str | Path, *, first_position: int = 0, records: bool = True) -> Iterator[dict[str, Any]]:
+    """Batches as dictionaries, from `first_position` on, in the order of the files.
+
+    Keys of a batch: file, offset, bytes, epoch, first_position, time_us, count, carried, destinations and,
+    if `records`, a list of {position, type, bytes, content}. Stops at the first damage of a file (`verify` tells).
+    """
+    for seen in _segments(Files(Path(directory))):
+        if isinstance(seen, Finding):
+            continue
+        for offset, frame in seen.scan.frames:
+            places = _places(seen.content, offset, frame)
+            if places and places[-1][0] < first_position:
+                continue
+            table = seen.content[offset + codec.FRAME_HEADER_BYTES : offset + frame.records_at]
+            batch: dict[str, Any] = {
+                "file": _name(seen),
+                "offset": offset,
+                "bytes": frame.length,
+                "epoch": frame.epoch,
+                "first_position": frame.first_position,
+                "time_us": frame.time_us,
+                "count": frame.count,
+                "carried": bool(frame.flags & codec.CARRIED),
+                "destinations": codec.decode_table(table),
+            }
+            if records:
+                batch["records"] = [
+                    {"position": at, "type": seen.content[start + 4], "bytes": end - start, "content": seen.content[start:end]}
+                    for at, start, end in places
+                    if at >= first_position
+                ]
+            yield batch

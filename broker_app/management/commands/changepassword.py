@@ -1,0 +1,14 @@
+"""`manage.py changepassword`: Django's, and running nodes notice."""
+
+from typing import Any
+
+from django.contrib.auth.management.commands import changepassword
+
+from broker_app.web import actions
+
+
+class Command(changepassword.Command):
+    def handle(self, *args: Any, **options: Any) -> str | None:
+        answer = super().handle(*args, **options)
+        actions.changed()
+        return answer

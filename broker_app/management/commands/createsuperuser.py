@@ -1,0 +1,14 @@
+"""`manage.py createsuperuser`: Django's, and running nodes notice."""
+
+from typing import Any
+
+from django.contrib.auth.management.commands import createsuperuser
+
+from broker_app.web import actions
+
+
+class Command(createsuperuser.Command):
+    def handle(self, *args: Any, **options: Any) -> str | None:
+        answer = super().handle(*args, **options)
+        actions.changed()
+        return answer

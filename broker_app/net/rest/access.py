@@ -1,0 +1,102 @@
+"""Who asks: token, password, browser session or, where allowed, anybody.
+
+Browsers add a session cookie (and nothing at all, for an anonymous node) to requests of any page. Such
+requests count only when they come from our own pages: by `Origin`, by `Sec-Fetch-Site`, or, for
+programs that send neither, by the header `X-Requested-With`, which no foreign page can set.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from broker_app.net.login import Identity, Logins
+from broker_app.net.origin import Origins
+from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.replies import Header
+from broker_app.net.rest.requests import Request
+
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_TOKEN = (b"www-authenticate", b'Bearer realm="mom"')
+_PASSWORD = (b"www-authenticate", b'Basic realm="mom", charset="UTF-8"')
+
+
+class Access:
+    """Finds the identity behind a request."""
+
+    def __init__(self, logins: Logins, origins: Origins) -> None:
+        self._logins = logins
+        self._origins = origins
+
+    async def identify(self, request: Request) -> Identity:
+        """Raises Refusal: not-authenticated, or not-allowed for a request from a foreign page."""
+        authorization = request.header(b"authorization")
+        if authorization is not None:
+            return await self._by_authorization(request, authorization)
+        cookie = request.header(b"cookie")
+        if cookie is not None:
+            identity = await self._logins.authenticate_cookie(cookie.decode("latin-1"))
+            if identity is not None:
+                self._check_own_page(request)
+                return identity
+        anonymous = self._logins.anonymous()
+        if anonymous is None:
+            raise _not_authenticated(request, "log in with a token (Authorization: Bearer) or a password (Basic)")
+        self._check_host(request)
+        self._check_own_page(request)
+        return anonymous
+
+    async def _by_authorization(self, request: Request, authorization: bytes) -> Identity:
+        scheme, _, rest = authorization.partition(b" ")
+        kind = scheme.lower()
+        if kind == b"bearer":
+            identity = self._logins.bearer(rest.strip().decode("latin-1"))
+            if identity is None:
+                raise _not_authenticated(request, "the token is unknown, revoked or expired")
+            return identity
+        if kind == b"basic":
+            login, passcode = _credentials(request, rest)
+            known = self._logins.cached(login, passcode) or await self._logins.authenticate(login, passcode)
+            if known is None:
+                raise _not_authenticated(request, "user name or password is wrong")
+            return known
+        raise _not_authenticated(request, "the header Authorization must begin with Bearer or Basic")
+
+    def _check_own_page(self, request: Request) -> None:
+        origin, site = request.header(b"origin"), request.header(b"sec-fetch-site")
+        if origin is not None:
+            own = self._origins.accepts(request.headers)
+        elif site is not None:
+            # "none" is a person at the address bar, who cannot be made to send anything but a GET.
+            own = site == b"same-origin" or (site == b"none" and request.method in _SAFE)
+        else:
+            own = request.method in _SAFE or request.header(b"x-requested-with") is not None
+        if not own:
+            raise Refusal(
+                "not-allowed",
+                "a request without a token or password must come from a page of this node, or have the header "
+                "X-Requested-With",
+            )
+
+    def _check_host(self, request: Request) -> None:
+        """A foreign name that was pointed at our address makes foreign pages look like ours."""
+        host = request.header(b"host")
+        if host is not None and not self._origins.knows(host.decode("latin-1")):
+            raise Refusal("not-allowed", "this node is not known by the host name that was asked for")
+
+
+def _credentials(request: Request, encoded: bytes) -> tuple[str, str]:
+    try:
+        login, colon, passcode = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        colon = login = passcode = ""
+    if not colon or not (login or passcode):
+        raise _not_authenticated(request, "the Basic credentials are not base64 of user:password in UTF-8")
+    return login, passcode
+
+
+def _not_authenticated(request: Request, detail: str) -> Refusal:
+    # A page that fetches shows its own login; the challenge Basic would make the browser ask first.
+    by_page = request.header(b"sec-fetch-dest") == b"empty"
+    challenges: list[Header] = [_TOKEN] if by_page else [_TOKEN, _PASSWORD]
+    return Refusal("not-authenticated", detail, headers=challenges)

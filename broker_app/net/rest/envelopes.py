@@ -1,0 +1,135 @@
+"""Envelopes: what REST clients say about a message, as the headers that a STOMP client would have sent.
+
+So a message looks the same to every consumer, whatever way it came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from broker_app.core.destination import parse
+from broker_app.core.message import Envelope
+from broker_app.net import headers as stomp_headers
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.refusals import Refusal, invalid, too_large, unknown
+from broker_app.net.rest.replies import Header
+
+#: header of a publishing request → STOMP header
+_CARRIED = {
+    b"mom-persistent": "persistent",
+    b"mom-priority": "priority",
+    b"mom-expires-s": "ttl-s",
+    b"mom-correlation-id": "correlation-id",
+    b"mom-reply-to": "reply-to",
+    b"mom-type": "type",
+    b"content-type": "content-type",
+    b"traceparent": "traceparent",
+    b"tracestate": "tracestate",
+}
+_APPLICATION = b"mom-header-"
+#: promises that are not kept yet must not be ignored in silence
+_UNSUPPORTED = {
+    b"mom-delay-s": "delayed delivery",
+    b"mom-dedup-id": "suppression of duplicates",
+    b"idempotency-key": "idempotency keys",
+}
+#: application headers of these names would be taken for something else
+_RESERVED = frozenset(
+    "ack attempt content-length content-type correlation-id delay-s AMQ_SCHEDULED_DELAY dedup-id destination "
+    "expiration expires message-id persistent priority receipt redelivered reply-to subscription timestamp "
+    "transaction ttl-s type x-message-ttl".split()
+)
+_PUBLISHING = (b"mom-", b"ce-")
+#: longest life that can be asked for: ten years
+MAX_EXPIRES_S = 315_360_000.0
+
+
+class Envelopes:
+    """Makes envelopes; requests with equal headers to one destination share one."""
+
+    MAX_CACHED = 1_024
+
+    def __init__(self, limits: RestLimits) -> None:
+        self._limits = limits
+        self._cache: dict[tuple[str, tuple[Header, ...]], Envelope] = {}
+
+    def of_request(self, address: str, request_headers: Iterable[Header]) -> Envelope:
+        """The envelope of a message to `address` published singly. Raises Refusal."""
+        facts = tuple(
+            [fact for fact in request_headers if fact[0] in _CARRIED or fact[0].startswith(_PUBLISHING) or fact[0] in _UNSUPPORTED]
+        )
+        key = (address, facts)
+        envelope = self._cache.get(key)
+        if envelope is None:
+            envelope = self.make(address, dict(self._meaning(facts)))
+            if len(self._cache) >= self.MAX_CACHED:
+                self._cache.clear()
+            self._cache[key] = envelope
+        return envelope
+
+    def make(self, address: str, headers: Mapping[str, str]) -> Envelope:
+        """The envelope of STOMP headers that were checked. Raises Refusal when they are too many or too long."""
+        if len(headers) > self._limits.max_headers:
+            raise too_large("headers of the message", self._limits.max_headers, len(headers))
+        size = sum(len(name) + len(value) for name, value in headers.items())
+        if size > self._limits.max_header_bytes:
+            raise too_large("bytes of message headers", self._limits.max_header_bytes, size)
+        return stomp_headers.envelope(headers, parse(address))
+
+    def _meaning(self, facts: Iterable[Header]) -> Iterable[tuple[str, str]]:
+        for name, raw in facts:
+            shown = name.decode("latin-1")
+            if name in _UNSUPPORTED:
+                raise Refusal("unsupported", f"header {shown}: this version of MOM has no {_UNSUPPORTED[name]}")
+            value = _text(shown, raw)
+            if name.startswith(_APPLICATION):
+                yield application_header(f"header/{shown}", shown[len(_APPLICATION) :], value)
+            elif name.startswith(b"ce-"):
+                yield shown, value
+            elif name in _CARRIED:
+                yield _CARRIED[name], _checked(f"header/{shown}", _CARRIED[name], value)
+            else:
+                known = [carried.decode() for carried in _CARRIED if carried.startswith(b"mom-")]
+                raise unknown(f"header/{shown}", shown, [*known, "mom-header-<name>"], "header")
+
+
+def _text(shown: str, raw: bytes) -> str:
+    try:
+        value = raw.decode()
+    except UnicodeDecodeError:
+        raise invalid(f"header/{shown}", "is not UTF-8") from None
+    if "\0" in value:
+        raise invalid(f"header/{shown}", "has a NUL, which a header cannot carry")
+    return value
+
+
+def application_header(pointer: str, name: str, value: str) -> tuple[str, str]:
+    """A header of the application, checked: its name means nothing to the broker."""
+    if name in _RESERVED:
+        raise invalid(pointer, f"{name} is no free name for an application header; it has a field of its own")
+    if not name or "\0" in name or "\0" in value:
+        raise invalid(pointer, "a header needs a name, and has no NUL in it")
+    return name, value
+
+
+def _checked(pointer: str, name: str, value: str) -> str:
+    match name:
+        case "persistent":
+            if value not in ("true", "false"):
+                raise invalid(pointer, "must be true or false", value)
+        case "priority":
+            if value not in tuple("0123456789"):
+                raise invalid(pointer, "must be a whole number from 0 to 9", value)
+        case "ttl-s":
+            try:
+                seconds = float(value)
+            except ValueError:
+                seconds = 0.0
+            check_expires(pointer, seconds, value)
+    return value
+
+
+def check_expires(pointer: str, seconds: float, got: object) -> None:
+    """Refusal unless `seconds` is a life that can be counted in whole milliseconds."""
+    if not 0.001 <= seconds <= MAX_EXPIRES_S:
+        raise invalid(pointer, f"must be a number of seconds from 0.001 to {MAX_EXPIRES_S:.0f}", got)

@@ -1,0 +1,208 @@
+"""Messages as JSON: what receive, browse and event streams show of one.
+
+The part that follows from the header block is rendered once per block. Bodies that are JSON are put
+in as they are, byte for byte.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from broker_app.core.message import Message
+from broker_app.net.rest.replies import Header, encode
+from mom_client.stomp.encode import unescape
+
+#: STOMP headers that have a field of their own, or none
+_FIELDS = frozenset(
+    "content-type content-length type correlation-id reply-to persistent priority expires ttl-s expiration "
+    "x-message-ttl destination traceparent tracestate".split()
+)
+#: headers that a raw reply has as `Mom-` headers
+_IN_RAW = ("type", "correlation-id", "reply-to", "priority", "persistent")
+_TEXTUAL = frozenset(
+    "application/xml application/x-www-form-urlencoded application/yaml application/x-yaml application/javascript "
+    "application/x-ndjson application/jsonl application/sql application/graphql".split()
+)
+
+#: headers of a reply whose body is a message: no browser may run it as a page of this node
+UNTRUSTED: tuple[Header, ...] = (
+    (b"content-disposition", b"attachment"),
+    (b"content-security-policy", b"default-src 'none'; sandbox"),
+)
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class Facts(NamedTuple):
+    """What a header block says. `fields` are all headers, `headers` those of the application alone, `json`
+    ready members of an item with a comma at the end."""
+
+    content_type: str | None
+    fields: dict[str, str]
+    headers: dict[str, str]
+    json: bytes
+
+
+class Blocks:
+    """Facts of header blocks, remembered."""
+
+    MAX_CACHED = 1_024
+
+    def __init__(self) -> None:
+        self._cache: dict[bytes, Facts] = {}
+
+    def facts(self, block: bytes) -> Facts:
+        facts = self._cache.get(block)
+        if facts is None:
+            if len(self._cache) >= self.MAX_CACHED:
+                self._cache.clear()
+            facts = self._cache[block] = _facts(block)
+        return facts
+
+
+def _facts(block: bytes) -> Facts:
+    found: dict[str, str] = {}
+    for line in block.decode(errors="replace").split("\n"):
+        name, colon, value = line.partition(":")
+        if colon:
+            found.setdefault(unescape(name), unescape(value))
+    free = {name: value for name, value in found.items() if name not in _FIELDS}
+    members: dict[str, object] = {
+        "type": found.get("type"),
+        "content_type": found.get("content-type"),
+        "correlation_id": found.get("correlation-id"),
+        "reply_to": found.get("reply-to"),
+        "headers": free,
+    }
+    trace = {name: found[name] for name in ("traceparent", "tracestate") if name in found}
+    if trace:
+        members["trace"] = trace
+    return Facts(found.get("content-type"), found, free, encode(members)[1:-1] + b",")
+
+
+def mom_headers(facts: Facts) -> list[Header]:
+    """What a header block says, as HTTP headers. Names that HTTP cannot carry are left out, and control
+    characters become blanks: a message must not write the head of a reply."""
+    known = {name: value for name, value in facts.fields.items() if name in _IN_RAW}
+    headers = {f"mom-{name}": value for name, value in known.items()}
+    headers |= {f"mom-header-{name}": value for name, value in facts.headers.items()}
+    return [
+        (name.lower().encode(), _CONTROL.sub(" ", value).strip().encode())
+        for name, value in headers.items()
+        if _TOKEN.fullmatch(name)
+    ]
+
+
+def http_content_type(facts: Facts) -> bytes:
+    """The media type of a message for the head of a reply."""
+    content_type = facts.fields.get("content-type", "")
+    if not content_type or _CONTROL.search(content_type):
+        return b"application/octet-stream"
+    return content_type.encode()
+
+
+def body_member(body: bytes, content_type: str | None) -> bytes:
+    """`"body":…` for JSON and text, `"body_base64":"…"` for everything else."""
+    kind = "" if content_type is None else content_type.partition(";")[0].strip().lower()
+    if kind == "application/json" or kind.endswith("+json"):
+        if _is_json(body):
+            return b'"body":' + body
+    elif content_type is None or kind.startswith("text/") or kind in _TEXTUAL or kind.endswith("+xml"):
+        try:
+            text = body.decode()
+        except UnicodeDecodeError:
+            pass
+        else:
+            # Without a content type, a NUL is the sign of binary content.
+            if content_type is not None or "\0" not in text:
+                return b'"body":' + encode(text)
+    return b'"body_base64":"' + base64.b64encode(body) + b'"'
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        body.decode()  # msgspec does not look into strings that it passes over
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def rfc3339(time_ms: int) -> bytes:
+    """RFC 3339 in UTC with milliseconds."""
+    text = datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z").encode()
+
+
+def received(message: Message, message_id: bytes, receipt: str | None, lease_until_ms: int, blocks: Blocks) -> bytes:
+    """A delivery as a JSON object in one line. Without a receipt it needs no settling."""
+    envelope = message.envelope
+    facts = blocks.facts(envelope.block)
+    body = body_member(message.body, facts.content_type)
+    return (
+        b'{"id":"%b","receipt":%b,"lease_until":%b,"time":"%b","attempt":%d,"redelivered":%b,'
+        b'"priority":%d,"persistent":%b,%b%b}'
+    ) % (
+        message_id,
+        b'"%b"' % receipt.encode() if receipt is not None else b"null",
+        b'"%b"' % rfc3339(lease_until_ms) if lease_until_ms else b"null",
+        rfc3339(message.time_ms),
+        message.attempts + 1,
+        _truth(message.attempts > 0),
+        envelope.priority,
+        _truth(envelope.persistent),
+        facts.json,
+        # JSON has line ends only between its tokens, where a blank does as well.
+        body.replace(b"\r", b" ").replace(b"\n", b" "),
+    )
+
+
+def browsed(
+    message: Message, message_id: bytes, state: str, preview_bytes: int, blocks: Blocks, attempts: int
+) -> bytes:
+    """A message as browsing shows it; of a longer body only the first `preview_bytes`."""
+    envelope = message.envelope
+    facts = blocks.facts(envelope.block)
+    body = message.body
+    truncated = len(body) > preview_bytes
+    shown = _preview(body, preview_bytes, facts.content_type) if truncated else body_member(body, facts.content_type)
+    return (
+        b'{"id":"%b","position":%d,"time":"%b","size":%d,"priority":%d,"persistent":%b,"attempt":%d,'
+        b'"redelivered":%b,"state":"%b",%b%b,"truncated":%b}'
+    ) % (
+        message_id,
+        message.position,
+        rfc3339(message.time_ms),
+        len(body),
+        envelope.priority,
+        _truth(envelope.persistent),
+        attempts + 1,
+        _truth(attempts > 0),
+        state.encode(),
+        facts.json,
+        shown,
+        _truth(truncated),
+    )
+
+
+def _preview(body: bytes, size: int, content_type: str | None) -> bytes:
+    """The beginning of a long body: text where it is text (JSON that was cut is text), else base64."""
+    start = body[:size]
+    if body_member(b"", content_type).startswith(b'"body_base64"') and not (content_type or "").endswith("json"):
+        return b'"body_base64":"' + base64.b64encode(start) + b'"'
+    for cut in range(4):  # a character may have been cut in the middle
+        try:
+            text = start[: size - cut].decode()
+        except UnicodeDecodeError:
+            continue
+        return b'"body":' + encode(text)
+    return b'"body_base64":"' + base64.b64encode(start) + b'"'
+
+
+def _truth(value: bool) -> bytes:
+    return b"true" if value else b"false"

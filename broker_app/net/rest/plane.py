@@ -1,0 +1,171 @@
+"""The REST data plane: a bare ASGI callable that feeds the engine as a client like any other."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from broker_app.core.errors import Refused
+from broker_app.engine import Engine
+from broker_app.net.login import Logins
+from broker_app.net.origin import Origins
+from broker_app.net.rest import items, openapi, refusals
+from broker_app.net.rest.access import Access
+from broker_app.net.rest.batch import BatchPublisher
+from broker_app.net.rest.browse import Browser
+from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.envelopes import Envelopes
+from broker_app.net.rest.events import Events
+from broker_app.net.rest.facts import NodeFacts
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.publish import Publisher
+from broker_app.net.rest.receive import Receiver, Waiting
+from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.replies import NO_CONTENT, Header, Reply, problem_reply
+from broker_app.net.rest.requests import Departed, Receive, Request, Scope, Send, Uploads
+from broker_app.net.rest.routing import Place, Router, raw_path_of
+from broker_app.net.rest.settle import Settler
+
+_log = logging.getLogger(__name__)
+
+
+class RestPlane:
+    """All of `/api/v1` that moves or shows messages.
+
+    `journal_read` is `Journal.read`; `statistics` returns what `/stats` shows; `control_document` is an
+    OpenAPI document whose paths are added to ours. Made within the running loop; the node calls
+    `engine_ended` when the engine fails, and `stop` before it closes the listeners.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        journal_read: Callable[[Sequence[int]], list[bytes]],
+        logins: Logins,
+        origins: Origins,
+        *,
+        limits: RestLimits | None = None,
+        statistics: Callable[[], Mapping[str, Any]] = dict,
+        control_document: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._limits = limits or RestLimits()
+        self._access = Access(logins, origins)
+        self._uploads = Uploads()
+        self._waiting = Waiting(self._limits.max_waiting)
+        self._desk = Desk(engine)
+        self._numbers = itertools.count(1)
+        self._router = Router()
+        self._add_endpoints(journal_read, statistics, control_document)
+
+    def owns(self, path: str) -> bool:
+        """Whether a request for this (decoded) path is answered here."""
+        return self._router.owns(path)
+
+    def stop(self) -> None:
+        """Let every waiting receive and event stream end now, and further ones at once."""
+        self._waiting.stop()
+
+    def engine_ended(self, error: BaseException) -> None:
+        """Answer everybody who waits for the engine, which will carry out nothing any more."""
+        self._desk.engine_ended(error)
+        self.stop()
+
+    def _add_endpoints(
+        self,
+        journal_read: Callable[[Sequence[int]], list[bytes]],
+        statistics: Callable[[], Mapping[str, Any]],
+        control_document: Mapping[str, Any] | None,
+    ) -> None:
+        desk, limits, add = self._desk, self._limits, self._router.add
+        blocks, envelopes = items.Blocks(), Envelopes(limits)
+        publisher = Publisher(desk, envelopes, limits)
+        batches = BatchPublisher(desk, publisher, envelopes, limits)
+        receiver = Receiver(desk, self._waiting, blocks, limits)
+        settler = Settler(desk, limits)
+        browser = Browser(desk, journal_read, blocks, limits)
+        facts = NodeFacts(desk, self._waiting, limits, statistics, openapi.document(control_document))
+
+        queue_batch = _queue(b"messages", b"batch")
+        topic_batch = Place((b"topics",), (b"messages", b"batch"), True, "topic")
+        add("POST", queue_batch, batches.to_queue)
+        add("POST", topic_batch, batches.to_topic)
+        add("POST", _queue(b"messages"), publisher.to_queue)
+        add("GET", _queue(b"messages"), browser.list)
+        add("DELETE", _queue(b"messages"), browser.purge)
+        add("POST", Place((b"topics",), (b"messages",), True, "topic"), publisher.to_topic)
+        add("POST", _queue(b"receive"), receiver.receive)
+        add("GET", _queue(b"events"), Events(desk, self._waiting, blocks, limits).stream)
+        add("GET", Place((b"queues",)), facts.queues)
+        add("GET", Place((b"messages",), (b"body",), True), browser.body)
+        add("GET", Place((b"messages",), (), True), browser.one)
+        add("POST", Place((b"leases", b"settle")), settler.settle)
+        add("POST", Place((b"leases",), (b"nack",), True), settler.nack)
+        add("DELETE", Place((b"leases",), (), True), settler.acknowledge)
+        add("PATCH", Place((b"leases",), (), True), settler.extend)
+        add("GET", Place((b"stats",)), facts.statistics)
+        add("GET", Place((b"limits",)), facts.limits)
+        add("GET", Place((b"openapi.json",), open=True), facts.openapi)
+        add("GET", Place((b"health", b"live"), open=True), facts.live)
+        add("GET", Place((b"health", b"ready"), open=True), facts.ready)
+
+    # ------------------------------------------------------------------ one request
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send, self._limits, self._uploads)
+        own: list[Header] = [(b"request-id", b"%b-%x" % (self._desk.boot.encode(), next(self._numbers)))]
+        trace = request.header(b"traceparent")
+        if trace is not None:
+            own.append((b"traceparent", trace))
+        request.reply_headers = own
+        try:
+            reply = await self._answer(request, raw_path_of(scope))
+        except Departed:
+            return
+        except Refusal as refusal:
+            reply = problem_reply(refusal, _trace_id(trace))
+        except Refused as refused:
+            reply = problem_reply(refusals.of_core(refused), _trace_id(trace))
+        except Exception:
+            _log.exception("request %s failed", own[0][1].decode())
+            reply = problem_reply(Refusal("internal", "the node failed; its log has the details"), _trace_id(trace))
+        if reply is not None:
+            await _send(request, reply)
+
+    async def _answer(self, request: Request, raw_path: bytes) -> Reply | None:
+        if request.method == "OPTIONS":
+            allowed = ", ".join(self._router.methods(raw_path))
+            return Reply(204, headers=((b"allow", allowed.encode()),))
+        match = self._router.find(request.method, raw_path)
+        if not match.place.open:
+            request.identity = await self._access.identify(request)
+        request.name = match.name or request.name_in_query(match.place.parameter)
+        return await match.endpoint(request)
+
+
+def _queue(*behind: bytes) -> Place:
+    return Place((b"queues",), behind, True, "queue")
+
+
+async def _send(request: Request, reply: Reply) -> None:
+    headers = [
+        *request.reply_headers,
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+        *reply.headers,
+    ]
+    if reply.content_type:
+        headers.append((b"content-type", reply.content_type))
+    if reply.status != NO_CONTENT.status:
+        headers.append((b"content-length", b"%d" % len(reply.body)))
+    await request.send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await request.send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else reply.body})
+
+
+def _trace_id(traceparent: bytes | None) -> str | None:
+    """The trace id of a traceparent header: 00-<32 hex>-<16 hex>-<2 hex>."""
+    parts = (traceparent or b"").split(b"-")
+    if len(parts) < 4 or len(parts[1]) != 32 or not parts[1].isalnum():
+        return None
+    return parts[1].decode()

@@ -1,0 +1,214 @@
+"""Receiving: a subscription that lives as long as one request, and leaves leases behind."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from broker_app.core import commands as c
+from broker_app.core.destination import parse
+from broker_app.core.message import Message
+from broker_app.net import access
+from broker_app.net.rest import items
+from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.refusals import Refusal, busy, invalid
+from broker_app.net.rest.replies import JSON, Header, Reply
+from broker_app.net.rest.requests import Departed, Request, truth, whole_number, within
+
+AUTO, LEASE = "auto", "lease"
+
+
+class ReceiveRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a receive."""
+
+    max: int | None = None
+    wait_s: float = 0.0
+    lease_s: float | None = None
+    ack: str = LEASE
+    selector: str | None = None
+
+
+class Waiting:
+    """Counts the requests that wait, and wakes them all when the plane stops."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._events: set[asyncio.Event] = set()
+        self.stopped = False
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def enter(self) -> asyncio.Event:
+        """The event that wakes one request. Refusal when too many wait."""
+        if len(self._events) >= self._most:
+            raise busy(f"{self._most} requests wait for messages already")
+        event = asyncio.Event()
+        if self.stopped:
+            event.set()
+        self._events.add(event)
+        return event
+
+    def leave(self, event: asyncio.Event) -> None:
+        self._events.discard(event)
+
+    def stop(self) -> None:
+        """Nobody waits any longer."""
+        self.stopped = True
+        for event in self._events:
+            event.set()
+
+
+class Collection:
+    """The deliveries of one receive."""
+
+    def __init__(self, arrived: asyncio.Event) -> None:
+        self.found: list[tuple[int, Message]] = []
+        self._arrived = arrived
+
+    def collect(self, tag: int, message: Message) -> None:
+        self.found.append((tag, message))
+        self._arrived.set()
+
+
+class Receiver:
+    """Endpoint `…/receive`."""
+
+    #: rounds in which bodies are read back from the journal for a request that does not want to wait
+    MAX_ROUNDS = 10
+
+    def __init__(self, desk: Desk, waiting: Waiting, blocks: items.Blocks, limits: RestLimits) -> None:
+        self._desk = desk
+        self._waiting = waiting
+        self._blocks = blocks
+        self._limits = limits
+        self._ids = desk.engine.broker.ids
+
+    async def receive(self, request: Request) -> Reply:
+        """POST queues/{name}/receive"""
+        query = request.query(("queue", "raw", "max"))
+        destination = parse("/queue/" + request.name)
+        access.check(request.identity, access.RECEIVE, destination)
+        wanted = await request.json(ReceiveRequest, required=False)
+        most = self._check(wanted, query)
+        raw = truth(query, "raw")
+        if raw and most != 1:
+            raise invalid("query/raw", "a raw reply holds one message; ask for max=1", most)
+        began = time.monotonic()
+        lease_s = wanted.lease_s if wanted.lease_s is not None else self._limits.default_lease_s
+        found = await self._collect(request, destination.address, most, wanted.wait_s, round(lease_s * 1000))
+        leases = [(tag, message, self._desk.lease_until_ms(tag)) for tag, message in found]
+        if wanted.ack == AUTO and found:
+            await self._settle([tag for tag, _ in found])
+            leases = [(0, message, 0) for _, message in found]
+        if raw:
+            return self._raw(*leases[0]) if leases else Reply(204)
+        return self._reply(leases, time.monotonic() - began, destination.address)
+
+    def _check(self, wanted: ReceiveRequest, query: dict[str, str]) -> int:
+        """How many messages are wanted at most. Raises Refusal for what is out of bounds."""
+        limits = self._limits
+        if wanted.selector is not None:
+            raise Refusal("unsupported", "selector: this version of MOM has no selectors")
+        if wanted.ack not in (AUTO, LEASE):
+            raise invalid("/ack", f"must be {AUTO} or {LEASE}", wanted.ack)
+        within("/wait_s", wanted.wait_s, 0, limits.max_wait_s)
+        if wanted.lease_s is not None:
+            within("/lease_s", wanted.lease_s, 1, limits.max_lease_s)
+        if wanted.max is None:
+            return whole_number(query, "max", 1, 1, limits.max_receive)
+        if "max" in query:
+            raise invalid("query/max", "is given in the body as well")
+        return int(within("/max", wanted.max, 1, limits.max_receive))
+
+    # ------------------------------------------------------------------ taking
+
+    async def _collect(
+        self, request: Request, address: str, most: int, wait_s: float, lease_ms: int
+    ) -> list[tuple[int, Message]]:
+        """Deliveries, as soon as there is one; none when the wait is over. When the client or the
+        plane's time ends first, what came goes back."""
+        desk = self._desk
+        arrived = self._waiting.enter()
+        collection = Collection(arrived)
+        subscription = desk.open_collection(collection, request.identity.user)
+        keep = False
+        try:
+            ticket = desk.ticket()
+            desk.submit(c.Subscribe(desk.peer, subscription, address, c.INDIVIDUAL, most, None, lease_ms, ticket))
+            await desk.answer(ticket)
+            await self._read_back(address, arrived)
+            if not arrived.is_set() and wait_s:
+                await _wait(arrived, request.wait_departed, wait_s)
+            keep = True
+        finally:
+            self._waiting.leave(arrived)
+            ticket = desk.ticket()
+            desk.submit(c.Unsubscribe(desk.peer, subscription, ticket, keep_unsettled=keep))
+            # Whatever happens to this request, the collection stays open until its last delivery came.
+            closing = asyncio.ensure_future(desk.answer(ticket))
+            closing.add_done_callback(lambda _: desk.close_collection(subscription))
+            await asyncio.shield(closing)
+        return collection.found
+
+    async def _read_back(self, address: str, arrived: asyncio.Event) -> None:
+        """Give messages that are just being read from the journal the time to arrive."""
+        queue = self._desk.engine.broker.queues.get(address)
+        for _ in range(self.MAX_ROUNDS):
+            if arrived.is_set() or queue is None or not any(lane.loading for lane in queue.lanes):
+                return
+            await self._desk.turn()
+
+    async def _settle(self, tags: list[int]) -> None:
+        """Messages of ack=auto are gone before the reply leaves."""
+        ticket = self._desk.ticket()
+        self._desk.submit(c.Settle(self._desk.peer, tags, receipt=ticket))
+        await self._desk.answer(ticket)
+
+    # ------------------------------------------------------------------ replying
+
+    def _reply(self, leases: list[tuple[int, Message, int]], waited_s: float, address: str) -> Reply:
+        queue = self._desk.engine.broker.queues.get(address)
+        more = queue is not None and any(map(len, queue.lanes))
+        rows = [
+            items.received(message, self._ids.of(message), self._receipt(tag), until_ms, self._blocks)
+            for tag, message, until_ms in leases
+        ]
+        tail = b'],"waited_s":%.3f,"more":%b}' % (waited_s, b"true" if more else b"false")
+        return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
+
+    def _receipt(self, tag: int) -> str | None:
+        return self._desk.receipt(tag) if tag else None
+
+    def _raw(self, tag: int, message: Message, until_ms: int) -> Reply:
+        """The bytes of the message as the body, everything else as `Mom-` headers."""
+        facts = self._blocks.facts(message.envelope.block)
+        headers: list[Header] = [
+            (b"mom-id", self._ids.of(message)),
+            (b"mom-attempt", b"%d" % (message.attempts + 1)),
+            (b"mom-redelivered", b"true" if message.attempts else b"false"),
+            (b"mom-time", items.rfc3339(message.time_ms)),
+        ]
+        if tag:
+            headers.append((b"mom-receipt", self._desk.receipt(tag).encode()))
+        if until_ms:
+            headers.append((b"mom-lease-until", items.rfc3339(until_ms)))
+        headers += items.mom_headers(facts)
+        return Reply(200, items.http_content_type(facts), message.body, (*headers, *items.UNTRUSTED))
+
+
+async def _wait(arrived: asyncio.Event, departure: Callable[[], object], seconds: float) -> None:
+    """Wait for an arrival. Raises Departed when the client goes away first."""
+    wanted = asyncio.ensure_future(arrived.wait())
+    gone = asyncio.ensure_future(departure())  # type: ignore[call-overload]
+    try:
+        await asyncio.wait((wanted, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if gone.done():
+            raise Departed
+    finally:
+        wanted.cancel()
+        gone.cancel()

@@ -1,0 +1,40 @@
+"""Replies: what endpoints return, and the streams of those that answer bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from broker_app.net.problems import MEDIA_TYPE as PROBLEM_TYPE
+from broker_app.net.rest.refusals import Refusal
+
+Header = tuple[bytes, bytes]
+JSON = b"application/json"
+NDJSON = b"application/x-ndjson"
+
+encode = msgspec.json.encode
+
+
+class Reply(NamedTuple):
+    """A whole reply; `content_type` empty means that there is no body."""
+
+    status: int
+    content_type: bytes = b""
+    body: bytes = b""
+    headers: tuple[Header, ...] = ()
+
+
+def json_reply(value: Any, status: int = 200, headers: Iterable[Header] = ()) -> Reply:
+    return Reply(status, JSON, encode(value), tuple(headers))
+
+
+NO_CONTENT = Reply(204)
+
+
+def problem_reply(refusal: Refusal, trace_id: str | None) -> Reply:
+    """The reply to a refused request."""
+    more = {"trace_id": trace_id} if trace_id else {}
+    body = encode(refusal.body(**more))
+    return Reply(refusal.status, PROBLEM_TYPE.encode(), body, refusal.headers)

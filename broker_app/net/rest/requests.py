@@ -1,0 +1,266 @@
+"""Requests: one HTTP request as endpoints see it; reading its body within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from broker_app.net.login import Identity
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.refusals import Refusal, busy, invalid, too_large, unknown
+from broker_app.net.rest.replies import JSON, NDJSON, Header
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+
+class Uploads:
+    """Bytes of bodies that are being received, over all requests."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
+class Departed(Exception):
+    """The client went away before its request was whole."""
+
+
+class Request:
+    """`name` is the destination's name, receipt or id that the address holds, decoded; `identity` is set by the plane."""
+
+    __slots__ = (
+        "_limits",
+        "_receive",
+        "_uploads",
+        "content_length",
+        "content_type",
+        "headers",
+        "identity",
+        "method",
+        "name",
+        "query_string",
+        "send",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: RestLimits, uploads: Uploads) -> None:
+        self.method: str = scope["method"]
+        self.headers: list[Header] = scope["headers"]
+        self.query_string: bytes = scope["query_string"]
+        self._receive = receive
+        self.send = send
+        self._limits = limits
+        self._uploads = uploads
+        self.name = ""
+        self.identity: Identity
+        self.content_length = b""
+        self.content_type = b""
+        for name, value in self.headers:
+            if name == b"content-length":
+                self.content_length = value
+            elif name == b"content-type":
+                self.content_type = value
+
+    def header(self, name: bytes) -> bytes | None:
+        for known, value in self.headers:
+            if known == name:
+                return value
+        return None
+
+    # ------------------------------------------------------------------ query
+
+    def query(self, known: Collection[str] = ()) -> dict[str, str]:
+        """The query parameters. Refuses unknown and repeated ones."""
+        if not self.query_string:
+            return {}
+        found: dict[str, str] = {}
+        try:
+            pairs = parse_qsl(self.query_string.decode("ascii"), keep_blank_values=True, errors="strict")
+        except ValueError as error:
+            raise invalid("query", "the query is not UTF-8 in percent encoding") from error
+        for name, value in pairs:
+            if name not in known:
+                raise unknown(f"query/{name[:100]}", name, known, "query parameter")
+            if name in found:
+                raise invalid(f"query/{name}", "is given twice")
+            found[name] = value
+        return found
+
+    # ------------------------------------------------------------------ body
+
+    async def body(self, limit: int) -> bytes:
+        """The whole body. Refusal(too-large) as soon as more than `limit` bytes are announced or seen."""
+        self._check_announced(limit)
+        try:
+            async with asyncio.timeout(self._limits.upload_timeout_s) as deadline:
+                event = await self._receive()
+                if event["type"] == "http.disconnect":
+                    raise Departed
+                body: bytes = event.get("body", b"")
+                if len(body) > limit:
+                    raise too_large("the body", limit, len(body))
+                return await self._rest(body, limit, deadline) if event.get("more_body") else body
+        except TimeoutError:
+            raise _late() from None
+
+    async def _rest(self, first: bytes, limit: int, deadline: asyncio.Timeout) -> bytes:
+        parts, size = [first], len(first)
+        uploads = self._uploads
+        uploads.bytes += size
+        try:
+            async for part in self._parts(deadline):
+                parts.append(part)
+                size += len(part)
+                uploads.bytes += len(part)
+                if size > limit:
+                    raise too_large("the body", limit, size)
+                if uploads.bytes > self._limits.max_uploading_bytes:
+                    raise busy("the node is receiving as many bytes as it takes at once")
+        finally:
+            uploads.bytes -= size
+        return b"".join(parts)
+
+    async def _parts(self, deadline: asyncio.Timeout) -> AsyncIterator[bytes]:
+        more = True
+        while more:
+            event = await self._receive()
+            if event["type"] == "http.disconnect":
+                raise Departed
+            part: bytes = event.get("body", b"")
+            more = event.get("more_body", False)
+            until = deadline.when()
+            if until is not None:
+                deadline.reschedule(until + len(part) / self._limits.upload_rate)
+            yield part
+
+    async def lines(self, limit: int) -> AsyncIterator[list[bytes]]:
+        """The lines of the body, in runs as they arrive. Refusal when one is longer than `limit`."""
+        rest = b""
+        more = True
+        clock = asyncio.get_running_loop().time
+        left = self._limits.upload_timeout_s
+        while more:
+            began = clock()
+            try:
+                async with asyncio.timeout(left):
+                    event = await self._receive()
+            except TimeoutError:
+                raise _late() from None
+            left += len(event.get("body", b"")) / self._limits.upload_rate - (clock() - began)
+            if event["type"] == "http.disconnect":
+                raise Departed
+            more = event.get("more_body", False)
+            *whole, rest = (rest + event.get("body", b"")).split(b"\n")
+            if len(rest) > limit:
+                raise too_large("a line", limit, len(rest))
+            if whole:
+                yield whole
+        if rest:
+            yield [rest]
+
+    def _check_announced(self, limit: int) -> None:
+        length = self.content_length
+        if length.isdigit() and int(length[:15]) > limit:
+            raise too_large("the body", limit, int(length[:15]))
+        encoding = self.header(b"content-encoding")
+        if encoding is not None and encoding.strip().lower() != b"identity":
+            raise Refusal("unsupported-type", "a body in a content encoding is not understood; send it as it is")
+
+    async def json(self, kind: type[_Struct], *, required: bool = True) -> _Struct:
+        """The body as JSON of the shape `kind`; an empty one is {} unless `required`."""
+        self.check_json()
+        body = await self.body(self._limits.max_request_bytes)
+        if not body.strip():
+            if required:
+                raise invalid("", "a JSON object is needed as body")
+            body = b"{}"
+        return decode(body, kind)
+
+    def check_json(self, *also: bytes) -> bytes:
+        """The media type, when it is JSON or one of `also`; no type at all is taken for JSON."""
+        media_type = self.content_type.partition(b";")[0].strip().lower()
+        if not media_type:
+            return JSON
+        if media_type not in (JSON, *also):
+            known = b" or ".join((JSON, *also)).decode()
+            raise Refusal("unsupported-type", f"the body is {media_type.decode('latin-1')!r}; send {known}")
+        return media_type
+
+    # ------------------------------------------------------------------ the client's end
+
+    async def wait_departed(self) -> None:
+        """Wait until the client has gone. Only after the body was read."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+def _late() -> Refusal:
+    return Refusal("timeout", "the body did not arrive in time", headers=[(b"connection", b"close")])
+
+
+def decode(body: bytes, kind: type[_Struct], pointer: str = "") -> _Struct:
+    """JSON of the shape `kind`. Refusal says where it is not."""
+    try:
+        # msgspec leaves the inside of raw fields alone; all of it must be UTF-8 nonetheless.
+        body.decode()
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise _shape(str(error), kind, pointer) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise invalid(pointer, f"this is no JSON: {error}") from None
+    except RecursionError:
+        raise invalid(pointer, "this JSON is nested too deeply") from None
+
+
+def _shape(text: str, kind: type[msgspec.Struct], pointer: str) -> Refusal:
+    """msgspec's sentence ("Expected `int`, got `str` - at `$.max`") as a refusal with a JSON pointer."""
+    sentence, _, path = text.partition(" - at `$")
+    where = pointer + path.rstrip("`").replace("[...]", "").replace(".", "/").replace("[", "/").replace("]", "")
+    start = "Object contains unknown field `"
+    if sentence.startswith(start):
+        name = sentence[len(start) : -1]
+        known = kind.__struct_encode_fields__ if where == pointer else ()
+        if known:
+            return unknown(f"{where}/{name}", name, known, "field")
+        return invalid(f"{where}/{name}", "there is no such field")
+    start = "Object missing required field `"
+    if sentence.startswith(start):
+        return invalid(f"{where}/{sentence[len(start) : -1]}", "is missing")
+    return invalid(where, sentence.replace("`", ""))
+
+
+def truth(query: dict[str, str], name: str, default: bool = False) -> bool:
+    """A query parameter that is true or false."""
+    value = query.get(name)
+    if value is None:
+        return default
+    if value not in ("true", "false"):
+        raise invalid(f"query/{name}", "must be true or false", value)
+    return value == "true"
+
+
+def whole_number(query: dict[str, str], name: str, default: int, least: int, most: int) -> int:
+    """A query parameter that is a whole number within bounds."""
+    value = query.get(name)
+    if value is None:
+        return default
+    if not (value.isascii() and value.isdigit()) or len(value) > 15 or not least <= int(value) <= most:
+        raise invalid(f"query/{name}", f"must be a whole number from {least} to {most}", value)
+    return int(value)
+
+
+def within(pointer: str, number: float, least: float, most: float) -> float:
+    """`number` itself when it is within bounds."""
+    if not least <= number <= most:
+        raise invalid(pointer, f"must be between {least:g} and {most:g}", number)
+    return number
+
+
+__all__ = ["NDJSON", "Departed", "Request", "Uploads", "decode", "truth", "whole_number", "within"]

@@ -1,0 +1,191 @@
+"""Settling: acknowledging, returning and extending what was received, by receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from broker_app.core import commands as c
+from broker_app.net.rest.desk import Desk, Ticket
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.refusals import Refusal, invalid, too_large
+from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
+from broker_app.net.rest.requests import Request, within
+
+REJECTED = "REJECTED"
+_MAX_REASON = 1_000
+
+
+class ExtendRequest(msgspec.Struct, forbid_unknown_fields=True):
+    extend_s: float
+
+
+class NackRequest(msgspec.Struct, forbid_unknown_fields=True):
+    delay_s: float = 0.0
+    reason: str = ""
+    dead: bool = False
+
+
+class Nack(NackRequest, forbid_unknown_fields=True, kw_only=True):
+    receipt: str
+
+
+class Extension(msgspec.Struct, forbid_unknown_fields=True):
+    receipt: str
+    extend_s: float
+
+
+class SettleRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of leases/settle."""
+
+    ack: list[str] = []
+    nack: list[Nack] = []
+    extend: list[Extension] = []
+
+
+class _Started(NamedTuple):
+    """A command on its way: `ends` when its deliveries are no longer unsettled after it."""
+
+    ticket: Ticket
+    tags: list[int]
+    ends: bool
+
+
+#: makes the command that settles deliveries, given their tags and who waits for the answer
+_Deed = Callable[[Sequence[int], Ticket], c.Command]
+
+
+class Settler:
+    """Endpoints `leases/…`."""
+
+    def __init__(self, desk: Desk, limits: RestLimits) -> None:
+        self._desk = desk
+        self._limits = limits
+
+    async def acknowledge(self, request: Request) -> Reply:
+        """DELETE leases/{receipt}"""
+        request.query()
+        await self._one(request, request.name, self._ack)
+        return NO_CONTENT
+
+    async def extend(self, request: Request) -> Reply:
+        """PATCH leases/{receipt}"""
+        request.query()
+        wanted = await request.json(ExtendRequest)
+        await self._one(request, request.name, self._extend(wanted.extend_s, "/extend_s"))
+        return NO_CONTENT
+
+    async def nack(self, request: Request) -> Reply:
+        """POST leases/{receipt}/nack"""
+        request.query()
+        wanted = await request.json(NackRequest, required=False)
+        await self._one(request, request.name, self._nack(wanted, ""))
+        return NO_CONTENT
+
+    async def settle(self, request: Request) -> Reply:
+        """POST leases/settle: many at once, each with its own result."""
+        request.query()
+        wanted = await request.json(SettleRequest)
+        count = len(wanted.ack) + len(wanted.nack) + len(wanted.extend)
+        if count > self._limits.max_receive:
+            raise too_large("receipts", self._limits.max_receive, count)
+        # Everything is checked before anything is done.
+        nacks = [(nack.receipt, self._nack(nack, f"/nack/{i}")) for i, nack in enumerate(wanted.nack)]
+        extensions = [
+            (extension.receipt, self._extend(extension.extend_s, f"/extend/{i}/extend_s"))
+            for i, extension in enumerate(wanted.extend)
+        ]
+        user = request.identity.user
+        started = [self._start(user, receipt, deed) for receipt, deed in (*nacks, *extensions)]
+        acked = await self._together(user, wanted.ack)
+        results = [await self._result(one) for one in started]
+        return json_reply({"ack": acked, "nack": results[: len(nacks)], "extend": results[len(nacks) :]})
+
+    # ------------------------------------------------------------------ deeds
+
+    def _ack(self, tags: Sequence[int], ticket: Ticket) -> c.Command:
+        return c.Settle(self._desk.peer, tags, receipt=ticket)
+
+    def _extend(self, seconds: float, pointer: str) -> _Deed:
+        lease_ms = round(within(pointer, seconds, 1, self._limits.max_lease_s) * 1000)
+        return lambda tags, ticket: c.Extend(self._desk.peer, tags, lease_ms, ticket)
+
+    def _nack(self, wanted: NackRequest, pointer: str) -> _Deed:
+        if wanted.delay_s:
+            raise Refusal("unsupported", f"{pointer}/delay_s: this version of MOM has no delayed redelivery")
+        if len(wanted.reason) > _MAX_REASON:
+            raise invalid(f"{pointer}/reason", f"has {len(wanted.reason)} characters; at most {_MAX_REASON} are taken")
+        if "\0" in wanted.reason:
+            raise invalid(f"{pointer}/reason", "has a NUL, which a header cannot carry")
+        dead = REJECTED if wanted.dead else ""
+        return lambda tags, ticket: c.Return(
+            self._desk.peer, tags, dead_reason=dead, detail=wanted.reason, receipt=ticket
+        )
+
+    # ------------------------------------------------------------------ carrying out
+
+    async def _one(self, request: Request, receipt: str, deed: _Deed) -> None:
+        await self._carry_out([self._desk.tag_of(receipt, request.identity.user)], deed)
+
+    async def _carry_out(self, tags: list[int], deed: _Deed) -> None:
+        await self._finish(self._submit(tags, deed))
+
+    def _submit(self, tags: list[int], deed: _Deed) -> _Started:
+        ticket = self._desk.ticket()
+        command = deed(tags, ticket)
+        self._desk.submit(command, 100 * len(tags))
+        return _Started(ticket, tags, ends=not isinstance(command, c.Extend))
+
+    async def _finish(self, started: _Started) -> None:
+        desk = self._desk
+        try:
+            await desk.answer(started.ticket)
+        except Refusal as refusal:
+            # Between the check and the deed a lease may have ended.
+            raise desk.lost(started.tags[0]) if refusal.name == "lease-lost" else refusal from None
+        if started.ends:
+            desk.remember_settled(started.tags)
+
+    # ------------------------------------------------------------------ many
+
+    def _start(self, user: str, receipt: str, deed: _Deed) -> tuple[str, _Started | Refusal]:
+        try:
+            return receipt, self._submit([self._desk.tag_of(receipt, user)], deed)
+        except Refusal as refusal:
+            return receipt, refusal
+
+    async def _result(self, one: tuple[str, _Started | Refusal]) -> dict[str, Any]:
+        receipt, started = one
+        if isinstance(started, Refusal):
+            return _failed(receipt, started)
+        try:
+            await self._finish(started)
+        except Refusal as refusal:
+            return _failed(receipt, refusal)
+        return {"receipt": receipt}
+
+    async def _together(self, user: str, receipts: list[str]) -> list[dict[str, Any]]:
+        """Acknowledge in one command what can be; one by one when a lease ends just then."""
+        refused: dict[str, Refusal] = {}
+        tags: dict[str, int] = {}
+        for receipt in receipts:
+            try:
+                tags[receipt] = self._desk.tag_of(receipt, user)
+            except Refusal as refusal:
+                refused[receipt] = refusal
+        try:
+            if tags:
+                await self._carry_out(list(tags.values()), self._ack)
+        except Refusal:
+            started = [self._start(user, receipt, self._ack) for receipt in receipts]
+            return [await self._result(one) for one in started]
+        return [
+            _failed(receipt, refused[receipt]) if receipt in refused else {"receipt": receipt}
+            for receipt in receipts
+        ]
+
+
+def _failed(receipt: str, refusal: Refusal) -> dict[str, Any]:
+    return {"receipt": receipt, "error": refusal.body()}

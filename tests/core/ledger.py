@@ -1,0 +1,497 @@
+"""A second opinion about everything a broker does, and the laws it must keep.
+
+The ledger knows nothing of lanes, looks or marks. It follows what the broker accepted and said it
+did, run by run, and compares that with what the broker then holds:
+
+- nothing lost: every recorded message is waiting or unsettled, or its end is recorded, once, with a true cause
+- nothing twice: a message that is handed out again says how often it was before
+- order: per queue and priority as accepted; per topic subscription and priority as published
+- limits: credit, pending messages, memory, attempts; whoever can take a message gets one if there is any
+- replay: the records, from the start or from a snapshot in between, give the same broker
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.destination import parse
+from broker_app.core.errors import Refused
+from broker_app.core.limits import Limits
+from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
+from broker_app.core.outcome import Outcome
+from broker_app.core.peer import Peer
+from broker_app.core.queue import Queue
+from broker_app.core.recovery import freeze
+from broker_app.core.subscription import Subscription
+from tests.core.stage import Client, Stage, read
+
+
+def matches(pattern: str, address: str) -> bool:
+    """Whether the topic filter `pattern` matches: level by level, as simple as it can be said."""
+    if address.startswith("/temp-topic/") or pattern.startswith("/temp-topic/"):
+        return pattern == address
+    wanted, levels = pattern.removeprefix("/topic/").split("."), address.removeprefix("/topic/").split(".")
+    if wanted[-1] in (">", "#"):
+        wanted = wanted[:-1]
+        levels = levels[: len(wanted)]
+    return len(wanted) == len(levels) and all(a in ("*", b) for a, b in zip(wanted, levels, strict=True))
+
+
+def serial_of(body: bytes) -> int:
+    """Every message of a storm has a number of its own at the front of its body."""
+    return int(body.partition(b":")[0])
+
+
+def has_expired(expires_ms: int, now_ms: int) -> bool:
+    return 0 < expires_ms <= now_ms
+
+
+class Interest:
+    """A subscription in the ledger's eyes."""
+
+    def __init__(self, command: c.Subscribe) -> None:
+        self.address, self.ack, self.credit = command.address, command.ack, command.credit
+        self.lease_ms = command.lease_ms
+        self.is_topic = not parse(command.address).is_queue
+        #: serials that were published to it, and those of them that came
+        self.expected: set[int] = set()
+        self.came: set[int] = set()
+        #: when the newest that came was accepted, by priority
+        self.newest: dict[int, int] = {}
+
+
+class Session:
+    """A client in the ledger's eyes."""
+
+    def __init__(self, client: Client, number: int) -> None:
+        self.client, self.number = client, number
+        self.peer: Peer = client.peer
+        self.interests: dict[str, Interest] = {}
+        self.held: dict[int, tuple[Interest, Message]] = {}
+        self.until_ms: dict[int, int] = {}
+        self.transactions: dict[str, list[Any]] = {}
+        self.paused = self.closed = self.leaving = False
+
+    def meant(self, command: c.Settle | c.Return) -> list[int]:
+        """The tags that a settling command means, known or not."""
+        if not command.cumulative:
+            return list(dict.fromkeys(command.tags))
+        unknown = [tag for tag in command.tags if tag not in self.held]
+        tops = [(tag, self.held[tag][0]) for tag in command.tags if tag in self.held]
+        return unknown + [
+            tag for tag, (interest, _) in self.held.items() if any(tag <= top and interest is of for top, of in tops)
+        ]
+
+
+class Live(NamedTuple):
+    """A recorded message that is not gone."""
+
+    address: str
+    flags: int
+    body: bytes
+    expires_ms: int
+
+
+class Ledger:
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.limits: Limits = stage.limits
+        self.sessions: list[Session] = []
+        self.live: dict[int, Live] = {}
+        #: the order in which messages were accepted, by serial
+        self.accepted_at: dict[int, int] = {}
+        self.expires_ms: dict[int, int] = {}
+        #: how often a message was handed out, by (queue, position)
+        self.times: Counter[tuple[Any, int]] = Counter()
+        #: positions below this one were recorded before the last restart
+        self.life_began_at = 1
+        self.newest: dict[tuple[str, int], int] = {}
+        self.purged: Counter[Queue] = Counter()
+        self.at_start: dict[Queue, int] = {}
+        self.interests: dict[Subscription, Interest] = {}
+        self._forget_run()
+
+    def _forget_run(self) -> None:
+        self.answers: set[Any] = set()
+        self.refusals: dict[Any, Refused] = {}
+        self.recorded: list[tuple[str, bytes]] = []
+        self.settled: list[int] = []
+        self.rejected: set[int] = set()
+        self.returned: dict[int, Message] = {}
+        self.emptied: set[str] = set()
+
+    # ------------------------------------------------------------------ one run
+
+    def decide(self, run: Sequence[Any]) -> None:
+        """Let the broker carry out `run` and hold what it did against the ledger."""
+        depths = {address: (queue, queue.depth) for address, queue in self.stage.broker.queues.items()}
+        self._forget_run()
+        outcome = self.stage.decide(*run)
+        for session in self.sessions:
+            client = session.client
+            self.answers.update(token for token, _ in client.accepted)
+            self.refusals.update(client.refused)
+            client.accepted.clear()
+            client.refused.clear()
+            session.closed = session.closed or bool(client.closed)
+        assert None not in self.refusals, f"refused without having been asked: {self.refusals[None]}"
+        by_peer = {session.peer: session for session in self.sessions}
+        for command in run:
+            if isinstance(command, c.Purge) and command.receipt in self.answers:
+                queue, depth = depths[command.address]
+                self.purged[queue] += depth
+                self.emptied.add(command.address)
+            elif not isinstance(command, c.Loaded | c.Purge):
+                self._follow(by_peer[command.peer], command)
+        for session in self.sessions:
+            self._end_what_was_slow(session)
+            self._meet(session)
+        self._check_deliveries()
+        self._check_records(outcome)
+        self._check_state()
+
+    def restarted(self) -> None:
+        """The broker was killed and recovered: what was not recorded is lost, everybody has to come back."""
+        self.sessions.clear()
+        self.interests.clear()
+        self.purged.clear()
+        self.life_began_at = self.stage.broker.next_position
+        self.at_start = {queue: queue.depth for queue in self.stage.broker.queues.values()}
+        self._check_state()
+
+    # ------------------------------------------------------------------ following the commands
+
+    def _follow(self, session: Session, command: Any) -> None:
+        getattr(self, "_follow_" + type(command).__name__.lower())(session, command)
+
+    def _accepted(self, session: Session, command: Any) -> bool:
+        """Whether it was; commands without a receipt come from a transaction that was accepted whole."""
+        if command.receipt is None:
+            return True
+        assert (command.receipt in self.answers) != (command.receipt in self.refusals), "one answer to each"
+        return command.receipt in self.answers
+
+    def _follow_publish(self, session: Session, command: c.Publish) -> None:
+        for envelope, body, receipt in command.entries:
+            try:
+                destination = parse(envelope.address)
+                legal = destination.is_queue or not set(destination.name.split(".")) & {"*", ">", "#"}
+            except Refused:
+                legal = False
+            if receipt is not None:
+                assert (receipt in self.answers) == legal
+                assert (receipt in self.refusals) != legal
+            if legal:
+                self._publish(envelope, body)
+
+    def _publish(self, envelope: Envelope, body: bytes) -> None:
+        serial = serial_of(body)
+        self.accepted_at[serial] = len(self.accepted_at) + 1
+        ends = [envelope.expires_ms, self.stage.now_ms + envelope.ttl_ms if envelope.ttl_ms else 0]
+        self.expires_ms[serial] = min((end for end in ends if end), default=0)
+        if envelope.address.startswith("/queue/"):
+            if envelope.persistent:
+                self.recorded.append((envelope.address, body))
+        elif "topic/" in envelope.address:
+            for session in self.sessions:
+                for interest in session.interests.values():
+                    if interest.is_topic and matches(interest.address, envelope.address):
+                        interest.expected.add(serial)
+
+    def _follow_subscribe(self, session: Session, command: c.Subscribe) -> None:
+        if self._accepted(session, command):
+            assert command.id not in session.interests or session.closed
+            session.interests[command.id] = Interest(command)
+            assert 1 <= command.credit <= self.limits.max_credit
+            assert len(session.interests) <= self.limits.subscriptions_per_peer
+
+    def _follow_unsubscribe(self, session: Session, command: c.Unsubscribe) -> None:
+        if not self._accepted(session, command):
+            assert command.id not in session.interests or session.closed
+            return
+        interest = session.interests.pop(command.id)
+        if interest.is_topic or not command.keep_unsettled:
+            self._let_go(session, interest)
+
+    def _let_go(self, session: Session, interest: Interest) -> None:
+        for tag in [tag for tag, (holder, _) in session.held.items() if holder is interest]:
+            self._came_back(session.held.pop(tag)[1])
+
+    def _came_back(self, message: Message) -> None:
+        if message.recorded:
+            self.returned[message.position] = message
+
+    def _follow_settle(self, session: Session, command: c.Settle) -> None:
+        meant = session.meant(command)
+        if not self._accepted(session, command):
+            assert session.closed or not all(tag in session.held for tag in meant)
+            return
+        for tag in meant:
+            message = session.held.pop(tag)[1]
+            if message.recorded:
+                self.settled.append(message.position)
+
+    def _follow_return(self, session: Session, command: c.Return) -> None:
+        meant = session.meant(command)
+        if not self._accepted(session, command):
+            assert session.closed or not all(tag in session.held for tag in meant)
+            return
+        for tag in meant:
+            message = session.held.pop(tag)[1]
+            self._came_back(message)
+            if command.dead_reason and message.recorded:
+                self.rejected.add(message.position)
+
+    def _follow_extend(self, session: Session, command: c.Extend) -> None:
+        if self._accepted(session, command):
+            for tag in command.tags:
+                assert tag in session.held
+                session.until_ms[tag] = self.stage.now_ms + command.lease_ms
+
+    def _follow_begin(self, session: Session, command: c.Begin) -> None:
+        open_ones = session.transactions
+        full = len(open_ones) >= self.limits.transactions_per_peer
+        assert self._accepted(session, command) == (command.transaction not in open_ones and not full)
+        open_ones.setdefault(command.transaction, [])
+
+    def _follow_enlist(self, session: Session, command: c.Enlist) -> None:
+        enlisted = session.transactions.get(command.transaction)
+        if self._accepted(session, command):
+            assert enlisted is not None
+            enlisted.append(command.command)
+        elif enlisted is not None:
+            sizes = [len(body) for deed in [*enlisted, command.command] for _, body, _ in getattr(deed, "entries", ())]
+            over = sum(sizes) > self.limits.bytes_per_transaction
+            assert over or len(enlisted) >= self.limits.commands_per_transaction
+            del session.transactions[command.transaction]
+
+    def _follow_commit(self, session: Session, command: c.Commit) -> None:
+        enlisted = session.transactions.pop(command.transaction, None)
+        if self._accepted(session, command):
+            assert enlisted is not None
+            for deed in enlisted:
+                self._follow(session, deed)
+
+    def _follow_abort(self, session: Session, command: c.Abort) -> None:
+        known = session.transactions.pop(command.transaction, None) is not None
+        assert self._accepted(session, command) == known
+
+    def _follow_pause(self, session: Session, command: c.Pause) -> None:
+        session.paused = True
+
+    def _follow_resume(self, session: Session, command: c.Resume) -> None:
+        session.paused = False
+
+    def _follow_answer(self, session: Session, command: c.Answer) -> None:
+        assert self._accepted(session, command)
+
+    def _follow_disconnect(self, session: Session, command: c.Disconnect) -> None:
+        assert self._accepted(session, command)
+        for _, message in session.held.values():
+            self._came_back(message)
+        session.interests.clear()
+        session.held.clear()
+
+    # ------------------------------------------------------------------ what the run led to
+
+    def _end_what_was_slow(self, session: Session) -> None:
+        if session.client.closed:
+            session.client.closed.clear()
+            for id in [id for id, it in session.interests.items() if it.is_topic and id not in session.peer.subscriptions]:
+                self._let_go(session, session.interests.pop(id))
+        for tag in [tag for tag, until in session.until_ms.items() if until <= self.stage.now_ms]:
+            del session.until_ms[tag]
+            if tag in session.held:
+                self._came_back(session.held.pop(tag)[1])
+
+    def _meet(self, session: Session) -> None:
+        assert session.interests.keys() == session.peer.subscriptions.keys()
+        for id, interest in session.interests.items():
+            self.interests[session.peer.subscriptions[id]] = interest
+
+    def _check_deliveries(self) -> None:
+        last: dict[tuple[Subscription, int], int] = {}
+        for session in self.sessions:
+            for subscription, tag, message in session.client.got:
+                interest = self.interests[subscription]
+                assert subscription.peer is session.peer
+                assert not has_expired(message.expires_ms, self.stage.now_ms)
+                assert bool(tag) == (interest.ack != c.AUTO)
+                self._check_attempts(subscription, message)
+                if interest.is_topic:
+                    self._check_topic_delivery(interest, message)
+                else:
+                    lane = subscription, message.envelope.priority
+                    assert message.order > last.get(lane, 0), "one consumer gets the messages in order"
+                    last[lane] = message.order
+                if tag:
+                    assert tag not in session.held
+                    session.held[tag] = (interest, message)
+                    if interest.lease_ms:
+                        session.until_ms[tag] = self.stage.now_ms + interest.lease_ms
+                elif message.recorded:
+                    self.settled.append(message.position)
+            session.got = session.client.got
+            session.client.got = []
+            held = {tag: message for tag, (_, message) in session.held.items()}
+            assert held == {tag: message for tag, (_, message) in session.peer.unsettled.items()}
+        self._check_order()
+
+    def _check_attempts(self, subscription: Subscription, message: Message) -> None:
+        queue = subscription if subscription.look else subscription.queue
+        key = (queue.address if subscription.queue.durable else queue, message.position)
+        before = self.times[key]
+        self.times[key] = before + 1
+        if message.recorded and message.position < self.life_began_at:
+            assert min(before, 1) <= message.attempts <= before, "a repeat is marked, also after a restart"
+        else:
+            assert message.attempts == before, "a repeat is marked"
+
+    def _check_topic_delivery(self, interest: Interest, message: Message) -> None:
+        serial, priority = serial_of(message.body), message.envelope.priority
+        assert serial in interest.expected, "it goes to those whose filter matches"
+        if message.attempts == 0:
+            assert self.accepted_at[serial] > interest.newest.get(priority, 0), "a topic's messages come in order"
+            interest.newest[priority] = self.accepted_at[serial]
+        interest.came.add(serial)
+
+    def _check_order(self) -> None:
+        """What was handed out of a queue came before all that waits, and first deliveries never go back."""
+        newest: dict[Queue, dict[int, int]] = {}
+        first: dict[tuple[str, int], list[int]] = {}
+        for session in self.sessions:
+            for subscription, _, message in session.got:
+                queue, priority = subscription.queue, message.envelope.priority
+                if queue.gone or "topic/" in queue.address:
+                    continue
+                orders = newest.setdefault(queue, {})
+                orders[priority] = max(orders.get(priority, 0), message.order)
+                if message.attempts == 0 and not queue.address.endswith(".dead"):
+                    first.setdefault((queue.address, priority), []).append(self.accepted_at[serial_of(message.body)])
+            session.got = []
+        for queue, orders in newest.items():
+            lowest = min(orders)
+            for lane in queue.lanes:
+                if lane.priority > lowest:
+                    assert not len(lane), "higher priorities go first"
+                waiting = next(lane.in_memory(), None)
+                assert waiting is None or waiting.order > orders.get(lane.priority, 0), "older messages go first"
+        for lane_of, accepted in first.items():
+            assert min(accepted) > self.newest.get(lane_of, 0), "first deliveries come in the order of acceptance"
+            self.newest[lane_of] = max(accepted)
+
+    # ------------------------------------------------------------------ records
+
+    def _check_records(self, outcome: Outcome) -> None:
+        ends: dict[int, list[int]] = {cause: [] for cause in range(len(records.CAUSES))}
+        published, buried, dead = [], [], []
+        for record in read(self.stage.batches[-1]) if outcome.count else ():
+            if record.kind == records.PUBLISHED:
+                message = Queue(record.address, durable=True).reader.message(record.content, record.position)
+                self.live[record.position] = Live(record.address, record.flags, message.body, message.expires_ms)
+                published.append(record.position)
+                if record.flags & records.HAS_ID:
+                    buried.append((record.address, message.body))
+                elif not record.flags & records.TRANSIENT:
+                    assert self.recorded.pop(0) == (record.address, message.body)
+            elif record.kind == records.ACKED:
+                for position in record.numbers:
+                    live = self.live.pop(position)  # else: it ended twice
+                    assert live.address == record.address
+                    ends[record.flags].append(position)
+                    if record.flags == records.DEAD_LETTERED:
+                        assert position in self.rejected or (
+                            self.returned[position].attempts >= self.limits.max_attempts
+                        )
+                        if not live.flags & records.TRANSIENT:
+                            dead.append((live.address + ".dead", live.body))
+                    elif record.flags == records.EXPIRED:
+                        assert has_expired(live.expires_ms, self.stage.now_ms)
+                    elif record.flags == records.PURGED:
+                        assert live.address in self.emptied
+                    elif record.flags == records.DISCARDED:
+                        assert position in self.rejected and live.address.endswith(".dead")
+        assert not self.recorded, "every accepted persistent message is recorded"
+        assert sorted(ends[records.ACKNOWLEDGED]) == sorted(self.settled)
+        assert all(grave in buried for grave in dead), "dead letters are moved, not lost"
+        assert outcome.published == published
+        assert sorted(outcome.freed) == sorted(position for ended in ends.values() for position in ended)
+
+    # ------------------------------------------------------------------ what the broker holds
+
+    def _check_state(self) -> None:
+        self._held: list[tuple[str, int]] = []
+        self._bytes = 0
+        unsettled: Counter[Queue] = Counter()
+        consumers: Counter[Queue] = Counter()
+        topic_queues = []
+        for session in self.sessions:
+            for subscription, message in session.peer.unsettled.values():
+                unsettled[subscription.queue] += 1
+                if message.recorded:
+                    self._held.append((subscription.queue.address, message.position))
+            for subscription in session.peer.subscriptions.values():
+                consumers[subscription.queue] += 1
+                self._check_subscription(session, subscription)
+                if self.interests[subscription].is_topic:
+                    topic_queues.append(subscription.queue)
+            assert not session.leaving or not (session.peer.unsettled or session.peer.subscriptions)
+        for queue in [*self.stage.broker.queues.values(), *topic_queues]:
+            assert queue.unsettled == unsettled[queue]
+            assert len(queue.consumers) == consumers[queue]
+            self._check_queue(queue)
+        assert self._bytes == self.stage.broker.memory_bytes
+        assert len(self._held) == len(self.live), "nothing is lost, nothing is there twice"
+        assert all(self.live[position].address == address for address, position in self._held)
+
+    def _check_subscription(self, session: Session, subscription: Subscription) -> None:
+        held = sum(holder is subscription for holder, _ in session.peer.unsettled.values())
+        assert subscription.unsettled == held <= subscription.credit
+        assert subscription.available == (held < subscription.credit and not session.paused)
+        assert subscription.queue.available.count(subscription) == subscription.available
+        interest = self.interests[subscription]
+        if interest.is_topic:
+            queue = subscription.queue
+            assert queue.depth <= self.limits.topic_pending
+            waiting = {serial_of(message.body) for lane in queue.lanes for message in lane.in_memory()}
+            unsettled = {serial_of(message.body) for _, message in session.peer.unsettled.values()}
+            for serial in interest.expected - interest.came - waiting - unsettled:
+                assert has_expired(self.expires_ms[serial], self.stage.now_ms), "a subscriber misses nothing"
+                interest.came.add(serial)
+            assert not waiting or held == subscription.credit or session.paused
+
+    def _check_queue(self, queue: Queue) -> None:
+        limits = self.limits
+        for lane in queue.lanes:
+            waiting = list(lane.in_memory())
+            orders = [message.order for message in waiting]
+            assert orders == sorted(set(orders))
+            recorded = [message.position for message in waiting if message.recorded]
+            paged = [position for chunk in lane.paged.chunks() for position in chunk]
+            recorded += [*lane.loading, *paged]
+            assert recorded == sorted(set(recorded))
+            assert len(paged) == len(lane.paged)
+            self._held += [(queue.address, position) for position in recorded]
+            self._bytes += sum(len(message.body) + OVERHEAD_BYTES for message in waiting)
+            assert not queue.durable or len(lane.ready) <= max(limits.window, limits.fetch_messages * 2)
+            if queue.durable and not queue.address.endswith(".dead"):
+                assert all(message.attempts < limits.max_attempts for message in waiting)
+        if queue.available:
+            lane = queue.first_lane()
+            assert lane is None or (lane.loading and not lane.ready and not lane.returned), "nobody waits in vain"
+        ended = queue.acked_total + queue.expired_total + queue.dead_total + self.purged[queue]
+        there = queue.depth + queue.unsettled
+        assert queue.published_total + self.at_start.get(queue, 0) == ended + there
+
+    # ------------------------------------------------------------------ replay
+
+    def check_replay(self, snapshot: bytes, batches_before: int) -> None:
+        """The journal gives the same broker, read from the start or from a snapshot."""
+        frozen = self.stage.freeze()
+        assert freeze(self.stage.recovered()) == frozen
+        assert freeze(self.stage.recovered(snapshot, batches_before)) == frozen
+        assert freeze(self.stage.recovered(frozen, len(self.stage.batches))) == frozen

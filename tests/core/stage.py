@@ -1,0 +1,248 @@
+"""A broker on a stage: clients that speak in commands, a journal of lists and a clock that the test turns.
+
+It does with an outcome what the engine does, in the same order: commit, flush, fan-outs, closes, fetches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.broker import Broker
+from broker_app.core.errors import Refused
+from broker_app.core.limits import Limits
+from broker_app.core.message import Envelope, Message
+from broker_app.core.outcome import Fetch, Outcome
+from broker_app.core.peer import Delivery, Peer
+from broker_app.core.recovery import Recovery, freeze
+from broker_app.core.subscription import Subscription
+
+START_US = 1_800_000_000_000_000
+
+
+class Stored(NamedTuple):
+    """One batch as a journal would give it back."""
+
+    destinations: list[str]
+    first_position: int
+    records: bytes
+
+
+class Record(NamedTuple):
+    """One record of a batch, taken apart."""
+
+    kind: int
+    flags: int
+    priority: int
+    address: str
+    position: int
+    content: bytes
+
+    @property
+    def numbers(self) -> list[int]:
+        return list(records.positions(self.content, 0, len(self.content)))
+
+
+class Stage:
+    def __init__(self, *, tag: int = 7, **limits: int) -> None:
+        self.tag = tag
+        self.limits = replace(Limits(), **limits)
+        self.broker = Broker(tag=tag, limits=self.limits)
+        self.now_us = START_US
+        self.batches: list[Stored] = []
+        self.bodies: dict[int, bytes] = {}
+        self.fetches: list[Fetch] = []
+        #: whether bodies that the core asks for are handed in at once
+        self.loading = True
+
+    @property
+    def now_ms(self) -> int:
+        return self.now_us // 1000
+
+    def client(self, name: str = "") -> Client:
+        return Client(self, name)
+
+    def queue(self, address: str) -> Any:
+        return self.broker.queues[address]
+
+    def decide(self, *run: c.Command) -> Outcome:
+        """Carry out `run` and let the outcome out; returns it."""
+        outcome = self.broker.decide(run, self.now_us)
+        self._commit(outcome)
+        self._let_out(outcome)
+        if self.loading:
+            self.load()
+        return outcome
+
+    def pass_time(self, ms: int) -> None:
+        self.now_us += ms * 1000
+        self.decide()
+
+    def load(self) -> None:
+        """Hand in all bodies that were asked for, and those asked for because of it."""
+        while self.fetches:
+            fetches, self.fetches = self.fetches, []
+            for fetch in fetches:
+                self.decide(self.loaded(fetch))
+
+    def loaded(self, fetch: Fetch) -> c.Loaded:
+        return c.Loaded(*fetch, [self.bodies[position] for position in fetch.positions])
+
+    def _commit(self, outcome: Outcome) -> None:
+        if not outcome.count:
+            assert not outcome.parts
+            return
+        stored = Stored(outcome.destinations, outcome.first_position, b"".join(outcome.parts))
+        self.batches.append(stored)
+        count = 0
+        for record in read(stored):
+            count += 1
+            if record.kind == records.PUBLISHED:
+                self.bodies[record.position] = record.content
+        assert count == outcome.count
+
+    def _let_out(self, outcome: Outcome) -> None:
+        for peer in outcome.touched:
+            peer.touched = False
+            peer.receiver.flush(peer)
+        for fanout in outcome.fanouts:
+            assert fanout.members and fanout.messages
+            for subscription in fanout.members:
+                receiver = subscription.peer.receiver
+                assert isinstance(receiver, Client)
+                receiver.got += [(subscription, 0, message) for message in fanout.messages]
+        for peer, refusal in outcome.closes:
+            peer.receiver.close(refusal)
+        self.fetches += outcome.fetches
+
+    def freeze(self) -> bytes:
+        return freeze(self.broker)
+
+    def recovered(self, snapshot: bytes | None = None, batches_before: int = 0) -> Broker:
+        """A new broker from the journal: from `snapshot`, taken after so many batches, or from the start."""
+        broker = Broker(tag=self.tag, limits=self.limits)
+        recovery = Recovery(broker)
+        if snapshot is not None:
+            recovery.thaw(snapshot)
+        for batch in self.batches[batches_before:]:
+            recovery.replay(*batch)
+        recovery.finish(self.broker.next_position)
+        return broker
+
+    def restart(self) -> None:
+        """The process was killed and came back: clients are gone, the journal is not."""
+        self.broker = self.recovered()
+        self.fetches = []
+
+
+def read(stored: Stored) -> Iterator[Record]:
+    walk = records.walk(stored.records)
+    for position, (kind, flags, priority, destination, start, end) in enumerate(walk, stored.first_position):
+        address = stored.destinations[destination]
+        yield Record(kind, flags, priority, address, position, stored.records[start:end])
+
+
+class Client:
+    """One session. Its methods carry out one command each; they raise what the broker refuses."""
+
+    def __init__(self, stage: Stage, name: str = "") -> None:
+        self.stage = stage
+        self.peer = Peer(self, user=name, detailed=True)
+        #: deliveries in the order in which they came
+        self.got: list[Delivery] = []
+        self.accepted: list[tuple[Any, Message | None]] = []
+        self.refused: list[tuple[Any, Refused]] = []
+        self.closed: list[Refused] = []
+
+    # what the stage calls
+
+    def flush(self, peer: Peer) -> None:
+        self.accepted += peer.receipts
+        self.refused += peer.refusals
+        self.got += peer.deliveries
+        for box in (peer.receipts, peer.refusals, peer.deliveries):
+            box.clear()
+
+    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+        raise NotImplementedError("the stage hands fan-outs over unrendered")
+
+    def send(self, data: bytes) -> None:
+        raise NotImplementedError("the stage hands fan-outs over unrendered")
+
+    def close(self, refusal: Refused) -> None:
+        self.closed.append(refusal)
+
+    # what tests call
+
+    def do(self, command: Any) -> Message | None:
+        command.receipt = token = object()
+        self.stage.decide(command)
+        return self.answer(token)
+
+    def answer(self, token: object) -> Message | None:
+        for refused, refusal in self.refused:
+            if refused is token:
+                raise refusal
+        (message,) = (message for accepted, message in self.accepted if accepted is token)
+        return message
+
+    def sending(self, address: str, *bodies: bytes, **facts: Any) -> c.Publish:
+        envelope = Envelope(address, **facts)
+        return c.Publish(self.peer, [(envelope, body, None) for body in bodies])
+
+    def publish(self, address: str, body: bytes = b"", **facts: Any) -> Message:
+        token = object()
+        self.stage.decide(c.Publish(self.peer, [(Envelope(address, **facts), body, token)]))
+        message = self.answer(token)
+        assert message is not None
+        return message
+
+    def subscribe(self, address: str, ack: str = c.INDIVIDUAL, *, id: str = "1", **facts: Any) -> Subscription:
+        self.do(c.Subscribe(self.peer, id, address, ack, **facts))
+        return self.peer.subscriptions[id]
+
+    def unsubscribe(self, id: str = "1", **facts: Any) -> None:
+        self.do(c.Unsubscribe(self.peer, id, **facts))
+
+    def settle(self, *tags: int, cumulative: bool = False) -> None:
+        self.do(c.Settle(self.peer, tags, cumulative))
+
+    def give_back(self, *tags: int, **facts: Any) -> None:
+        self.do(c.Return(self.peer, tags, **facts))
+
+    def reject(self, *tags: int, detail: str = "") -> None:
+        self.give_back(*tags, dead_reason="REJECTED", detail=detail)
+
+    def purge(self, address: str) -> None:
+        self.do(c.Purge(self.peer, address))
+
+    def pause(self) -> None:
+        self.stage.decide(c.Pause(self.peer))
+
+    def resume(self) -> None:
+        self.stage.decide(c.Resume(self.peer))
+
+    def disconnect(self) -> None:
+        self.stage.decide(c.Disconnect(self.peer))
+
+    @property
+    def tags(self) -> list[int]:
+        """What it holds unsettled, oldest first."""
+        return list(self.peer.unsettled)
+
+    def take(self) -> list[bytes]:
+        """The bodies that came since the last call."""
+        got, self.got = self.got, []
+        return [message.body for _, _, message in got]
+
+    def take_attempts(self) -> list[tuple[bytes, int]]:
+        """(body, attempts) of what came since the last call."""
+        got, self.got = self.got, []
+        return [(message.body, message.attempts) for _, _, message in got]
+
+
+def bodies(messages: Sequence[Message]) -> list[bytes]:
+    return [message.body for message in messages]

@@ -1,0 +1,255 @@
+"""Storms: random commands of several clients, decided in random runs, with every law checked after each run.
+
+`python -m tests.core.storm SEED` shows what happens in one of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from random import Random
+from typing import Any
+
+from broker_app.core import commands as c
+from broker_app.core.message import OVERHEAD_BYTES, Envelope
+from tests.core.ledger import Ledger, Session, has_expired
+from tests.core.stage import Stage
+
+QUEUES = ("/queue/a", "/queue/b", "/queue/a.dead")
+TEMPORARY = ("/temp-queue/0", "/temp-queue/1")
+TOPICS = ("/topic/t", "/topic/t.x", "/topic/t.x", "/topic/t.x.z", "/temp-topic/t")
+FILTERS = ("/topic/t.x", "/topic/t.x", "/topic/t.*", "/topic/t.>", "/topic/#", "/topic/*.x", "/temp-topic/t")
+ILLEGAL = ("/queue/", "/nowhere/a", "/queue/ a")
+WILD = ("/topic/t.*", "/topic/>")
+
+WEIGHTS = {
+    "publish": 30,
+    "subscribe": 14,
+    "settle": 18,
+    "give_back": 12,
+    "unsubscribe": 4,
+    "pause": 4,
+    "resume": 6,
+    "disconnect": 3,
+    "begin": 3,
+    "enlist": 8,
+    "commit": 5,
+    "abort": 1,
+    "extend": 2,
+    "purge": 2,
+    "answer": 1,
+}
+KINDS = list(WEIGHTS)
+
+
+class Storm:
+    """One storm; the same `seed` blows the same way."""
+
+    def __init__(self, seed: int, *, trace: bool = False) -> None:
+        self.random = random = Random(seed)
+        self.trace = trace
+        self.stage = Stage(
+            window=random.choice((1, 3, 3, 5)),
+            memory_bytes=random.choice((2, 6, 100)) * OVERHEAD_BYTES,
+            max_attempts=3,
+            topic_pending=random.choice((2, 4)),
+            fetch_messages=random.choice((1, 2, 4)),
+            fetch_bytes=random.choice((16, 400, 1 << 20)),
+            subscriptions_per_peer=3,
+            transactions_per_peer=2,
+            commands_per_transaction=4,
+            bytes_per_transaction=64,
+            idle_queue_ms=3_000,
+        )
+        self.stage.loading = False
+        self.ledger = Ledger(self.stage)
+        self.sessions = self.ledger.sessions
+        self.envelopes = [self._draw_envelope() for _ in range(8)]
+        self.serial = self.token = self.joined = 0
+        self.snapshot = (self.stage.freeze(), 0)
+
+    def blow(self, commands: int) -> None:
+        """Draw about so many commands, then see that the journal brings everything back."""
+        random = self.random
+        drawn = 0
+        while drawn < commands:
+            while len(self.sessions) < 2 or (len(self.sessions) < 4 and random.random() < 0.2):
+                self.joined += 1
+                self.sessions.append(Session(self.stage.client(), self.joined))
+            run = self._draw_run()
+            drawn += len(run)
+            if random.random() < 0.5:
+                self.stage.now_us += random.choice((1, 1_000, 400_000, 1_500_000, 9_000_000))
+            self._decide(run)
+            self.sessions[:] = [session for session in self.sessions if not session.leaving]
+            if random.random() < 0.08:
+                self.snapshot = (self.stage.freeze(), len(self.stage.batches))
+            if random.random() < 0.03:
+                self._restart()
+        self._restart()
+        self._drain()
+
+    def _decide(self, run: list[Any]) -> None:
+        if self.trace:
+            print(f"at {self.stage.now_ms} decide", *map(self._describe, run), sep="\n    ")
+        self.ledger.decide(run)
+
+    def _restart(self) -> None:
+        if self.trace:
+            print("restart")
+        self.ledger.check_replay(*self.snapshot)
+        self.stage.restart()
+        self.ledger.restarted()
+
+    def _drain(self) -> None:
+        """All that is not gone comes to one client, in order."""
+        stage, ledger = self.stage, self.ledger
+        session = Session(stage.client(), 0)
+        self.sessions.append(session)
+        for number, address in enumerate(stage.broker.queues):
+            if number % 3 == 0:
+                session = Session(stage.client(), 0)
+                self.sessions.append(session)
+            self._decide([c.Subscribe(session.peer, address, address, c.CLIENT, 1_000, receipt=self._next_token())])
+        while stage.fetches:
+            self._decide([stage.loaded(stage.fetches.pop(0))])
+        left = [live.expires_ms for live in ledger.live.values()]
+        assert not any(has_expired(expires_ms, stage.now_ms) for expires_ms in left)
+        assert len(left) == sum(len(session.held) for session in self.sessions), "everything comes in the end"
+
+    # ------------------------------------------------------------------ drawing
+
+    def _draw_run(self) -> list[Any]:
+        random, fetches = self.random, self.stage.fetches
+        run: list[Any] = []
+        kinds = random.choices(KINDS, WEIGHTS.values(), k=random.choice((1, 1, 2, 4, 7)))
+        # The ledger knows how much a purge removes only at the beginning of a run.
+        for kind in sorted(kinds, key="purge".__ne__):
+            session = random.choice(self.sessions)
+            if session.closed:
+                kind = "disconnect"
+            if not session.leaving:
+                run.append(getattr(self, "_draw_" + kind)(session))
+        if fetches and random.random() < 0.6:
+            first = sum(isinstance(command, c.Purge) for command in run)
+            loaded = self.stage.loaded(fetches.pop(random.randrange(len(fetches))))
+            run.insert(random.randint(first, len(run)), loaded)
+        return run
+
+    def _draw_envelope(self) -> Envelope:
+        random = self.random
+        expiring = random.random()
+        return Envelope(
+            random.choice((*QUEUES[:2] * 4, *QUEUES[2:], *TEMPORARY, *TOPICS * 2, random.choice(ILLEGAL + WILD))),
+            b"h:1\n",
+            persistent=random.random() < 0.75,
+            priority=random.choice((4, 4, 4, 0, 9)),
+            ttl_ms=1_000 if expiring < 0.15 else 0,
+            expires_ms=self.stage.now_ms + 2_500 if 0.1 < expiring < 0.2 else 0,
+        )
+
+    def _next_token(self) -> int:
+        self.token += 1
+        return self.token
+
+    def _body(self) -> bytes:
+        self.serial += 1
+        return b"%d:%s" % (self.serial, b"." * self.random.choice((0, 0, 7, 40)))
+
+    def _draw_publish(self, session: Session, *, answered: bool = True) -> c.Publish:
+        random = self.random
+        chosen = [random.choice(self.envelopes) for _ in range(random.choice((1, 1, 2)))]
+        envelopes = [envelope for envelope in chosen for _ in range(random.choice((1, 1, 3)))]
+        entries = [(envelope, self._body(), self._next_token() if answered else None) for envelope in envelopes]
+        return c.Publish(session.peer, entries)
+
+    def _draw_subscribe(self, session: Session) -> c.Subscribe:
+        random = self.random
+        return c.Subscribe(
+            session.peer,
+            random.choice("123"),
+            random.choice((*QUEUES * 2, *FILTERS, *TEMPORARY, random.choice(ILLEGAL))),
+            random.choice((c.AUTO, c.AUTO, c.CLIENT, c.INDIVIDUAL)),
+            random.choice((1, 1, 2, 5, random.choice((0, 3)))),
+            look=random.choice(("look", "look", "other", None)),
+            lease_ms=random.choice((0, 0, 1_000)),
+            receipt=self._next_token(),
+        )
+
+    def _draw_tags(self, session: Session) -> list[int]:
+        random, held = self.random, list(session.held)
+        tags = random.sample(held, min(len(held), random.choice((1, 1, 2, 3))))
+        if not tags or random.random() < 0.06:
+            tags.append(random.randint(1, 9))
+        return tags
+
+    def _draw_settle(self, session: Session, *, answered: bool = True) -> c.Settle:
+        receipt = self._next_token() if answered else None
+        return c.Settle(session.peer, self._draw_tags(session), self.random.random() < 0.3, receipt)
+
+    def _draw_give_back(self, session: Session, *, answered: bool = True) -> c.Return:
+        receipt = self._next_token() if answered else None
+        reason = self.random.choice(("", "", "", "REJECTED"))
+        return c.Return(session.peer, self._draw_tags(session), self.random.random() < 0.2, reason, "why", receipt)
+
+    def _draw_unsubscribe(self, session: Session) -> c.Unsubscribe:
+        id = self.random.choice([*session.interests, "1"])
+        return c.Unsubscribe(session.peer, id, self._next_token(), self.random.random() < 0.5)
+
+    def _draw_pause(self, session: Session) -> c.Pause:
+        return c.Pause(session.peer)
+
+    def _draw_resume(self, session: Session) -> c.Resume:
+        return c.Resume(session.peer)
+
+    def _draw_disconnect(self, session: Session) -> c.Disconnect:
+        session.leaving = True
+        return c.Disconnect(session.peer, self._next_token())
+
+    def _draw_begin(self, session: Session) -> c.Begin:
+        return c.Begin(session.peer, self.random.choice("xyz"), self._next_token())
+
+    def _draw_transaction(self, session: Session) -> str:
+        return self.random.choice([*session.transactions, "x"])
+
+    def _draw_enlist(self, session: Session) -> c.Enlist:
+        draw = self.random.choice((self._draw_publish, self._draw_settle, self._draw_settle, self._draw_give_back))
+        return c.Enlist(
+            session.peer, self._draw_transaction(session), draw(session, answered=False), self._next_token()
+        )
+
+    def _draw_commit(self, session: Session) -> c.Commit:
+        return c.Commit(session.peer, self._draw_transaction(session), self._next_token())
+
+    def _draw_abort(self, session: Session) -> c.Abort:
+        return c.Abort(session.peer, self._draw_transaction(session), self._next_token())
+
+    def _draw_extend(self, session: Session) -> c.Extend:
+        lease_ms = self.random.choice((500, 5_000))
+        return c.Extend(session.peer, self._draw_tags(session), lease_ms, self._next_token())
+
+    def _draw_purge(self, session: Session) -> c.Purge:
+        return c.Purge(session.peer, self.random.choice((*QUEUES, "/queue/none")), self._next_token())
+
+    def _draw_answer(self, session: Session) -> c.Answer:
+        return c.Answer(session.peer, self._next_token())
+
+    # ------------------------------------------------------------------ telling what happens
+
+    def _describe(self, command: Any) -> str:
+        if isinstance(command, c.Loaded):
+            return f"Loaded {command.address} {command.priority} {list(command.positions)}"
+        numbers = {session.peer: session.number for session in self.sessions}
+        facts = [f"{name}={getattr(command, name)!r}" for name in command.__slots__ if name not in ("peer", "entries", "command")]
+        if isinstance(command, c.Publish):
+            facts = [f"{e.address} p{e.priority} {body!r}" + " transient" * (not e.persistent) for e, body, _ in command.entries]
+        inner = f" ({self._describe(command.command)})" if isinstance(command, c.Enlist) else ""
+        return f"client {numbers[command.peer]}: {type(command).__name__} {' '.join(facts)}{inner}"
+
+
+def storm(seed: int, *, trace: bool = False) -> None:
+    """Blow storm number `seed`, of 20 to 60 commands."""
+    Storm(seed, trace=trace).blow(20 + seed % 41)
+
+
+if __name__ == "__main__":
+    storm(int(sys.argv[1]), trace=True)

@@ -1,0 +1,108 @@
+"""A broker inside the test: engine, memory journal and STOMP over real TCP, without Django or REST."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from broker_app.config import Config
+from broker_app.core.broker import Broker
+from broker_app.core.limits import Limits
+from broker_app.engine import Engine
+from broker_app.journal.memory import MemoryJournal
+from broker_app.net import tcp
+from broker_app.net.lobby import Lobby
+from broker_app.net.login import Logins
+from broker_app.net.policy import Policy, UserFacts
+
+PASSWORD = "secret"
+
+
+class SmallBroker:
+    """`engine`, `journal`, `lobby` and the TCP port of a running broker with the user anna."""
+
+    def __init__(self, engine: Engine, journal: MemoryJournal, lobby: Lobby, port: int) -> None:
+        self.engine = engine
+        self.journal = journal
+        self.lobby = lobby
+        self.port = port
+
+    async def client(self, version: str = "1.2", **headers: str) -> RawClient:
+        """A client that is logged in."""
+        client = await self.stranger()
+        given = {"accept-version": version, "host": "/", "login": "anna", "passcode": PASSWORD} | headers
+        lines = "".join(f"{name}:{value}\n" for name, value in given.items())
+        client.send(f"CONNECT\n{lines}\n\0".encode())
+        answer = await client.frame()
+        assert answer.startswith(b"CONNECTED\n"), answer
+        return client
+
+    async def stranger(self) -> RawClient:
+        """A connection on which nothing was said yet."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=64 * 1024 * 1024)
+        return RawClient(reader, writer)
+
+
+class RawClient:
+    """Bytes to the broker and frames from it, with no opinion about either."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def frame(self) -> bytes:
+        """The next frame without its NUL (heart-beats are skipped); bodies in these tests hold no NUL."""
+        async with asyncio.timeout(10):
+            data = await self.reader.readuntil(b"\0")
+        return data[:-1].lstrip(b"\n")
+
+    async def frames(self, count: int) -> list[bytes]:
+        return [await self.frame() for _ in range(count)]
+
+    async def ask(self, data: bytes) -> bytes:
+        self.send(data)
+        return await self.frame()
+
+    async def ended(self) -> bytes:
+        """What comes until the broker ends the connection."""
+        async with asyncio.timeout(10):
+            return await self.reader.read()
+
+    async def close(self) -> None:
+        self.writer.close()
+        with contextlib.suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def small_broker(
+    *, journal: MemoryJournal | None = None, limits: Limits | None = None, **settings: Any
+) -> AsyncIterator[SmallBroker]:
+    """Run a small broker for the length of a `with` block."""
+    config = Config(data=Path("unused"), **settings)
+    journal = journal or MemoryJournal()
+    engine = Engine(Broker(limits=limits), journal)
+    engine.recover()
+    policy = Policy(users={"anna": UserFacts("anna", PASSWORD)})
+    logins = Logins(policy, lambda given, expected: given == expected, failure_delay_s=0.01)
+    lobby = Lobby(engine, logins, config, ids=engine.broker.ids)
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = await tcp.listen(lobby, listener)
+    clock = asyncio.create_task(lobby.keep_time())
+    try:
+        yield SmallBroker(engine, journal, lobby, listener.getsockname()[1])
+    finally:
+        clock.cancel()
+        server.close()
+        await lobby.close_all("the test is over")
+        if engine.ended is None:
+            await engine.stop()
+        journal.close()
+        await asyncio.sleep(0)
