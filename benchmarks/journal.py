@@ -1,4 +1,4 @@
-"""What the journal alone can do here: commits and records a second, inline and in the thread, and reading back.
+"""What the journal alone can do here: commits and records a second, synced inline and in the thread.
 
     python benchmarks/journal.py [--directory DIR] [--seconds 1.0]
 
@@ -32,7 +32,9 @@ def next_batch(first: int, record: bytes, count: int) -> Batch:
     return batch
 
 
-async def commit_for(seconds: float, directory: Path, record: bytes, count: int, inline_sync_bytes: int) -> tuple[int, float, list[float]]:
+async def commit_for(
+    seconds: float, directory: Path, record: bytes, count: int, inline_sync_bytes: int
+) -> tuple[int, float, list[float]]:
     """Commits done, seconds in which the loop was busy, and the time of each commit (s)."""
     loop = asyncio.get_running_loop()
     journal = SegmentJournal(
@@ -82,7 +84,9 @@ def read_back(directory: Path, record: bytes, count: int, total: int) -> float:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--directory", type=Path, help="where to write (default: a temporary directory)")
     options.add_argument("--seconds", type=float, default=1.0, help="for each row")
     chosen = options.parse_args()
@@ -99,11 +103,13 @@ def main() -> None:
                 p50, p99 = times[len(times) // 2] * 1e3, times[int(len(times) * 0.99)] * 1e3
                 rate = commits / sum(times)
                 free = 1 - busy / sum(times)
-                print(f"{size:6} {count:6}   {name} {rate:12.0f} {rate * count:11.0f} {p50:8.2f} {p99:8.2f} {free:9.0%}")
+                print(f"{size:6} {count:6}   {name} {rate:12.0f} {rate * count:11.0f}", end="")
+                print(f" {p50:8.2f} {p99:8.2f} {free:9.0%}")
         for count in (1, 256):
+            total = 100_000 if count > 1 else 5_000
             with tempfile.TemporaryDirectory(dir=chosen.directory) as directory:
-                total = 100_000 if count > 1 else 5_000
-                print(f"{size:6} {count:6}   read back   {read_back(Path(directory), record, count, total):12.0f} records/s")
+                rate = read_back(Path(directory), record, count, total)
+            print(f"{size:6} {count:6}   read back   {rate:12.0f} records/s")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ MIB = 1024 * KIB
 
 _DATA = Path("data")
 _SIZES = {"": 1, "b": 1, "kib": KIB, "k": KIB, "mib": MIB, "m": MIB, "gib": 1024 * MIB, "g": 1024 * MIB}
-_TRUTHS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 class ConfigError(ValueError):
@@ -43,7 +43,8 @@ class Rule(NamedTuple):
 
 
 def _setting(default: Any, about: str, unit: str = "", **rule: Any) -> Any:
-    return field(default=default, repr=not rule.get("secret", False), metadata={"rule": Rule(about, unit, **rule)})
+    described = Rule(about, unit, **rule)
+    return field(default=default, repr=not described.secret, metadata={"rule": described})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,36 +55,42 @@ class Config:
     name: str = _setting("mom", "name of the broker; also a virtual host that STOMP clients may ask for")
     data: Path = _setting(_DATA, "directory of journal, configuration database and secret key")
     host: str = _setting("127.0.0.1", "address that the web and STOMP listeners bind")
-    port: int = _setting(8000, "port of web, REST and STOMP over WebSocket; 0 takes a free one", least=0, most=65535)
+    port: int = _setting(8000, "port of web, REST and WebSocket; 0 takes a free one", least=0, most=65535)
     stomp_port: int = _setting(61613, "port of STOMP over TCP; 0 takes a free one", least=0, most=65535)
     server: str = _setting("uvicorn", "web server to run", choices=("uvicorn", "daphne"))
-    log_level: str = _setting("info", "least severity that is logged", choices=("debug", "info", "warning", "error"))
+    log_level: str = _setting("info", "least severity logged", choices=("debug", "info", "warning", "error"))
     debug: bool = _setting(False, "show trace-backs in the browser; for development alone")
 
     # who may come in
-    admin_password: str | None = _setting(None, "password of the user admin; without it one is made up", secret=True)
+    admin_password: str | None = _setting(None, "password of user admin; else one is made up", secret=True)
     anonymous: bool = _setting(False, "let anybody do anything without login; for development alone")
     allowed_hosts: tuple[str, ...] = _setting((), "further host names this node is reached by, by comma")
-    allowed_origins: tuple[str, ...] = _setting((), "further web origins (https://host:port) that may connect, by comma")
+    allowed_origins: tuple[str, ...] = _setting(
+        (), "further origins (https://host:port) of web pages, by comma"
+    )
     behind_tls: bool = _setting(False, "a proxy ends TLS before this node: cookies are sent over https only")
 
     # limits of one client
     connect_timeout: float = _setting(10, "time to log in after connecting", "s", least=0.1)
-    heartbeat_ms: int = _setting(10_000, "STOMP heart-beat offered in both directions; 0 is none", "ms", least=0)
+    heartbeat_ms: int = _setting(10_000, "STOMP heart-beat offered both ways; 0 is none", "ms", least=0)
     max_body_bytes: int = _setting(64 * MIB, "longest body of a message", "bytes", least=1)
     max_header_bytes: int = _setting(64 * KIB, "longest header block of a frame", "bytes", least=256)
     max_headers: int = _setting(128, "most headers of a frame", least=8)
     max_connections: int = _setting(20_000, "most client connections of the node", least=1)
     max_subscriptions: int = _setting(10_000, "most subscriptions of a connection", least=1)
     max_transactions: int = _setting(100, "most open transactions of a connection", least=1)
-    max_transaction_bytes: int = _setting(64 * MIB, "most bytes held by one open transaction", "bytes", least=1)
-    inbox_bytes: int = _setting(8 * MIB, "received and not yet stored, of a connection, before reading stops", "bytes",
-                                least=64 * KIB)  # fmt: skip
-    outbox_bytes: int = _setting(16 * MIB, "written and not yet taken by a client, before deliveries wait", "bytes",
-                                 least=64 * KIB)  # fmt: skip
+    max_transaction_bytes: int = _setting(64 * MIB, "most bytes of one open transaction", "bytes", least=1)
+    inbox_bytes: int = _setting(
+        8 * MIB, "received, not yet stored, before reading stops", "bytes", least=65536
+    )
+    outbox_bytes: int = _setting(
+        16 * MIB, "sent, not yet taken, before deliveries wait", "bytes", least=65536
+    )
 
     # messages
-    memory_bytes: int = _setting(128 * MIB, "bodies of waiting messages kept in memory, node-wide", "bytes", least=MIB)
+    memory_bytes: int = _setting(
+        128 * MIB, "bodies of all waiting messages kept in memory", "bytes", least=MIB
+    )
     segment_bytes: int = _setting(64 * MIB, "length of one journal segment file", "bytes", least=MIB)
     max_attempts: int = _setting(16, "deliveries of a message before it goes to the dead letters", least=1)
     credit: int = _setting(100, "unacknowledged deliveries of a subscription that names no credit", least=1)
@@ -93,8 +100,9 @@ class Config:
 
     @property
     def known_hosts(self) -> tuple[str, ...]:
-        """Host names that a browser may address this node by: loopback, the bound address, the listed ones."""
-        return tuple(dict.fromkeys(("localhost", "127.0.0.1", "[::1]", _in_url(self.host), *self.allowed_hosts)))
+        """Names that a browser may address this node by: loopback, the bound address, the listed ones."""
+        names = ("localhost", "127.0.0.1", "[::1]", _in_url(self.host), *self.allowed_hosts)
+        return tuple(dict.fromkeys(names))
 
 
 class Setting(NamedTuple):
@@ -185,9 +193,9 @@ def _parse(setting: Setting, text: str) -> Any:
         raise ValueError(f"{setting.variable}: {text!r} is not one of {', '.join(rule.choices)}{hint}")
     match setting.type:
         case "bool":
-            if text.lower() not in _TRUTHS:
+            if text.lower() not in _TRUE + _FALSE:
                 raise ValueError(f"{setting.variable}: {text!r} is neither true nor false")
-            return _TRUTHS[text.lower()]
+            return text.lower() in _TRUE
         case "int" | "float":
             return _number(setting, text)
         case "Path":
@@ -208,7 +216,9 @@ def _number(setting: Setting, text: str) -> int | float:
         raise ValueError(f"{setting.variable}: {text!r} is not {kind}") from None
     # Written so that nan, which compares false with everything, is refused as well.
     if not (rule.least is None or number >= rule.least) or not (rule.most is None or number <= rule.most):
-        bounds = f"at least {rule.least:g}" if rule.most is None else f"between {rule.least:g} and {rule.most:g}"
+        bounds = f"at least {rule.least:g}"
+        if rule.most is not None:
+            bounds = f"between {rule.least:g} and {rule.most:g}"
         raise ValueError(f"{setting.variable}: {text} must be {bounds}")
     return number
 

@@ -16,7 +16,9 @@ class StompConsumer(AsyncConsumer):  # type: ignore[misc]
     the conversation belongs to the node from the first event to the last.
     """
 
-    async def __call__(self, scope: dict[str, Any], receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    async def __call__(
+        self, scope: dict[str, Any], receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
         node = scope["mom.node"]
         if node is None:
             await refuse(scope, receive, send)

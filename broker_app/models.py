@@ -18,7 +18,9 @@ class Token(models.Model):
 
     class Meta:
         ordering: ClassVar = ["owner", "name"]
-        constraints: ClassVar = [models.UniqueConstraint(fields=["owner", "name"], name="token_name_once_per_owner")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["owner", "name"], name="token_name_once_per_owner")
+        ]
 
     def __str__(self) -> str:
         return f"{self.owner}/{self.name}"

@@ -13,7 +13,7 @@ from broker_app.config import Config
 
 _BACKLOG = 2048
 
-# A WebSocket message may hold the longest STOMP frame, which is a body and its headers, and pieces of the next.
+# A WebSocket message may hold the longest STOMP frame, a body with its headers, and pieces of the next.
 FRAME_ROOM = 1024 * 1024
 
 # Seconds between WebSocket pings, and the time to answer one.

@@ -61,7 +61,9 @@ class Site:
         self._websockets = URLRouter(
             [path("ws", StompConsumer.as_asgi()), re_path(r"", refuse)]  # type: ignore[arg-type]
         )
-        self._router = ProtocolTypeRouter({"http": BoundedBody(_django, _LONGEST_BODY), "websocket": self._checked_websocket})
+        self._router = ProtocolTypeRouter(
+            {"http": BoundedBody(_django, _LONGEST_BODY), "websocket": self._checked_websocket}
+        )
 
     async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         scope["mom.node"] = self._node
@@ -70,7 +72,9 @@ class Site:
         else:
             await self._router(scope, receive, send)
 
-    async def _checked_websocket(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    async def _checked_websocket(
+        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
         # Channels' AllowedHostsOriginValidator refuses clients without Origin and takes any port of
         # a known host; programs have no Origin, and another port is another site.
         accepted = self._origins.accepts(scope["headers"])

@@ -116,7 +116,7 @@ if MOM.behind_tls:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_HSTS_SECONDS = 365 * 86_400
 
-# Static files are served from where they are built, without a collecting step; bundles carry a hash in their name.
+# Static files are served from where they are built; bundles carry a hash in their name.
 
 STATIC_URL = "static/"
 STATIC_ROOT = None
@@ -160,7 +160,9 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{"}},
-    "handlers": {"stdout": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "line"}},
+    "handlers": {
+        "stdout": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "line"}
+    },
     "root": {"handlers": ["stdout"], "level": MOM.log_level.upper()},
     "loggers": {
         "django": {"handlers": [], "propagate": True},

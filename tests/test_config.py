@@ -87,7 +87,9 @@ def test_a_secret_is_refused_when_it_is_ambiguous_absent_or_empty(tmp_path: Path
 
 
 def test_options_become_variables() -> None:
-    found = config.options_in(["--port", "1", "--anonymous", "--verbosity", "2", "--admin-password-file=f", "--por", "3"])
+    found = config.options_in(
+        ["--port", "1", "--anonymous", "--verbosity", "2", "--admin-password-file=f", "--por", "3"]
+    )
     assert found == {"MOM_PORT": "1", "MOM_ANONYMOUS": "true", "MOM_ADMIN_PASSWORD_FILE": "f"}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.destination import QUEUE, TEMP_QUEUE, Destination, has_wildcard, parse
+from broker_app.core.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination, has_wildcard, parse
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message, MessageIds
@@ -41,6 +41,8 @@ class Broker:
         self.ids = MessageIds(tag)
         self.queues: dict[str, Queue] = {}
         self.topics = Topics()
+        #: apart from the others, so that no wildcard reaches what is private
+        self.temporary_topics = Topics()
         self.topic_published: dict[str, int] = {}
         self.next_position = 1
         self.now_ms = 0
@@ -88,8 +90,7 @@ class Broker:
             self._due()
         self._dispatch_dirty()
         self._record_acks()
-        for fanout in out.fanouts:
-            fanout.look.fanout = None
+        self._close_fanouts()
         self.next_position += out.count
         return out
 
@@ -192,13 +193,17 @@ class Broker:
     def _publish_to_topic(self, envelope: Envelope, body: bytes) -> Message:
         self._unrecorded += 1
         message = Message(envelope, body, self._unrecorded, self.now_ms, False)
-        name = envelope.address.removeprefix("/topic/")
-        if name in self.topic_published or len(self.topic_published) < MAX_COUNTED_TOPICS:
-            self.topic_published[name] = self.topic_published.get(name, 0) + 1
+        address = envelope.address
+        if address.startswith("/topic/"):
+            topics, name = self.topics, address.removeprefix("/topic/")
+            if name in self.topic_published or len(self.topic_published) < MAX_COUNTED_TOPICS:
+                self.topic_published[name] = self.topic_published.get(name, 0) + 1
+        else:
+            topics, name = self.temporary_topics, address.removeprefix("/temp-topic/")
         if 0 < message.expires_ms <= self.now_ms:
             self.counters["discarded"] += 1
             return message
-        looks, singles = self.topics.match(name)
+        looks, singles = topics.match(name)
         for look in looks:
             fanout = look.fanout
             if fanout is None:
@@ -207,12 +212,31 @@ class Broker:
             fanout.messages.append(message)
             self.counters["delivered"] += len(fanout.members)
         for subscription in singles:
-            queue = subscription.queue
-            if queue.depth >= self.limits.topic_pending:
-                self._end_slow(subscription)
-                continue
-            self._enqueue(queue, envelope, body, self.ids.of(message))
+            self._keep_for(subscription, message)
         return message
+
+    def _keep_for(self, subscription: Subscription, message: Message) -> None:
+        """Let a topic's message wait for one subscription, or end the subscription when too many wait."""
+        queue = subscription.queue
+        if queue.depth >= self.limits.topic_pending:
+            self._end_slow(subscription)
+        else:
+            self._enqueue(queue, message.envelope, message.body, self.ids.of(message))
+
+    def _leave_fanouts(self, subscription: Subscription) -> list[Message]:
+        """Take a subscription out of the fan-outs of this batch; returns what it would have got."""
+        missed: list[Message] = []
+        for fanout in self._out.fanouts:
+            if fanout.look is subscription.look and fanout.leave(subscription):
+                missed += fanout.messages
+        self.counters["delivered"] -= len(missed)
+        return missed
+
+    def _close_fanouts(self) -> None:
+        fanouts = self._out.fanouts
+        for fanout in fanouts:
+            fanout.close()
+        self._out.fanouts = [fanout for fanout in fanouts if fanout.members]
 
     def _end_slow(self, subscription: Subscription) -> None:
         detail = (
@@ -496,15 +520,27 @@ class Broker:
         if destination.is_queue:
             self._join_queue(subscription, destination)
         else:
+            _check_filter(destination)
             subscription.queue = Queue(command.address, durable=False)
             subscription.queue.consumers.append(subscription)
-            self.topics.add(_filter(destination), subscription, together=_goes_together(subscription))
+            self._listen(subscription, destination)
         return subscription
+
+    def _listen(self, subscription: Subscription, destination: Destination) -> None:
+        topics = self.topics if destination.kind == TOPIC else self.temporary_topics
+        topics.add(destination.name, subscription, together=_goes_together(subscription))
+
+    def _unlisten(self, subscription: Subscription, destination: Destination) -> None:
+        topics = self.topics if destination.kind == TOPIC else self.temporary_topics
+        topics.remove(destination.name, subscription)
 
     def _join_queue(self, subscription: Subscription, destination: Destination) -> None:
         address = destination.address
         if destination.kind == TEMP_QUEUE:
-            subscription.peer.temporary.add(address)
+            temporary = subscription.peer.temporary
+            if address in self.queues and address not in temporary:
+                raise Refused("not-allowed", f"{address} belongs to another connection; only that one may consume it")
+            temporary.add(address)
         subscription.queue = self.queue(address, durable=destination.kind == QUEUE)
         subscription.queue.consumers.append(subscription)
 
@@ -540,7 +576,8 @@ class Broker:
         queue.consumers.remove(subscription)
         destination = parse(subscription.address)
         if not destination.is_queue:
-            self.topics.remove(_filter(destination), subscription)
+            self._leave_fanouts(subscription)
+            self._unlisten(subscription, destination)
             self._forget(queue)
             keep_unsettled = False
         if not keep_unsettled:
@@ -551,15 +588,20 @@ class Broker:
     def _pause(self, command: c.Pause) -> None:
         peer = command.peer
         peer.paused = True
-        for subscription in peer.subscriptions.values():
+        for subscription in list(peer.subscriptions.values()):
             self._withdraw(subscription)
             if subscription.look is not None:
                 self._serve_singly(subscription)
 
     def _serve_singly(self, subscription: Subscription) -> None:
-        pattern = _filter(parse(subscription.address))
-        self.topics.remove(pattern, subscription)
-        self.topics.add(pattern, subscription, together=False)
+        """Hold back what goes to a paused subscription, beginning with what this batch has for it."""
+        missed = self._leave_fanouts(subscription)
+        destination = parse(subscription.address)
+        self._unlisten(subscription, destination)
+        self._listen(subscription, destination)
+        for message in missed:
+            if not subscription.queue.gone:
+                self._keep_for(subscription, message)
 
     def _resume(self, command: c.Resume) -> None:
         peer = command.peer
@@ -568,9 +610,9 @@ class Broker:
             self._offer(subscription)
             if _goes_together(subscription) and subscription.look is None:
                 self._dispatch(subscription.queue)  # all that waits goes out before it is served with the others
-                pattern = _filter(parse(subscription.address))
-                self.topics.remove(pattern, subscription)
-                self.topics.add(pattern, subscription, together=True)
+                destination = parse(subscription.address)
+                self._unlisten(subscription, destination)
+                self._listen(subscription, destination)
 
     def _disconnect(self, command: c.Disconnect) -> None:
         peer = command.peer
@@ -757,9 +799,12 @@ def _goes_together(subscription: Subscription) -> bool:
     return subscription.ack == c.AUTO and subscription.look_key is not None and not subscription.peer.paused
 
 
-def _filter(destination: Destination) -> str:
-    """Temporary topics live in the same trie, under their full address."""
-    return destination.name if destination.kind == "topic" else destination.address
+def _check_filter(destination: Destination) -> None:
+    """Refused when a topic filter could never match, or would look into the topics of others."""
+    if destination.kind == TEMP_TOPIC and has_wildcard(destination.name):
+        raise Refused("bad-destination", "a temporary topic is subscribed to by its name, not by a wildcard")
+    if any(level in (">", "#") for level in destination.name.split(".")[:-1]):
+        raise Refused("bad-destination", f"{destination.name!r} has '>' or '#' before its end; they stand for the rest")
 
 
 def _sendable(address: str) -> Destination:

@@ -13,14 +13,29 @@ ONE, REST = "*", ">"
 
 
 class Fanout:
-    """Messages of one batch for all `members` of a look: rendered once, sent to each."""
+    """Messages of one batch for all `members` of a look: rendered once, sent to each. Who leaves before
+    the batch is decided gets none of them."""
 
-    __slots__ = ("look", "members", "messages")
+    __slots__ = ("_left", "look", "members", "messages")
 
     def __init__(self, look: Look, members: tuple[Subscription, ...]) -> None:
         self.look = look
         self.members = members
         self.messages: list[Message] = []
+        self._left: set[Subscription] = set()
+
+    def leave(self, subscription: Subscription) -> bool:
+        """Whether it was a member until now. (Cheap for many who leave: `close` takes them out together.)"""
+        if subscription in self._left or subscription not in self.members:
+            return False
+        self._left.add(subscription)
+        return True
+
+    def close(self) -> None:
+        """No more messages: the batch is decided."""
+        self.look.fanout = None
+        if self._left:
+            self.members = tuple(member for member in self.members if member not in self._left)
 
 
 class Look:

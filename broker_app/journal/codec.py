@@ -163,7 +163,9 @@ def decode_frame(content: bytes, at: int) -> Frame | None:
     if at + FRAME_HEADER_BYTES > len(content) or content[at : at + 4] != MAGIC:
         return None
     _, length, crc = _PREFIX.unpack_from(content, at)
-    version, flags, segment_id, epoch, first, time_us, count, table = _BODY.unpack_from(content, at + _PREFIX.size)
+    version, flags, segment_id, epoch, first, time_us, count, table = _BODY.unpack_from(
+        content, at + _PREFIX.size
+    )
     records_at = FRAME_HEADER_BYTES + table
     return Frame(length, crc, version, flags, segment_id, epoch, first, time_us, count, records_at)
 
@@ -182,7 +184,7 @@ def encode_carried(position: int, record: bytes) -> tuple[bytes, bytes]:
 
 
 def carried_records(content: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """(position, start, end) of each record of a CARRIED frame whose records lie between `start` and `end`."""
+    """(position, start, end) of each record of a CARRIED frame; `content[start:end]` holds them all."""
     at = start
     while at < end:
         (position,) = _U64.unpack_from(content, at)
@@ -225,9 +227,13 @@ def encode_segment_header(header: SegmentHeader) -> bytes:
 
 
 def decode_segment_header(content: bytes) -> SegmentHeader | None:
-    """The header of a segment file, or None if it is damaged or none. Raises JournalDamaged for a newer format."""
+    """The header of a segment file, or None if there is none. Raises JournalDamaged for a newer format."""
     body = content[12 : 12 + _SEGMENT.size]
-    if content[:8] != _SEGMENT_MAGIC or len(body) < _SEGMENT.size or content[8:12] != _U32.pack(checksum(body)):
+    if (
+        content[:8] != _SEGMENT_MAGIC
+        or len(body) < _SEGMENT.size
+        or content[8:12] != _U32.pack(checksum(body))
+    ):
         return None
     version, kind, segment_id, sequence, first, following = _SEGMENT.unpack(body)
     if version != FORMAT:
@@ -245,7 +251,7 @@ def seal(magic: bytes, numbers: Sequence[int], content: bytes) -> bytes:
 
 
 def unseal(magic: bytes, count: int, sealed: bytes) -> tuple[list[int], bytes] | None:
-    """The `count` numbers and the content of a sealed file, or None if it is torn, damaged or of another kind."""
+    """The `count` numbers and the content of a sealed file, or None if it is torn or damaged."""
     body = sealed[12:]
     if sealed[:8] != magic or len(body) < 8 * (count + 1) or sealed[8:12] != _U32.pack(checksum(body)):
         return None

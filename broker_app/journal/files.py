@@ -9,10 +9,8 @@ from typing import Any
 
 from broker_app.journal.errors import JournalFailed
 
-_FILL_PIECE = bytes(1024 * 1024)
-
 _REMEDIES = {
-    errno.ENOSPC: "free some space on that file system or move the data directory, then start the broker again",
+    errno.ENOSPC: "free space on that file system or move the data directory, then start the broker again",
     errno.EDQUOT: "raise the disk quota or move the data directory, then start the broker again",
     errno.EIO: "the disk reports errors: check it (dmesg, smartctl) and copy the data directory away",
     errno.EROFS: "the file system is read-only: mount it writable, then start the broker again",
@@ -55,11 +53,6 @@ class File:
                     written += self._system.pwritev(self.fd, (rest[written:],), offset + written)
         except OSError as error:
             raise failed(error, f"writing {size} bytes", self.path, offset) from error
-
-    def fill(self, start: int, end: int) -> None:
-        """Write zeros, so that a later overwrite needs no new blocks and its sync no change of metadata."""
-        for at in range(start, end, len(_FILL_PIECE)):
-            self.write((_FILL_PIECE[: end - at],), at)
 
     def reserve(self, size: int) -> None:
         """Have blocks for `size` bytes, without writing them."""

@@ -66,11 +66,18 @@ def verify(directory: str | Path) -> Iterator[Finding]:
             damage += finding.damage
             yield finding
         if seen.scan.later is None and seen.scan.torn:
-            pending = Finding(_name(seen), "the last batch is incomplete: never confirmed, or just being written", seen.scan.end)
+            pending = Finding(
+                _name(seen),
+                "the last batch is incomplete: never confirmed, or just being written",
+                seen.scan.end,
+            )
     if pending is not None:
         yield pending
     state = f"{damage} damaged places" if damage else "no damage"
-    yield Finding(str(directory), f"{batches} batches, {records} records, log ends before position {expected or 1}; {state}")
+    yield Finding(
+        str(directory),
+        f"{batches} batches, {records} records, log ends before position {expected or 1}; {state}",
+    )
 
 
 def _verify_snapshots(files: Files) -> tuple[int, list[Finding]]:
@@ -88,20 +95,29 @@ def _verify_snapshots(files: Files) -> tuple[int, list[Finding]]:
     return newest, findings
 
 
-def _verify_join(seen: _Seen, expected: int | None, snapshot: int, pending: Finding | None) -> Iterator[Finding]:
+def _verify_join(
+    seen: _Seen, expected: int | None, snapshot: int, pending: Finding | None
+) -> Iterator[Finding]:
     """Positions may be missing between two log files only where all that is lost was reclaimed."""
     first = seen.first_position
     due = max(snapshot, 1) if expected is None or expected < snapshot else expected
     if first > due or (expected is not None and first < expected):
         where = f" (see {pending.file} at offset {pending.offset})" if pending is not None else ""
-        yield Finding(_name(seen), f"starts at position {first} instead of {due}{where}", codec.SEGMENT_HEADER_BYTES, True)
+        yield Finding(
+            _name(seen),
+            f"starts at position {first} instead of {due}{where}",
+            codec.SEGMENT_HEADER_BYTES,
+            True,
+        )
 
 
 def _verify_frames(seen: _Seen) -> Iterator[Finding]:
     expected = None
     for offset, frame in seen.scan.frames:
         if expected not in (None, frame.first_position):
-            yield Finding(_name(seen), f"position {frame.first_position} instead of {expected}", offset, damage=True)
+            yield Finding(
+                _name(seen), f"position {frame.first_position} instead of {expected}", offset, damage=True
+            )
         expected = frame.next_position if seen.header.kind == codec.LOG else None
         try:
             found = len(_places(seen.content, offset, frame))
@@ -113,7 +129,9 @@ def _verify_frames(seen: _Seen) -> Iterator[Finding]:
     if seen.scan.later is not None:
         offset, frame = seen.scan.later
         lost = f"positions {expected if expected is not None else '?'} to {frame.first_position - 1}"
-        yield Finding(_name(seen), f"damaged up to offset {offset}: {lost} are lost", seen.scan.end, damage=True)
+        yield Finding(
+            _name(seen), f"damaged up to offset {offset}: {lost} are lost", seen.scan.end, damage=True
+        )
     elif seen.header.kind == codec.CARRY and seen.scan.end != len(seen.content):
         yield Finding(_name(seen), "damaged from here to the end", seen.scan.end, damage=True)
 
@@ -162,7 +180,7 @@ def dump(directory: str | Path, *, first_position: int = 0, records: bool = True
     """Batches as dictionaries, from `first_position` on, in the order of the files.
 
     Keys of a batch: file, offset, bytes, epoch, first_position, time_us, count, carried, destinations and,
-    if `records`, a list of {position, type, bytes, content}. Stops at the first damage of a file (`verify` tells).
+    if `records`, a list of {position, type, bytes, content}. The rest of a damaged file is left out.
     """
     for seen in _segments(Files(Path(directory))):
         if isinstance(seen, Finding):
@@ -185,7 +203,12 @@ def dump(directory: str | Path, *, first_position: int = 0, records: bool = True
             }
             if records:
                 batch["records"] = [
-                    {"position": at, "type": seen.content[start + 4], "bytes": end - start, "content": seen.content[start:end]}
+                    {
+                        "position": at,
+                        "type": seen.content[start + 4],
+                        "bytes": end - start,
+                        "content": seen.content[start:end],
+                    }
                     for at, start, end in places
                     if at >= first_position
                 ]

@@ -79,7 +79,9 @@ class MemoryJournal:
         if not self._open or self._pending is not None:
             raise ValueError("the journal is not open" if not self._open else "a batch is in flight already")
         if batch.count < 1 or batch.first_position != self.storage.next_position:
-            raise ValueError(f"a batch from {self.storage.next_position} is expected, not from {batch.first_position}")
+            raise ValueError(
+                f"a batch from {self.storage.next_position} is expected, not from {batch.first_position}"
+            )
         if self.failure is not None:
             self._failed, self.failure = self.failure, None
             done(JournalFailed(str(self._failed)))
@@ -102,7 +104,12 @@ class MemoryJournal:
             raise ValueError(f"the batch holds {len(content)} records, not {batch.count}")
         stored.batches.append(
             StoredBatch(
-                batch.first_position, batch.time_us, self.epoch, list(batch.destinations), batch.count, records
+                batch.first_position,
+                batch.time_us,
+                self.epoch,
+                list(batch.destinations),
+                batch.count,
+                records,
             )
         )
         for position in batch.published:
@@ -127,9 +134,14 @@ class MemoryJournal:
     def snapshot(self, position: int, blob: bytes, done: Done) -> None:
         """See `port.Journal.snapshot`."""
         stored = self.storage
-        starts = {batch.first_position for batch in stored.batches} | {stored.next_position, stored.snapshot_position}
+        starts = {batch.first_position for batch in stored.batches} | {
+            stored.next_position,
+            stored.snapshot_position,
+        }
         if position not in starts or position < stored.snapshot_position:
-            raise ValueError(f"position {position} is not the start of a committed batch after the last snapshot")
+            raise ValueError(
+                f"position {position} is not the start of a committed batch after the last snapshot"
+            )
         stored.snapshot, stored.snapshot_position = blob, position
         stored.batches = [batch for batch in stored.batches if batch.first_position >= position]
         self._counters["snapshots"] += 1

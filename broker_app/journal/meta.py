@@ -54,7 +54,9 @@ def read_meta(files: Files) -> Meta | None:
             " only the journal's tag and time of creation are lost"
         ) from error
     if version != FORMAT:
-        raise JournalDamaged(f"{files.directory / META}: format {version} is not known to this version of MOM")
+        raise JournalDamaged(
+            f"{files.directory / META}: format {version} is not known to this version of MOM"
+        )
     return meta
 
 

@@ -73,7 +73,9 @@ def _read_headers(files: Files, names: Iterable[str], found: Survey) -> list[cod
             continue
         header = codec.decode_segment_header(files.content(name, codec.SEGMENT_HEADER_BYTES))
         if header is None:
-            raise JournalDamaged(f"{files.directory / name}: the head of the file is damaged (offset 0); {_ADVICE}")
+            raise JournalDamaged(
+                f"{files.directory / name}: the head of the file is damaged (offset 0); {_ADVICE}"
+            )
         if segment_name(header.kind, header.sequence) != name:
             found.spares.append(name)  # the power failed while it was being made ready for its next use
             continue
@@ -103,7 +105,9 @@ def _read_by_scan(files: Files, header: codec.SegmentHeader, found: Survey) -> S
         found.epoch = max(found.epoch, frame.epoch)
         if header.kind == codec.CARRY:
             records = codec.carried_records(content, offset + frame.records_at, offset + frame.length)
-            segment.append_carried(frame.first_position, [position for position, _, _ in records], frame.length)
+            segment.append_carried(
+                frame.first_position, [position for position, _, _ in records], frame.length
+            )
             continue
         if len(segment) and frame.first_position != segment.next_position:
             raise JournalDamaged(
@@ -115,7 +119,7 @@ def _read_by_scan(files: Files, header: codec.SegmentHeader, found: Survey) -> S
         offset, frame = seen.later
         lost = f" (positions {segment.next_position} to {frame.first_position - 1})" if len(segment) else ""
         raise JournalDamaged(
-            f"{path}: damaged between offset {seen.end} and {offset}{lost}, with good batches behind it; {_ADVICE}"
+            f"{path}: damaged from offset {seen.end} to {offset}{lost}, with good batches behind it; {_ADVICE}"
         )
     if seen.torn:
         found.torn[segment.name] = seen.end
@@ -148,7 +152,9 @@ def _find_end(files: Files, logs: list[Segment], found: Survey) -> None:
         if not len(segment.batch_positions):
             empty.append(segment)
         elif segment in found.segments and segment.next_position >= expected:
-            if segment.first_position > expected or (found.last is not None and segment.first_position < expected):
+            if segment.first_position > expected or (
+                found.last is not None and segment.first_position < expected
+            ):
                 raise _gap(files, segment, expected, found)
             expected = segment.next_position
             found.last = segment
@@ -165,18 +171,27 @@ def _find_end(files: Files, logs: list[Segment], found: Survey) -> None:
         empty = [last, *(segment for segment in empty if segment.sequence > last.sequence)]
     for segment in empty:
         if (offset := found.torn.get(segment.name)) is not None:
+            place = f"offset {offset}, position {expected}"
             found.report.append(
-                f"{files.directory / segment.name}: the last batch is incomplete (offset {offset}, position {expected});"
-                " it was cut, nothing that had been confirmed is lost"
+                f"{files.directory / segment.name}: the last batch is incomplete ({place}) and was cut;"
+                " nothing that had been confirmed is lost"
             )
 
 
 def _gap(files: Files, segment: Segment, expected: int, found: Survey) -> JournalDamaged:
-    causes = [f"{files.directory / name} is damaged at offset {offset}" for name, offset in found.torn.items()]
+    causes = [
+        f"{files.directory / name} is damaged at offset {offset}" for name, offset in found.torn.items()
+    ]
     why = "".join(f"; {cause}" for cause in (*causes, *found.report))
     first = segment.first_position
-    what = f"positions {expected} to {first - 1} are stored nowhere" if first > expected else f"{expected} was due"
-    return JournalDamaged(f"{files.directory / segment.name}: starts at position {first}, but {what}{why}; {_ADVICE}")
+    what = (
+        f"positions {expected} to {first - 1} are stored nowhere"
+        if first > expected
+        else f"{expected} was due"
+    )
+    return JournalDamaged(
+        f"{files.directory / segment.name}: starts at position {first}, but {what}{why}; {_ADVICE}"
+    )
 
 
 def repair(files: Files, found: Survey, segment_bytes: int, spare_segments: int) -> list[str]:

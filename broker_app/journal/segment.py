@@ -77,14 +77,20 @@ class Segment:
         """The number of positions stored here."""
         return len(self.live)
 
-    def append(self, first_position: int, count: int, length: int) -> None:
-        """Take up the frame of a LOG batch that was written at `end`."""
+    def append(self, first_position: int, count: int, length: int, wanted: Sequence[int] = ()) -> None:
+        """Take up the frame of a LOG batch that was written at `end`; `wanted` are positions of it."""
         if not self.batch_positions:
             self.first_position = first_position
         self.batch_positions.append(first_position)
         self.batch_offsets.append(self.end)
         self.next_position = first_position + count
-        self.live.extend(bytes(count))
+        if len(wanted) == count:
+            self.live.extend(b"\1" * count)
+        else:
+            self.live.extend(bytes(count))
+            for position in wanted:
+                self.live[position - self.first_position] = 1
+        self.live_count += len(wanted)
         self.end += length
 
     def append_carried(self, first_position: int, positions: Sequence[int], length: int) -> None:
@@ -121,7 +127,9 @@ class Segment:
             end = self.next_position if last else self.batch_positions[following]
             return self.batch_positions[number] - self.first_position, end - self.first_position
         start = bisect_left(self.positions, self.batch_positions[number])
-        return start, len(self.positions) if last else bisect_left(self.positions, self.batch_positions[following])
+        return start, len(self.positions) if last else bisect_left(
+            self.positions, self.batch_positions[following]
+        )
 
     def batch_of(self, position: int) -> int:
         """The number of the frame that holds a position within the segment's range (-1 before the first)."""

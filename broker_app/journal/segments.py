@@ -22,9 +22,10 @@ from broker_app.journal.worker import CallSoon, Worker
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 SPARE_SEGMENTS = 2
-INLINE_SYNC_BYTES = 16 * 1024
+INLINE_SYNC_BYTES = 4 * 1024  # up to here the thread costs more (0.1 ms) than it gives (a free loop)
 CACHE_BYTES = 32 * 1024 * 1024
-_COPY_SHARE = 4  # copying survivors takes at most one part in so many of a thread's time
+_COPY_PAUSE = 3.0  # copying survivors rests so many times as long as it works
+_FILL_PAUSE = 2.0  # filling the next segment likewise: at most a third of the disk's time
 
 
 class SegmentJournal:
@@ -71,6 +72,7 @@ class SegmentJournal:
         self._lock: File | None = None
         self._workers: list[Worker] = []
         self._stopping = Event()
+        self._hurry = Event()  # the next segment is wanted sooner than it can be filled
         self._counters = dict.fromkeys(
             ("commits", "records", "bytes_written", "syncs_inline", "segments_recycled", "segments_copied",
              "bytes_copied", "snapshots", "background_failures"), 0
@@ -114,11 +116,7 @@ class SegmentJournal:
 
     def _first_segment(self) -> Segment:
         # Reserved, not filled with zeros: a broker that just starts should not have to wait for that.
-        segment = space.prepare_log(self._files, None, self._draw_sequence(), 0)
-        assert segment.file is not None
-        segment.file.reserve(self._segment_bytes)
-        segment.file.sync()
-        return segment
+        return space.prepare_log(self._files, None, self._draw_sequence(), self._segment_bytes, None)
 
     def _draw_sequence(self) -> int:
         self._sequence += 1
@@ -186,7 +184,9 @@ class SegmentJournal:
 
     def _check(self, batch: Batch) -> None:
         if self._lock is None or self._in_flight:
-            raise ValueError("the journal is not open" if self._lock is None else "a batch is in flight already")
+            raise ValueError(
+                "the journal is not open" if self._lock is None else "a batch is in flight already"
+            )
         if batch.count < 1 or batch.first_position != self._next_position:
             raise ValueError(
                 f"a batch of {batch.count} records from position {batch.first_position};"
@@ -224,7 +224,9 @@ class SegmentJournal:
             self._preparer.submit(partial(_close_segment, self._files, closed), self._background_done)
         return self._active
 
-    def _finish(self, batch: Batch, segment: Segment, length: int, done: Done, _: None, error: Exception | None) -> None:
+    def _finish(
+        self, batch: Batch, segment: Segment, length: int, done: Done, _: None, error: Exception | None
+    ) -> None:
         """The batch is durable, or lost."""
         self._in_flight = False
         if error is not None:
@@ -233,17 +235,18 @@ class SegmentJournal:
         if not len(segment):
             segment.first_position = batch.first_position
             self._catalogue.add(segment)
-        segment.append(batch.first_position, batch.count, length)
+        segment.append(batch.first_position, batch.count, length, batch.published)
         self._next_position = segment.next_position
         self._counters["commits"] += 1
         self._counters["records"] += batch.count
         self._counters["bytes_written"] += length
-        self._catalogue.mark(batch.published)
         # Only now: a segment must not be used again because of an acknowledgement that may still be lost.
         if self._catalogue.free(batch.freed):
             self._reclaim()
         if segment.end >= self._prepare_from:
             self._prepare_next()
+        if self._preparing and segment.end * 4 >= self._segment_bytes * 3:
+            self._hurry.set()
         done(None)
 
     def _fail(self, error: Exception, done: Done) -> None:
@@ -263,7 +266,9 @@ class SegmentJournal:
         if self._snapshotting:
             raise ValueError("a snapshot is under way already")
         if not self._snapshot_position <= position <= self._next_position or not self._starts_batch(position):
-            raise ValueError(f"position {position} is not the start of a committed batch after the last snapshot")
+            raise ValueError(
+                f"position {position} is not the start of a committed batch after the last snapshot"
+            )
         self._snapshotting = True
         self._copier.submit(
             partial(snapshots.write_snapshot, self._files, position, blob),
@@ -293,7 +298,15 @@ class SegmentJournal:
             return
         self._preparing = True
         free = self._free.pop() if self._free else None
-        job = partial(space.prepare_log, self._files, free, self._draw_sequence(), self._segment_bytes)
+        self._hurry.clear()
+        job = partial(
+            space.prepare_log,
+            self._files,
+            free,
+            self._draw_sequence(),
+            self._segment_bytes,
+            self._pause_filling,
+        )
         self._preparer.submit(job, self._prepare_done)
 
     def _prepare_done(self, segment: Segment | None, error: Exception | None) -> None:
@@ -308,7 +321,7 @@ class SegmentJournal:
             self._prepared = segment
 
     def _reclaim(self) -> None:
-        """Free what is dead, start copying what is mostly dead. Cheap: looks at segments, not at positions."""
+        """Free what is dead, start copying what is mostly dead; looks at segments, not at positions."""
         if not self._retained or self._lock is None or self._active is None:
             return
         segments = list(self._catalogue)
@@ -340,12 +353,16 @@ class SegmentJournal:
         for segment in sources:
             segment.busy = True
         taken = [space.Source(segment, bytes(segment.live)) for segment in sources]
-        carrying = space.Carrying(self._files, taken, self._draw_sequence(), self._pause)
+        carrying = space.Carrying(self._files, taken, self._draw_sequence(), self._pause_copying)
         self._copier.submit(carrying.run, partial(self._copied, sources))
 
-    def _pause(self, worked: float) -> None:
+    def _pause_filling(self, worked: float) -> bool:
+        """In the preparing thread: leave the disk to the commits; False if there is no time for that."""
+        return self._call_soon is not None and not self._hurry.wait(worked * _FILL_PAUSE)
+
+    def _pause_copying(self, worked: float) -> None:
         """In the copying thread: leave the processor and the disk to the loop."""
-        if self._call_soon is not None and self._stopping.wait(worked * (_COPY_SHARE - 1)):
+        if self._call_soon is not None and self._stopping.wait(worked * _COPY_PAUSE):
             raise JournalError("copying was given up because the journal is being closed")
 
     def _copied(self, sources: Sequence[Segment], carry: Segment | None, error: Exception | None) -> None:
@@ -368,7 +385,7 @@ class SegmentJournal:
         self._reclaim()
 
     def _background_done(self, _: object, error: Exception | None) -> None:
-        """Work that nobody waits for is done. If it failed, the log still holds everything: go on, but tell."""
+        """Work that nobody waits for is done. If it failed the log still holds everything: go on, but tell."""
         if error is not None:
             self.background_error = error
             self._counters["background_failures"] += 1
@@ -397,6 +414,7 @@ class SegmentJournal:
         if self._lock is None:
             return
         self._stopping.set()
+        self._hurry.set()
         for worker in self._workers:
             worker.close()
         self._release()
@@ -434,4 +452,8 @@ def _close_file(segment: Segment) -> None:
 def _index_bytes(segment: Segment) -> int:
     arrays: tuple[array[int] | bytearray | None, ...]
     arrays = (segment.batch_positions, segment.batch_offsets, segment.positions, segment.live)
-    return sum(len(each) * (1 if isinstance(each, bytearray) else each.itemsize) for each in arrays if each is not None)
+    return sum(
+        len(each) * (1 if isinstance(each, bytearray) else each.itemsize)
+        for each in arrays
+        if each is not None
+    )

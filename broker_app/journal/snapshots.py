@@ -16,7 +16,9 @@ def snapshot_name(position: int) -> str:
 
 def snapshot_positions(names: Iterable[str]) -> list[int]:
     """The positions of the snapshots among file names, ascending."""
-    return sorted(int(name[9:-5]) for name in names if name.startswith("snapshot-") and name.endswith(".snap"))
+    return sorted(
+        int(name[9:-5]) for name in names if name.startswith("snapshot-") and name.endswith(".snap")
+    )
 
 
 def write_snapshot(files: Files, position: int, blob: bytes) -> list[int]:

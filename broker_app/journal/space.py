@@ -24,13 +24,16 @@ from broker_app.journal.segment import (
 )
 
 _MAX_SOURCES = 64
-_PIECE = 256 * 1024  # bytes copied between two pauses
+_PIECE = 256 * 1024  # bytes copied, or filled, between two pauses
+_ZEROS = bytes(_PIECE)
 
 Pause = Callable[[float], None]  # told how long (s) the last piece took; raises to give up
 
 
-def settled(segments: Sequence[Segment], active: Segment, horizon: int, retention_bytes: int) -> list[Segment]:
-    """The segments, in order, that no replay needs (all before `horizon`) and that are not kept as history."""
+def settled(
+    segments: Sequence[Segment], active: Segment, horizon: int, retention_bytes: int
+) -> list[Segment]:
+    """The segments, in order, that lie before `horizon` (no replay needs them) and are not kept as history."""
     found = []
     kept = 0
     for segment in reversed(segments):
@@ -44,7 +47,9 @@ def settled(segments: Sequence[Segment], active: Segment, horizon: int, retentio
     return found[::-1]
 
 
-def choose_sources(segments: Sequence[Segment], settled_ones: Sequence[Segment], segment_bytes: int) -> list[Segment]:
+def choose_sources(
+    segments: Sequence[Segment], settled_ones: Sequence[Segment], segment_bytes: int
+) -> list[Segment]:
     """Neighbours that are worth being replaced by one carry file; empty if there are none.
 
     Neighbours, because then the ranges of positions of all segments stay disjoint and in order.
@@ -66,7 +71,9 @@ def choose_sources(segments: Sequence[Segment], settled_ones: Sequence[Segment],
 
 
 def _may_move(segment: Segment, segment_bytes: int) -> bool:
-    return _mostly_dead(segment) or (segment.kind == codec.CARRY and segment.end * MOSTLY_DEAD < segment_bytes)
+    return _mostly_dead(segment) or (
+        segment.kind == codec.CARRY and segment.end * MOSTLY_DEAD < segment_bytes
+    )
 
 
 def _mostly_dead(segment: Segment) -> bool:
@@ -104,7 +111,7 @@ class Carrying:
         self._copied = 0
 
     def run(self) -> Segment | None:
-        """The carry file's segment, durable and in place; None if it would not be much smaller than its sources."""
+        """The carry file's segment, durable and in place; None if it would not be much smaller."""
         draft = f"{segment_name(codec.CARRY, self._header.sequence)}.new"
         with self._files.draft(draft) as out:
             carry = self._copy(out)
@@ -191,22 +198,26 @@ def take_over(carry: Segment, sources: Sequence[Segment]) -> None:
                 carry.live_count += 1
 
 
-def prepare_log(files: Files, free: str | None, sequence: int, segment_bytes: int) -> Segment:
-    """An empty LOG segment, ready to be written: blocks written, header and name durable.
+def prepare_log(
+    files: Files, free: str | None, sequence: int, segment_bytes: int, pause: Callable[[float], bool] | None
+) -> Segment:
+    """An empty LOG segment, ready to be written: blocks reserved, header and name durable.
 
-    `free` is a file to use again. Blocks that were written before are overwritten in place, which makes
-    the sync after each batch cheaper than with blocks that are merely reserved.
+    `free` is a file to use again. With `pause`, new blocks are filled with zeros in small steps: syncing
+    an overwrite is cheaper than syncing a first write. `pause` is told how long (s) a step took; once
+    it answers False the rest is only reserved.
     """
     header = codec.SegmentHeader(codec.LOG, draw_segment_id(), sequence)
     segment = Segment(header)
     draft = free or f"{segment.name}.new"
     file = files.open(draft, write=True, create=free is None)
     try:
-        size = file.size()
-        if size > segment_bytes:
-            file.truncate(segment_bytes)
-        file.fill(size, segment_bytes)
         file.write((codec.encode_segment_header(header),), 0)
+        if file.size() > segment_bytes:
+            file.truncate(segment_bytes)
+        if pause is not None:
+            _fill(file, segment_bytes, pause)
+        file.reserve(segment_bytes)
         file.sync()
         files.rename(draft, segment.name)
         files.sync_directory()
@@ -217,3 +228,12 @@ def prepare_log(files: Files, free: str | None, sequence: int, segment_bytes: in
     file.path = files.directory / segment.name
     segment.file = file
     return segment
+
+
+def _fill(file: File, end: int, pause: Callable[[float], bool]) -> None:
+    for at in range(file.size(), end, len(_ZEROS)):
+        since = time.monotonic()
+        file.write((_ZEROS[: end - at],), at)
+        file.sync()
+        if not pause(time.monotonic() - since):
+            return

@@ -21,7 +21,9 @@ class Worker:
             self._thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._thread.start()
 
-    def submit(self, job: Callable[[], Result], report: Callable[[Result | None, Exception | None], None]) -> None:
+    def submit(
+        self, job: Callable[[], Result], report: Callable[[Result | None, Exception | None], None]
+    ) -> None:
         """Have `job` done; `report(result, None)` or `report(None, error)` follows in the loop's thread."""
         if self._thread is None:
             report(*_outcome(job))
@@ -48,5 +50,5 @@ class Worker:
 def _outcome(job: Callable[[], Result]) -> tuple[Result | None, Exception | None]:
     try:
         return job(), None
-    except Exception as error:  # noqa: BLE001 — not swallowed: it goes to whoever submitted the job
+    except Exception as error:
         return None, error

@@ -11,8 +11,11 @@ from urllib.parse import urlsplit
 
 
 class Origins:
-    """`hosts` are names (without port) of this node; `listed` are full origins (https://host:port) that
-    may use it from elsewhere. A host ".example.org" stands for the domain and all below it; "*" for all."""
+    """The pages that may use this node.
+
+    `hosts` are its own names (without port); ".example.org" stands for the domain and all below it, "*"
+    for all. `listed` are full origins (https://host:port) elsewhere.
+    """
 
     def __init__(self, hosts: Iterable[str], listed: Iterable[str] = ()) -> None:
         self._hosts: Collection[str] = frozenset(host.lower() for host in hosts)

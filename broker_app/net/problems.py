@@ -21,49 +21,151 @@ class Problem:
 PROBLEMS = {
     problem.name: problem
     for problem in (
-        Problem("invalid", 400, "Invalid request", "A field or a query parameter is missing, unknown or out of bounds. The list errors says which and why."),
-        Problem("bad-destination", 400, "Bad destination", "The name of a destination breaks a rule: /queue/ or /topic/ and 1 to 255 characters, none of them a control character."),
-        Problem("not-authenticated", 401, "Not authenticated", "The request has no credentials, or they are wrong, revoked or expired. Send a token as Authorization: Bearer."),
-        Problem("not-allowed", 403, "Not allowed", "You are known, and you may not do this. The reply names the right that is missing."),
+        Problem(
+            "invalid", 400, "Invalid request",
+            "A field or a query parameter is missing, unknown or out of bounds. The list errors says "
+            "which and why.",
+        ),
+        Problem(
+            "bad-destination", 400, "Bad destination",
+            "The name of a destination breaks a rule: /queue/ or /topic/ and 1 to 255 characters, none of "
+            "them a control character.",
+        ),
+        Problem(
+            "not-authenticated", 401, "Not authenticated",
+            "The request has no credentials, or they are wrong, revoked or expired. Send a token as "
+            "Authorization: Bearer.",
+        ),
+        Problem(
+            "not-allowed", 403, "Not allowed",
+            "You are known, and you may not do this. The reply names the right that is missing.",
+        ),
         Problem("not-found", 404, "Not found", "There is nothing of this name."),
-        Problem("method-not-allowed", 405, "Method not allowed", "The address exists; the header Allow lists what can be done with it."),
-        Problem("not-acceptable", 406, "Not acceptable", "The reply does not exist in the media type asked for."),
+        Problem(
+            "method-not-allowed", 405, "Method not allowed",
+            "The address exists; the header Allow lists what can be done with it.",
+        ),
+        Problem(
+            "not-acceptable", 406, "Not acceptable",
+            "The reply does not exist in the media type asked for.",
+        ),
         Problem("timeout", 408, "Request timed out", "The body of the request did not arrive in time."),
-        Problem("conflict", 409, "Conflict", "The state of things forbids it now; the reply says what stands in the way."),
-        Problem("no-route", 409, "No route", "Nobody is subscribed to the topic, and the request asked for somebody."),
-        Problem("unknown-delivery", 409, "Unknown delivery", "An acknowledgement names a delivery that is not open: it was settled, went back, or never was."),
-        Problem("lease-lost", 409, "Lease lost", "The message was not settled in time and is no longer yours. Another consumer may have it."),
-        Problem("precondition-failed", 412, "Precondition failed", "It was changed since you read it. Read it again and repeat your change."),
-        Problem("too-large", 413, "Too large", "A body, a frame or a list is longer than this node takes. The reply has the limit and the size seen."),
-        Problem("unsupported-type", 415, "Unsupported media type", "The media type of the body is not understood here."),
-        Problem("unsupported", 422, "Not supported", "This version of MOM does not do what was asked. Nothing was done, so that no promise is broken silently."),
-        Problem("idempotency-mismatch", 422, "Idempotency key used before", "The key was used with another request. Take a new key for a new request."),
-        Problem("precondition-required", 428, "Precondition required", "A change needs If-Match with the version you have read."),
-        Problem("rate-limited", 429, "Too many requests", "You are faster than your limit. Wait as long as Retry-After says."),
-        Problem("too-many", 429, "Too many", "A connection holds as many subscriptions or transactions as it may."),
+        Problem(
+            "conflict", 409, "Conflict",
+            "The state of things forbids it now; the reply says what stands in the way.",
+        ),
+        Problem(
+            "no-route", 409, "No route",
+            "Nobody is subscribed to the topic, and the request asked for somebody.",
+        ),
+        Problem(
+            "unknown-delivery", 409, "Unknown delivery",
+            "An acknowledgement names a delivery that is not open: it was settled, went back, or never "
+            "was.",
+        ),
+        Problem(
+            "lease-lost", 409, "Lease lost",
+            "The message was not settled in time and is no longer yours. Another consumer may have it.",
+        ),
+        Problem(
+            "precondition-failed", 412, "Precondition failed",
+            "It was changed since you read it. Read it again and repeat your change.",
+        ),
+        Problem(
+            "too-large", 413, "Too large",
+            "A body, a frame or a list is longer than this node takes. The reply has the limit and the "
+            "size seen.",
+        ),
+        Problem(
+            "unsupported-type", 415, "Unsupported media type",
+            "The media type of the body is not understood here.",
+        ),
+        Problem(
+            "unsupported", 422, "Not supported",
+            "This version of MOM does not do what was asked. Nothing was done, so that no promise is "
+            "broken silently.",
+        ),
+        Problem(
+            "idempotency-mismatch", 422, "Idempotency key used before",
+            "The key was used with another request. Take a new key for a new request.",
+        ),
+        Problem(
+            "precondition-required", 428, "Precondition required",
+            "A change needs If-Match with the version you have read.",
+        ),
+        Problem(
+            "rate-limited", 429, "Too many requests",
+            "You are faster than your limit. Wait as long as Retry-After says.",
+        ),
+        Problem(
+            "too-many", 429, "Too many",
+            "A connection holds as many subscriptions or transactions as it may.",
+        ),
         Problem("internal", 500, "Internal error", "The node failed. Its log has the details."),
-        Problem("not-active", 503, "Not active", "This node does not serve messages now. Location and active say who does."),
-        Problem("wrong-home", 503, "Wrong home", "Another broker is home to this destination. Location says which."),
-        Problem("queue-full", 503, "Queue full", "The destination is at its limit. Try again after the time in Retry-After."),
-        Problem("busy", 503, "Busy", "The node has as much under way as it takes. Try again after the time in Retry-After."),
-        Problem("store-unavailable", 503, "Store unavailable", "The journal cannot be written now. Nothing was stored."),
+        Problem(
+            "not-active", 503, "Not active",
+            "This node does not serve messages now. Location and active say who does.",
+        ),
+        Problem(
+            "wrong-home", 503, "Wrong home",
+            "Another broker is home to this destination. Location says which.",
+        ),
+        Problem(
+            "queue-full", 503, "Queue full",
+            "The destination is at its limit. Try again after the time in Retry-After.",
+        ),
+        Problem(
+            "busy", 503, "Busy",
+            "The node has as much under way as it takes. Try again after the time in Retry-After.",
+        ),
+        Problem(
+            "store-unavailable", 503, "Store unavailable",
+            "The journal cannot be written now. Nothing was stored.",
+        ),
         # What ends a STOMP connection.
-        Problem("malformed-frame", 400, "Malformed frame", "The bytes are no STOMP frame. The detail says what is wrong."),
-        Problem("bad-escape", 400, "Bad escape", "A header holds an escape sequence that its STOMP version does not know."),
-        Problem("unknown-command", 400, "Unknown command", "The frame's command is none of STOMP's client commands."),
-        Problem("bad-content-length", 400, "Bad content-length", "The content-length is not a number of bytes."),
+        Problem(
+            "malformed-frame", 400, "Malformed frame",
+            "The bytes are no STOMP frame. The detail says what is wrong.",
+        ),
+        Problem(
+            "bad-escape", 400, "Bad escape",
+            "A header holds an escape sequence that its STOMP version does not know.",
+        ),
+        Problem(
+            "unknown-command", 400, "Unknown command",
+            "The frame's command is none of STOMP's client commands.",
+        ),
+        Problem(
+            "bad-content-length", 400, "Bad content-length",
+            "The content-length is not a number of bytes.",
+        ),
         Problem("too-many-headers", 400, "Too many headers", "The frame has more headers than are taken."),
         Problem("not-utf8", 400, "Not UTF-8", "A header is not valid UTF-8."),
-        Problem("missing-nul", 400, "Missing NUL", "The byte that ends a frame is not where content-length says."),
-        Problem("tls-on-stomp-port", 400, "TLS on the plain port", "The client began a TLS handshake on a port that speaks plain STOMP."),
+        Problem(
+            "missing-nul", 400, "Missing NUL",
+            "The byte that ends a frame is not where content-length says.",
+        ),
+        Problem(
+            "tls-on-stomp-port", 400, "TLS on the plain port",
+            "The client began a TLS handshake on a port that speaks plain STOMP.",
+        ),
         Problem("not-connected", 400, "Not connected", "The first frame of a connection is CONNECT."),
         Problem("unsupported-version", 400, "Unsupported version", "STOMP 1.0, 1.1 and 1.2 are spoken here."),
-        Problem("unsupported-protocol", 400, "Unsupported subprotocol", "Offer v12.stomp, v11.stomp or v10.stomp, or none."),
+        Problem(
+            "unsupported-protocol", 400, "Unsupported subprotocol",
+            "Offer v12.stomp, v11.stomp or v10.stomp, or none.",
+        ),
         Problem("wrong-host", 400, "Unknown virtual host", "The host header names another broker."),
         Problem("login-timeout", 408, "Login timed out", "The client connected and did not log in."),
-        Problem("heart-beat-lost", 408, "Heart-beat lost", "The client promised heart-beats and fell silent."),
+        Problem(
+            "heart-beat-lost", 408, "Heart-beat lost",
+            "The client promised heart-beats and fell silent.",
+        ),
         Problem("frame-timeout", 408, "Frame timed out", "A frame was begun and not finished."),
-        Problem("slow-consumer", 429, "Slow consumer", "Too many messages wait for a topic subscription whose client does not take them."),
+        Problem(
+            "slow-consumer", 429, "Slow consumer",
+            "Too many messages wait for a topic subscription whose client does not take them.",
+        ),
     )
 }  # fmt: skip
 

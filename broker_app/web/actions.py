@@ -80,7 +80,7 @@ def set_password(user: User, password: str) -> None:
 
 @transaction.atomic
 def create_token(owner: User, name: str, expires: datetime | None = None) -> NewToken:
-    """A new token of `owner`. Raises Conflict when the name is taken, ValidationError when the time has passed."""
+    """A new token of `owner`. Raises Conflict for a name that is taken, ValidationError for a time that is over."""
     if expires is not None and expires <= timezone.now():
         raise ValidationError({"expires": "must be in the future"})
     if Token.objects.filter(owner=owner, name=name).exists():
@@ -112,7 +112,11 @@ def create_login_link(user: User) -> str:
 @transaction.atomic
 def redeem_login_link(secret: str) -> User | None:
     """The user of a link, which is used up by it; None for one that is unknown, used or too old."""
-    link = LoginLink.objects.filter(digest=_digest(secret), expires__gt=timezone.now()).select_related("user").first()
+    link = (
+        LoginLink.objects.filter(digest=_digest(secret), expires__gt=timezone.now())
+        .select_related("user")
+        .first()
+    )
     if link is None:
         return None
     link.delete()
@@ -121,7 +125,10 @@ def redeem_login_link(secret: str) -> User | None:
 
 @transaction.atomic
 def changed() -> None:
-    """Raises the version, and tells this process once it is committed. For writers that are not ours: Django's commands."""
+    """Raises the version, and tells this process once it is committed.
+
+    Public for the only writers that are not ours, Django's commands.
+    """
     row, _ = PolicyVersion.objects.get_or_create(pk=PolicyVersion.ONLY)
     PolicyVersion.objects.filter(pk=row.pk).update(number=F("number") + 1)
     transaction.on_commit(lambda: policy_changed.send(sender=PolicyVersion))

@@ -19,7 +19,7 @@ from broker_app.web import actions
 
 def document() -> dict[str, Any]:
     """The OpenAPI document of the control plane, to be joined with that of the data plane."""
-    schema: dict[str, Any] = SchemaGenerator(api_version="v1").get_schema(request=None, public=True)
+    schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
     return schema
 
 

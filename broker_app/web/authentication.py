@@ -23,7 +23,11 @@ class BearerAuthentication(BaseAuthentication):
         kind, _, secret = get_authorization_header(request).partition(b" ")
         if kind.lower() != b"bearer":
             return None
-        token = Token.objects.filter(digest=hashlib.sha256(secret.strip()).digest()).select_related("owner").first()
+        token = (
+            Token.objects.filter(digest=hashlib.sha256(secret.strip()).digest())
+            .select_related("owner")
+            .first()
+        )
         if token is None or not token.owner.is_active or (token.expires and token.expires <= timezone.now()):
             raise AuthenticationFailed("The token is unknown, revoked or expired.")
         return token.owner, token

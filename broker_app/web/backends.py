@@ -13,13 +13,17 @@ _WINDOW_S = 60
 
 
 class PatientBackend(ModelBackend):
-    """Ten wrong passwords in a minute, for one name from one address, and the rest of the minute is refused unseen.
+    """After ten wrong passwords for a name from an address, the rest of the minute is refused unseen.
 
     By address, so that nobody can lock another user out. The data plane has its own brake (`net.login`).
     """
 
     def authenticate(
-        self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
+        self,
+        request: HttpRequest | None,
+        username: str | None = None,
+        password: str | None = None,
+        **kwargs: Any,
     ) -> User | None:
         if request is None or username is None:
             return super().authenticate(request, username, password, **kwargs)

@@ -1,9 +1,10 @@
-"""Plain pages of documentation that the node serves itself."""
+"""Plain pages: the documentation that the node serves itself, and the end of the API."""
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.views.decorators.csrf import csrf_exempt
 
-from broker_app.net.problems import PROBLEMS
+from broker_app.net.problems import MEDIA_TYPE, PROBLEMS, problem_json
 
 
 def problems(request: HttpRequest) -> HttpResponse:
@@ -16,3 +17,14 @@ def problem(request: HttpRequest, name: str) -> HttpResponse:
     if name not in PROBLEMS:
         raise Http404
     return render(request, "problems.html", {"problems": [PROBLEMS[name]]})
+
+
+@csrf_exempt
+def no_api(request: HttpRequest, path: str) -> HttpResponse:
+    """What neither plane of the API knows; in a process without a node that is the whole data plane."""
+    scope = getattr(request, "scope", {})
+    if scope.get("mom.node") is not None:
+        name, detail = "not-found", f"There is no /api/v1/{path} here."
+    else:
+        name, detail = "not-active", "This process serves pages; a broker is elsewhere."
+    return HttpResponse(problem_json(name, detail), status=PROBLEMS[name].status, content_type=MEDIA_TYPE)

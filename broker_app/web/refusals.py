@@ -32,7 +32,8 @@ class _Conflict(exceptions.APIException):
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's answer to an exception, its body a problem; None lets an error of ours become a plain 500."""
     if isinstance(error, ValidationError):
-        error = exceptions.ValidationError(error.message_dict if hasattr(error, "error_dict") else error.messages)
+        by_field = hasattr(error, "error_dict")
+        error = exceptions.ValidationError(error.message_dict if by_field else error.messages)
     elif isinstance(error, Conflict):
         error = _Conflict(str(error))
     response = exception_handler(error, context)

@@ -19,4 +19,5 @@ urlpatterns = [
     path("api/v1/openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
     path("api/v1/tokens", api.Tokens.as_view(), name="tokens"),
     path("api/v1/tokens/<int:pk>", api.OneToken.as_view(), name="token"),
+    path("api/v1/<path:path>", pages.no_api),
 ]

@@ -144,6 +144,7 @@ class Ledger:
             if isinstance(command, c.Purge) and command.receipt in self.answers:
                 queue, depth = depths[command.address]
                 self.purged[queue] += depth
+                depths[command.address] = (queue, 0)
                 self.emptied.add(command.address)
             elif not isinstance(command, c.Loaded | c.Purge):
                 self._follow(by_peer[command.peer], command)
@@ -204,7 +205,9 @@ class Ledger:
 
     def _follow_subscribe(self, session: Session, command: c.Subscribe) -> None:
         if self._accepted(session, command):
-            assert command.id not in session.interests or session.closed
+            if command.id in session.interests:  # that one was ended in this run
+                assert session.closed
+                self._let_go(session, session.interests[command.id])
             session.interests[command.id] = Interest(command)
             assert 1 <= command.credit <= self.limits.max_credit
             assert len(session.interests) <= self.limits.subscriptions_per_peer
@@ -456,7 +459,7 @@ class Ledger:
         interest = self.interests[subscription]
         if interest.is_topic:
             queue = subscription.queue
-            assert queue.depth <= self.limits.topic_pending
+            assert sum(len(lane.ready) for lane in queue.lanes) <= self.limits.topic_pending
             waiting = {serial_of(message.body) for lane in queue.lanes for message in lane.in_memory()}
             unsettled = {serial_of(message.body) for _, message in session.peer.unsettled.values()}
             for serial in interest.expected - interest.came - waiting - unsettled:

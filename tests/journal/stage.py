@@ -14,7 +14,9 @@ def published(body: bytes) -> bytes:
     return codec.encode_record(codec.PUBLISHED, body)
 
 
-def batch_of(first: int, records: Sequence[bytes], *, keep: Sequence[int] = (), free: Sequence[int] = ()) -> Batch:
+def batch_of(
+    first: int, records: Sequence[bytes], *, keep: Sequence[int] = (), free: Sequence[int] = ()
+) -> Batch:
     """A batch of these records; `keep` and `free` are positions."""
     batch = Batch(first, 1_700_000_000_000_000 + first)
     batch.destinations = ["/queue/orders", "/queue/größen"]

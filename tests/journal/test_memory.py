@@ -1,7 +1,5 @@
 """The in-memory journal keeps the contract, and can fail and wait when told to."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from broker_app.journal.errors import JournalFailed
@@ -12,9 +10,9 @@ from .stage import Life, Open, batch_of, published
 
 
 @pytest.fixture
-def open_life() -> Iterator[Open]:
+def open_life() -> Open:
     storage = MemoryStorage()
-    yield lambda: Life(MemoryJournal(storage))
+    return lambda: Life(MemoryJournal(storage))
 
 
 class TestMemoryJournal(JournalContract):

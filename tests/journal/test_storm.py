@@ -55,10 +55,12 @@ class JournalStorm(RuleBasedStateMachine):
         freed=st.integers(0, 2**12 - 1),
         choice=st.randoms(use_true_random=False),
     )
-    def commit(self, sizes: list[int], kept: int, freed: int, choice) -> None:  # noqa: ANN001
+    def commit(self, sizes: list[int], kept: int, freed: int, choice) -> None:
         first = self.life.next
         records = [
-            published(b"%d:" % (first + i) + bytes(size)) if kept >> i & 1 else codec.encode_record(SETTLED, bytes(size))
+            published(b"%d:" % (first + i) + bytes(size))
+            if kept >> i & 1
+            else codec.encode_record(SETTLED, bytes(size))
             for i, size in enumerate(sizes)
         ]
         keep = [first + i for i in range(len(sizes)) if kept >> i & 1]
@@ -72,7 +74,7 @@ class JournalStorm(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.wanted) > 3)
     @rule(choice=st.randoms(use_true_random=False))
-    def settle_nearly_all(self, choice) -> None:  # noqa: ANN001
+    def settle_nearly_all(self, choice) -> None:
         free = choice.sample(list(self.wanted), len(self.wanted) - 2)
         record = codec.encode_record(SETTLED, b"")
         self.since_snapshot.append((self.life.next, record))
@@ -82,7 +84,9 @@ class JournalStorm(RuleBasedStateMachine):
 
     @rule(back=st.integers(0, 3))
     def snapshot(self, back: int) -> None:
-        kept = self.since_snapshot[len(self.since_snapshot) - back :] if back <= len(self.since_snapshot) else []
+        kept = (
+            self.since_snapshot[len(self.since_snapshot) - back :] if back <= len(self.since_snapshot) else []
+        )
         position = kept[0][0] if kept else self.life.next
         self.blob = b"state before %d" % position
         self.life.snapshot(self.blob, position)
@@ -94,7 +98,7 @@ class JournalStorm(RuleBasedStateMachine):
         self.open()
 
     @rule(choice=st.randoms(use_true_random=False))
-    def read_in_any_order(self, choice) -> None:  # noqa: ANN001
+    def read_in_any_order(self, choice) -> None:
         asked = choice.sample(list(self.wanted), len(self.wanted))
         assert self.life.journal.read(asked) == [self.wanted[position] for position in asked]
 

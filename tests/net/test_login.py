@@ -45,7 +45,9 @@ def clock() -> Clock:
     return Clock()
 
 
-def policy(version: int = 1, password: str = "right", anonymous: bool = False, expires: float | None = None) -> Policy:
+def policy(
+    version: int = 1, password: str = "right", anonymous: bool = False, expires: float | None = None
+) -> Policy:
     return Policy(
         version=version,
         users={"john": UserFacts("john", password)},
@@ -82,7 +84,9 @@ async def test_a_new_policy_forgets_what_was_remembered(logins: Logins) -> None:
     assert await logins.authenticate("john", "new") == Identity("john")
 
 
-async def test_a_password_changed_during_the_verification_is_not_accepted(logins: Logins, verify: Verifier) -> None:
+async def test_a_password_changed_during_the_verification_is_not_accepted(
+    logins: Logins, verify: Verifier
+) -> None:
     verify.gate.clear()
     asking = asyncio.create_task(logins.authenticate("john", "right"))
     while not verify.calls:
@@ -110,7 +114,9 @@ async def test_a_refusal_takes_its_time(verify: Verifier) -> None:
         await asyncio.wait_for(logins.authenticate("john", "wrong"), 0.05)
 
 
-async def test_an_unknown_user_costs_a_verification_like_a_known_one(logins: Logins, verify: Verifier) -> None:
+async def test_an_unknown_user_costs_a_verification_like_a_known_one(
+    logins: Logins, verify: Verifier
+) -> None:
     assert await logins.authenticate("nobody", "nobody's") is None
     assert verify.calls == 1
 
@@ -121,7 +127,9 @@ async def test_many_who_ask_the_same_at_once_share_one_verification(logins: Logi
     assert verify.calls == 1
 
 
-async def test_a_client_that_leaves_does_not_take_the_answer_from_the_others(logins: Logins, verify: Verifier) -> None:
+async def test_a_client_that_leaves_does_not_take_the_answer_from_the_others(
+    logins: Logins, verify: Verifier
+) -> None:
     verify.gate.clear()
     leaver, stayer = (asyncio.create_task(logins.authenticate("john", "right")) for _ in range(2))
     while not verify.calls:

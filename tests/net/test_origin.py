@@ -9,7 +9,9 @@ origins = Origins(["127.0.0.1", "[::1]", "Broker.example", ".inside.example"], [
 
 def accepted(origin: str | None, host: str | None = "broker.example:8000") -> bool:
     headers = [(b"host", host.encode())] if host is not None else []
-    return origins.accepts([*headers, (b"origin", origin.encode("latin-1"))] if origin is not None else headers)
+    return origins.accepts(
+        [*headers, (b"origin", origin.encode("latin-1"))] if origin is not None else headers
+    )
 
 
 def test_programs_without_an_origin_come_in() -> None:

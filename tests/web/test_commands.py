@@ -73,7 +73,9 @@ def test_a_given_password_is_never_shown(monkeypatch: pytest.MonkeyPatch, starte
 
 
 @pytest.mark.django_db(transaction=True)
-def test_anonymous_mode_warns_loudly_and_needs_no_login(monkeypatch: pytest.MonkeyPatch, started: Started) -> None:
+def test_anonymous_mode_warns_loudly_and_needs_no_login(
+    monkeypatch: pytest.MonkeyPatch, started: Started
+) -> None:
     said = start(monkeypatch, Config(anonymous=True, host="::"))
     assert "ANONYMOUS MODE" in said
     assert "curl -d hello http://[::1]:8123/" in said

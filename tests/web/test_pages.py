@@ -32,7 +32,9 @@ def inside(client: Client, admin: User) -> Client:
     return client
 
 
-@pytest.mark.parametrize("path", ["/login/", "/docs/problems/", "/api/v1/openapi.json", "/nowhere", "/admin/login/"])
+@pytest.mark.parametrize(
+    "path", ["/login/", "/docs/problems/", "/api/v1/openapi.json", "/nowhere", "/admin/login/"]
+)
 def test_every_reply_carries_the_security_headers(client: Client, path: str) -> None:
     reply = client.get(path)
     policy = dict(part.strip().split(" ", 1) for part in reply["Content-Security-Policy"].split(";"))
@@ -151,7 +153,9 @@ def test_tokens_of_others_do_not_exist(inside: Client) -> None:
         ([], ""),
     ],
 )
-def test_a_wrong_wish_is_a_problem_that_points_at_the_field(inside: Client, content: Any, pointer: str) -> None:
+def test_a_wrong_wish_is_a_problem_that_points_at_the_field(
+    inside: Client, content: Any, pointer: str
+) -> None:
     reply = inside.post("/api/v1/tokens", json.dumps(content), content_type="application/json")
     problem = body(reply)
     assert reply["Content-Type"] == "application/problem+json"

@@ -43,7 +43,9 @@ class Served:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["uvicorn", "daphne"])
-async def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
+async def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Served]:
     """One server for all tests that leave it running."""
     async with serving(request.param, tmp_path_factory.mktemp("data")) as served:
         yield served
@@ -85,6 +87,18 @@ async def test_the_data_plane_goes_past_django_and_the_rest_does_not(served: Ser
         assert json.loads(control.content)["type"] == "/docs/problems/not-authenticated"
 
 
+async def test_static_files_and_pages_come_from_django(served: Served) -> None:
+    async with httpx.AsyncClient(base_url=served.url, trust_env=False) as client:
+        style = await client.get("/static/admin/css/base.css")
+        assert (style.status_code, style.headers["content-type"]) == (200, 'text/css; charset="utf-8"')
+        assert "access-control-allow-origin" not in style.headers
+        page = await client.get("/login/")
+        assert page.status_code == 200
+        assert "default-src 'self'" in page.headers["content-security-policy"]
+        strange = await client.get("/login/", headers={"Host": "evil.example"})
+        assert strange.status_code == 400
+
+
 async def test_websockets_reach_the_node_with_the_user_of_their_session(served: Served) -> None:
     async with served.websocket() as program:
         assert await program.recv() == "nobody"
@@ -93,7 +107,9 @@ async def test_websockets_reach_the_node_with_the_user_of_their_session(served: 
         await program.send(b"\x00bytes")
         assert await program.recv() == b"\x00bytes"
     headers = {"Cookie": "other=1; mom_session=good"}
-    async with served.websocket(additional_headers=headers, origin=served.url, subprotocols=["v12.stomp"]) as page:
+    async with served.websocket(
+        additional_headers=headers, origin=served.url, subprotocols=["v12.stomp"]
+    ) as page:
         assert await page.recv() == "john"
         assert page.subprotocol == "v12.stomp"
     async with served.websocket(origin="https://ops.example") as listed:
@@ -136,7 +152,10 @@ async def test_a_long_body_is_refused_before_django_sees_it(served: Served) -> N
 
 
 async def test_it_stops_with_a_websocket_open_and_a_request_that_waits(to_stop: Served) -> None:
-    async with httpx.AsyncClient(base_url=to_stop.url, trust_env=False) as client, to_stop.websocket() as program:
+    async with (
+        httpx.AsyncClient(base_url=to_stop.url, trust_env=False) as client,
+        to_stop.websocket() as program,
+    ):
         await program.recv()
         waiting = asyncio.create_task(client.post("/api/v1/queues/a/wait"))
         idle = await client.get("/api/v1/tokens")

@@ -61,12 +61,13 @@ def _login_link() -> str | None:
 
 def _welcome(mom: Config, web_port: int, stomp_port: int, link: str | None, made_up: str | None) -> list[str]:
     """What somebody who has just started a node wants to know. A given password is never shown."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(mom.host, f"[{mom.host}]" if ":" in mom.host else mom.host)
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(mom.host, mom.host)
+    host = f"[{host}]" if ":" in host else host
     url = f"http://{host}:{web_port}"
     user = "" if mom.anonymous else f"-u admin:{made_up} " if made_up else "-u admin "
     lines = ["", f"MOM is ready: broker {mom.name}, data in {mom.data.resolve()}"]
     if mom.anonymous:
-        lines += ["", "  *** ANONYMOUS MODE: whoever reaches these ports may do anything. For development alone. ***", ""]
+        lines += ["", "  *** ANONYMOUS MODE: anybody may do anything. For development alone. ***", ""]
     lines += [f"  console   {url}/console/", f"  STOMP     {host}:{stomp_port} and ws://{host}:{web_port}/ws"]
     if made_up:
         lines.append(f"  admin     the password is {made_up} (shown this once)")

@@ -127,6 +127,10 @@ class Desk:
         finally:
             self._open.discard(ticket)
 
+    def forget(self, ticket: Ticket) -> None:
+        """Nobody waits for this ticket any more."""
+        self._open.discard(ticket)
+
     async def glance(self, look: Callable[[], _Value]) -> _Value:
         """What `look` returns when it is called between two batches."""
         self.check_alive()

@@ -5,7 +5,12 @@ So a message looks the same to every consumer, whatever way it came in.
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Iterable, Mapping
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from broker_app.core.destination import parse
 from broker_app.core.message import Envelope
@@ -43,6 +48,58 @@ _PUBLISHING = (b"mom-", b"ce-")
 #: longest life that can be asked for: ten years
 MAX_EXPIRES_S = 315_360_000.0
 
+_TEXT, _JSON = "text/plain", "application/json"
+_TEXT_OF = msgspec.json.Decoder(str)
+
+
+class Item(msgspec.Struct, forbid_unknown_fields=True):
+    """One message of a batch."""
+
+    body: msgspec.Raw | UnsetType = UNSET
+    body_base64: str | None = None
+    content_type: str | None = None
+    headers: dict[str, str] | None = None
+    persistent: bool | None = None
+    priority: int | None = None
+    expires_s: float | None = None
+    correlation_id: str | None = None
+    reply_to: str | None = None
+    type: str | None = None
+    traceparent: str | None = None
+    tracestate: str | None = None
+    delay_s: float | None = None
+    dedup_id: str | None = None
+
+    def media_type(self) -> str | None:
+        """The content type: where none is given, a JSON string is a text and any other JSON is JSON."""
+        if self.content_type is not None or isinstance(self.body, UnsetType):
+            return self.content_type
+        return _TEXT if _is_text(self.body) else _JSON
+
+    def content(self) -> bytes:
+        """The bytes of the message: JSON as it was written, the characters of a text, or decoded base64."""
+        if isinstance(self.body, UnsetType) == (self.body_base64 is None):
+            raise invalid("/body", "exactly one of body and body_base64 is needed")
+        if isinstance(self.body, UnsetType):
+            try:
+                return base64.b64decode(self.body_base64 or "", validate=True)
+            except (binascii.Error, ValueError):
+                raise invalid("/body_base64", "is no base64") from None
+        content_type = self.content_type or ""
+        kind = content_type.partition(";")[0].strip().lower()
+        if kind == _JSON or kind.endswith("+json") or not (content_type or _is_text(self.body)):
+            return bytes(self.body)
+        if not _is_text(self.body):
+            raise invalid("/body", f"must be a string when the content type is {content_type[:80]}")
+        try:
+            return _TEXT_OF.decode(self.body).encode()
+        except (msgspec.DecodeError, UnicodeEncodeError) as error:
+            raise invalid("/body", f"is no text: {error}") from None
+
+
+def _is_text(body: msgspec.Raw) -> bool:
+    return bytes(body[:1]) == b'"'
+
 
 class Envelopes:
     """Makes envelopes; requests with equal headers to one destination share one."""
@@ -51,7 +108,7 @@ class Envelopes:
 
     def __init__(self, limits: RestLimits) -> None:
         self._limits = limits
-        self._cache: dict[tuple[str, tuple[Header, ...]], Envelope] = {}
+        self._cache: dict[tuple[object, ...], Envelope] = {}
 
     def of_request(self, address: str, request_headers: Iterable[Header]) -> Envelope:
         """The envelope of a message to `address` published singly. Raises Refusal."""
@@ -61,13 +118,39 @@ class Envelopes:
         key = (address, facts)
         envelope = self._cache.get(key)
         if envelope is None:
-            envelope = self.make(address, dict(self._meaning(facts)))
-            if len(self._cache) >= self.MAX_CACHED:
-                self._cache.clear()
-            self._cache[key] = envelope
+            envelope = self._keep(key, self._make(address, dict(self._meaning(facts))))
         return envelope
 
-    def make(self, address: str, headers: Mapping[str, str]) -> Envelope:
+    def of_item(self, address: str, item: Item) -> Envelope:
+        """The envelope of an item of a batch to `address`. Raises Refusal."""
+        content_type = item.media_type()
+        key = (
+            address,
+            content_type,
+            item.persistent,
+            item.priority,
+            item.expires_s,
+            item.correlation_id,
+            item.reply_to,
+            item.type,
+            item.traceparent,
+            item.tracestate,
+            item.delay_s,
+            item.dedup_id,
+            *(item.headers.items() if item.headers else ()),
+        )
+        envelope = self._cache.get(key)
+        if envelope is None:
+            envelope = self._keep(key, self._make(address, dict(_meaning_of_item(item, content_type))))
+        return envelope
+
+    def _keep(self, key: tuple[object, ...], envelope: Envelope) -> Envelope:
+        if len(self._cache) >= self.MAX_CACHED:
+            self._cache.clear()
+        self._cache[key] = envelope
+        return envelope
+
+    def _make(self, address: str, headers: Mapping[str, str]) -> Envelope:
         """The envelope of STOMP headers that were checked. Raises Refusal when they are too many or too long."""
         if len(headers) > self._limits.max_headers:
             raise too_large("headers of the message", self._limits.max_headers, len(headers))
@@ -91,6 +174,37 @@ class Envelopes:
             else:
                 known = [carried.decode() for carried in _CARRIED if carried.startswith(b"mom-")]
                 raise unknown(f"header/{shown}", shown, [*known, "mom-header-<name>"], "header")
+
+
+def _meaning_of_item(item: Item, content_type: str | None) -> Iterable[tuple[str, str]]:
+    if item.delay_s is not None:
+        raise Refusal("unsupported", "delay_s: this version of MOM has no delayed delivery")
+    if item.dedup_id is not None:
+        raise Refusal("unsupported", "dedup_id: this version of MOM has no suppression of duplicates")
+    if item.priority is not None:
+        if not 0 <= item.priority <= 9:
+            raise invalid("/priority", "must be a whole number from 0 to 9", item.priority)
+        yield "priority", str(item.priority)
+    if item.persistent is not None:
+        yield "persistent", "true" if item.persistent else "false"
+    if item.expires_s is not None:
+        check_expires("/expires_s", item.expires_s, item.expires_s)
+        yield "ttl-s", f"{item.expires_s:.3f}"
+    texts = {
+        "content-type": content_type,
+        "correlation-id": item.correlation_id,
+        "reply-to": item.reply_to,
+        "type": item.type,
+        "traceparent": item.traceparent,
+        "tracestate": item.tracestate,
+    }
+    for name, value in texts.items():
+        if value is not None:
+            if "\0" in value:
+                raise invalid("/" + name.replace("-", "_"), "has a NUL, which a header cannot carry")
+            yield name, value
+    for name, value in (item.headers or {}).items():
+        yield application_header(f"/headers/{name[:100]}", name, value)
 
 
 def _text(shown: str, raw: bytes) -> str:

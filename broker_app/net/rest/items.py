@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -188,6 +189,18 @@ def browsed(
         shown,
         _truth(truncated),
     )
+
+
+BROWSED_FIELDS = frozenset(
+    "id position time size priority persistent attempt redelivered state type content_type correlation_id reply_to "
+    "headers trace body body_base64 truncated".split()
+)
+
+
+def only(item: bytes, fields: Collection[str]) -> bytes:
+    """An item with these members alone, their values untouched."""
+    members = msgspec.json.decode(item, type=dict[str, msgspec.Raw])
+    return encode({name: value for name, value in members.items() if name in fields})
 
 
 def _preview(body: bytes, size: int, content_type: str | None) -> bytes:

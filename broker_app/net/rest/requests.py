@@ -47,6 +47,7 @@ class Request:
         "method",
         "name",
         "query_string",
+        "reply_headers",
         "send",
     )
 
@@ -60,6 +61,8 @@ class Request:
         self._uploads = uploads
         self.name = ""
         self.identity: Identity
+        #: headers that every reply to this request has
+        self.reply_headers: list[Header] = []
         self.content_length = b""
         self.content_type = b""
         for name, value in self.headers:
@@ -92,6 +95,15 @@ class Request:
                 raise invalid(f"query/{name}", "is given twice")
             found[name] = value
         return found
+
+    def name_in_query(self, parameter: str | None) -> str:
+        """The name from the query parameter of an address that holds none."""
+        if parameter is None:
+            return ""
+        name = dict(parse_qsl(self.query_string.decode("latin-1"))).get(parameter, "")
+        if not name:
+            raise invalid(f"query/{parameter}", "is missing, and the address holds no name")
+        return name
 
     # ------------------------------------------------------------------ body
 

@@ -1,0 +1,194 @@
+"""Publishing many messages with one request: a JSON array, or lines of JSON as they arrive."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import msgspec
+
+from broker_app.core import commands as c
+from broker_app.core.destination import Destination
+from broker_app.core.message import Envelope, Message
+from broker_app.core.peer import Peer
+from broker_app.net.rest.desk import Desk, Ticket
+from broker_app.net.rest.envelopes import Envelopes, Item
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.publish import COMMAND_BYTES, Publisher
+from broker_app.net.rest.refusals import Refusal, invalid, too_large
+from broker_app.net.rest.replies import JSON, NDJSON, Reply, encode
+from broker_app.net.rest.requests import Departed, Request, decode, truth
+
+#: submitted lines whose answers are awaited together
+_RUN = 1_000
+
+
+_ITEMS = msgspec.json.Decoder(list[Item])
+_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+_Outcome = Refusal | tuple[Envelope, bytes]
+
+
+class BatchPublisher:
+    """Endpoints `…/messages/batch`."""
+
+    def __init__(self, desk: Desk, publisher: Publisher, envelopes: Envelopes, limits: RestLimits) -> None:
+        self._desk = desk
+        self._publisher = publisher
+        self._envelopes = envelopes
+        self._limits = limits
+        self._ids = desk.engine.broker.ids
+        self._transactions = itertools.count(1)
+
+    async def to_queue(self, request: Request) -> Reply:
+        """POST queues/{name}/messages/batch"""
+        query = request.query(("queue", "atomic"))
+        destination, _ = self._publisher.target(request, "/queue/" + request.name)
+        return await self._publish(request, destination, truth(query, "atomic"))
+
+    async def to_topic(self, request: Request) -> Reply:
+        """POST topics/{name}/messages/batch"""
+        query = request.query(("topic", "atomic"))
+        destination, _ = self._publisher.target(request, "/topic/" + request.name)
+        return await self._publish(request, destination, truth(query, "atomic"))
+
+    async def _publish(self, request: Request, destination: Destination, atomic: bool) -> Reply:
+        if self._desk.engine.full:
+            await self._desk.wait_relieved()
+        if request.check_json(NDJSON) == NDJSON:
+            if atomic:
+                raise Refusal("unsupported-type", "an atomic batch is known whole: send application/json")
+            return await self._stream(request, destination)
+        body = await request.body(self._limits.max_batch_bytes)
+        outcomes = [self._outcome(destination, item) for item in _items(body, self._limits.max_batch_items)]
+        if atomic:
+            return await self._atomic(outcomes)
+        messages = await self._submit(outcomes)
+        return Reply(200, JSON, b'{"results":[' + b",".join(self._results(outcomes, messages, 0)) + b"]}")
+
+    # ------------------------------------------------------------------ carrying out
+
+    async def _submit(self, outcomes: Sequence[_Outcome]) -> list[Message | None]:
+        """Publish what is well-formed; the messages in order."""
+        ticket = self._start(self._desk.peer, outcomes)
+        return [] if ticket is None else await self._desk.answer(ticket)
+
+    def _start(self, peer: Peer, outcomes: Sequence[_Outcome], transaction: str = "") -> Ticket | None:
+        good = [outcome for outcome in outcomes if not isinstance(outcome, Refusal)]
+        if not good:
+            return None
+        desk = self._desk
+        ticket = desk.ticket(len(good))
+        command = c.Publish(peer, [(envelope, body, ticket) for envelope, body in good])
+        size = sum(len(body) for _, body in good) + COMMAND_BYTES * len(good)
+        desk.submit(c.Enlist(peer, transaction, command) if transaction else command, size)
+        return ticket
+
+    async def _atomic(self, outcomes: list[_Outcome]) -> Reply:
+        """All or nothing: one transaction."""
+        errors = [
+            {**error, "pointer": f"/{i}{error['pointer']}"}
+            for i, outcome in enumerate(outcomes)
+            if isinstance(outcome, Refusal)
+            for error in outcome.extra.get("errors", [{"pointer": "", "detail": outcome.detail}])
+        ]
+        if errors:
+            raise Refusal("invalid", f"nothing was published: {len(errors)} errors", errors=errors)
+        desk = self._desk
+        peer = Peer(desk, user="rest", detailed=True)
+        transaction = str(next(self._transactions))
+        desk.submit(c.Begin(peer, transaction))
+        published = self._start(peer, outcomes, transaction)
+        done = desk.ticket()
+        desk.submit(c.Commit(peer, transaction, done))
+        try:
+            await desk.answer(done)
+            messages = [] if published is None else await desk.answer(published)
+        finally:
+            if published is not None:
+                desk.forget(published)
+        return Reply(200, JSON, b'{"results":[' + b",".join(self._results(outcomes, messages, 0)) + b"]}")
+
+    def _results(self, outcomes: Sequence[_Outcome], messages: Sequence[Message | None], first: int) -> list[bytes]:
+        """One JSON object for each item, in order."""
+        accepted = iter(messages)
+        of = self._ids.of
+        return [
+            encode({"i": i, "error": outcome.body()})
+            if isinstance(outcome, Refusal)
+            else b'{"i":%d,"id":"%b"}' % (i, of(next(accepted)))  # type: ignore[arg-type]
+            for i, outcome in enumerate(outcomes, first)
+        ]
+
+    # ------------------------------------------------------------------ lines
+
+    async def _stream(self, request: Request, destination: Destination) -> Reply:
+        """Publish line by line while they arrive; what was accepted stays, whatever comes after it."""
+        runs: list[tuple[list[_Outcome], Ticket | None]] = []
+        results: list[bytes] = []
+        count = waiting = 0
+        try:
+            async for lines in request.lines(self._limits.max_batch_bytes):
+                outcomes = [self._outcome(destination, line) for line in lines if line.strip()]
+                room = self._limits.max_stream_items - count
+                if len(outcomes) > room:
+                    outcomes[room:] = [too_large("lines", self._limits.max_stream_items, count + len(outcomes))]
+                runs.append((outcomes, self._start(self._desk.peer, outcomes)))
+                count += len(outcomes)
+                waiting += len(outcomes)
+                if waiting >= _RUN:
+                    waiting = 0
+                    await self._finish(runs, results)
+                if count > self._limits.max_stream_items:
+                    break
+                await self._desk.wait_relieved()
+        except Refusal as refusal:
+            if not count:
+                raise
+            runs.append(([refusal], None))
+        except Departed:
+            await self._finish(runs, results)
+            raise
+        await self._finish(runs, results)
+        return Reply(200, NDJSON, b"\n".join(results) + b"\n" if results else b"")
+
+    async def _finish(self, runs: list[tuple[list[_Outcome], Ticket | None]], results: list[bytes]) -> None:
+        """Wait for the answers to all runs, and add their results."""
+        for outcomes, ticket in runs:
+            messages = [] if ticket is None else await self._desk.answer(ticket)
+            results += self._results(outcomes, messages, len(results))
+        runs.clear()
+
+    # ------------------------------------------------------------------ items
+
+    def _outcome(self, destination: Destination, item: Item | bytes | msgspec.Raw) -> _Outcome:
+        """Envelope and body of an item, or why there are none."""
+        try:
+            if not isinstance(item, Item):
+                item = decode(bytes(item), Item)
+            return self._envelopes.of_item(destination.address, item), item.content()
+        except Refusal as refusal:
+            return refusal
+
+
+def _items(body: bytes, most: int) -> Sequence[Item | msgspec.Raw]:
+    """The items of a JSON array; as they came when one of them has another shape."""
+    items: Sequence[Item | msgspec.Raw]
+    try:
+        body.decode()
+        items = _ITEMS.decode(body)
+    except (msgspec.ValidationError, RecursionError):
+        items = _raw_items(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise invalid("", f"this is no JSON: {error}") from None
+    if len(items) > most:
+        raise too_large("items of the batch", most, len(items))
+    return items
+
+
+def _raw_items(body: bytes) -> list[msgspec.Raw]:
+    try:
+        return _RAWS.decode(body)
+    except msgspec.ValidationError:
+        raise invalid("", "a JSON array of messages is needed") from None
+    except RecursionError:
+        raise invalid("", "this JSON is nested too deeply") from None

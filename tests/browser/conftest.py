@@ -1,0 +1,98 @@
+"""A real browser for the console: Debian's Chromium, driven by Playwright, on a real broker."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, StorageState, sync_playwright
+
+from tests.support.broker_process import ROOT, BrokerProcess
+
+DIST = ROOT / "static" / "console" / "dist"
+WAIT_MS = 10_000
+
+# It runs as root in containers, and calls nobody.
+_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+OpenPage = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """The browser. Without Chromium: skipped at home, failed in CI."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        missing = "the browser tests need Debian's package chromium"
+        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+    if not (DIST / "manifest.json").exists():
+        pytest.fail("the console is not built: run make frontend")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=_FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def session(chromium: Browser, broker: BrokerProcess) -> StorageState:
+    """The cookies of somebody who has signed in, once for all tests of the module."""
+    return sign_in(chromium, broker)
+
+
+def sign_in(chromium: Browser, broker: BrokerProcess) -> StorageState:
+    with chromium.new_context() as context:
+        context.new_page().goto(broker.login_link())
+        return context.storage_state()
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """What the page has complained of: errors, warnings and CSP violations. A test must leave it empty."""
+    return []
+
+
+@pytest.fixture
+def open_page(chromium: Browser, complaints: list[str]) -> Iterator[OpenPage]:
+    """Opens a page of `broker`: `open_page(broker, "/console/", session, color_scheme="dark")`."""
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            complaints.append(message.text)
+
+    with ExitStack() as contexts:
+
+        def start(broker: BrokerProcess, path: str, session: StorageState | None = None, **options: object) -> Page:
+            context: BrowserContext = chromium.new_context(base_url=broker.url, storage_state=session, **options)  # type: ignore[arg-type]
+            contexts.enter_context(context)
+            context.set_default_timeout(WAIT_MS)
+            page = context.new_page()
+            page.on("console", note)
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            page.goto(path)
+            return page
+
+        yield start
+    assert complaints == []
+
+
+@pytest.fixture
+def page(open_page: OpenPage, broker: BrokerProcess, session: StorageState) -> Page:
+    """The console, signed in and live."""
+    page = open_page(broker, "/console/", session)
+    wait_live(page)
+    return page
+
+
+def wait_live(page: Page) -> None:
+    page.wait_for_selector("mom-live-pill .pill[data-tone=good]")
+
+

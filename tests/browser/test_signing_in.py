@@ -1,0 +1,46 @@
+"""Who gets into the console, and how."""
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import OpenPage, wait_live
+from tests.support.broker_process import BrokerProcess
+
+
+def test_the_front_page_leads_to_the_sign_in_form_and_from_there_to_the_console(
+    open_page: OpenPage, broker: BrokerProcess
+) -> None:
+    page = open_page(broker, "/")
+    page.get_by_label("User name").fill(broker.user)
+    page.get_by_label("Password").fill(broker.password)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/console/")
+    wait_live(page)
+    expect(page.get_by_role("heading", name="Destinations", exact=True)).to_be_visible()
+
+
+def test_a_wrong_password_is_said_to_be_wrong_and_the_name_stays(open_page: OpenPage, broker: BrokerProcess) -> None:
+    page = open_page(broker, "/login/")
+    page.get_by_label("User name").fill(broker.user)
+    page.get_by_label("Password").fill("guessed")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("correct")
+    expect(page.get_by_label("User name")).to_have_value(broker.user)
+
+
+def test_the_one_time_link_signs_in_once(
+    open_page: OpenPage, broker: BrokerProcess, complaints: list[str]
+) -> None:
+    link = broker.login_link()
+    wait_live(open_page(broker, link))
+    second = open_page(broker, link)
+    expect(second.get_by_role("heading", name="This link is used up")).to_be_visible()
+    assert all("410" in complaint for complaint in complaints)
+    complaints.clear()
+
+
+def test_signing_out_leads_back_to_the_form(open_page: OpenPage, broker: BrokerProcess) -> None:
+    page = open_page(broker, broker.login_link())
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/login/")
+    page.goto("/console/")
+    page.wait_for_url("**/login/?next=/console/")

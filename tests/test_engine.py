@@ -1,0 +1,178 @@
+"""The engine: what waits for the commit, what is grouped, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from broker_app.core import commands as c
+from broker_app.core.broker import Broker
+from broker_app.core.errors import Refused
+from broker_app.core.limits import Limits
+from broker_app.core.message import Envelope, Message
+from broker_app.core.peer import Peer
+from broker_app.core.subscription import Subscription
+from broker_app.engine import Engine
+from broker_app.journal.memory import MemoryJournal, MemoryStorage
+
+
+class Listener:
+    """A receiver that keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.peer = Peer(self)
+        self.receipts: list[Any] = []
+        self.refusals: list[Any] = []
+        self.bodies: list[bytes] = []
+        self.tags: list[int] = []
+
+    def flush(self, peer: Peer) -> None:
+        self.receipts += peer.receipts
+        self.refusals += peer.refusals
+        self.bodies += [message.body for _, _, message in peer.deliveries]
+        self.tags += [tag for _, tag, _ in peer.deliveries]
+        peer.receipts, peer.refusals, peer.deliveries = [], [], []
+
+    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+        return b"|".join(message.body for message in messages)
+
+    def send(self, data: bytes) -> None:
+        self.bodies.append(data)
+
+    def close(self, refusal: Refused) -> None:
+        self.refusals.append((None, refusal))
+
+
+QUEUE = Envelope("/queue/a")
+TRANSIENT = Envelope("/queue/a", persistent=False)
+
+
+def engine_over(journal: MemoryJournal, **settings: Any) -> Engine:
+    engine = Engine(Broker(limits=settings.pop("limits", None)), journal, **settings)
+    engine.recover()
+    return engine
+
+
+async def test_receipts_and_deliveries_leave_after_the_commit_and_not_before() -> None:
+    journal = MemoryJournal(hold=True)
+    engine = engine_over(journal)
+    client = Listener()
+    engine.submit(c.Subscribe(client.peer, "1", "/queue/a", c.INDIVIDUAL))
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"one", b"r")]))
+    await turns()
+    assert (client.receipts, client.bodies) == ([], [])
+    journal.release()
+    await engine.wait_idle()
+    assert (client.receipts, client.bodies) == ([b"r"], [b"one"])
+
+
+async def test_what_arrives_during_a_commit_becomes_one_batch() -> None:
+    journal = MemoryJournal(hold=True)
+    engine = engine_over(journal)
+    client = Listener()
+    for number in range(10):
+        engine.submit(c.Publish(client.peer, [(QUEUE, b"%d" % number, number + 1)]))
+        await turns()
+    assert journal.statistics()["commits"] == 0
+    journal.release()
+    await turns()
+    assert client.receipts == [1]
+    journal.release()
+    await engine.wait_idle()
+    assert client.receipts == list(range(1, 11))
+    assert journal.statistics()["commits"] == 2
+
+
+async def test_a_batch_without_records_is_let_out_at_once() -> None:
+    engine = engine_over(MemoryJournal(hold=True))
+    client = Listener()
+    engine.submit(c.Subscribe(client.peer, "1", "/queue/a"))
+    engine.submit(c.Publish(client.peer, [(TRANSIENT, b"quick", b"r")]))
+    await turns()
+    assert (client.receipts, client.bodies) == ([b"r"], [b"quick"])
+
+
+async def test_a_failed_commit_ends_the_engine_and_lets_nothing_out() -> None:
+    journal = MemoryJournal()
+    failures: list[BaseException] = []
+    engine = engine_over(journal, failed=failures.append)
+    client = Listener()
+    journal.failure = OSError(28, "No space left on device")
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"lost", b"r")]))
+    await turns()
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"later", b"s")]))
+    await turns()
+    assert client.receipts == []
+    assert len(failures) == 1
+    assert engine.ended is failures[0]
+
+
+async def test_a_restarted_engine_has_what_was_promised_in_order() -> None:
+    storage = MemoryStorage()
+    journal = MemoryJournal(storage)
+    engine = engine_over(journal)
+    client = Listener()
+    entries = [(QUEUE, b"%d" % number, None) for number in range(100)]
+    engine.submit(c.Publish(client.peer, entries))
+    engine.submit(c.Subscribe(client.peer, "1", "/queue/a", c.INDIVIDUAL, credit=10))
+    await engine.wait_idle()
+    engine.submit(c.Settle(client.peer, client.tags[:5]))
+    await engine.wait_idle()
+    journal.close()
+
+    again = engine_over(MemoryJournal(storage))
+    other = Listener()
+    again.submit(c.Subscribe(other.peer, "1", "/queue/a"))
+    await again.wait_idle()
+    assert other.bodies == [b"%d" % number for number in range(5, 100)]
+
+
+async def test_a_backlog_beyond_the_window_is_read_back_in_order() -> None:
+    engine = engine_over(MemoryJournal(), limits=Limits(window=10, fetch_messages=7))
+    client = Listener()
+    for start in range(0, 500, 50):
+        engine.submit(c.Publish(client.peer, [(QUEUE, b"%d" % (start + n), None) for n in range(50)]))
+        await engine.wait_idle()
+    assert engine.broker.memory_bytes < 20 * 400
+    engine.submit(c.Subscribe(client.peer, "1", "/queue/a"))
+    await engine.wait_idle()
+    assert client.bodies == [b"%d" % number for number in range(500)]
+    assert engine.broker.memory_bytes == 0
+
+
+async def test_the_inbox_says_when_it_is_full_and_when_it_is_relieved() -> None:
+    class Source:
+        relieved_times = 0
+
+        def relieved(self) -> None:
+            self.relieved_times += 1
+
+    engine = engine_over(MemoryJournal(), inbox_bytes=1000)
+    client, source = Listener(), Source()
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"x" * 2000, None)]), 2000)
+    assert engine.full
+    engine.tell_when_relieved(source)
+    await engine.wait_idle()
+    assert not engine.full
+    assert source.relieved_times == 1
+
+
+async def test_leases_end_by_the_clock_without_any_command() -> None:
+    now = 1_000_000_000
+    engine = engine_over(MemoryJournal(), clock=lambda: now)
+    client = Listener()
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"one", None)]))
+    engine.submit(c.Subscribe(client.peer, "1", "/queue/a", c.INDIVIDUAL, lease_ms=50))
+    await engine.wait_idle()
+    assert client.bodies == [b"one"]
+    now += 60_000
+    engine.submit(c.Answer(client.peer, b"tick"))
+    await engine.wait_idle()
+    assert client.bodies == [b"one", b"one"]
+
+
+async def turns(count: int = 5) -> None:
+    """Let the loop go round."""
+
+    for _ in range(count):
+        await asyncio.sleep(0)

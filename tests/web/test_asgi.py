@@ -1,0 +1,32 @@
+"""The ASGI application without a node: pages work, the broker is elsewhere."""
+
+import httpx
+import pytest
+from asgiref.testing import ApplicationCommunicator
+
+from mom_site.asgi import Site, application
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def client() -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://localhost")
+
+
+async def test_pages_are_served(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/login/")).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_the_data_plane_says_that_it_is_elsewhere(client: httpx.AsyncClient, method: str) -> None:
+    reply = await client.request(method, "/api/v1/queues/a/messages")
+    assert (reply.status_code, reply.json()["type"]) == (503, "/docs/problems/not-active")
+
+
+async def test_a_websocket_is_refused() -> None:
+    scope = {"type": "websocket", "path": "/ws", "headers": [], "subprotocols": []}
+    socket = ApplicationCommunicator(Site(), scope)
+    await socket.send_input({"type": "websocket.connect"})
+    assert (await socket.receive_output())["type"] == "websocket.close"
+    await socket.wait()
