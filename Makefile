@@ -5,6 +5,7 @@ PYTHON ?= $(firstword $(shell command -v python3.11 python3))
 BIN := .venv/bin
 INSTALLED := .venv/installed
 CONSOLE := static/console/dist/manifest.json
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix frontend
 
 # Options for what is run: make run ARGS="--port 9000", make test ARGS="tests/core -x"
@@ -49,7 +50,7 @@ bench-peers: $(INSTALLED) ## install and configure RabbitMQ and ActiveMQ from De
 	$(BIN)/python -m benchmarks.peers $(ARGS)
 
 lock: ## resolve the dependencies of pyproject.toml into requirements.lock
-	$(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet uv
+	$(PYTHON) -m venv .venv && $(PIP) uv
 	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --no-header --quiet -o requirements.lock
 
@@ -59,14 +60,16 @@ clean: ## remove what was installed and built; ./data stays
 $(INSTALLED): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
 	  || { echo "MOM needs Python 3.11: apt-get install python3.11 python3.11-venv, or make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@echo "Installing into .venv, which takes a minute or two the first time"
+	@$(PYTHON) -m venv .venv
+	@$(PIP) --require-hashes --requirement requirements.lock
+	@$(PIP) --no-deps --editable .
 	@touch $@
 
 $(CONSOLE): $(INSTALLED) $(shell find frontend -path frontend/node_modules -prune -o -type f -print)
-	$(NPM) ci --no-progress
-	$(NPM) run build
+	@echo "Building the console"
+	@$(NPM) ci --no-progress
+	@$(NPM) run --silent build
 	@touch $@
 
 # Debian's Chromium for the browser tests and curl for the README's examples; nothing else comes from outside .venv.

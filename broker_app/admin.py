@@ -3,7 +3,7 @@
 Changes go through `web.actions`, which keep the policy version; a second way in would not.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 import django.contrib.auth.admin  # noqa: F401 - registers the users that are replaced below
 from django.contrib import admin
@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from broker_app.models import PolicyVersion, Token
 
 
-class ReadOnlyAdmin(admin.ModelAdmin):
+class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """Shows rows, offers no change."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -28,18 +28,18 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 
 @admin.register(Token)
 class TokenAdmin(ReadOnlyAdmin):
-    list_display: ClassVar = ["name", "owner", "prefix", "created", "expires"]
-    exclude: ClassVar = ["digest"]
+    list_display = ("name", "owner", "prefix", "created", "expires")
+    exclude = ("digest",)
 
 
 @admin.register(PolicyVersion)
 class PolicyVersionAdmin(ReadOnlyAdmin):
-    list_display: ClassVar = ["number"]
+    list_display = ("number",)
 
 
 class UserAdmin(ReadOnlyAdmin):
-    list_display: ClassVar = ["username", "is_active", "is_superuser", "last_login"]
-    exclude: ClassVar = ["password"]
+    list_display = ("username", "is_active", "is_superuser", "last_login")
+    exclude = ("password",)
 
 
 admin.site.unregister(User)

@@ -53,7 +53,7 @@ class Config:
 
     # who and where
     name: str = _setting("mom", "name of the broker; also a virtual host that STOMP clients may ask for")
-    data: Path = _setting(_DATA, "directory of journal, configuration database and secret key")
+    data: Path = _setting(_DATA, "directory of journal, configuration and secret key")  # noqa: RUF009
     host: str = _setting("127.0.0.1", "address that the web and STOMP listeners bind")
     port: int = _setting(8000, "port of web, REST and WebSocket; 0 takes a free one", least=0, most=65535)
     stomp_port: int = _setting(61613, "port of STOMP over TCP; 0 takes a free one", least=0, most=65535)
@@ -72,6 +72,7 @@ class Config:
 
     # limits of one client
     connect_timeout: float = _setting(10, "time to log in after connecting", "s", least=0.1)
+    ping: float = _setting(20, "WebSocket ping interval, and time to answer one", "s", least=1)
     heartbeat_ms: int = _setting(10_000, "STOMP heart-beat offered both ways; 0 is none", "ms", least=0)
     max_body_bytes: int = _setting(64 * MIB, "longest body of a message", "bytes", least=1)
     max_header_bytes: int = _setting(64 * KIB, "longest header block of a frame", "bytes", least=256)
@@ -97,6 +98,11 @@ class Config:
     lease: float = _setting(30, "time to settle a message received by REST", "s", least=1, most=43_200)
     max_wait: float = _setting(60, "longest time a REST receive may wait", "s", least=0, most=3600)
     drain: float = _setting(8, "time given to open work when the node stops", "s", least=0, most=600)
+
+    @property
+    def max_websocket_bytes(self) -> int:
+        """The longest WebSocket message: the longest STOMP frame, and a buffer's worth of the next ones."""
+        return self.max_body_bytes + self.max_header_bytes + MIB
 
     @property
     def known_hosts(self) -> tuple[str, ...]:

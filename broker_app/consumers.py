@@ -1,12 +1,8 @@
 """Channels consumers: where a WebSocket that Channels has routed is handed to the node."""
 
-import logging
-from typing import Any
-
-from asgiref.typing import ASGIReceiveCallable, ASGISendCallable
 from channels.consumer import AsyncConsumer
 
-log = logging.getLogger(__name__)
+from broker_app.net.asgi import Receive, Scope, Send
 
 
 class StompConsumer(AsyncConsumer):  # type: ignore[misc]
@@ -16,9 +12,7 @@ class StompConsumer(AsyncConsumer):  # type: ignore[misc]
     the conversation belongs to the node from the first event to the last.
     """
 
-    async def __call__(
-        self, scope: dict[str, Any], receive: ASGIReceiveCallable, send: ASGISendCallable
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         node = scope["mom.node"]
         if node is None:
             await refuse(scope, receive, send)
@@ -28,7 +22,7 @@ class StompConsumer(AsyncConsumer):  # type: ignore[misc]
         await node.serve_websocket(scope, receive, send, identity)
 
 
-async def refuse(scope: dict[str, Any], receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
     """Turns a WebSocket away before the handshake is done; the client sees HTTP 403."""
     await receive()
     await send({"type": "websocket.close", "code": 1008, "reason": None})

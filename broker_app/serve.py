@@ -13,13 +13,6 @@ from broker_app.config import Config
 
 _BACKLOG = 2048
 
-# A WebSocket message may hold the longest STOMP frame, a body with its headers, and pieces of the next.
-FRAME_ROOM = 1024 * 1024
-
-# Seconds between WebSocket pings, and the time to answer one.
-PING_S = 20
-PING_ANSWER_S = 20
-
 
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket; port 0 takes a free one. Raises OSError when the address cannot be had."""

@@ -9,7 +9,6 @@ import socket
 import sys
 from typing import Any
 
-from broker_app import serve as limits
 from broker_app.config import Config
 
 
@@ -19,7 +18,7 @@ async def serve(app: Any, config: Config, listener: socket.socket, stop: asyncio
         raise RuntimeError("a Twisted reactor is installed already; one process runs Daphne once")
     from twisted.internet import asyncioreactor
 
-    asyncioreactor.install(asyncio.get_running_loop())
+    asyncioreactor.install(asyncio.get_running_loop())  # type: ignore[no-untyped-call]
     server, reactor = _server(app, config)
     reactor.startRunning(installSignalHandlers=False)
     reactor.callLater(1, server.application_checker)
@@ -47,21 +46,20 @@ def _server(app: Any, config: Config) -> tuple[Any, Any]:
         app,
         endpoints=["the listener"],
         signal_handlers=False,
-        ping_interval=limits.PING_S,
-        ping_timeout=limits.PING_ANSWER_S,
+        ping_interval=config.ping,
+        ping_timeout=config.ping,
         websocket_timeout=-1,
         application_close_timeout=int(config.drain),
     )
     server.connections = {}
     server.http_factory = HTTPFactory(server)
     server.ws_factory = WebSocketFactory(server, server=server.server_name)
-    longest = config.max_body_bytes + limits.FRAME_ROOM
     server.ws_factory.setProtocolOptions(
-        autoPingTimeout=limits.PING_ANSWER_S,
+        autoPingTimeout=config.ping,
         allowNullOrigin=True,
         openHandshakeTimeout=config.connect_timeout,
-        maxMessagePayloadSize=longest,
-        maxFramePayloadSize=longest,
+        maxMessagePayloadSize=config.max_websocket_bytes,
+        maxFramePayloadSize=config.max_websocket_bytes,
     )
     return server, reactor
 

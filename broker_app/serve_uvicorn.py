@@ -10,7 +10,6 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from broker_app import serve as limits
 from broker_app.config import Config
 
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -26,9 +25,9 @@ async def serve(app: Any, config: Config, listener: socket.socket, stop: asyncio
             loop="none",
             http=_connection_type(config.max_header_bytes),
             ws="websockets-sansio",
-            ws_max_size=config.max_body_bytes + limits.FRAME_ROOM,
-            ws_ping_interval=limits.PING_S,
-            ws_ping_timeout=limits.PING_ANSWER_S,
+            ws_max_size=config.max_websocket_bytes,
+            ws_ping_interval=config.ping,
+            ws_ping_timeout=config.ping,
             ws_per_message_deflate=False,
             lifespan="off",
             log_config=None,

@@ -5,13 +5,13 @@ for any ASGI server that serves the pages beside a broker) the data plane says s
 """
 
 import os
-from typing import Any, Protocol
+from typing import Protocol
 
-from asgiref.typing import ASGIReceiveCallable, ASGISendCallable
 from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
+from broker_app.net.asgi import Receive, Scope, Send
 from broker_app.net.bounded import BoundedBody
 from broker_app.net.login import Identity, Logins
 from broker_app.net.origin import Origins
@@ -23,8 +23,6 @@ from django.conf import settings  # noqa: E402
 
 from broker_app.consumers import StompConsumer, refuse  # noqa: E402
 
-Scope = dict[str, Any]
-
 # Pages and the control plane take forms and settings; messages go the other way.
 _LONGEST_BODY = 1024 * 1024
 
@@ -34,7 +32,7 @@ class DataPlane(Protocol):
 
     def owns(self, path: str) -> bool: ...
 
-    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None: ...
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
 
 class Node(Protocol):
@@ -47,7 +45,7 @@ class Node(Protocol):
     def rest(self) -> DataPlane: ...
 
     async def serve_websocket(
-        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable, identity: Identity | None
+        self, scope: Scope, receive: Receive, send: Send, identity: Identity | None
     ) -> None: ...
 
 
@@ -65,16 +63,14 @@ class Site:
             {"http": BoundedBody(_django, _LONGEST_BODY), "websocket": self._checked_websocket}
         )
 
-    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["mom.node"] = self._node
         if self._rest is not None and scope["type"] == "http" and self._rest.owns(scope["path"]):
             await self._rest(scope, receive, send)
         else:
             await self._router(scope, receive, send)
 
-    async def _checked_websocket(
-        self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable
-    ) -> None:
+    async def _checked_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Channels' AllowedHostsOriginValidator refuses clients without Origin and takes any port of
         # a known host; programs have no Origin, and another port is another site.
         accepted = self._origins.accepts(scope["headers"])

@@ -6,7 +6,7 @@ import os
 import random
 from dataclasses import dataclass
 
-from broker_app.journal.errors import JournalDamaged, JournalInUse
+from broker_app.journal.errors import JournalDamaged, JournalFailed, JournalInUse
 from broker_app.journal.files import File, Files
 
 LOCK, META = "lock", "meta.json"
@@ -35,8 +35,12 @@ def lock(files: Files) -> File:
             f"{files.directory}: the journal is in use by process {holder};"
             " stop that broker first, or give this one another data directory"
         ) from None
-    file.truncate(0)
-    file.write((f"{os.getpid()}\n".encode(),), 0)
+    try:
+        file.truncate(0)
+        file.write((f"{os.getpid()}\n".encode(),), 0)
+    except JournalFailed:
+        file.close()
+        raise
     return file
 
 

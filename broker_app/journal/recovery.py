@@ -119,7 +119,7 @@ def _read_by_scan(files: Files, header: codec.SegmentHeader, found: Survey) -> S
         offset, frame = seen.later
         lost = f" (positions {segment.next_position} to {frame.first_position - 1})" if len(segment) else ""
         raise JournalDamaged(
-            f"{path}: damaged from offset {seen.end} to {offset}{lost}, with good batches behind it; {_ADVICE}"
+            f"{path}: damaged from offset {seen.end} to {offset}{lost}, good batches follow; {_ADVICE}"
         )
     if seen.torn:
         found.torn[segment.name] = seen.end
@@ -152,9 +152,8 @@ def _find_end(files: Files, logs: list[Segment], found: Survey) -> None:
         if not len(segment.batch_positions):
             empty.append(segment)
         elif segment in found.segments and segment.next_position >= expected:
-            if segment.first_position > expected or (
-                found.last is not None and segment.first_position < expected
-            ):
+            overlaps = found.last is not None and segment.first_position < expected
+            if segment.first_position > expected or overlaps:
                 raise _gap(files, segment, expected, found)
             expected = segment.next_position
             found.last = segment
@@ -174,7 +173,7 @@ def _find_end(files: Files, logs: list[Segment], found: Survey) -> None:
             place = f"offset {offset}, position {expected}"
             found.report.append(
                 f"{files.directory / segment.name}: the last batch is incomplete ({place}) and was cut;"
-                " nothing that had been confirmed is lost"
+                " it had not been confirmed to anybody unless the disk lost it later"
             )
 
 

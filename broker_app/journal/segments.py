@@ -336,7 +336,8 @@ class SegmentJournal:
         self._catalogue.remove(segment)
         self._reader.forget(segment)
         self._counters["segments_recycled"] += 1
-        keep = segment.kind == codec.LOG and len(self._free) < self._spare_segments
+        fits = segment.kind == codec.LOG and segment.end <= self._segment_bytes
+        keep = fits and len(self._free) < self._spare_segments
         job = partial(_release_segment, self._files, segment, keep)
         self._preparer.submit(job, self._released)
 
@@ -385,7 +386,7 @@ class SegmentJournal:
         self._reclaim()
 
     def _background_done(self, _: object, error: Exception | None) -> None:
-        """Work that nobody waits for is done. If it failed the log still holds everything: go on, but tell."""
+        """Work nobody waits for is done. If it failed, the log still holds everything: go on, but tell."""
         if error is not None:
             self.background_error = error
             self._counters["background_failures"] += 1

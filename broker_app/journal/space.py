@@ -33,7 +33,7 @@ Pause = Callable[[float], None]  # told how long (s) the last piece took; raises
 def settled(
     segments: Sequence[Segment], active: Segment, horizon: int, retention_bytes: int
 ) -> list[Segment]:
-    """The segments, in order, that lie before `horizon` (no replay needs them) and are not kept as history."""
+    """The segments, in order, that no replay needs (before `horizon`) and that are not kept as history."""
     found = []
     kept = 0
     for segment in reversed(segments):

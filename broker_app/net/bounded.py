@@ -3,16 +3,8 @@
 Django spools a body of any length to disk before it looks at who sends it.
 """
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
-
+from broker_app.net.asgi import Application, Event, Receive, Scope, Send
 from broker_app.net.problems import MEDIA_TYPE, problem_json
-
-Scope = MutableMapping[str, Any]
-Event = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Event]]
-Send = Callable[[Event], Awaitable[None]]
-Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 # How many times the limit is read and thrown away before a client is cut off.
 _PATIENCE = 16
@@ -48,7 +40,7 @@ class BoundedBody:
         await self._app(scope, counted, send)
 
     async def _discard(self, receive: Receive) -> None:
-        """Reads on for a while: a client that is still sending when the connection closes never sees the answer."""
+        """Reads on for a while: a client that is cut off while it sends never sees the answer."""
         left = _PATIENCE * self._limit
         while left > 0:
             event = await receive()

@@ -22,7 +22,7 @@ class Origins:
         self._listed: Collection[str] = frozenset(origin.lower().rstrip("/") for origin in listed)
 
     def accepts(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Decides by the headers of an ASGI scope: no Origin, a listed one, or that of a page of this node."""
+        """Decides by the headers of an ASGI scope: no Origin, a listed one, or that of our own page."""
         origin = host = None
         for name, value in headers:
             if name == b"origin":

@@ -80,7 +80,10 @@ def set_password(user: User, password: str) -> None:
 
 @transaction.atomic
 def create_token(owner: User, name: str, expires: datetime | None = None) -> NewToken:
-    """A new token of `owner`. Raises Conflict for a name that is taken, ValidationError for a time that is over."""
+    """A new token of `owner`.
+
+    Raises Conflict for a name that is taken, ValidationError for an end that is past.
+    """
     if expires is not None and expires <= timezone.now():
         raise ValidationError({"expires": "must be in the future"})
     if Token.objects.filter(owner=owner, name=name).exists():

@@ -47,7 +47,7 @@ def read_policy(anonymous: bool) -> Policy:
 
 
 def session_user(session_key: str) -> str | None:
-    """The name of the user who is logged in with this browser session. Blocks; made for threads of its own."""
+    """The name of the user of this browser session. Blocks, and leaves its thread without a connection."""
     request = HttpRequest()
     request.session = SessionStore(session_key)
     try:

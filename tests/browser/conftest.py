@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, StorageState, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    StorageState,
+    expect,
+    sync_playwright,
+)
 
 from tests.support.broker_process import ROOT, BrokerProcess
 
@@ -36,6 +44,7 @@ def chromium() -> Iterator[Browser]:
         pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
     if not (DIST / "manifest.json").exists():
         pytest.fail("the console is not built: run make frontend")
+    expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=_FLAGS)
         yield browser
@@ -70,8 +79,12 @@ def open_page(chromium: Browser, complaints: list[str]) -> Iterator[OpenPage]:
 
     with ExitStack() as contexts:
 
-        def start(broker: BrokerProcess, path: str, session: StorageState | None = None, **options: object) -> Page:
-            context: BrowserContext = chromium.new_context(base_url=broker.url, storage_state=session, **options)  # type: ignore[arg-type]
+        def start(
+            broker: BrokerProcess, path: str, session: StorageState | None = None, **options: object
+        ) -> Page:
+            context: BrowserContext = chromium.new_context(
+                base_url=broker.url, storage_state=session, **options
+            )  # type: ignore[arg-type]
             contexts.enter_context(context)
             context.set_default_timeout(WAIT_MS)
             page = context.new_page()
@@ -94,5 +107,3 @@ def page(open_page: OpenPage, broker: BrokerProcess, session: StorageState) -> P
 
 def wait_live(page: Page) -> None:
     page.wait_for_selector("mom-live-pill .pill[data-tone=good]")
-
-

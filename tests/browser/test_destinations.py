@@ -123,7 +123,9 @@ def test_the_theme_is_kept(page: Page) -> None:
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
-def test_two_tabs_see_the_same(open_page: OpenPage, page: Page, broker: BrokerProcess, session: StorageState) -> None:
+def test_two_tabs_see_the_same(
+    open_page: OpenPage, page: Page, broker: BrokerProcess, session: StorageState
+) -> None:
     other = open_page(broker, "/console/", session)
     send(broker, "shared")
     expect(depth(page, "/queue/shared")).to_have_text("1")

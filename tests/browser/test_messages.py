@@ -45,7 +45,11 @@ def test_a_published_message_is_confirmed_and_can_be_browsed(page: Page) -> None
 
 def test_a_message_is_the_template_of_another(page: Page, broker: BrokerProcess) -> None:
     broker.request(
-        "POST", "/api/v1/queues/template/messages", b"<order/>", content_type="application/xml", Mom_Header_tenant="acme"
+        "POST",
+        "/api/v1/queues/template/messages",
+        b"<order/>",
+        content_type="application/xml",
+        Mom_Header_tenant="acme",
     )
     show(page, "/queue/template", "messages")
     open_first(page).get_by_role("button", name="Use as template").click()
@@ -66,30 +70,40 @@ def test_bodies_are_shown_as_what_they_are_and_never_run(page: Page, broker: Bro
     assert page.title() == "Destinations · mom"
     page.locator("button.message").nth(1).click()
     binary = page.locator(".message-details").nth(1)
-    expect(binary.locator("pre.body")).to_contain_text("000010  10 11 12 13 14 15 16 17  18 19 1a 1b 1c 1d 1e 1f")
+    expect(binary.locator("pre.body")).to_contain_text(
+        "000010  10 11 12 13 14 15 16 17  18 19 1a 1b 1c 1d 1e 1f"
+    )
 
 
-def test_browsing_goes_on_page_by_page_and_notices_that_the_queue_changed(page: Page, broker: BrokerProcess) -> None:
-    items = [{"body": f"number {number}", "content_type": "text/plain"} for number in range(60)]
-    assert broker.request("POST", "/api/v1/queues/pages/messages/batch", json_body=items).status == 200
+def test_browsing_goes_on_page_by_page_and_notices_that_the_queue_changed(
+    page: Page, broker: BrokerProcess
+) -> None:
+    path = "/api/v1/queues/pages/messages"
+    for number in range(60):
+        broker.request("POST", path, b"number %d" % number, content_type="text/plain")
     show(page, "/queue/pages", "messages")
     messages = page.locator("button.message")
     expect(messages).to_have_count(50)
     page.get_by_role("button", name="Newer").click()
     expect(messages).to_have_count(60)
     expect(messages.last).to_contain_text("number 59")
-    broker.request("POST", "/api/v1/queues/pages/messages", b"one more", content_type="text/plain")
+    broker.request("POST", path, b"one more", content_type="text/plain")
     expect(page.locator("mom-message-browser")).to_contain_text("the queue has changed since")
     page.get_by_role("button", name="Refresh").click()
     expect(messages).to_have_count(50)
 
 
-def test_looking_at_a_queue_that_does_not_exist_creates_nothing(page: Page, broker: BrokerProcess) -> None:
+def test_looking_at_a_queue_that_does_not_exist_creates_nothing(
+    page: Page, broker: BrokerProcess, complaints: list[str]
+) -> None:
     show(page, "/queue/never.made", "messages")
     expect(page.locator(".panel")).to_contain_text("Does not exist yet")
     expect(page.locator(".panel")).to_contain_text("No messages in this queue now")
     names = [each["name"] for each in broker.request("GET", "/api/v1/stats").json()["destinations"]]
     assert "/queue/never.made" not in names
+    # The browser itself reports the reply that says so.
+    assert all("404" in complaint for complaint in complaints)
+    complaints.clear()
 
 
 def test_a_refusal_is_shown_in_the_brokers_words_and_the_page_stays_live(page: Page) -> None:

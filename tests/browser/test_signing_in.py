@@ -18,7 +18,9 @@ def test_the_front_page_leads_to_the_sign_in_form_and_from_there_to_the_console(
     expect(page.get_by_role("heading", name="Destinations", exact=True)).to_be_visible()
 
 
-def test_a_wrong_password_is_said_to_be_wrong_and_the_name_stays(open_page: OpenPage, broker: BrokerProcess) -> None:
+def test_a_wrong_password_is_said_to_be_wrong_and_the_name_stays(
+    open_page: OpenPage, broker: BrokerProcess
+) -> None:
     page = open_page(broker, "/login/")
     page.get_by_label("User name").fill(broker.user)
     page.get_by_label("Password").fill("guessed")

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import records
+from broker_app.core.broker import UNRECORDED
 from broker_app.core.destination import parse
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
@@ -160,6 +161,8 @@ class Ledger:
         self.sessions.clear()
         self.interests.clear()
         self.purged.clear()
+        for key in [key for key in self.times if key[1] >= UNRECORDED]:
+            del self.times[key]
         self.life_began_at = self.stage.broker.next_position
         self.at_start = {queue: queue.depth for queue in self.stage.broker.queues.values()}
         self._check_state()
@@ -258,8 +261,10 @@ class Ledger:
     def _follow_begin(self, session: Session, command: c.Begin) -> None:
         open_ones = session.transactions
         full = len(open_ones) >= self.limits.transactions_per_peer
-        assert self._accepted(session, command) == (command.transaction not in open_ones and not full)
-        open_ones.setdefault(command.transaction, [])
+        accepted = self._accepted(session, command)
+        assert accepted == (command.transaction not in open_ones and not full)
+        if accepted:
+            open_ones[command.transaction] = []
 
     def _follow_enlist(self, session: Session, command: c.Enlist) -> None:
         enlisted = session.transactions.get(command.transaction)

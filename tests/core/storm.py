@@ -50,8 +50,8 @@ class Storm:
         self.stage = Stage(
             window=random.choice((1, 3, 3, 5)),
             memory_bytes=random.choice((2, 6, 100)) * OVERHEAD_BYTES,
-            max_attempts=3,
-            topic_pending=random.choice((2, 4)),
+            max_attempts=random.choice((2, 3, 3)),
+            topic_pending=random.choice((2, 4, 4)),
             fetch_messages=random.choice((1, 2, 4)),
             fetch_bytes=random.choice((16, 400, 1 << 20)),
             subscriptions_per_peer=3,
@@ -61,6 +61,12 @@ class Storm:
             idle_queue_ms=3_000,
         )
         self.stage.loading = False
+        # No two storms blow from the same side: each has its own likes and its own few places.
+        self.weights = [weight * random.choice((0.2, 1, 1, 4)) for weight in WEIGHTS.values()]
+        self.queues = random.choice((QUEUES, QUEUES, QUEUES[:1], QUEUES[::2]))
+        self.filters = random.choice((FILTERS, FILTERS, FILTERS[:1], ()))
+        self.priorities = random.choice(((4, 4, 4, 0, 9), (4,)))
+        self.persistence = random.choice((0.75, 0.75, 1, 0.2))
         self.ledger = Ledger(self.stage)
         self.sessions = self.ledger.sessions
         self.envelopes = [self._draw_envelope() for _ in range(8)]
@@ -121,10 +127,11 @@ class Storm:
     def _draw_run(self) -> list[Any]:
         random, fetches = self.random, self.stage.fetches
         run: list[Any] = []
-        kinds = random.choices(KINDS, WEIGHTS.values(), k=random.choice((1, 1, 2, 4, 7)))
+        kinds = random.choices(KINDS, self.weights, k=random.choice((1, 1, 2, 4, 7)))
+        cast = random.sample(self.sessions, min(len(self.sessions), random.choice((1, 2, 4))))
         # The ledger knows how much a purge removes only at the beginning of a run.
         for kind in sorted(kinds, key="purge".__ne__):
-            session = random.choice(self.sessions)
+            session = random.choice(cast)
             if session.closed:
                 kind = "disconnect"
             if not session.leaving:
@@ -139,10 +146,10 @@ class Storm:
         random = self.random
         expiring = random.random()
         return Envelope(
-            random.choice((*QUEUES[:2] * 4, *QUEUES[2:], *TEMPORARY, *TOPICS * 2, random.choice(ILLEGAL + WILD))),
+            random.choice((*self.queues * 4, *TEMPORARY, *TOPICS * bool(self.filters), random.choice(ILLEGAL + WILD))),
             b"h:1\n",
-            persistent=random.random() < 0.75,
-            priority=random.choice((4, 4, 4, 0, 9)),
+            persistent=random.random() < self.persistence,
+            priority=random.choice(self.priorities),
             ttl_ms=1_000 if expiring < 0.15 else 0,
             expires_ms=self.stage.now_ms + 2_500 if 0.1 < expiring < 0.2 else 0,
         )
@@ -167,7 +174,7 @@ class Storm:
         return c.Subscribe(
             session.peer,
             random.choice("123"),
-            random.choice((*QUEUES * 2, *FILTERS, *TEMPORARY, random.choice(ILLEGAL))),
+            random.choice((*self.queues * 4, *self.filters, *TEMPORARY, random.choice(ILLEGAL))),
             random.choice((c.AUTO, c.AUTO, c.CLIENT, c.INDIVIDUAL)),
             random.choice((1, 1, 2, 5, random.choice((0, 3)))),
             look=random.choice(("look", "look", "other", None)),
@@ -228,7 +235,7 @@ class Storm:
         return c.Extend(session.peer, self._draw_tags(session), lease_ms, self._next_token())
 
     def _draw_purge(self, session: Session) -> c.Purge:
-        return c.Purge(session.peer, self.random.choice((*QUEUES, "/queue/none")), self._next_token())
+        return c.Purge(session.peer, self.random.choice((*self.queues, "/queue/none")), self._next_token())
 
     def _draw_answer(self, session: Session) -> c.Answer:
         return c.Answer(session.peer, self._next_token())

@@ -1,10 +1,15 @@
 """What the journal's tests share: batches made of small records, a journal's life in one object."""
 
+import os
 from array import array
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 from broker_app.journal import codec
+from broker_app.journal.files import Files
 from broker_app.journal.port import Batch, Journal, Recovery, StoredBatch
+from broker_app.journal.segments import SegmentJournal
 
 SETTLED = 2  # a record type that means nothing to the journal
 
@@ -67,6 +72,23 @@ class Life:
     def close(self) -> None:
         """Close the journal."""
         self.journal.close()
+
+
+class QuickSystem:
+    """`os` without the waiting: nothing is synced (the tests never cut the power)."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def fdatasync(self, fd: int) -> None: ...
+
+    def fsync(self, fd: int) -> None: ...
+
+
+def quick_journal(directory: Path, **options: Any) -> SegmentJournal:
+    """A segment journal with small segments that does not wait for the disk."""
+    options = {"segment_bytes": 8192, "files": Files(directory, QuickSystem())} | options
+    return SegmentJournal(directory, **options)
 
 
 Open = Callable[[], Life]

@@ -9,9 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from broker_app.journal import codec
 from broker_app.journal.inspect import verify
-from broker_app.journal.segments import SegmentJournal
 
-from .stage import SETTLED, Life, batch_of, published
+from .stage import SETTLED, Life, batch_of, published, quick_journal
 
 
 class JournalStorm(RuleBasedStateMachine):
@@ -34,7 +33,7 @@ class JournalStorm(RuleBasedStateMachine):
         self.open()
 
     def open(self) -> None:
-        self.life = Life(SegmentJournal(Path(self.directory.name), **self.options))
+        self.life = Life(quick_journal(Path(self.directory.name), **self.options))
         assert self.life.recovery.snapshot == self.blob
         assert self.life.recovery.report == []
         assert self.life.journal.epoch > self.epoch

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.cache import cache
-from django.http import HttpResponse
 from django.test import Client
 
 from broker_app.net.problems import PROBLEMS
@@ -111,7 +110,7 @@ def test_a_strange_host_is_refused(client: Client) -> None:
     assert client.get("/login/", headers={"Host": "evil.example"}).status_code == 400
 
 
-def body(reply: HttpResponse) -> Any:
+def body(reply: Any) -> Any:
     return json.loads(reply.content)
 
 

@@ -11,6 +11,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
+from django.urls import get_resolver
 
 from broker_app import config, node
 from broker_app.config import Config
@@ -39,6 +40,8 @@ class Command(BaseCommand):
         link = _login_link()
         logins = snapshot.make_logins(mom.anonymous)
         connections.close_all()
+        # Half a second of imports, which would otherwise stop the loop at the first page.
+        get_resolver().check()
 
         def ready(web_port: int, stomp_port: int) -> None:
             self.stdout.write("\n".join(_welcome(mom, web_port, stomp_port, link, made_up)))

@@ -41,7 +41,9 @@ class Access:
                 return identity
         anonymous = self._logins.anonymous()
         if anonymous is None:
-            raise _not_authenticated(request, "log in with a token (Authorization: Bearer) or a password (Basic)")
+            raise _not_authenticated(
+                request, "log in with a token (Authorization: Bearer) or a password (Basic)"
+            )
         self._check_host(request)
         self._check_own_page(request)
         return anonymous
@@ -74,8 +76,8 @@ class Access:
         if not own:
             raise Refusal(
                 "not-allowed",
-                "a request without a token or password must come from a page of this node, or have the header "
-                "X-Requested-With",
+                "a request without a token or password must come from a page of this node, or have the "
+                "header X-Requested-With",
             )
 
     def _check_host(self, request: Request) -> None:

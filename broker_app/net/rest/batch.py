@@ -108,7 +108,9 @@ class BatchPublisher:
                 desk.forget(published)
         return Reply(200, JSON, b'{"results":[' + b",".join(self._results(outcomes, messages, 0)) + b"]}")
 
-    def _results(self, outcomes: Sequence[_Outcome], messages: Sequence[Message | None], first: int) -> list[bytes]:
+    def _results(
+        self, outcomes: Sequence[_Outcome], messages: Sequence[Message | None], first: int
+    ) -> list[bytes]:
         """One JSON object for each item, in order."""
         accepted = iter(messages)
         of = self._ids.of
@@ -131,7 +133,9 @@ class BatchPublisher:
                 outcomes = [self._outcome(destination, line) for line in lines if line.strip()]
                 room = self._limits.max_stream_items - count
                 if len(outcomes) > room:
-                    outcomes[room:] = [too_large("lines", self._limits.max_stream_items, count + len(outcomes))]
+                    outcomes[room:] = [
+                        too_large("lines", self._limits.max_stream_items, count + len(outcomes))
+                    ]
                 runs.append((outcomes, self._start(self._desk.peer, outcomes)))
                 count += len(outcomes)
                 waiting += len(outcomes)

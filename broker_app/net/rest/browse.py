@@ -69,7 +69,7 @@ class Browser:
 
     # ------------------------------------------------------------------ endpoints
 
-    async def list(self, request: Request) -> Reply:
+    async def messages(self, request: Request) -> Reply:
         """GET queues/{name}/messages"""
         query = request.query(("queue", "limit", "after", "state", "fields"))
         address = self._address(request, request.name)
@@ -80,7 +80,12 @@ class Browser:
         page = await self._desk.glance(lambda: self._page(address, after, limit, state))
         rows = [
             items.browsed(
-                row.message, self._ids.of(row.message), row.state, self._limits.max_preview_bytes, self._blocks, row.attempts
+                row.message,
+                self._ids.of(row.message),
+                row.state,
+                self._limits.max_preview_bytes,
+                self._blocks,
+                row.attempts,
             )
             for row in page.rows
         ]
@@ -151,7 +156,7 @@ class Browser:
         return Page(rows, after if more else None, total)
 
     def _with_bodies(self, queue: Queue, wanted: Sequence[look.Item]) -> tuple[list[Shown], bool]:
-        """The bodies of paged messages, read from the journal. Stops (False) where a page has enough bytes."""
+        """The bodies of paged messages, read from the journal; stops (False) where a page is full of bytes."""
         rows: list[Shown] = []
         size = start = 0
         run = _FIRST_RUN
@@ -173,7 +178,10 @@ class Browser:
         if not positions:
             return ()
         records = self._read(positions)
-        return [queue.reader.message(record, position) for record, position in zip(records, positions, strict=True)]
+        return [
+            queue.reader.message(record, position)
+            for record, position in zip(records, positions, strict=True)
+        ]
 
     async def _find(self, request: Request) -> Shown:
         """The message of an id in the queue that the query names."""
@@ -188,10 +196,15 @@ class Browser:
         queue = self._queue(address)
         position = MessageIds.position(message_id)
         if position is not None:
-            row = self._in_memory(queue, message_id.encode(), position) or self._paged(queue, message_id, position)
+            row = self._in_memory(queue, message_id.encode(), position) or self._paged(
+                queue, message_id, position
+            )
             if row is not None:
                 return row
-        raise Refusal("not-found", f"there is no message {message_id[:80]!r} in queue {address.removeprefix('/queue/')!r}")
+        raise Refusal(
+            "not-found",
+            f"there is no message {message_id[:80]!r} in queue {address.removeprefix('/queue/')!r}",
+        )
 
     def _in_memory(self, queue: Queue, message_id: bytes, position: int) -> Shown | None:
         of = self._ids.of

@@ -193,7 +193,13 @@ class Desk:
     def tag_of(self, receipt: str, user: str) -> int:
         """The delivery behind a receipt. Raises Refusal when it is no receipt, not the user's, or lost."""
         parts = receipt.split(".")
-        if len(parts) != 3 or parts[0] != "r1" or len(parts[1]) != 8 or not _is_hex(parts[1]) or not _is_hex(parts[2]):
+        if (
+            len(parts) != 3
+            or parts[0] != "r1"
+            or len(parts[1]) != 8
+            or not _is_hex(parts[1])
+            or not _is_hex(parts[2])
+        ):
             raise Refusal("not-found", f"{receipt[:80]!r} is no receipt of a received message")
         if parts[1] != self.boot:
             raise Refusal("lease-lost", "the node was restarted since; the message is given out again")

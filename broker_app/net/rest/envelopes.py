@@ -39,11 +39,11 @@ _UNSUPPORTED = {
     b"idempotency-key": "idempotency keys",
 }
 #: application headers of these names would be taken for something else
-_RESERVED = frozenset(
-    "ack attempt content-length content-type correlation-id delay-s AMQ_SCHEDULED_DELAY dedup-id destination "
-    "expiration expires message-id persistent priority receipt redelivered reply-to subscription timestamp "
-    "transaction ttl-s type x-message-ttl".split()
-)
+_RESERVED = frozenset((
+    "ack", "attempt", "content-length", "content-type", "correlation-id", "delay-s", "AMQ_SCHEDULED_DELAY",
+    "dedup-id", "destination", "expiration", "expires", "message-id", "persistent", "priority", "receipt",
+    "redelivered", "reply-to", "subscription", "timestamp", "transaction", "ttl-s", "type", "x-message-ttl",
+))  # fmt: skip
 _PUBLISHING = (b"mom-", b"ce-")
 #: longest life that can be asked for: ten years
 MAX_EXPIRES_S = 315_360_000.0
@@ -98,7 +98,7 @@ class Item(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _is_text(body: msgspec.Raw) -> bool:
-    return bytes(body[:1]) == b'"'
+    return memoryview(body)[0] == ord('"')
 
 
 class Envelopes:
@@ -113,7 +113,11 @@ class Envelopes:
     def of_request(self, address: str, request_headers: Iterable[Header]) -> Envelope:
         """The envelope of a message to `address` published singly. Raises Refusal."""
         facts = tuple(
-            [fact for fact in request_headers if fact[0] in _CARRIED or fact[0].startswith(_PUBLISHING) or fact[0] in _UNSUPPORTED]
+            [
+                fact
+                for fact in request_headers
+                if fact[0] in _CARRIED or fact[0].startswith(_PUBLISHING) or fact[0] in _UNSUPPORTED
+            ]
         )
         key = (address, facts)
         envelope = self._cache.get(key)
@@ -151,7 +155,7 @@ class Envelopes:
         return envelope
 
     def _make(self, address: str, headers: Mapping[str, str]) -> Envelope:
-        """The envelope of STOMP headers that were checked. Raises Refusal when they are too many or too long."""
+        """The envelope of STOMP headers that were checked. Refusal when they are too many or too long."""
         if len(headers) > self._limits.max_headers:
             raise too_large("headers of the message", self._limits.max_headers, len(headers))
         size = sum(len(name) + len(value) for name, value in headers.items())
@@ -163,7 +167,9 @@ class Envelopes:
         for name, raw in facts:
             shown = name.decode("latin-1")
             if name in _UNSUPPORTED:
-                raise Refusal("unsupported", f"header {shown}: this version of MOM has no {_UNSUPPORTED[name]}")
+                raise Refusal(
+                    "unsupported", f"header {shown}: this version of MOM has no {_UNSUPPORTED[name]}"
+                )
             value = _text(shown, raw)
             if name.startswith(_APPLICATION):
                 yield application_header(f"header/{shown}", shown[len(_APPLICATION) :], value)

@@ -35,7 +35,13 @@ class Events:
     receipt lets the next one through. When the stream ends, what is unsettled goes back."""
 
     def __init__(
-        self, desk: Desk, waiting: Waiting, blocks: items.Blocks, limits: RestLimits, *, ping_s: float = PING_S
+        self,
+        desk: Desk,
+        waiting: Waiting,
+        blocks: items.Blocks,
+        limits: RestLimits,
+        *,
+        ping_s: float = PING_S,
     ) -> None:
         self._desk = desk
         self._waiting = waiting
@@ -50,7 +56,6 @@ class Events:
         credit = whole_number(query, "credit", 1, 1, self._limits.max_event_credit)
         destination = parse("/queue/" + request.name)
         access.check(request.identity, access.RECEIVE, destination)
-        await request.body(0)
         desk = self._desk
         wake = self._waiting.enter()
         arrivals = Arrivals(wake)
@@ -58,7 +63,9 @@ class Events:
         try:
             ticket = desk.ticket()
             desk.submit(
-                c.Subscribe(desk.peer, subscription, destination.address, c.INDIVIDUAL, credit, receipt=ticket)
+                c.Subscribe(
+                    desk.peer, subscription, destination.address, c.INDIVIDUAL, credit, receipt=ticket
+                )
             )
             await desk.answer(ticket)
             await self._write(request, arrivals, wake)
@@ -66,7 +73,7 @@ class Events:
             self._waiting.leave(wake)
             desk.close_collection(subscription)
             if desk.engine.ended is None:
-                desk.submit(c.Unsubscribe(desk.peer, subscription, desk.unheard()))
+                desk.submit(c.Unsubscribe(desk.peer, subscription))
 
     async def _write(self, request: Request, arrivals: Arrivals, wake: asyncio.Event) -> None:
         headers = [

@@ -19,16 +19,17 @@ from broker_app.net.rest.replies import Header, encode
 from mom_client.stomp.encode import unescape
 
 #: STOMP headers that have a field of their own, or none
-_FIELDS = frozenset(
-    "content-type content-length type correlation-id reply-to persistent priority expires ttl-s expiration "
-    "x-message-ttl destination traceparent tracestate".split()
-)
+_FIELDS = frozenset((
+    "content-type", "content-length", "type", "correlation-id", "reply-to", "persistent", "priority",
+    "expires", "ttl-s", "expiration", "x-message-ttl", "destination", "traceparent", "tracestate",
+))  # fmt: skip
 #: headers that a raw reply has as `Mom-` headers
 _IN_RAW = ("type", "correlation-id", "reply-to", "priority", "persistent")
-_TEXTUAL = frozenset(
-    "application/xml application/x-www-form-urlencoded application/yaml application/x-yaml application/javascript "
-    "application/x-ndjson application/jsonl application/sql application/graphql".split()
-)
+_TEXTUAL = frozenset((
+    "application/xml", "application/x-www-form-urlencoded", "application/yaml", "application/x-yaml",
+    "application/javascript", "application/x-ndjson", "application/jsonl", "application/sql",
+    "application/graphql",
+))  # fmt: skip
 
 #: headers of a reply whose body is a message: no browser may run it as a page of this node
 UNTRUSTED: tuple[Header, ...] = (
@@ -140,7 +141,9 @@ def rfc3339(time_ms: int) -> bytes:
     return text.replace("+00:00", "Z").encode()
 
 
-def received(message: Message, message_id: bytes, receipt: str | None, lease_until_ms: int, blocks: Blocks) -> bytes:
+def received(
+    message: Message, message_id: bytes, receipt: str | None, lease_until_ms: int, blocks: Blocks
+) -> bytes:
     """A delivery as a JSON object in one line. Without a receipt it needs no settling."""
     envelope = message.envelope
     facts = blocks.facts(envelope.block)
@@ -171,7 +174,11 @@ def browsed(
     facts = blocks.facts(envelope.block)
     body = message.body
     truncated = len(body) > preview_bytes
-    shown = _preview(body, preview_bytes, facts.content_type) if truncated else body_member(body, facts.content_type)
+    shown = (
+        _preview(body, preview_bytes, facts.content_type)
+        if truncated
+        else body_member(body, facts.content_type)
+    )
     return (
         b'{"id":"%b","position":%d,"time":"%b","size":%d,"priority":%d,"persistent":%b,"attempt":%d,'
         b'"redelivered":%b,"state":"%b",%b%b,"truncated":%b}'
@@ -191,10 +198,10 @@ def browsed(
     )
 
 
-BROWSED_FIELDS = frozenset(
-    "id position time size priority persistent attempt redelivered state type content_type correlation_id reply_to "
-    "headers trace body body_base64 truncated".split()
-)
+BROWSED_FIELDS = frozenset((
+    "id", "position", "time", "size", "priority", "persistent", "attempt", "redelivered", "state", "type",
+    "content_type", "correlation_id", "reply_to", "headers", "trace", "body", "body_base64", "truncated",
+))  # fmt: skip
 
 
 def only(item: bytes, fields: Collection[str]) -> bytes:
@@ -206,7 +213,9 @@ def only(item: bytes, fields: Collection[str]) -> bytes:
 def _preview(body: bytes, size: int, content_type: str | None) -> bytes:
     """The beginning of a long body: text where it is text (JSON that was cut is text), else base64."""
     start = body[:size]
-    if body_member(b"", content_type).startswith(b'"body_base64"') and not (content_type or "").endswith("json"):
+    if body_member(b"", content_type).startswith(b'"body_base64"') and not (content_type or "").endswith(
+        "json"
+    ):
         return b'"body_base64":"' + base64.b64encode(start) + b'"'
     for cut in range(4):  # a character may have been cut in the middle
         try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from broker_app.config import Config
+
 KIB, MIB = 1024, 1024 * 1024
 
 
@@ -41,3 +43,14 @@ class RestLimits:
     #: longest part of a body that browsing shows, and all of them together
     max_preview_bytes: int = 64 * KIB
     max_page_bytes: int = 8 * MIB
+
+    @classmethod
+    def of(cls, config: Config) -> RestLimits:
+        """The limits that follow from the settings of a node."""
+        return cls(
+            max_body_bytes=config.max_body_bytes,
+            max_header_bytes=config.max_header_bytes,
+            max_headers=config.max_headers,
+            max_wait_s=config.max_wait,
+            default_lease_s=config.lease,
+        )

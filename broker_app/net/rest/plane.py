@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from broker_app.config import Config
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.net.login import Logins
@@ -34,9 +35,10 @@ _log = logging.getLogger(__name__)
 class RestPlane:
     """All of `/api/v1` that moves or shows messages.
 
-    `journal_read` is `Journal.read`; `statistics` returns what `/stats` shows; `control_document` is an
-    OpenAPI document whose paths are added to ours. Made within the running loop; the node calls
-    `engine_ended` when the engine fails, and `stop` before it closes the listeners.
+    `journal_read` is `Journal.read`; `limits` replace those that follow from `config`; `statistics`
+    returns what `/stats` shows; `control_document` is an OpenAPI document whose paths are added to ours.
+    Made within the running loop. The node calls `engine_ended` when the engine fails, and `stop` before
+    it closes the listeners.
     """
 
     def __init__(
@@ -44,14 +46,14 @@ class RestPlane:
         engine: Engine,
         journal_read: Callable[[Sequence[int]], list[bytes]],
         logins: Logins,
-        origins: Origins,
+        config: Config,
         *,
         limits: RestLimits | None = None,
         statistics: Callable[[], Mapping[str, Any]] = dict,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
-        self._limits = limits or RestLimits()
-        self._access = Access(logins, origins)
+        self._limits = limits or RestLimits.of(config)
+        self._access = Access(logins, Origins(config.known_hosts, config.allowed_origins))
         self._uploads = Uploads()
         self._waiting = Waiting(self._limits.max_waiting)
         self._desk = Desk(engine)
@@ -92,7 +94,7 @@ class RestPlane:
         add("POST", queue_batch, batches.to_queue)
         add("POST", topic_batch, batches.to_topic)
         add("POST", _queue(b"messages"), publisher.to_queue)
-        add("GET", _queue(b"messages"), browser.list)
+        add("GET", _queue(b"messages"), browser.messages)
         add("DELETE", _queue(b"messages"), browser.purge)
         add("POST", Place((b"topics",), (b"messages",), True, "topic"), publisher.to_topic)
         add("POST", _queue(b"receive"), receiver.receive)
@@ -129,7 +131,9 @@ class RestPlane:
             reply = problem_reply(refusals.of_core(refused), _trace_id(trace))
         except Exception:
             _log.exception("request %s failed", own[0][1].decode())
-            reply = problem_reply(Refusal("internal", "the node failed; its log has the details"), _trace_id(trace))
+            reply = problem_reply(
+                Refusal("internal", "the node failed; its log has the details"), _trace_id(trace)
+            )
         if reply is not None:
             await _send(request, reply)
 
@@ -160,7 +164,9 @@ async def _send(request: Request, reply: Reply) -> None:
     if reply.status != NO_CONTENT.status:
         headers.append((b"content-length", b"%d" % len(reply.body)))
     await request.send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await request.send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else reply.body})
+    await request.send(
+        {"type": "http.response.body", "body": b"" if request.method == "HEAD" else reply.body}
+    )
 
 
 def _trace_id(traceparent: bytes | None) -> str | None:

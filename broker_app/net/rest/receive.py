@@ -139,7 +139,9 @@ class Receiver:
         keep = False
         try:
             ticket = desk.ticket()
-            desk.submit(c.Subscribe(desk.peer, subscription, address, c.INDIVIDUAL, most, None, lease_ms, ticket))
+            desk.submit(
+                c.Subscribe(desk.peer, subscription, address, c.INDIVIDUAL, most, None, lease_ms, ticket)
+            )
             await desk.answer(ticket)
             await self._read_back(address, arrived)
             if not arrived.is_set() and wait_s:

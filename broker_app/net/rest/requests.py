@@ -34,7 +34,8 @@ class Departed(Exception):
 
 
 class Request:
-    """`name` is the destination's name, receipt or id that the address holds, decoded; `identity` is set by the plane."""
+    """One request. `name` is the destination's name, the receipt or the id that the address holds, decoded;
+    it, `identity` and `reply_headers` are set by the plane."""
 
     __slots__ = (
         "_limits",
@@ -51,7 +52,9 @@ class Request:
         "send",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: RestLimits, uploads: Uploads) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, limits: RestLimits, uploads: Uploads
+    ) -> None:
         self.method: str = scope["method"]
         self.headers: list[Header] = scope["headers"]
         self.query_string: bytes = scope["query_string"]
@@ -183,7 +186,9 @@ class Request:
             raise too_large("the body", limit, int(length[:15]))
         encoding = self.header(b"content-encoding")
         if encoding is not None and encoding.strip().lower() != b"identity":
-            raise Refusal("unsupported-type", "a body in a content encoding is not understood; send it as it is")
+            raise Refusal(
+                "unsupported-type", "a body in a content encoding is not understood; send it as it is"
+            )
 
     async def json(self, kind: type[_Struct], *, required: bool = True) -> _Struct:
         """The body as JSON of the shape `kind`; an empty one is {} unless `required`."""
@@ -234,7 +239,9 @@ def decode(body: bytes, kind: type[_Struct], pointer: str = "") -> _Struct:
 def _shape(text: str, kind: type[msgspec.Struct], pointer: str) -> Refusal:
     """msgspec's sentence ("Expected `int`, got `str` - at `$.max`") as a refusal with a JSON pointer."""
     sentence, _, path = text.partition(" - at `$")
-    where = pointer + path.rstrip("`").replace("[...]", "").replace(".", "/").replace("[", "/").replace("]", "")
+    where = pointer + path.rstrip("`").replace("[...]", "").replace(".", "/").replace("[", "/").replace(
+        "]", ""
+    )
     start = "Object contains unknown field `"
     if sentence.startswith(start):
         name = sentence[len(start) : -1]

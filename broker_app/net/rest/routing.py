@@ -102,7 +102,9 @@ class Router:
                 and middle != [b""]
             ):
                 return place, middle
-        raise Refusal("not-found", f"there is nothing at {raw_path[:200].decode('latin-1')}; see {PREFIX}openapi.json")
+        raise Refusal(
+            "not-found", f"there is nothing at {raw_path[:200].decode('latin-1')}; see {PREFIX}openapi.json"
+        )
 
 
 def _allowed(methods: dict[str, Endpoint]) -> list[str]:

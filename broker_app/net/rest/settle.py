@@ -116,7 +116,9 @@ class Settler:
         if wanted.delay_s:
             raise Refusal("unsupported", f"{pointer}/delay_s: this version of MOM has no delayed redelivery")
         if len(wanted.reason) > _MAX_REASON:
-            raise invalid(f"{pointer}/reason", f"has {len(wanted.reason)} characters; at most {_MAX_REASON} are taken")
+            raise invalid(
+                f"{pointer}/reason", f"has {len(wanted.reason)} characters; at most {_MAX_REASON} are taken"
+            )
         if "\0" in wanted.reason:
             raise invalid(f"{pointer}/reason", "has a NUL, which a header cannot carry")
         dead = REJECTED if wanted.dead else ""

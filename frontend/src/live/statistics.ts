@@ -4,6 +4,8 @@ import { Source } from "./source.ts";
 /** Seconds a trend reaches back, and seconds one of its points stands for. */
 export const TREND_S = 300;
 export const TREND_STEP_S = 5;
+/** The broker's own topics, this page's numbers among them, are no work of its users. */
+const SYSTEM = "/topic/$mom.";
 const GROWING_AFTER_S = 120;
 
 /** What the page remembers of a destination between snapshots. */
@@ -44,9 +46,10 @@ export class Statistics extends Source {
     this.#timeS = timeS;
     this.#receivedAt = performance.now();
     this.node = snapshot.node;
-    this.destinations = new Map(snapshot.destinations.map((destination) => [destination.name, destination]));
+    const destinations = snapshot.destinations.filter(({ name }) => !name.startsWith(SYSTEM));
+    this.destinations = new Map(destinations.map((destination) => [destination.name, destination]));
     const histories = new Map<string, History>();
-    for (const destination of snapshot.destinations) {
+    for (const destination of destinations) {
       const history = this.#histories.get(destination.name) ?? new History();
       history.record(destination, timeS);
       histories.set(destination.name, history);

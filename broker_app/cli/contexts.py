@@ -1,0 +1,179 @@
+"""Contexts: named brokers in `~/.config/mom/contexts.toml`, and the one a command is about."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
+
+from broker_app.cli.failures import FAILED, NOT_FOUND, USAGE, Failure
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+_SCHEMES = ("http", "https")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One broker. The token itself is never in the file: it is read from `token_file`, or printed by
+    `token_command` (a password store). In `production`, bulk acts are confirmed by typing."""
+
+    name: str
+    url: str
+    token_file: str = ""
+    token_command: str = ""
+    production: bool = False
+
+    def token(self) -> str:
+        """The token, "" without one. Raises Failure."""
+        if self.token_command:
+            return _printed(self.token_command, f"token_command of context {self.name}")
+        return read_token(self.token_file) if self.token_file else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The broker a command talks to, and how it logs in there."""
+
+    url: str
+    login: str = ""
+    passcode: str = field(default="", repr=False)
+    production: bool = False
+    context: str = ""
+
+
+class Contexts:
+    """The file of contexts, written as a whole and readable by its owner alone."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        home = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~")).expanduser() / ".config"
+        self.path = Path(home) / "mom" / "contexts.toml"
+        self.current = ""
+        self.known: dict[str, Context] = {}
+        if self.path.exists():
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            content = tomllib.loads(self.path.read_text(encoding="utf-8"))
+            self.current = str(content.get("current", ""))
+            self.known = {name: Context(name, **facts) for name, facts in content.get("context", {}).items()}
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise Failure(FAILED, f"the contexts cannot be read: {error}", where=str(self.path)) from error
+
+    def get(self, name: str) -> Context:
+        if name not in self.known:
+            known = ", ".join(sorted(self.known)) or "none"
+            raise Failure(NOT_FOUND, f"there is no context {name!r}", where=str(self.path), mend=f"known are: {known}")
+        return self.known[name]
+
+    def add(self, context: Context) -> None:
+        if not _NAME.fullmatch(context.name):
+            raise Failure(USAGE, f"{context.name!r} is no name for a context: letters, digits, - and _ only")
+        check_url(context.url)
+        self.known[context.name] = context
+        self.current = self.current or context.name
+        self._write()
+
+    def use(self, name: str) -> None:
+        self.current = self.get(name).name
+        self._write()
+
+    def _write(self) -> None:
+        lines = [f"current = {_toml(self.current)}\n"]
+        for context in self.known.values():
+            lines.append(f"\n[context.{context.name}]\nurl = {_toml(context.url)}\n")
+            lines += [f"{key} = {_toml(value)}\n" for key, value in _options(context).items() if value]
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = self.path.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.writelines(lines)
+        new.replace(self.path)
+
+
+def find(
+    name: str | None = None,
+    url: str | None = None,
+    token_file: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> Target:
+    """The broker that options, variables and contexts name, in this order of precedence.
+
+    The token of a context is shown to the broker of that context only, never to another `url`.
+    """
+    contexts = Contexts(environment)
+    chosen = name or environment.get("MOM_CONTEXT") or contexts.current
+    context = contexts.get(chosen) if chosen else None
+    wanted = url or environment.get("MOM_URL") or (context.url if context else DEFAULT_URL)
+    parts = check_url(wanted)
+    if context is not None and wanted != context.url:
+        context = None
+    bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+    production, chosen = (context.production, context.name) if context else (False, "")
+    if parts.username and not token_file:
+        return Target(bare, unquote(parts.username), unquote(parts.password or ""), production, chosen)
+    token = _token(token_file, environment) or (context.token() if context else "")
+    return Target(bare, "token" if token else "", token, production, chosen)
+
+
+def check_url(url: str) -> SplitResult:
+    """The parts of the address of a broker. Raises Failure."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in _SCHEMES and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise Failure(USAGE, f"{url!r} is no address of a broker", mend=f"write it like {DEFAULT_URL}")
+    return parts
+
+
+def read_token(path: str) -> str:
+    """The token in a file. Raises Failure."""
+    try:
+        token = Path(path).expanduser().read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise Failure(FAILED, f"the token cannot be read: {error}", where=path) from error
+    if not token:
+        raise Failure(FAILED, "the file of the token is empty", where=path)
+    return token
+
+
+def _token(token_file: str | None, environment: Mapping[str, str]) -> str:
+    if token_file:
+        return read_token(token_file)
+    if environment.get("MOM_TOKEN"):
+        return environment["MOM_TOKEN"].strip()
+    path = environment.get("MOM_TOKEN_FILE")
+    return read_token(path) if path else ""
+
+
+def _printed(command: str, where: str) -> str:
+    import subprocess
+
+    try:
+        done = subprocess.run(shlex.split(command), check=True, capture_output=True, text=True, timeout=60)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise Failure(FAILED, f"the token cannot be had: {error}", where=where) from error
+    return done.stdout.strip()
+
+
+def _options(context: Context) -> dict[str, Any]:
+    return {
+        "token_file": context.token_file,
+        "token_command": context.token_command,
+        "production": context.production,
+    }
+
+
+def _toml(value: str | bool) -> str:
+    # A JSON string is a TOML basic string, once DEL, which JSON leaves alone, is spelled.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

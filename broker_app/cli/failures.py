@@ -1,0 +1,52 @@
+"""Failures: what ends a command, what the person at the terminal reads, and the exit code."""
+
+from __future__ import annotations
+
+from broker_app.net.problems import PROBLEMS
+
+OK, FAILED, USAGE, NOT_FOUND, REFUSED, CONFLICT, EMPTY, UNREACHABLE = range(8)
+
+_OF_STATUS = {401: REFUSED, 403: REFUSED, 404: NOT_FOUND, 409: CONFLICT, 412: CONFLICT, 428: CONFLICT, 503: UNREACHABLE}
+_OF_NAME = {"invalid": USAGE, "bad-destination": USAGE, "queue-full": FAILED}
+
+_MEND = {
+    "not-authenticated": "set MOM_TOKEN to a token; `mom token create NAME` makes one where the broker's data is",
+    "not-active": "ask again in a moment, or name the active broker with --url",
+    "store-unavailable": "see the broker's log; `mom doctor` checks disk and rights",
+}
+
+
+class Failure(Exception):
+    """Ends the command. `what` happened, `where` (an address, a file), how to `mend` it."""
+
+    def __init__(self, code: int, what: str, *, where: str = "", mend: str = "") -> None:
+        super().__init__(what)
+        self.code = code
+        self.what = what
+        self.where = where
+        self.mend = mend
+
+    def __str__(self) -> str:
+        lines = [f"mom: {self.what}"]
+        if self.where:
+            lines.append(f"  where: {self.where}")
+        if self.mend:
+            lines.append(f"  mend:  {self.mend}")
+        return "\n".join(lines)
+
+
+def of_problem(name: str, detail: str, where: str) -> Failure:
+    """What a broker refused, by the name of its problem (see docs/protocol.md)."""
+    status = PROBLEMS[name].status if name in PROBLEMS else 500
+    code = _OF_NAME.get(name) or _OF_STATUS.get(status, FAILED)
+    return Failure(code, f"{detail} ({name})", where=where, mend=_MEND.get(name, ""))
+
+
+def unreachable(where: str, why: str) -> Failure:
+    """Nobody answers at `where`."""
+    return Failure(
+        UNREACHABLE,
+        f"cannot reach the broker: {why}",
+        where=where,
+        mend="start one with `mom up`, or name another with --url, MOM_URL or `mom context use`",
+    )

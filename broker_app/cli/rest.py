@@ -1,0 +1,95 @@
+"""The REST client of the command line: standard library only, because it must load in no time."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from broker_app.cli.contexts import Target
+from broker_app.cli.failures import FAILED, Failure, of_problem, unreachable
+
+_PREFIX = "/api/v1"
+
+
+class Rest:
+    """Requests to one broker. Every refusal becomes a Failure."""
+
+    def __init__(self, target: Target, timeout_s: float = 30.0) -> None:
+        self._target = target
+        self._timeout_s = timeout_s
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self.call("GET", path, query=query)
+
+    def call(
+        self, method: str, path: str, body: Any = None, *, query: dict[str, Any] | None = None, wait_s: float = 0.0
+    ) -> Any:
+        """The decoded reply, None when it is empty. `wait_s` is how long the broker may take on purpose."""
+        address = f"{self._target.url}{_PREFIX}{path}"
+        if query:
+            address += "?" + urlencode({name: value for name, value in query.items() if value is not None})
+        headers = self._headers()
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            headers["content-type"] = "application/json"
+        request = urllib.request.Request(address, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout_s + wait_s) as reply:
+                content = reply.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _refusal(error, address) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise unreachable(self._target.url, _reason(error)) from None
+        return json.loads(content) if content else None
+
+    def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[dict[str, Any]]:
+        """The items of a list, page by page, up to `limit`."""
+        left = limit
+        after = None
+        while left is None or left > 0:
+            page = self.get(path, after=after, limit=min(left or 500, 500), **query)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+            if left is not None:
+                left -= len(page["items"])
+
+    def _headers(self) -> dict[str, str]:
+        login, passcode = self._target.login, self._target.passcode
+        if login == "token":
+            return {"authorization": f"Bearer {passcode}"}
+        if not login:
+            return {}
+        return {"authorization": "Basic " + base64.b64encode(f"{login}:{passcode}".encode()).decode()}
+
+
+def queue_path(name: str, *rest: str) -> str:
+    """The address of a queue, or of something of it."""
+    return "/".join(["/queues", quote(name.removeprefix("/queue/"), safe="/"), *rest])
+
+
+def _refusal(error: urllib.error.HTTPError, address: str) -> Failure:
+    try:
+        problem = json.loads(error.read())
+        name = str(problem["type"]).rpartition("/")[2]
+        return of_problem(name, str(problem["detail"]), address)
+    except (ValueError, KeyError, TypeError):
+        return Failure(FAILED, f"the answer is HTTP {error.code} {error.reason}", where=address,
+                       mend="is this the address of a MOM broker?")  # fmt: skip
+
+
+def _reason(error: Exception) -> str:
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, ssl.SSLError):
+        return f"TLS: {reason.reason}"
+    return str(getattr(reason, "strerror", None) or reason or type(error).__name__)

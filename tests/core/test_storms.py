@@ -1,0 +1,23 @@
+"""Storms against the core: `MOM_STORMS` of them (10,000 when it is not set; `make soak` asks for more),
+from `MOM_STORM_SEED` on (0). What they found is kept in `test_scenarios`."""
+
+import os
+
+import pytest
+
+from tests.core.storm import storm
+
+STORMS = int(os.environ.get("MOM_STORMS", "10000"))
+FIRST_SEED = int(os.environ.get("MOM_STORM_SEED", "0"))
+PARTS = 20
+
+
+@pytest.mark.timeout(0 if STORMS > 100_000 else 300)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_law_holds_in_every_storm(part: int) -> None:
+    for seed in range(FIRST_SEED + part, FIRST_SEED + STORMS, PARTS):
+        try:
+            storm(seed)
+        except Exception as failure:
+            failure.add_note(f"storm {seed}; see it with: python -m tests.core.storm {seed}")
+            raise

@@ -1,0 +1,163 @@
+"""With an event loop, syncing, preparing, copying and snapshots happen in threads and report to the loop."""
+
+import asyncio
+import errno
+import threading
+from array import array
+from pathlib import Path
+from typing import Any
+
+from broker_app.journal.errors import JournalFailed
+from broker_app.journal.files import Files
+from broker_app.journal.segments import SegmentJournal
+
+from .stage import Life, QuickSystem, batch_of, published, quick_journal
+
+
+class GatedSystem(QuickSystem):
+    """`os` whose `fdatasync` waits until `gate` is set, and notes the thread it was called in."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.sync_threads: list[str] = []
+        self.error: OSError | None = None
+
+    def fdatasync(self, fd: int) -> None:
+        self.sync_threads.append(threading.current_thread().name)
+        self.gate.wait()
+        if self.error is not None:
+            raise self.error
+
+
+async def commit(journal: SegmentJournal, batch: Any) -> None:
+    durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    loop_thread = threading.current_thread()
+
+    def done(error: BaseException | None) -> None:
+        assert threading.current_thread() is loop_thread
+        if error is None:
+            durable.set_result(None)
+        else:
+            durable.set_exception(error)
+
+    journal.commit(batch, done)
+    await durable
+
+
+def threaded(directory: Path, **options: Any) -> SegmentJournal:
+    call_soon = asyncio.get_running_loop().call_soon_threadsafe
+    return quick_journal(directory, call_soon_threadsafe=call_soon, **options)
+
+
+async def test_small_batches_are_synced_inline_and_large_ones_in_the_thread(tmp_path: Path) -> None:
+    system = GatedSystem()
+    journal = threaded(tmp_path, files=Files(tmp_path, system), inline_sync_bytes=500, segment_bytes=1 << 20)
+    journal.open()
+    system.sync_threads.clear()
+    await commit(journal, batch_of(1, [published(b"small")]))
+    await commit(journal, batch_of(2, [published(bytes(500))]))
+    assert system.sync_threads == ["MainThread", "journal-sync"]
+    journal.close()
+
+
+async def test_a_commit_is_not_done_and_not_readable_before_its_sync(tmp_path: Path) -> None:
+    system = GatedSystem()
+    journal = threaded(tmp_path, files=Files(tmp_path, system), inline_sync_bytes=0)
+    life = Life(journal)
+    life.restore()
+    system.gate.clear()
+    task = asyncio.create_task(commit(journal, batch_of(1, [published(b"x")], keep=[1])))
+    while "journal-sync" not in system.sync_threads:
+        await asyncio.sleep(0)
+    assert not task.done()
+    assert journal.statistics()["next_position"] == 1
+    system.gate.set()
+    await task
+    assert journal.read([1]) == [published(b"x")]
+    journal.close()
+
+
+async def test_a_failing_sync_in_the_thread_ends_the_journal(tmp_path: Path) -> None:
+    system = GatedSystem()
+    journal = threaded(tmp_path, files=Files(tmp_path, system), inline_sync_bytes=0)
+    journal.open()
+    system.error = OSError(errno.EIO, "Input/output error")
+    for _ in range(2):
+        try:
+            await commit(journal, batch_of(1, [published(b"x")]))
+        except JournalFailed as error:
+            assert "Input/output error" in str(error)  # noqa: PT017 — both attempts are looked at
+        else:
+            raise AssertionError("the commit succeeded")
+    journal.close()
+
+
+async def test_closing_finishes_the_batch_in_flight(tmp_path: Path) -> None:
+    journal = threaded(tmp_path, inline_sync_bytes=0)
+    journal.open()
+    task = asyncio.create_task(commit(journal, batch_of(1, [published(b"x")])))
+    await asyncio.sleep(0)
+    journal.close()
+    await task
+    again = quick_journal(tmp_path)
+    assert again.open().next_position == 2
+    again.close()
+
+
+async def test_a_long_life_with_threads_loses_nothing_and_needs_little_space(tmp_path: Path) -> None:
+    journal = threaded(tmp_path, inline_sync_bytes=600)
+    position = journal.open().next_position
+    list(journal.replay())
+    journal.retain([])
+    kept: dict[int, bytes] = {}
+    snapshots: list[BaseException | None] = []
+    asked = 0
+    for number in range(600):
+        records = [published(b"%d " % (position + i) * 30) for i in range(4)]
+        positions = list(range(position, position + 4))
+        await commit(journal, batch_of(position, records, keep=positions, free=positions[1:]))
+        if number % 20 == 0:
+            kept[position] = records[0]
+        else:
+            await commit(journal, batch_of(position + 4, [published(b"-")], free=[position]))
+            position += 1
+        position += 4
+        if number % 50 == 49 and asked == len(snapshots):
+            asked += 1
+            journal.snapshot(position, b"state", snapshots.append)
+    async with asyncio.timeout(20):
+        while asked != len(snapshots):
+            await asyncio.sleep(0.001)
+    assert journal.background_error is None
+    assert journal.read(list(kept)) == list(kept.values())
+    statistics = journal.statistics()
+    assert statistics["segments_recycled"] > 5
+    assert statistics["live_records"] == len(kept)
+    journal.close()
+
+    again = threaded(tmp_path)
+    assert again.open().next_position == position
+    list(again.replay())
+    again.retain([array("Q", kept)])
+    assert again.read(list(kept)) == list(kept.values())
+    again.close()
+    await asyncio.sleep(0)
+
+
+async def test_the_next_segment_is_ready_before_it_is_needed(tmp_path: Path) -> None:
+    system = GatedSystem()
+    journal = threaded(tmp_path, files=Files(tmp_path, system), segment_bytes=4096, inline_sync_bytes=1 << 20)
+    life = Life(journal)
+    life.restore()
+    life.publish(bytes(1500))
+    async with asyncio.timeout(20):
+        while "journal-prepare" not in system.sync_threads or not list(tmp_path.glob("log-*2.seg")):
+            await asyncio.sleep(0.001)
+    before = system.sync_threads.count("MainThread")
+    for _ in range(3):
+        life.publish(bytes(1500))
+        await asyncio.sleep(0.01)
+    assert system.sync_threads.count("MainThread") == before + 3, "rolling needs no other sync in the loop"
+    assert len(list(tmp_path.glob("log-*.seg"))) >= 2
+    journal.close()

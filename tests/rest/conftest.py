@@ -1,0 +1,131 @@
+"""A REST plane over a real engine and a journal in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import MappingProxyType
+from typing import Any
+
+import httpx
+import pytest
+
+from broker_app.config import Config
+from broker_app.core.broker import Broker
+from broker_app.core.limits import Limits
+from broker_app.engine import Engine
+from broker_app.journal.memory import MemoryJournal
+from broker_app.net.login import Logins
+from broker_app.net.policy import Policy, TokenFacts, UserFacts
+from broker_app.net.rest import RestLimits, RestPlane
+
+TOKENS = {"mom_alice": "alice", "mom_bob": "bob"}
+
+
+def policy(*, anonymous: bool = False) -> Policy:
+    return Policy(
+        users=MappingProxyType({name: UserFacts(name, name) for name in ("alice", "bob")}),
+        tokens=MappingProxyType(
+            {
+                hashlib.sha256(secret.encode()).digest(): TokenFacts(user, "test")
+                for secret, user in TOKENS.items()
+            }
+        ),
+        anonymous=anonymous,
+    )
+
+
+class Rest:
+    """Engine, plane and clients of one test. The password of a user is the user's name."""
+
+    def __init__(
+        self,
+        *,
+        anonymous: bool = False,
+        limits: RestLimits | None = None,
+        core: Limits | None = None,
+        hold: bool = False,
+    ) -> None:
+        self.journal = MemoryJournal(hold=hold)
+        self.engine = Engine(Broker(limits=core), self.journal)
+        self.engine.recover()
+        self.logins = Logins(
+            policy(anonymous=anonymous),
+            lambda password, password_hash: password == password_hash,
+            {"cookie-of-alice": "alice"}.get,
+            failure_delay_s=0.0,
+        )
+        self.plane = RestPlane(
+            self.engine,
+            self.journal.read,
+            self.logins,
+            Config(),
+            limits=limits,
+            statistics=lambda: {"time": "2026-11-21T00:00:00Z"},
+        )
+        self.alice = self.client(authorization="Bearer mom_alice")
+        self.bob = self.client(authorization="Bearer mom_bob")
+        self.nobody = self.client()
+
+    def client(self, **headers: str) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            transport=httpx.ASGITransport(self.plane, raise_app_exceptions=True),  # type: ignore[arg-type]
+            base_url="http://localhost/api/v1",
+            headers=headers,
+        )
+
+    async def publish(self, queue: str, *bodies: str, **headers: str) -> list[str]:
+        """Publish texts; their ids."""
+        ids = []
+        for body in bodies:
+            reply = await self.alice.post(
+                f"/queues/{queue}/messages", content=body, headers={"content-type": "text/plain", **headers}
+            )
+            assert reply.status_code == 201, reply.text
+            ids.append(reply.json()["id"])
+        return ids
+
+    async def receive(self, queue: str, **wanted: Any) -> list[dict[str, Any]]:
+        reply = await self.alice.post(f"/queues/{queue}/receive", json=wanted)
+        assert reply.status_code == 200, reply.text
+        items: list[dict[str, Any]] = reply.json()["items"]
+        return items
+
+    def depth(self, queue: str) -> int:
+        found = self.engine.broker.queues.get(f"/queue/{queue}")
+        return found.depth if found is not None else 0
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Let the loop turn until `condition` holds."""
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0)
+
+
+MakeRest = Callable[..., Rest]
+
+
+@pytest.fixture
+async def make_rest() -> AsyncIterator[MakeRest]:
+    made: list[Rest] = []
+
+    def make(**options: Any) -> Rest:
+        made.append(Rest(**options))
+        return made[-1]
+
+    yield make
+    for rest in made:
+        rest.journal.hold = False
+        rest.plane.stop()
+        for client in (rest.alice, rest.bob, rest.nobody):
+            await client.aclose()
+        await rest.engine.stop()
+
+
+@pytest.fixture
+async def rest(make_rest: MakeRest) -> Rest:
+    return make_rest()
+
+
+Exchange = Callable[..., Awaitable[list[dict[str, Any]]]]

@@ -1,0 +1,284 @@
+"""Receiving and settling."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+
+import pytest
+
+from broker_app.core.limits import Limits
+from broker_app.net.rest import RestLimits
+from tests.rest.conftest import MakeRest, Rest
+
+
+async def test_messages_come_in_order_with_receipts(rest: Rest) -> None:
+    ids = await rest.publish("a", "1", "2", "3")
+    reply = await rest.alice.post("/queues/a/receive", json={"max": 2})
+    answer = reply.json()
+    assert [item["id"] for item in answer["items"]] == ids[:2]
+    assert [item["body"] for item in answer["items"]] == ["1", "2"]
+    assert answer["more"] is True
+    first = answer["items"][0]
+    assert (first["attempt"], first["redelivered"]) == (1, False)
+    assert first["lease_until"].endswith("Z")
+    assert first["receipt"].startswith("r1.")
+
+
+async def test_an_empty_queue_answers_at_once_without_a_wait(rest: Rest) -> None:
+    reply = await rest.alice.post("/queues/a/receive")
+    assert reply.json()["items"] == []
+    assert reply.json()["more"] is False
+
+
+async def test_a_long_poll_ends_with_the_first_message(rest: Rest) -> None:
+    polling = asyncio.ensure_future(rest.receive("a", wait_s=30, max=10))
+    await rest.until(lambda: "/queue/a" in rest.engine.broker.queues)
+    await rest.publish("a", "late")
+    assert [item["body"] for item in await polling] == ["late"]
+    assert not rest.engine.broker.queues["/queue/a"].consumers
+
+
+async def test_a_long_poll_ends_with_its_time(rest: Rest) -> None:
+    assert await rest.receive("a", wait_s=0.01) == []
+
+
+async def test_a_stopping_plane_lets_long_polls_end(rest: Rest) -> None:
+    polling = asyncio.ensure_future(rest.receive("a", wait_s=30))
+    await rest.until(lambda: "/queue/a" in rest.engine.broker.queues)
+    rest.plane.stop()
+    assert await polling == []
+
+
+async def test_a_client_that_leaves_leaves_no_subscription(rest: Rest) -> None:
+    polling = asyncio.ensure_future(call(rest, "POST", "/api/v1/queues/a/receive", b'{"wait_s": 30}', leave=True))
+    await polling
+    await rest.engine.wait_idle()
+    assert not rest.engine.broker.queues["/queue/a"].consumers
+
+
+async def call(rest: Rest, method: str, path: str, body: bytes, *, leave: bool) -> list[dict[str, object]]:
+    """A bare ASGI exchange with a client that goes away when its body is sent."""
+    events: list[dict[str, object]] = [{"type": "http.request", "body": body}]
+    sent: list[dict[str, object]] = []
+
+    async def receive() -> dict[str, object]:
+        if events:
+            return events.pop()
+        if leave:
+            return {"type": "http.disconnect"}
+        return await asyncio.Future()
+
+    async def send(event: dict[str, object]) -> None:
+        sent.append(event)
+
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": [(b"authorization", b"Bearer mom_alice")],
+    }
+    await rest.plane(scope, receive, send)
+    return sent
+
+
+async def test_bodies_are_json_text_or_base64_by_content_type(rest: Rest) -> None:
+    cases = {
+        ("application/json", b'{"a": [1.0, 12345678901234567890]}'): ("body", {"a": [1.0, 12345678901234567890]}),
+        ("application/vnd.x+json", b"null"): ("body", None),
+        ("application/json", b"{broken"): ("body_base64", base64.b64encode(b"{broken").decode()),
+        ("text/csv", "é".encode()): ("body", "é"),
+        ("text/plain", b"\xff"): ("body_base64", "/w=="),
+        ("application/octet-stream", b"abc"): ("body_base64", "YWJj"),
+        ("application/x-www-form-urlencoded", b"a=b"): ("body", "a=b"),
+        ("", b"plain"): ("body", "plain"),
+        ("", b"\0"): ("body_base64", "AA=="),
+    }
+    for (content_type, body), (member, value) in cases.items():
+        headers = {"content-type": content_type} if content_type else {}
+        await rest.alice.post("/queues/a/messages", content=body, headers=headers)
+        (item,) = await rest.receive("a", ack="auto")
+        assert item[member] == value, content_type
+        assert item["content_type"] == (content_type or None)
+        assert item["receipt"] is None
+
+
+async def test_auto_acknowledged_messages_are_gone_before_the_reply(rest: Rest) -> None:
+    await rest.publish("a", "1", "2")
+    assert len(await rest.receive("a", max=10, ack="auto")) == 2
+    queue = rest.engine.broker.queues["/queue/a"]
+    assert (queue.depth, queue.unsettled, queue.acked_total) == (0, 0, 2)
+
+
+async def test_a_raw_reply_is_the_message_itself(rest: Rest) -> None:
+    await rest.publish("a", "<b>x</b>", **{"content-type": "text/html", "mom-header-tenant": "acme", "mom-type": "t"})
+    reply = await rest.alice.post("/queues/a/receive?raw=true&max=1")
+    assert (reply.content, reply.headers["content-type"]) == (b"<b>x</b>", "text/html")
+    assert (reply.headers["mom-header-tenant"], reply.headers["mom-type"]) == ("acme", "t")
+    assert "sandbox" in reply.headers["content-security-policy"]
+    assert (await rest.alice.delete(f"/leases/{reply.headers['mom-receipt']}")).status_code == 204
+    assert (await rest.alice.post("/queues/a/receive?raw=true&max=1")).status_code == 204
+    assert (await rest.alice.post("/queues/a/receive?raw=true&max=2")).status_code == 400
+
+
+async def test_a_header_of_a_message_cannot_write_the_head_of_a_raw_reply(rest: Rest) -> None:
+    await rest.alice.post(
+        "/queues/a/messages/batch",
+        json=[{"body": "x", "content_type": "a\r\nb: c", "headers": {"x": "1\r\nset-cookie: a=b", "y z": "1"}}],
+    )
+    reply = await rest.alice.post("/queues/a/receive?raw=true")
+    assert reply.headers["content-type"] == "application/octet-stream"
+    assert reply.headers["mom-header-x"] == "1  set-cookie: a=b"
+    assert "set-cookie" not in reply.headers
+    assert "mom-header-y z" not in reply.headers
+
+
+async def test_messages_that_wait_in_the_journal_come_without_a_wait(make_rest: MakeRest) -> None:
+    rest = make_rest(core=Limits(window=1, fetch_messages=4))
+    await rest.publish("a", *map(str, range(10)))
+    bodies: list[str] = []
+    while items := await rest.receive("a", max=3, ack="auto"):
+        bodies += [item["body"] for item in items]
+    assert bodies == [str(i) for i in range(10)]
+
+
+async def test_a_lease_that_ends_gives_the_message_to_the_next(rest: Rest) -> None:
+    await rest.publish("a", "1")
+    (item,) = await rest.receive("a", lease_s=1)
+    (again,) = await rest.receive("a", wait_s=10)
+    assert (again["id"], again["attempt"], again["redelivered"]) == (item["id"], 2, True)
+    late = await rest.alice.delete(f"/leases/{item['receipt']}")
+    assert (late.status_code, late.json()["type"]) == (409, "/docs/problems/lease-lost")
+    assert (await rest.alice.delete(f"/leases/{again['receipt']}")).status_code == 204
+
+
+async def test_acknowledging_twice_says_that_it_is_gone(rest: Rest) -> None:
+    await rest.publish("a", "1")
+    (item,) = await rest.receive("a")
+    assert (await rest.alice.delete(f"/leases/{item['receipt']}")).status_code == 204
+    again = await rest.alice.delete(f"/leases/{item['receipt']}")
+    assert (again.status_code, again.json()["now_held_by"]) == (409, "gone")
+
+
+async def test_a_receipt_is_worth_nothing_to_somebody_else(rest: Rest) -> None:
+    await rest.publish("a", "1")
+    (item,) = await rest.receive("a")
+    assert (await rest.bob.delete(f"/leases/{item['receipt']}")).status_code == 403
+    assert rest.engine.broker.queues["/queue/a"].unsettled == 1
+
+
+@pytest.mark.parametrize(
+    ("receipt", "status"), [("x", 404), ("r1.zz.1", 404), ("r1.00000000.1", 409), ("r1.00000000.", 404)]
+)
+async def test_receipts_that_are_none(rest: Rest, receipt: str, status: int) -> None:
+    assert (await rest.alice.delete(f"/leases/{receipt}")).status_code == status
+
+
+async def test_a_lease_can_be_extended(rest: Rest) -> None:
+    await rest.publish("a", "1")
+    (item,) = await rest.receive("a", lease_s=1)
+    tag = int(item["receipt"].rpartition(".")[2], 16)
+    before = rest.plane._desk.lease_until_ms(tag)
+    assert (await rest.alice.patch(f"/leases/{item['receipt']}", json={"extend_s": 60})).status_code == 204
+    assert rest.plane._desk.lease_until_ms(tag) >= before + 50_000
+    assert (await rest.alice.patch(f"/leases/{item['receipt']}", json={"extend_s": 0})).status_code == 400
+    assert (await rest.alice.patch(f"/leases/{item['receipt']}", json={"extends": 1})).status_code == 400
+    assert (await rest.alice.patch(f"/leases/{item['receipt']}")).status_code == 400
+
+
+async def test_a_message_can_be_given_back_or_to_the_dead_letters(rest: Rest) -> None:
+    await rest.publish("a", "1")
+    (item,) = await rest.receive("a")
+    assert (await rest.alice.post(f"/leases/{item['receipt']}/nack")).status_code == 204
+    (item,) = await rest.receive("a")
+    assert item["attempt"] == 2
+    wish = {"reason": "db: down", "dead": True, "delay_s": 0}
+    assert (await rest.alice.post(f"/leases/{item['receipt']}/nack", json=wish)).status_code == 204
+    (dead,) = await rest.receive("a.dead")
+    assert dead["headers"] == {"origin": "/queue/a", "dead-reason": "REJECTED", "dead-detail": "db: down"}
+    assert dead["id"] == item["id"]
+    delayed = await rest.alice.post(f"/leases/{dead['receipt']}/nack", json={"delay_s": 3})
+    assert (delayed.status_code, delayed.json()["type"]) == (422, "/docs/problems/unsupported")
+
+
+async def test_many_are_settled_at_once_each_with_its_result(rest: Rest) -> None:
+    await rest.publish("a", *"123456")
+    first, second, third, fourth, fifth, _ = [item["receipt"] for item in await rest.receive("a", max=10)]
+    await rest.alice.delete(f"/leases/{fifth}")
+    reply = await rest.alice.post(
+        "/leases/settle",
+        json={
+            "ack": [first, fifth, second, "nonsense"],
+            "nack": [{"receipt": third, "reason": "no"}, {"receipt": "r1.00000000.1"}],
+            "extend": [{"receipt": fourth, "extend_s": 60}],
+        },
+    )
+    assert reply.status_code == 200
+    answer = reply.json()
+    problems = [item.get("error", {}).get("type", "").rpartition("/")[2] for item in answer["ack"]]
+    assert problems == ["", "lease-lost", "", "not-found"]
+    assert answer["nack"][0] == {"receipt": third}
+    assert answer["nack"][1]["error"]["status"] == 409
+    assert answer["extend"] == [{"receipt": fourth}]
+    queue = rest.engine.broker.queues["/queue/a"]
+    assert (queue.acked_total, queue.depth, queue.unsettled) == (3, 1, 2)
+
+
+async def test_nothing_is_settled_when_the_request_is_wrong(rest: Rest) -> None:
+    await rest.publish("a", "1")
+    (item,) = await rest.receive("a")
+    for wrong in (
+        {"ack": [item["receipt"]], "extend": [{"receipt": "x", "extend_s": 0}]},
+        {"ack": [item["receipt"]], "acks": []},
+        {"ack": item["receipt"]},
+        [],
+    ):
+        assert (await rest.alice.post("/leases/settle", json=wrong)).status_code == 400
+    assert rest.engine.broker.queues["/queue/a"].unsettled == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "pointer"),
+    [
+        (b'{"max": 0}', 400, "/max"),
+        (b'{"max": 1001}', 400, "/max"),
+        (b'{"max": "1"}', 400, "/max"),
+        (b'{"wait_s": 61}', 400, "/wait_s"),
+        (b'{"wait_s": -1}', 400, "/wait_s"),
+        (b'{"lease_s": 0}', 400, "/lease_s"),
+        (b'{"ack": "no"}', 400, "/ack"),
+        (b'{"maxx": 1}', 400, "/maxx"),
+        (b'{"max": 1', 400, ""),
+        (b"[1]", 400, ""),
+        (b'"\xff"', 400, ""),
+        (b"[" * 100_000, 400, ""),
+        (b'{"selector": "a = 1"}', 422, None),
+    ],
+)
+async def test_a_wrong_receive_is_refused(rest: Rest, body: bytes, status: int, pointer: str | None) -> None:
+    reply = await rest.alice.post("/queues/a/receive", content=body, headers={"content-type": "application/json"})
+    assert reply.status_code == status, reply.text
+    if pointer is not None:
+        assert reply.json()["errors"][0]["pointer"] == pointer
+    assert "/queue/a" not in rest.engine.broker.queues
+
+
+async def test_a_receive_needs_json_login_and_post(make_rest: MakeRest) -> None:
+    rest = make_rest(limits=RestLimits(max_request_bytes=10))
+    wrong = await rest.alice.post("/queues/a/receive", content=b"max=1", headers={"content-type": "text/plain"})
+    assert wrong.status_code == 415
+    assert (await rest.nobody.post("/queues/a/receive")).status_code == 401
+    assert (await rest.alice.get("/queues/a/receive")).headers["allow"] == "OPTIONS, POST"
+    assert (await rest.alice.post("/queues/a/receive", json={"max": 1, "wait_s": 1})).status_code == 413
+
+
+async def test_only_so_many_may_wait(make_rest: MakeRest) -> None:
+    rest = make_rest(limits=RestLimits(max_waiting=1))
+    polling = asyncio.ensure_future(rest.receive("a", wait_s=30))
+    await rest.until(lambda: "/queue/a" in rest.engine.broker.queues)
+    refused = await rest.alice.post("/queues/a/receive", json={"wait_s": 30})
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    await rest.publish("a", "1")
+    assert len(await polling) == 1
