@@ -17,7 +17,8 @@ def main() -> None:
     try:
         execute_from_command_line(sys.argv)
     except config.ConfigError as error:
-        sys.exit(f"mom: {error}")
+        print(f"mom: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ This module reads no file but those, and imports nothing of Django.
 import argparse
 import difflib
 import os
+import re
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
@@ -39,6 +41,7 @@ class Rule(NamedTuple):
     least: float | None = None
     most: float | None = None
     choices: tuple[str, ...] = ()
+    pattern: str = ""
     secret: bool = False
 
 
@@ -52,7 +55,7 @@ class Config:
     """The settings of one node. Sizes are bytes, times are seconds; names of other units say so."""
 
     # who and where
-    name: str = _setting("mom", "name of the broker; also a virtual host that STOMP clients may ask for")
+    name: str = _setting("mom", "name of the broker, and a virtual host of STOMP", pattern=r"[\w.-]{1,64}")
     data: Path = _setting(_DATA, "directory of journal, configuration and secret key")  # noqa: RUF009
     host: str = _setting("127.0.0.1", "address that the web and STOMP listeners bind")
     port: int = _setting(8000, "port of web, REST and WebSocket; 0 takes a free one", least=0, most=65535)
@@ -66,7 +69,7 @@ class Config:
     anonymous: bool = _setting(False, "let anybody do anything without login; for development alone")
     allowed_hosts: tuple[str, ...] = _setting((), "further host names this node is reached by, by comma")
     allowed_origins: tuple[str, ...] = _setting(
-        (), "further origins (https://host:port) of web pages, by comma"
+        (), "further origins (https://host:port) of web pages, by comma", pattern=r"https?://[^/,]+"
     )
     behind_tls: bool = _setting(False, "a proxy ends TLS before this node: cookies are sent over https only")
 
@@ -106,9 +109,8 @@ class Config:
 
     @property
     def known_hosts(self) -> tuple[str, ...]:
-        """Names that a browser may address this node by: loopback, the bound address, the listed ones."""
-        names = ("localhost", "127.0.0.1", "[::1]", _in_url(self.host), *self.allowed_hosts)
-        return tuple(dict.fromkeys(names))
+        """Names that this node may be addressed by, beside plain IP addresses."""
+        return tuple(dict.fromkeys(("localhost", self.host, socket.gethostname(), *self.allowed_hosts)))
 
 
 class Setting(NamedTuple):
@@ -207,9 +209,16 @@ def _parse(setting: Setting, text: str) -> Any:
         case "Path":
             return Path(text).expanduser()
         case "tuple":
-            return tuple(part.strip() for part in text.split(",") if part.strip())
+            parts = tuple(part.strip() for part in text.split(",") if part.strip())
+            return tuple(_matching(setting, part) for part in parts)
+    return _matching(setting, text)
+
+
+def _matching(setting: Setting, text: str) -> str:
     if not text:
         raise ValueError(f"{setting.variable} is empty")
+    if setting.rule.pattern and not re.fullmatch(setting.rule.pattern, text):
+        raise ValueError(f"{setting.variable}: {text!r} is not of the form {setting.rule.pattern}")
     return text
 
 
@@ -257,8 +266,11 @@ def _type_name(row: "Field[Any]") -> str:
 
 
 def _default_text(setting: Setting) -> str:
-    return "" if setting.default in (None, (), False) else f", default {setting.default}"
-
-
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    if setting.default in (None, (), False):
+        return ""
+    if setting.rule.unit == "bytes":
+        in_mib = setting.default % MIB == 0
+        return (
+            f", default {setting.default // MIB}MiB" if in_mib else f", default {setting.default // KIB}KiB"
+        )
+    return f", default {setting.default}"

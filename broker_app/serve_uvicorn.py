@@ -11,6 +11,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from broker_app.config import Config
+from broker_app.serve_websocket import StreamedWebSocket
 
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -24,7 +25,7 @@ async def serve(app: Any, config: Config, listener: socket.socket, stop: asyncio
             app,
             loop="none",
             http=_connection_type(config.max_header_bytes),
-            ws="websockets-sansio",
+            ws=StreamedWebSocket,
             ws_max_size=config.max_websocket_bytes,
             ws_ping_interval=config.ping,
             ws_ping_timeout=config.ping,

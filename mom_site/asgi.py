@@ -15,6 +15,7 @@ from broker_app.net.asgi import Receive, Scope, Send
 from broker_app.net.bounded import BoundedBody
 from broker_app.net.login import Identity, Logins
 from broker_app.net.origin import Origins
+from broker_app.net.problems import send_problem
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
 _django = get_asgi_application()
@@ -24,7 +25,7 @@ from django.conf import settings  # noqa: E402
 from broker_app.consumers import StompConsumer, refuse  # noqa: E402
 
 # Pages and the control plane take forms and settings; messages go the other way.
-_LONGEST_BODY = 1024 * 1024
+_pages = BoundedBody(_django, 1024 * 1024)
 
 
 class DataPlane(Protocol):
@@ -59,9 +60,7 @@ class Site:
         self._websockets = URLRouter(
             [path("ws", StompConsumer.as_asgi()), re_path(r"", refuse)]  # type: ignore[arg-type]
         )
-        self._router = ProtocolTypeRouter(
-            {"http": BoundedBody(_django, _LONGEST_BODY), "websocket": self._checked_websocket}
-        )
+        self._router = ProtocolTypeRouter({"http": self._checked_http, "websocket": self._checked_websocket})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["mom.node"] = self._node
@@ -69,6 +68,14 @@ class Site:
             await self._rest(scope, receive, send)
         else:
             await self._router(scope, receive, send)
+
+    async def _checked_http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), None)
+        if host is None or self._origins.knows(host):
+            await _pages(scope, receive, send)
+        else:
+            detail = f"This node is not known as {host[:80]}; the setting allowed-hosts makes it so."
+            await send_problem(send, "wrong-host", detail)
 
     async def _checked_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Channels' AllowedHostsOriginValidator refuses clients without Origin and takes any port of

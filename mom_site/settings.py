@@ -14,7 +14,7 @@ MOM = config.load()
 
 DEBUG = MOM.debug
 SECRET_KEY = secret_key(MOM.data)
-ALLOWED_HOSTS = list(MOM.known_hosts)
+ALLOWED_HOSTS = ["*"]  # mom_site.asgi looks at the host, for Django and WebSockets alike
 ROOT_URLCONF = "mom_site.urls"
 ASGI_APPLICATION = "mom_site.asgi.application"
 

@@ -2,45 +2,94 @@
 
 from __future__ import annotations
 
+import base64
 import time
-from collections.abc import Iterator
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from broker_app.cli import invocation
-from broker_app.cli.failures import EMPTY, Failure
+from broker_app.cli.failures import EMPTY, FAILED, USAGE, Failure
 
 if TYPE_CHECKING:
     from broker_app.cli.rest import Rest
 
-#: what one request asks for at most; brokers take more of neither by default
-_MOST = 1_000
+#: of one request; a longer wait is several
 _LONGEST_WAIT_S = 20.0
 
-GOT = ("id", "time", "attempt", "type", "content_type", "body")
-LEASED = (*GOT, "lease_until", "receipt")
-BROWSED = ("id", "time", "state", "attempt", "size", "content_type", "body")
-
-
-class Settling(StrEnum):
-    """What becomes of messages that were shown."""
-
-    ack = "ack"
-    nack = "nack"
-    leave = "leave"
+_GOT = ("id", "time", "attempt", "content_type", "body")
+_LEFT = ("receipt", "lease_until", *_GOT)
+_BROWSED = ("id", "time", "state", "attempt", "size", "content_type", "body")
 
 
 def get(
     ctx: typer.Context,
     queue: Annotated[str, typer.Argument(help="name of the queue")],
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="messages to take at most")] = 1,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=1000, help="messages to take at most")] = 1,
     wait: Annotated[float, typer.Option(min=0, help="seconds to wait for the first message")] = 0.0,
-    lease: Annotated[float | None, typer.Option(min=1, help="seconds to settle them; the broker's default if not given")] = None,
-    settling: Annotated[Settling, typer.Option("--settle", hidden=True)] = Settling.ack,
-    ack: Annotated[bool, typer.Option("--ack", help="acknowledge them once they are shown (this is the default)")] = False,
-    nack: Annotated[bool, typer.Option("--nack", help="give them back at once")] = False,
-    leave: Annotated[bool, typer.Option("--leave", help="settle nothing: show the receipts, the lease runs on")] = False,
+    lease: Annotated[
+        float | None, typer.Option(min=1, help="seconds in which they must be settled", show_default="the broker's")
+    ] = None,
+    ack: Annotated[bool, typer.Option("--ack", help="acknowledge them once they are shown; the default")] = False,
+    nack: Annotated[bool, typer.Option("--nack", help="give them back once they are shown")] = False,
+    leave: Annotated[bool, typer.Option("--leave", help="settle nothing: their leases run on")] = False,
 ) -> None:
     """Take messages from a queue. An empty queue is exit code 6."""
+    if ack + nack + leave > 1:
+        raise Failure(USAGE, "--ack, --nack and --leave exclude each other")
+    given = invocation.of(ctx)
+    rest = given.rest()
+    items = _receive(rest, queue, count, wait, lease)
+    if not items:
+        raise Failure(EMPTY, f"queue {queue} had no message" + (f" for {wait:g} s" if wait else ""))
+    given.output.rows(_LEFT if leave else _GOT, map(_with_body, items), whole=True)
+    if not leave:
+        _settle(rest, "nack" if nack else "ack", [item["receipt"] for item in items])
+
+
+def browse(
+    ctx: typer.Context,
+    queue: Annotated[str, typer.Argument(help="name of the queue")],
+    count: Annotated[int, typer.Option("-n", "--count", min=1, help="messages to show at most")] = 50,
+) -> None:
+    """Look at the messages of a queue. Nothing is taken and nothing changes."""
+    from broker_app.cli.rest import queue_path
+
+    given = invocation.of(ctx)
+    items = given.rest().pages(queue_path(queue, "messages"), limit=count)
+    given.output.rows(_BROWSED, map(_with_body, items), whole=True)
+
+
+def _receive(rest: Rest, queue: str, count: int, wait_s: float, lease_s: float | None) -> list[dict[str, Any]]:
+    """Up to `count` messages, as soon as there is one; none when the wait is over."""
+    from broker_app.cli.rest import queue_path
+
+    wish: dict[str, Any] = {"max": count}
+    if lease_s is not None:
+        wish["lease_s"] = lease_s
+    deadline = time.monotonic() + wait_s
+    while True:
+        wish["wait_s"] = left_s = max(0.0, min(_LONGEST_WAIT_S, deadline - time.monotonic()))
+        items: list[dict[str, Any]] = rest.call("POST", queue_path(queue, "receive"), wish, wait_s=left_s)["items"]
+        if items or time.monotonic() >= deadline:
+            return items
+
+
+def _settle(rest: Rest, deed: str, receipts: list[str]) -> None:
+    wish = {"ack": receipts} if deed == "ack" else {"nack": [{"receipt": receipt} for receipt in receipts]}
+    reply = rest.call("POST", "/leases/settle", wish)
+    errors = [item["error"] for items in reply.values() for item in items if "error" in item]
+    if errors:
+        raise Failure(
+            FAILED,
+            f"{len(errors)} of {len(receipts)} messages could not be settled: {errors[0]['detail']}",
+            mend="they come again; a longer --lease gives more time",
+        )
+
+
+def _with_body(item: dict[str, Any]) -> dict[str, Any]:
+    """The item with a readable `body`, whatever form it came in."""
+    if "body" in item:
+        return item
+    raw = base64.b64decode(item["body_base64"])
+    return {**item, "body": raw.decode(errors="backslashreplace")}

@@ -13,7 +13,7 @@ from typing import Any
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination, has_wildcard, parse
+from broker_app.core.destination import DEAD_SUFFIX, QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination, has_wildcard, parse
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message, MessageIds
@@ -26,7 +26,6 @@ from broker_app.core.topic import Topics
 
 # Messages outside the journal take their positions from here up, so that ids stay unique.
 UNRECORDED = 1 << 47
-DEAD_SUFFIX = ".dead"
 MAX_COUNTED_TOPICS = 1_000
 
 
@@ -609,7 +608,7 @@ class Broker:
         for subscription in peer.subscriptions.values():
             self._offer(subscription)
             if _goes_together(subscription) and subscription.look is None:
-                self._dispatch(subscription.queue)  # all that waits goes out before it is served with the others
+                # What waits goes into its mailbox at the end of this run, and mailboxes are emptied before fan-outs.
                 destination = parse(subscription.address)
                 self._unlisten(subscription, destination)
                 self._listen(subscription, destination)

@@ -12,6 +12,7 @@ TEMP_QUEUE = "temp-queue"
 TEMP_TOPIC = "temp-topic"
 
 MAX_NAME = 255
+DEAD_SUFFIX = ".dead"  # of the queue that takes a queue's dead letters
 _PREFIXES = {f"/{kind}/": kind for kind in (QUEUE, TOPIC, TEMP_QUEUE, TEMP_TOPIC)}
 
 
@@ -46,7 +47,7 @@ def check_name(name: str) -> str:
     """`name` itself when it keeps the rules of a destination name, Refused otherwise."""
     if not name:
         raise Refused("bad-destination", "the destination has no name; 1 to 255 characters are needed")
-    if len(name) > MAX_NAME:
+    if len(name.removesuffix(DEAD_SUFFIX)) > MAX_NAME:
         raise Refused("bad-destination", f"the name has {len(name)} characters; at most {MAX_NAME} are allowed")
     if name != name.strip():
         raise Refused("bad-destination", f"the name {name!r} begins or ends with white space")

@@ -47,7 +47,7 @@ class Outcome:
         self.count = 0
         self.published: list[int] = []
         self.freed: list[int] = []
-        #: peers with something in their mailbox
+        #: peers with something in their mailbox, which goes out before the fan-outs
         self.touched: list[Peer] = []
         self.fanouts: list[Fanout] = []
         self.fetches: list[Fetch] = []

@@ -25,7 +25,7 @@ VERSION = 1
 ACKNOWLEDGED, EXPIRED, DEAD_LETTERED, DISCARDED, PURGED = range(5)
 CAUSES = ("acknowledged", "expired", "dead-lettered", "discarded", "purged")
 
-TRANSIENT = 1  # not persistent: in the journal only because memory is full; forgotten at a restart
+TRANSIENT = 1  # not persistent: in the journal only because memory is full
 HAS_ID = 2
 
 _PUBLISHED = Struct("<IBBBBHIQQ")

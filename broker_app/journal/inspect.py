@@ -84,10 +84,11 @@ def _verify_snapshots(files: Files) -> tuple[int, list[Finding]]:
     newest, findings = 0, []
     for position in snapshots.snapshot_positions(files.names()):
         name = snapshots.snapshot_name(position)
-        blob = _unless_gone(files, name)
-        if blob is None:
+        content = _unless_gone(files, name)
+        if content is None:
             continue
-        if snapshots.decode_snapshot(position, blob) is None:
+        blob = snapshots.decode_snapshot(position, content)
+        if blob is None:
             findings.append(Finding(name, "the snapshot is damaged", 0, damage=True))
         else:
             newest = position

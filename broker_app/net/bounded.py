@@ -4,7 +4,7 @@ Django spools a body of any length to disk before it looks at who sends it.
 """
 
 from broker_app.net.asgi import Application, Event, Receive, Scope, Send
-from broker_app.net.problems import MEDIA_TYPE, problem_json
+from broker_app.net.problems import send_problem
 
 # How many times the limit is read and thrown away before a client is cut off.
 _PATIENCE = 16
@@ -50,11 +50,4 @@ class BoundedBody:
 
     async def _refuse(self, send: Send, size: int) -> None:
         detail = f"The body has {size} bytes or more; at most {self._limit} are taken here."
-        body = problem_json("too-large", detail, limit=self._limit, size=size)
-        headers = [
-            (b"content-type", MEDIA_TYPE.encode()),
-            (b"content-length", str(len(body)).encode()),
-            (b"connection", b"close"),
-        ]
-        await send({"type": "http.response.start", "status": 413, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send_problem(send, "too-large", detail, limit=self._limit, size=size)

@@ -7,6 +7,7 @@ Programs send no Origin and are not concerned.
 """
 
 from collections.abc import Collection, Iterable
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 
@@ -14,7 +15,8 @@ class Origins:
     """The pages that may use this node.
 
     `hosts` are its own names (without port); ".example.org" stands for the domain and all below it, "*"
-    for all. `listed` are full origins (https://host:port) elsewhere.
+    for all. IP addresses need no listing: nobody can point one of his at us. `listed` are full origins
+    (https://host:port) elsewhere.
     """
 
     def __init__(self, hosts: Iterable[str], listed: Iterable[str] = ()) -> None:
@@ -43,6 +45,14 @@ class Origins:
         if not name.endswith("]"):
             head, colon, port = name.rpartition(":")
             name = head if colon and port.isdigit() else name
-        if name in self._hosts or "*" in self._hosts:
+        if name in self._hosts or "*" in self._hosts or _is_address(name):
             return True
         return any(known.startswith(".") and ("." + name).endswith(known) for known in self._hosts)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True

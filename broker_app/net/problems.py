@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from broker_app.net.asgi import Send
+
 MEDIA_TYPE = "application/problem+json"
 DOCS = "/docs/problems/"
 
@@ -179,3 +181,16 @@ def problem_body(name: str, detail: str, **extra: Any) -> dict[str, Any]:
 def problem_json(name: str, detail: str, **extra: Any) -> bytes:
     """A problem as the body of an HTTP reply or a STOMP ERROR."""
     return json.dumps(problem_body(name, detail, **extra), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+async def send_problem(send: Send, name: str, detail: str, **extra: Any) -> None:
+    """A problem as the whole of an ASGI reply, after which the connection closes."""
+    body = problem_json(name, detail, **extra)
+    headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", str(len(body)).encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": PROBLEMS[name].status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -368,11 +368,7 @@ class StompSession:
         """The tag that an ACK or NACK names, and whether it stands for all earlier ones too."""
         tag = self._tag(given)
         held = self._peer.unsettled.get(tag)
-        cumulative = held is not None and held[0].ack == c.CLIENT
-        if cumulative and held is not None and self._message_tags:
-            id = held[0].id
-            self._message_tags = {k: t for k, t in self._message_tags.items() if k[0] != id or t > tag}
-        return tag, cumulative
+        return tag, held is not None and held[0].ack == c.CLIENT
 
     def _tag(self, given: Headers) -> Tag:
         if self._version == "1.2":
@@ -387,10 +383,9 @@ class StompSession:
             raise Refused("malformed-frame", "ACK and NACK need a message-id header")
         subscription = given.get("subscription")
         if subscription is not None:
-            tag = self._message_tags.pop((subscription, message_id), 0)
+            tag = self._message_tags.get((subscription, message_id), 0)
         else:
-            keys = [key for key in self._message_tags if key[1] == message_id]
-            tag = self._message_tags.pop(keys[0]) if keys else 0
+            tag = next((tag for key, tag in self._message_tags.items() if key[1] == message_id), 0)
         if not tag:
             raise Refused("unknown-delivery", f"there is no unsettled delivery of message {message_id[:80]!r}")
         return tag
@@ -470,6 +465,9 @@ class StompSession:
             self._transport.close()
 
     def _remember_tags(self, deliveries: list[Delivery]) -> None:
+        unsettled = self._peer.unsettled
+        if len(self._message_tags) > 2 * len(unsettled) + 1000:
+            self._message_tags = {key: tag for key, tag in self._message_tags.items() if tag in unsettled}
         of = self._lobby.ids.of
         for subscription, tag, message in deliveries:
             if tag:

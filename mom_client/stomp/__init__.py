@@ -6,7 +6,7 @@ decision about a message.
 
 from .encode import convert_block, encode, escape, unescape
 from .errors import Malformed
-from .frame import AckRun, Frame, Headers
+from .frame import AckRun, Frame, Headers, ReceiptRun
 from .parser import Limits, Parser
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Limits",
     "Malformed",
     "Parser",
+    "ReceiptRun",
     "convert_block",
     "encode",
     "escape",

@@ -88,9 +88,15 @@ class AckRun:
         self.ids = ids  #: at least one
 
     def __eq__(self, other: object) -> bool:
-        return self.ids == other.ids if isinstance(other, AckRun) else NotImplemented
+        return self.ids == other.ids if type(other) is type(self) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"AckRun({self.ids!r})"
+        return f"{type(self).__name__}({self.ids!r})"
+
+
+class ReceiptRun(AckRun):
+    """The same for consecutive ``RECEIPT\\nreceipt-id:…`` frames, which a client gets."""
+
+    __slots__ = ()

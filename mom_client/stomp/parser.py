@@ -10,7 +10,7 @@ A frame on the wire, volatile lines marked::
     abc\\0                      body, ended by NUL (inside it NUL is data when content-length is given)
 
 Two paths give the same frames. The strict path knows the whole grammar. The hot path serves what most
-frames are, SEND with a header block seen before and ACKs in runs: it cuts the volatile lines out and looks
+frames are, SEND with a header block seen before, ACKs and RECEIPTs in runs: it cuts the volatile lines out and looks
 the rest up. It takes only bytes that the strict path has accepted before, so it has no rules of its own.
 """
 
@@ -20,7 +20,17 @@ from typing import Final, Literal
 
 from .encode import encode_headers, unescape
 from .errors import Fault, Malformed
-from .frame import ACK, CLIENT_COMMANDS, NEVER_ESCAPED, SEND, SERVER_COMMANDS, WITH_BODY, AckRun, Frame, Headers
+from .frame import (
+    CLIENT_COMMANDS,
+    NEVER_ESCAPED,
+    SEND,
+    SERVER_COMMANDS,
+    WITH_BODY,
+    AckRun,
+    Frame,
+    Headers,
+    ReceiptRun,
+)
 
 __all__ = ["Limits", "Parser"]
 
@@ -42,6 +52,7 @@ _CACHE_BLOCKS: Final = 128
 _CACHE_BYTES: Final = 32 * 1024
 
 _ACK_RUN: Final = re.compile(rb"(?:ACK\nid:[!-9;-\[\]-~]{1,255}+\n\n\0)++")
+_RECEIPT_RUN: Final = re.compile(rb"(?:RECEIPT\nreceipt-id:[!-9;-\[\]-~]{1,255}+\n\n\0)++")
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _EOLS: Final = re.compile(rb"[\r\n]*+")
 _HTTP: Final = re.compile(rb"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|CONNECT|TRACE|PRI) ")
@@ -49,9 +60,11 @@ _HTTP: Final = re.compile(rb"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|CONNECT|T
 _PLAIN: Final = bytes(byte for byte in range(0x20, 0x7F) if byte != 0x5C)
 #: Names that are the frame's own and not the message's.
 _CUT_FROM_BLOCK: Final = frozenset(("receipt", "content-length", "transaction"))
+#: Old clients end every frame with an EOL or two before the NUL; no more is forgiven.
+_STRAY_EOLS: Final = 8
 _LONGEST_NUMBER: Final = 18  #: digits of a content-length that int() need look at
 
-_S, _A, _LF, _CR, _TLS_HANDSHAKE = b"SA\n\r\x16"
+_S, _A, _TLS_HANDSHAKE = b"SA\x16"
 
 
 class _OpenFrame:
@@ -77,13 +90,15 @@ class Parser:
     def __init__(
         self,
         *,
-        limits: Limits = Limits(),  # noqa: B008 -- immutable
+        limits: Limits = Limits(),
         role: Literal["server", "client"] = "server",
         strict: bool = False,
     ) -> None:
-        self._limits = limits
+        #: May be replaced between two calls, say when a session has logged in.
+        self.limits = limits
         self._commands = CLIENT_COMMANDS if role == "server" else SERVER_COMMANDS
-        self._hot = role == "server" and not strict
+        self._hot = not strict
+        self._read = self._read_from_client if role == "server" else self._read_from_server
         self._version = "1.2"
         self._cache: dict[bytes, Headers] = {}
         self._cached_bytes = 0
@@ -134,7 +149,17 @@ class Parser:
 
     # -- the hot path -------------------------------------------------------------------------
 
-    def _read(self, data: bytes, start: int, frames: list[Frame | AckRun | Malformed]) -> None:
+    def _read_from_server(self, data: bytes, start: int, frames: list[Frame | AckRun | Malformed]) -> None:
+        while start < len(data):
+            run = _RECEIPT_RUN.match(data, start) if self._hot else None
+            if run is not None:
+                stop = run.end()
+                frames.append(ReceiptRun(data[start + 19 : stop - 3].split(b"\n\n\0RECEIPT\nreceipt-id:")))
+                start = stop
+            else:
+                start = self._read_strictly(data, start, frames)
+
+    def _read_from_client(self, data: bytes, start: int, frames: list[Frame | AckRun | Malformed]) -> None:
         end = len(data)
         if not self._hot:
             while start < end:
@@ -142,9 +167,9 @@ class Parser:
             return
         cached = self._cache.get
         find = data.find
-        window = self._limits.max_header_bytes
-        longest = self._limits.max_header_line - 8  # room for "receipt:"
-        max_body = self._limits.max_body
+        window = self.limits.max_header_bytes
+        longest = self.limits.max_header_line - 8  # room for "receipt:"
+        max_body = self.limits.max_body
         while start < end:
             first = data[start]
             if first == _S:
@@ -203,7 +228,7 @@ class Parser:
                 line_end = head.find(b"\n", cut + len(name))
                 head = head[:cut] if line_end < 0 else head[:cut] + head[line_end:]
         # A CR may end a line or be data; two more header lines may come with the next frame.
-        if b"\r" in head or head.count(b"\n") + 2 > self._limits.max_headers:
+        if b"\r" in head or head.count(b"\n") + 2 > self.limits.max_headers:
             return
         if len(self._cache) >= _CACHE_BLOCKS or self._cached_bytes + len(head) > _CACHE_BYTES:
             self._cache.clear()
@@ -236,7 +261,7 @@ class Parser:
         """The command, None while its line is unfinished."""
         if data[start] == _TLS_HANDSHAKE:
             raise Fault("tls-on-stomp-port", "this looks like TLS, and this port speaks plain STOMP")
-        limit = self._limits.max_command
+        limit = self.limits.max_command
         line_end = data.find(b"\n", start, start + limit + 2)
         stop = line_end if line_end >= 0 else min(len(data), start + limit + 2)
         if data.find(b"\0", start, stop) >= 0:
@@ -257,7 +282,7 @@ class Parser:
 
     def _header_end(self, data: bytes, start: int) -> tuple[int, int] | None:
         """Where the header block ends and where the body begins, None while it is unfinished."""
-        limit = self._limits.max_header_bytes
+        limit = self.limits.max_header_bytes
         blank = _BLANK_LINE.search(data, start, start + limit + 3)
         stop = blank.start() if blank is not None else min(len(data), start + limit + 3)
         if data.find(b"\0", start, stop) >= 0:
@@ -272,94 +297,125 @@ class Parser:
     def _headers(self, command: bytes, head: bytes) -> tuple[Headers, bytes | None, int | None]:
         """Parse the lines after the command line: headers, raw receipt, content-length."""
         version = "1.0" if command in NEVER_ESCAPED else self._version
-        lines = head.split(b"\n")
-        if b"\r" in head:
+        try:
+            text = head.decode()
+        except UnicodeDecodeError as error:
+            line = head[: error.start].rpartition(b"\n")[2] + head[error.start :].partition(b"\n")[0]
+            raise Fault("not-utf8", f"the header line {_quoted(line)} is not valid UTF-8: {error.reason}") from None
+        lines = text.split("\n")
+        if "\r" in text:
             lines = _without_cr(lines, version)
-        limits = self._limits
-        if len(lines) - 1 > limits.max_headers:
-            raise Fault("too-many-headers", f"the frame has {len(lines) - 1} headers, allowed are {limits.max_headers}")
+        del lines[0]  # the command
+        self._check_lines(head, lines)
         found: dict[str, str] = {}
-        receipt: bytes | None = None
-        for line in lines[1:]:
-            if len(line) > limits.max_header_line:
-                raise Fault("too-large", f"a header line has {len(line)} bytes, allowed are {limits.max_header_line}")
-            raw_name, colon, raw_value = line.partition(b":")
-            if not colon or not raw_name:
-                raise Fault("malformed-frame", f"the header line {_quoted(line)} is not of the form name:value")
-            try:
-                name, value = raw_name.decode(), raw_value.decode()
-            except UnicodeDecodeError as error:
-                raise Fault("not-utf8", f"the header line {_quoted(line)} is not valid UTF-8: {error.reason}") from None
-            if "\\" in name or "\\" in value:
+        receipt: str | None = None
+        escapes = "\\" in text
+        for line in lines:
+            name, colon, value = line.partition(":")
+            if not colon or not name:
+                raise Fault("malformed-frame", f"the header line {line[:80]!r} is not of the form name:value")
+            if name == "receipt" and receipt is None:
+                receipt = value
+            if escapes:
                 name, value = unescape(name, version), unescape(value, version)
             if name not in found:
                 found[name] = value
-                if name == "receipt":
-                    receipt = raw_value
-        length = self._content_length(found.get("content-length"))
-        kept = [item for item in found.items() if item[0] not in _CUT_FROM_BLOCK]
-        headers = Headers(found, encode_headers(kept))
+        length = self._content_length(found.get("content-length"), command)
+        # No escape, carriage return, repetition or bare colon: the lines are canonical as they came.
+        if not escapes and "\r" not in text and text.count(":") == len(lines) == len(found):
+            block = head[len(command) :] + b"\n"
+            for name in found.keys() & _CUT_FROM_BLOCK:
+                block = block.replace(f"\n{name}:{found[name]}\n".encode(), b"\n", 1)
+            headers = Headers(found, block[1:])
+        else:
+            kept = [item for item in found.items() if item[0] not in _CUT_FROM_BLOCK]
+            headers = Headers(found, encode_headers(kept))
         headers.pop("receipt", None)
         headers.pop("content-length", None)
-        return headers, receipt, length
+        return headers, None if receipt is None else receipt.encode(), length
 
-    def _content_length(self, value: str | None) -> int | None:
+    def _check_lines(self, head: bytes, lines: list[str]) -> None:
+        limits = self.limits
+        if len(lines) > limits.max_headers:
+            raise Fault("too-many-headers", f"the frame has {len(lines)} headers, allowed are {limits.max_headers}")
+        if len(head) > limits.max_header_line:
+            longest = max(map(len, head.split(b"\n")[1:]), default=0)
+            if longest > limits.max_header_line:
+                raise Fault("too-large", f"a header line has {longest} bytes, allowed are {limits.max_header_line}")
+
+    def _content_length(self, value: str | None, command: bytes) -> int | None:
         if value is None:
             return None
         if not (value.isascii() and value.isdigit()):
             raise Fault("bad-content-length", f"the content-length {value[:40]!r} is not a number of bytes")
-        limit = self._limits.max_body
-        if len(value) > _LONGEST_NUMBER or int(value) > limit:
-            raise Fault("too-large", f"the body has {value[:40]} bytes, allowed are {limit}")
-        return int(value)
+        if len(value) > _LONGEST_NUMBER:
+            raise Fault("too-large", f"the content-length has {len(value)} digits")
+        length = int(value)
+        self._check_size(command, length, f"{length} bytes")
+        return length
+
+    def _check_size(self, command: bytes, size: int, seen: str) -> None:
+        if command not in WITH_BODY:
+            if size > _STRAY_EOLS:
+                raise _no_body(command)
+        elif size > self.limits.max_body:
+            raise Fault("too-large", f"the body has {seen}, allowed are {self.limits.max_body}")
 
     def _continue_body(
         self, frame: _OpenFrame, data: bytes, frames: list[Frame | AckRun | Malformed], start: int = 0
     ) -> int:
         """Take what `data` has of the body of `frame`. Returns where the next frame begins."""
-        body, length = frame.body, frame.length
-        if length is not None:
-            stop = start + length - len(body)
-            if stop >= len(data):
-                body += data[start:]
-                return len(data)
-            if data[stop]:
-                raise Fault("missing-nul", f"the NUL that ends a frame is missing after the {length} bytes "
-                                           "of its content-length")  # fmt: skip
-        else:
-            stop = data.find(b"\0", start)
-            size = len(body) + (stop if stop >= 0 else len(data)) - start
-            if size > self._limits.max_body:
-                raise Fault("too-large", f"the body has at least {size} bytes, allowed are {self._limits.max_body}")
-            if stop < 0:
-                body += data[start:]
-                return len(data)
+        body = frame.body
+        stop = self._body_end(frame, data, start)
+        if stop is None:
+            body += data[start:]
+            return len(data)
         self._open = None
-        complete = bytes(body) + data[start:stop] if body else data[start:stop]
-        if complete and frame.command not in WITH_BODY:
-            # Old clients end every frame with an EOL before the NUL.
-            if complete.strip(b"\r\n"):
-                raise Fault("malformed-frame", f"a {frame.command.decode()} frame must not have a body")
-            complete = b""
-        if frame.command is ACK and self._hot:
-            pass
-        frames.append(Frame(frame.command, frame.headers, frame.receipt, complete))
+        if body:
+            body += data[start:stop]
+            whole = bytes(body)
+        else:
+            whole = data[start:stop]
+        if whole and frame.command not in WITH_BODY:
+            if whole.strip(b"\r\n"):
+                raise _no_body(frame.command)
+            whole = b""
+        frames.append(Frame(frame.command, frame.headers, frame.receipt, whole))
         return stop + 1
 
+    def _body_end(self, frame: _OpenFrame, data: bytes, start: int) -> int | None:
+        """Index in `data` of the NUL that ends `frame`, None when it is yet to come."""
+        if frame.length is None:
+            stop = data.find(b"\0", start)
+            size = len(frame.body) + (stop if stop >= 0 else len(data)) - start
+            self._check_size(frame.command, size, f"at least {size} bytes")
+            return stop if stop >= 0 else None
+        stop = start + frame.length - len(frame.body)
+        if stop >= len(data):
+            return None
+        if data[stop]:
+            raise Fault("missing-nul", "the NUL that ends a frame is missing after the "
+                                       f"{frame.length} bytes of its content-length")  # fmt: skip
+        return stop
 
-def _without_cr(lines: list[bytes], version: str) -> list[bytes]:
+
+def _without_cr(lines: list[str], version: str) -> list[str]:
     """Take the CR of CRLF off; elsewhere it is data for 1.0 and 1.1 and illegal in 1.2."""
-    if version == "1.2" or lines[0].endswith(b"\r"):
-        lines = [line.removesuffix(b"\r") for line in lines]
+    if version == "1.2" or lines[0].endswith("\r"):
+        lines = [line.removesuffix("\r") for line in lines]
     if version == "1.2":
         for line in lines:
-            if b"\r" in line:
-                raise Fault("malformed-frame", f"the header line {_quoted(line)} has a carriage return inside")
+            if "\r" in line:
+                raise Fault("malformed-frame", f"the header line {line[:80]!r} has a carriage return inside")
     return lines
 
 
 def _quoted(line: bytes) -> str:
     return repr(line[:80])[1:]
+
+
+def _no_body(command: bytes) -> Fault:
+    return Fault("malformed-frame", f"a {command.decode()} frame must not have a body")
 
 
 def _http() -> Fault:

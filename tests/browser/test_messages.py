@@ -75,6 +75,25 @@ def test_bodies_are_shown_as_what_they_are_and_never_run(page: Page, broker: Bro
     )
 
 
+def test_raw_and_hex_are_the_bytes_that_were_sent(page: Page, broker: BrokerProcess) -> None:
+    path = "/api/v1/queues/exact/messages"
+    broker.request("POST", path, b'{ "spaced":\t1.50 }', content_type="application/json")
+    broker.request("POST", path, b"long " * 10_000 + b"the end", content_type="text/plain")
+    show(page, "/queue/exact", "messages")
+    spaced = open_first(page)
+    expect(spaced.locator(".json-key")).to_have_text("spaced")
+    spaced.get_by_role("button", name="Raw").click()
+    expect(spaced.locator("pre.body")).to_have_text('{ "spaced":\t1.50 }', use_inner_text=True)
+    page.locator("button.message").nth(1).click()
+    long = page.locator(".message-details").nth(1)
+    expect(long.locator(".notice")).to_contain_text("Only the first part of 49 KiB")
+    long.get_by_role("button", name="Show all of it").click()
+    expect(long.locator("pre.body")).to_contain_text("the end")
+    with page.expect_download() as download:
+        long.get_by_role("link", name="Download").click()
+    assert download.value.path().read_bytes().endswith(b"the end")
+
+
 def test_browsing_goes_on_page_by_page_and_notices_that_the_queue_changed(
     page: Page, broker: BrokerProcess
 ) -> None:

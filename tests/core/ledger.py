@@ -124,6 +124,7 @@ class Ledger:
         self.rejected: set[int] = set()
         self.returned: dict[int, Message] = {}
         self.emptied: set[str] = set()
+        self.held_back = {session.peer for session in self.sessions if session.paused}
 
     # ------------------------------------------------------------------ one run
 
@@ -131,6 +132,7 @@ class Ledger:
         """Let the broker carry out `run` and hold what it did against the ledger."""
         depths = {address: (queue, queue.depth) for address, queue in self.stage.broker.queues.items()}
         self._forget_run()
+        self.sweep_ms = self.stage.broker.sweep_ms
         outcome = self.stage.decide(*run)
         for session in self.sessions:
             client = session.client
@@ -164,6 +166,7 @@ class Ledger:
         for key in [key for key in self.times if key[1] >= UNRECORDED]:
             del self.times[key]
         self.life_began_at = self.stage.broker.next_position
+        self.sweep_ms = self.stage.now_ms + 1
         self.at_start = {queue: queue.depth for queue in self.stage.broker.queues.values()}
         self._check_state()
 
@@ -290,9 +293,11 @@ class Ledger:
 
     def _follow_pause(self, session: Session, command: c.Pause) -> None:
         session.paused = True
+        self.held_back.add(session.peer)
 
     def _follow_resume(self, session: Session, command: c.Resume) -> None:
         session.paused = False
+        self.held_back.discard(session.peer)
 
     def _follow_answer(self, session: Session, command: c.Answer) -> None:
         assert self._accepted(session, command)
@@ -324,6 +329,7 @@ class Ledger:
     def _check_deliveries(self) -> None:
         last: dict[tuple[Subscription, int], int] = {}
         for session in self.sessions:
+            assert not session.client.got or session.peer not in self.held_back, "who is paused gets nothing"
             for subscription, tag, message in session.client.got:
                 interest = self.interests[subscription]
                 assert subscription.peer is session.peer
@@ -426,6 +432,7 @@ class Ledger:
         assert not self.recorded, "every accepted persistent message is recorded"
         assert sorted(ends[records.ACKNOWLEDGED]) == sorted(self.settled)
         assert all(grave in buried for grave in dead), "dead letters are moved, not lost"
+        assert self.rejected <= {*ends[records.DEAD_LETTERED], *ends[records.DISCARDED]}
         assert outcome.published == published
         assert sorted(outcome.freed) == sorted(position for ended in ends.values() for position in ended)
 
@@ -448,11 +455,16 @@ class Ledger:
                 if self.interests[subscription].is_topic:
                     topic_queues.append(subscription.queue)
             assert not session.leaving or not (session.peer.unsettled or session.peer.subscriptions)
-        for queue in [*self.stage.broker.queues.values(), *topic_queues]:
+        broker = self.stage.broker
+        if self.sweep_ms <= self.stage.now_ms:
+            for queue in broker.queues.values():
+                waiting = [message for lane in queue.lanes for message in lane.in_memory()]
+                assert not any(has_expired(message.expires_ms, self.stage.now_ms) for message in waiting)
+        for queue in [*broker.queues.values(), *topic_queues]:
             assert queue.unsettled == unsettled[queue]
             assert len(queue.consumers) == consumers[queue]
             self._check_queue(queue)
-        assert self._bytes == self.stage.broker.memory_bytes
+        assert self._bytes == broker.memory_bytes
         assert len(self._held) == len(self.live), "nothing is lost, nothing is there twice"
         assert all(self.live[position].address == address for address, position in self._held)
 
@@ -461,9 +473,10 @@ class Ledger:
         assert subscription.unsettled == held <= subscription.credit
         assert subscription.available == (held < subscription.credit and not session.paused)
         assert subscription.queue.available.count(subscription) == subscription.available
-        interest = self.interests[subscription]
-        if interest.is_topic:
-            queue = subscription.queue
+        interest, queue = self.interests[subscription], subscription.queue
+        if not interest.is_topic:
+            assert self.stage.broker.queues[interest.address] is queue
+        else:
             assert sum(len(lane.ready) for lane in queue.lanes) <= self.limits.topic_pending
             waiting = {serial_of(message.body) for lane in queue.lanes for message in lane.in_memory()}
             unsettled = {serial_of(message.body) for _, message in session.peer.unsettled.values()}

@@ -27,12 +27,12 @@ WEIGHTS = {
     "settle": 18,
     "give_back": 12,
     "unsubscribe": 4,
-    "pause": 4,
-    "resume": 6,
+    "pause": 8,
+    "resume": 12,
     "disconnect": 3,
-    "begin": 3,
-    "enlist": 8,
-    "commit": 5,
+    "begin": 8,
+    "enlist": 16,
+    "commit": 8,
     "abort": 1,
     "extend": 2,
     "purge": 2,
@@ -63,8 +63,9 @@ class Storm:
         self.stage.loading = False
         # No two storms blow from the same side: each has its own likes and its own few places.
         self.weights = [weight * random.choice((0.2, 1, 1, 4)) for weight in WEIGHTS.values()]
-        self.queues = random.choice((QUEUES, QUEUES, QUEUES[:1], QUEUES[::2]))
-        self.filters = random.choice((FILTERS, FILTERS, FILTERS[:1], ()))
+        self.queues = random.choice((QUEUES, QUEUES, QUEUES[:1], QUEUES[::2], ()))
+        self.filters = random.choice((FILTERS, FILTERS, FILTERS[:1], ())) if self.queues else FILTERS[:2]
+        self.looks = random.choice((("look", "look", "other", None), ("look",)))
         self.priorities = random.choice(((4, 4, 4, 0, 9), (4,)))
         self.persistence = random.choice((0.75, 0.75, 1, 0.2))
         self.ledger = Ledger(self.stage)
@@ -127,7 +128,7 @@ class Storm:
     def _draw_run(self) -> list[Any]:
         random, fetches = self.random, self.stage.fetches
         run: list[Any] = []
-        kinds = random.choices(KINDS, self.weights, k=random.choice((1, 1, 2, 4, 7)))
+        kinds = random.choices(KINDS, self.weights, k=random.choice((1, 2, 4, 8)))
         cast = random.sample(self.sessions, min(len(self.sessions), random.choice((1, 2, 4))))
         # The ledger knows how much a purge removes only at the beginning of a run.
         for kind in sorted(kinds, key="purge".__ne__):
@@ -177,7 +178,7 @@ class Storm:
             random.choice((*self.queues * 4, *self.filters, *TEMPORARY, random.choice(ILLEGAL))),
             random.choice((c.AUTO, c.AUTO, c.CLIENT, c.INDIVIDUAL)),
             random.choice((1, 1, 2, 5, random.choice((0, 3)))),
-            look=random.choice(("look", "look", "other", None)),
+            look=random.choice(self.looks),
             lease_ms=random.choice((0, 0, 1_000)),
             receipt=self._next_token(),
         )

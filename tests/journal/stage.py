@@ -87,7 +87,8 @@ class QuickSystem:
 
 def quick_journal(directory: Path, **options: Any) -> SegmentJournal:
     """A segment journal with small segments that does not wait for the disk."""
-    options = {"segment_bytes": 8192, "files": Files(directory, QuickSystem())} | options
+    options.setdefault("segment_bytes", 8192)
+    options.setdefault("files", Files(directory, QuickSystem()))
     return SegmentJournal(directory, **options)
 
 

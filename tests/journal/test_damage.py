@@ -15,6 +15,8 @@ from broker_app.journal.segment import index_name
 
 from .stage import Life, published, quick_journal
 
+Copy = Callable[[Path], Path]
+
 
 def log_files(directory: Path) -> list[Path]:
     """The log segments that hold frames, in order."""
@@ -29,7 +31,7 @@ def frames_of(path: Path) -> list[tuple[int, codec.Frame]]:
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Callable[[Path], Path]:
+def copy(tmp_path: Path) -> Copy:
     def copied(source: Path) -> Path:
         target = tmp_path / "copy"
         shutil.rmtree(target, ignore_errors=True)
@@ -51,7 +53,7 @@ def three_batches(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("rest", ["nothing", "zeros", "garbage"])
-def test_the_last_batch_cut_at_every_byte_is_cut_away(three_batches: Path, copy, rest: str) -> None:
+def test_the_last_batch_cut_at_every_byte_is_cut_away(three_batches: Path, copy: Copy, rest: str) -> None:
     (log,) = log_files(three_batches)
     (offset, frame) = frames_of(log)[-1]
     content = log.read_bytes()
@@ -75,7 +77,7 @@ def test_the_last_batch_cut_at_every_byte_is_cut_away(three_batches: Path, copy,
         again.close()
 
 
-def test_no_flipped_bit_is_ever_read_as_content(three_batches: Path, copy) -> None:
+def test_no_flipped_bit_is_ever_read_as_content(three_batches: Path, copy: Copy) -> None:
     (log,) = log_files(three_batches)
     frames = frames_of(log)
     last, frame = frames[-1]

@@ -17,6 +17,13 @@ def disk_bytes(directory: Path) -> int:
     return sum(path.stat().st_size for path in directory.iterdir())
 
 
+def last_use(path: Path) -> int:
+    """The larger, the later the file was put to its present use."""
+    header = codec.decode_segment_header(path.read_bytes())
+    assert header is not None
+    return header.sequence
+
+
 def publish_and_settle(life: Life, rounds: int, size: int = 300) -> None:
     for number in range(rounds):
         life.settle(*life.publish(bytes(size)))
@@ -103,9 +110,7 @@ def test_files_are_used_again_and_their_old_content_is_never_taken_for_new(tmp_p
     assert statistics["segments_recycled"] > 5
     life.snapshot()
     position = life.publish(b"the last")
-    active = max(
-        tmp_path.glob("log-*.seg"), key=lambda path: codec.decode_segment_header(path.read_bytes()).sequence
-    )
+    active = max(tmp_path.glob("log-*.seg"), key=last_use)
     assert active.read_bytes().count(codec.MAGIC) > 3, "the file should hold leftovers"
     copy = tmp_path.parent / "copy"
     shutil.copytree(tmp_path, copy)  # as a crash would leave it

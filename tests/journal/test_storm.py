@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from random import Random
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -54,7 +55,7 @@ class JournalStorm(RuleBasedStateMachine):
         freed=st.integers(0, 2**12 - 1),
         choice=st.randoms(use_true_random=False),
     )
-    def commit(self, sizes: list[int], kept: int, freed: int, choice) -> None:
+    def commit(self, sizes: list[int], kept: int, freed: int, choice: Random) -> None:
         first = self.life.next
         records = [
             published(b"%d:" % (first + i) + bytes(size))
@@ -73,7 +74,7 @@ class JournalStorm(RuleBasedStateMachine):
 
     @precondition(lambda self: len(self.wanted) > 3)
     @rule(choice=st.randoms(use_true_random=False))
-    def settle_nearly_all(self, choice) -> None:
+    def settle_nearly_all(self, choice: Random) -> None:
         free = choice.sample(list(self.wanted), len(self.wanted) - 2)
         record = codec.encode_record(SETTLED, b"")
         self.since_snapshot.append((self.life.next, record))
@@ -97,7 +98,7 @@ class JournalStorm(RuleBasedStateMachine):
         self.open()
 
     @rule(choice=st.randoms(use_true_random=False))
-    def read_in_any_order(self, choice) -> None:
+    def read_in_any_order(self, choice: Random) -> None:
         asked = choice.sample(list(self.wanted), len(self.wanted))
         assert self.life.journal.read(asked) == [self.wanted[position] for position in asked]
 
@@ -109,5 +110,5 @@ class JournalStorm(RuleBasedStateMachine):
 
 TestJournalStorm = JournalStorm.TestCase
 TestJournalStorm.settings = settings(
-    max_examples=150, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=80, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
 )

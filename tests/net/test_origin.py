@@ -4,7 +4,7 @@ import pytest
 
 from broker_app.net.origin import Origins
 
-origins = Origins(["127.0.0.1", "[::1]", "Broker.example", ".inside.example"], ["https://ops.example/"])
+origins = Origins(["Broker.example", ".inside.example"], ["https://ops.example/"])
 
 
 def accepted(origin: str | None, host: str | None = "broker.example:8000") -> bool:
@@ -26,6 +26,7 @@ def test_programs_without_an_origin_come_in() -> None:
         ("https://broker.example", "broker.example"),
         ("HTTP://Broker.Example:8000", "BROKER.example:8000"),
         ("http://[::1]:8000", "[::1]:8000"),
+        ("http://192.0.2.7:8000", "192.0.2.7:8000"),
         ("http://a.inside.example", "a.inside.example"),
         ("http://inside.example", "inside.example"),
         ("https://ops.example", "broker.example:8000"),
@@ -39,6 +40,7 @@ def test_our_own_pages_and_listed_origins_come_in(origin: str, host: str) -> Non
     ("origin", "host"),
     [
         ("http://evil.example", "broker.example:8000"),
+        ("http://192.0.2.7:8000", "192.0.2.8:8000"),
         ("http://broker.example:9000", "broker.example:8000"),
         ("http://evil.example:8000", "evil.example:8000"),  # a name of theirs that points at our address
         ("http://notinside.example", "notinside.example"),

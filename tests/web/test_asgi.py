@@ -20,6 +20,13 @@ async def test_pages_are_served(client: httpx.AsyncClient) -> None:
     assert (await client.get("/login/")).status_code == 200
 
 
+async def test_a_strange_host_is_refused_and_addresses_are_not(client: httpx.AsyncClient) -> None:
+    strange = await client.get("/login/", headers={"Host": "evil.example"})
+    assert (strange.status_code, strange.json()["type"]) == (400, "/docs/problems/wrong-host")
+    for host in ("192.0.2.7:8000", "[2001:db8::1]", "localhost"):
+        assert (await client.get("/login/", headers={"Host": host})).status_code == 200
+
+
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_the_data_plane_says_that_it_is_elsewhere(client: httpx.AsyncClient, method: str) -> None:
     reply = await client.request(method, "/api/v1/queues/a/messages")

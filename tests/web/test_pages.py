@@ -106,10 +106,6 @@ def test_each_type_of_problem_has_its_page(client: Client) -> None:
     assert client.get("/docs/problems/unheard-of").status_code == 404
 
 
-def test_a_strange_host_is_refused(client: Client) -> None:
-    assert client.get("/login/", headers={"Host": "evil.example"}).status_code == 400
-
-
 def body(reply: Any) -> Any:
     return json.loads(reply.content)
 

@@ -28,7 +28,9 @@ class Command(BaseCommand):
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         # Options become variables before Django starts, which knows whole names only.
-        return super().create_parser(prog_name, subcommand, allow_abbrev=False, **kwargs)
+        return super().create_parser(
+            prog_name, subcommand, usage="%(prog)s [options]", allow_abbrev=False, **kwargs
+        )
 
     def add_arguments(self, parser: CommandParser) -> None:
         config.add_options(parser)
@@ -36,6 +38,7 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         mom: Config = settings.MOM
         call_command("migrate", verbosity=0, interactive=False)
+        call_command("clearsessions")
         made_up = actions.ensure_admin(mom.admin_password)
         link = _login_link()
         logins = snapshot.make_logins(mom.anonymous)

@@ -1,10 +1,476 @@
-"""x"""
+"""The OpenAPI 3.1 description of the data plane, written by hand and checked against it by a test.
+
+The control plane has a document of its own; `document` joins the two.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from broker_app.net.problems import MEDIA_TYPE, PROBLEMS
 
-def document(control: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    return {}
+_Json = dict[str, Any]
+
+_VERSION = "1"
+_TEXT: _Json = {"type": "string"}
+_COUNT: _Json = {"type": "integer", "minimum": 0}
+_TRUTH: _Json = {"type": "boolean"}
+_OPTIONAL_TEXT: _Json = {"type": ["string", "null"]}
+_TIME: _Json = {"type": "string", "format": "date-time", "description": "RFC 3339, UTC, with milliseconds"}
+
+
+def _object(members: _Json, *, required: tuple[str, ...] | None = None, free: bool = False) -> _Json:
+    """An object; all members are required unless said otherwise, and no other ones exist unless `free`."""
+    return {
+        "type": "object",
+        "properties": members,
+        "required": list(members if required is None else required),
+        "additionalProperties": free,
+    }
+
+
+def _array(of: _Json, most: int | None = None) -> _Json:
+    return {"type": "array", "items": of, **({"maxItems": most} if most else {})}
+
+
+def _ref(name: str, kind: str = "schemas") -> _Json:
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def _number(least: float, most: float, default: float | None = None) -> _Json:
+    return {"type": "number", "minimum": least, "maximum": most, **({"default": default} if default is not None else {})}
+
+
+def _whole(least: int, most: int, default: int | None = None) -> _Json:
+    return {**_number(least, most, default), "type": "integer"}
+
+
+# ---------------------------------------------------------------------- schemas
+
+_NAME: _Json = {"type": "string", "minLength": 1, "maxLength": 255}
+_REASON: _Json = {"type": "string", "maxLength": 1000}
+_HEADERS: _Json = {"type": "object", "additionalProperties": _TEXT}
+_MESSAGE_FIELDS: _Json = {
+    "id": _TEXT,
+    "time": _TIME,
+    "attempt": {"type": "integer", "minimum": 1},
+    "redelivered": _TRUTH,
+    "priority": _whole(0, 9),
+    "persistent": _TRUTH,
+    "type": _OPTIONAL_TEXT,
+    "content_type": _OPTIONAL_TEXT,
+    "correlation_id": _OPTIONAL_TEXT,
+    "reply_to": _OPTIONAL_TEXT,
+    "headers": _HEADERS,
+    "trace": _HEADERS,
+    "body": {"description": "JSON for a JSON content type, text for a text one"},
+    "body_base64": {"type": "string", "contentEncoding": "base64", "description": "any other body"},
+}
+_OPTIONAL = ("trace", "body", "body_base64")
+
+
+def _message(more: _Json) -> _Json:
+    members = {**_MESSAGE_FIELDS, **more}
+    return _object(members, required=tuple(name for name in members if name not in _OPTIONAL))
+
+
+_BROWSED = _message({"position": _COUNT, "size": _COUNT, "state": {"enum": ["ready", "unsettled"]}, "truncated": _TRUTH})
+_PAGING: _Json = {"next": {"type": ["string", "null"], "description": "`after` of the next page"}, "approx_total": _COUNT}
+_SETTLED = _object({"receipt": _TEXT, "error": _ref("Problem")}, required=("receipt",))
+
+_SCHEMAS: _Json = {
+    "Problem": _object(
+        {
+            "type": {"enum": [f"/docs/problems/{name}" for name in PROBLEMS]},
+            "title": _TEXT,
+            "status": _whole(400, 599),
+            "detail": _TEXT,
+            "errors": _array(_object({"pointer": _TEXT, "detail": _TEXT}, free=True)),
+            "trace_id": _TEXT,
+            "limit": _COUNT,
+            "size": _COUNT,
+            "right": _TEXT,
+            "now_held_by": {"enum": ["other", "nobody", "gone"]},
+        },
+        required=("type", "title", "status", "detail"),
+        free=True,
+    ),
+    "Published": _object(
+        {
+            "id": _TEXT,
+            "seq": {**_COUNT, "description": "place in the broker's order"},
+            "stored": {"enum": ["memory", "synced"], "description": "synced: it is on the disk"},
+            "copies": {**_COUNT, "description": "subscriptions of a topic that get it; 1 for a queue"},
+        }
+    ),
+    "Item": _object(
+        {
+            "body": {"description": "JSON, or a string that is a text when the content type is not JSON"},
+            "body_base64": {"type": "string", "contentEncoding": "base64"},
+            "content_type": _OPTIONAL_TEXT,
+            "headers": {"type": ["object", "null"], "additionalProperties": _TEXT},
+            "persistent": {"type": ["boolean", "null"]},
+            "priority": {"type": ["integer", "null"], "minimum": 0, "maximum": 9},
+            "expires_s": {"type": ["number", "null"], "minimum": 0.001, "maximum": 315_360_000},
+            "correlation_id": _OPTIONAL_TEXT,
+            "reply_to": _OPTIONAL_TEXT,
+            "type": _OPTIONAL_TEXT,
+            "traceparent": _OPTIONAL_TEXT,
+            "tracestate": _OPTIONAL_TEXT,
+        },
+        required=(),
+    ),
+    "BatchResult": _object({"i": _COUNT, "id": _TEXT, "error": _ref("Problem")}, required=("i",)),
+    "ReceiveRequest": _object(
+        {
+            "max": {**_whole(1, 1000, 1), "type": ["integer", "null"]},
+            "wait_s": {**_number(0, 60, 0), "description": "how long to wait for a first message"},
+            "lease_s": {"type": ["number", "null"], "minimum": 1, "maximum": 43_200},
+            "ack": {"enum": ["lease", "auto"], "default": "lease", "description": "auto: at most once"},
+        },
+        required=(),
+    ),
+    "Received": _object(
+        {
+            "items": _array(_message({"receipt": _OPTIONAL_TEXT, "lease_until": {**_TIME, "type": ["string", "null"]}})),
+            "waited_s": _number(0, 1e6),
+            "more": _TRUTH,
+        }
+    ),
+    "ExtendRequest": _object({"extend_s": _number(1, 43_200)}),
+    "NackRequest": _object(
+        {
+            "delay_s": {"const": 0, "description": "delays are not supported yet"},
+            "reason": _REASON,
+            "dead": {**_TRUTH, "default": False, "description": "to the dead letters instead of its place"},
+        },
+        required=(),
+    ),
+    "SettleRequest": _object(
+        {
+            "ack": _array(_TEXT, 1000),
+            "nack": _array(
+                _object(
+                    {"receipt": _TEXT, "delay_s": {"const": 0}, "reason": _REASON, "dead": _TRUTH}, required=("receipt",)
+                ),
+                1000,
+            ),
+            "extend": _array(_object({"receipt": _TEXT, "extend_s": _number(1, 43_200)}), 1000),
+        },
+        required=(),
+    ),
+    "SettleResult": _object({"ack": _array(_SETTLED), "nack": _array(_SETTLED), "extend": _array(_SETTLED)}),
+    "BrowsedMessage": _BROWSED,
+    # With `fields`, any member may be missing.
+    "MessagePage": _object({"items": _array({**_BROWSED, "required": []}), **_PAGING}),
+    "QueuePage": _object(
+        {
+            "items": _array(
+                _object(
+                    {
+                        "name": _NAME,
+                        "depth": {**_COUNT, "description": "messages that wait"},
+                        "unsettled": {**_COUNT, "description": "messages handed out and not settled"},
+                        "consumers": _COUNT,
+                        "published": {**_COUNT, "description": "total since the node started, as those below"},
+                        "delivered": _COUNT,
+                        "acknowledged": _COUNT,
+                        "expired": _COUNT,
+                        "dead": _COUNT,
+                    }
+                )
+            ),
+            **_PAGING,
+        }
+    ),
+    "Health": _object({"status": {"enum": ["live", "ready"]}}),
+}
+
+# ---------------------------------------------------------------------- pieces of operations
+
+
+def _parameter(name: str, schema: _Json, about: str, *, where: str = "query", required: bool = False) -> _Json:
+    return {"name": name, "in": where, "required": required, "schema": schema, "description": about}
+
+
+def _header(name: str, schema: _Json, about: str) -> _Json:
+    return _parameter(name, schema, about, where="header")
+
+
+def _in_path(name: str, about: str, schema: _Json = _NAME) -> _Json:
+    return _parameter(name, schema, about, where="path", required=True)
+
+
+_QUEUE = _in_path("name", "name of the queue; `/queues/messages?queue=…` takes any name as well")
+_TOPIC = _in_path("name", "name of the topic; levels are separated by dots")
+_RECEIPT = _in_path("receipt", "from a received message", {"type": "string", "minLength": 1})
+_ID = _in_path("id", "of the message", {"type": "string", "minLength": 1})
+_AFTER = _parameter("after", _TEXT, "`next` of the page before")
+_PUBLISH_HEADERS = [
+    _header("Mom-Persistent", {"enum": ["true", "false"]}, "survives a crash; default true on queues"),
+    _header("Mom-Priority", _whole(0, 9), "higher first; default 4"),
+    _header("Mom-Expires-S", _number(0.001, 315_360_000), "seconds it may wait"),
+    _header("Mom-Correlation-Id", _TEXT, "carried"),
+    _header("Mom-Reply-To", _TEXT, "carried; a destination such as /queue/answers"),
+    _header("Mom-Type", _TEXT, "carried"),
+    _header("traceparent", _TEXT, "carried, and returned"),
+]
+_MESSAGE_BODY: _Json = {
+    "description": "The message itself, byte for byte. Its media type is kept. Headers `Mom-Header-<name>` and "
+    "`ce-<name>` become headers of the message.",
+    "required": False,
+    "content": {"*/*": {}},
+}
+
+
+def _json_body(name: str, *, required: bool = True) -> _Json:
+    return {"required": required, "content": {"application/json": {"schema": _ref(name)}}}
+
+
+def _json(about: str, schema: _Json, headers: _Json | None = None) -> _Json:
+    return {
+        "description": about,
+        "content": {"application/json": {"schema": schema}},
+        "headers": {"Request-Id": _ref("RequestId", "headers"), **(headers or {})},
+    }
+
+
+def _empty(about: str) -> _Json:
+    return {"description": about, "headers": {"Request-Id": _ref("RequestId", "headers")}}
+
+
+def _operation(
+    operation: str,
+    about: str,
+    replies: _Json,
+    *problems: int,
+    parameters: list[_Json] | None = None,
+    body: _Json | None = None,
+    login: bool = True,
+) -> _Json:
+    statuses = (400, *((401, 403) if login else ()), *problems)
+    return {
+        "operationId": operation,
+        "summary": about,
+        "tags": ["messages"],
+        "parameters": parameters or [],
+        **({"requestBody": body} if body else {}),
+        "responses": {
+            **replies,
+            **{str(status): _ref(f"Problem{status}", "responses") for status in sorted({*statuses, 405})},
+        },
+        **({} if login else {"security": []}),
+    }
+
+
+_BATCH_BODY: _Json = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": _array(_ref("Item"), 1000)},
+        "application/x-ndjson": {"schema": {"type": "string", "description": "one item a line, as many as 100,000"}},
+    },
+}
+_BATCH_REPLY: _Json = {
+    "description": "one result for each item, in order",
+    "headers": {"Request-Id": _ref("RequestId", "headers")},
+    "content": {
+        "application/json": {"schema": _object({"results": _array(_ref("BatchResult"))})},
+        "application/x-ndjson": {"schema": {"description": "a BatchResult a line"}},
+    },
+}
+_BYTES: _Json = {"description": "the bytes of a message in its media type", "content": {"*/*": {}}}
+_PUBLISHED_REPLY = _json("stored", _ref("Published"), {"Location": {"schema": _TEXT}})
+_ATOMIC = _parameter("atomic", _TRUTH, "one transaction: all or nothing; for application/json")
+
+_PATHS: _Json = {
+    "/queues/{name}/messages": {
+        "post": _operation(
+            "publish_to_queue", "Publish one message", {"201": _PUBLISHED_REPLY}, 408, 413, 415, 422, 503,
+            parameters=[_QUEUE, *_PUBLISH_HEADERS], body=_MESSAGE_BODY,
+        ),
+        "get": _operation(
+            "browse_queue", "Look at the messages of a queue; nothing changes",
+            {"200": _json("messages in the order of delivery", _ref("MessagePage"))}, 404, 503,
+            parameters=[
+                _QUEUE,
+                _parameter("limit", _whole(1, 500, 50), "most messages of a page"),
+                _AFTER,
+                _parameter("state", {"enum": ["ready", "unsettled", "leased"]}, "leased is unsettled"),
+                _parameter("fields", _TEXT, "members of the items, separated by commas"),
+            ],
+        ),
+        "delete": _operation(
+            "purge_queue", "Remove everything that waits in a queue", {"204": _empty("removed")}, 404, 503,
+            parameters=[_QUEUE, _parameter("all", {"const": True}, "must be true", required=True)],
+        ),
+    },
+    "/queues/{name}/messages/batch": {
+        "post": _operation(
+            "publish_batch_to_queue", "Publish many messages", {"200": _BATCH_REPLY}, 408, 413, 415, 422, 503,
+            parameters=[_QUEUE, _ATOMIC], body=_BATCH_BODY,
+        ),
+    },
+    "/topics/{name}/messages": {
+        "post": _operation(
+            "publish_to_topic", "Publish one message", {"201": _PUBLISHED_REPLY}, 408, 409, 413, 415, 422, 503,
+            parameters=[
+                _TOPIC,
+                _parameter("mandatory", _TRUTH, "refuse it (409) when nobody is subscribed"),
+                *_PUBLISH_HEADERS,
+            ],
+            body=_MESSAGE_BODY,
+        ),
+    },
+    "/topics/{name}/messages/batch": {
+        "post": _operation(
+            "publish_batch_to_topic", "Publish many messages", {"200": _BATCH_REPLY}, 408, 413, 415, 422, 503,
+            parameters=[_TOPIC, _ATOMIC], body=_BATCH_BODY,
+        ),
+    },
+    "/queues/{name}/receive": {
+        "post": _operation(
+            "receive", "Take messages, waiting for the first",
+            {
+                "200": {
+                    **_json("what there is; possibly nothing", _ref("Received")),
+                    # With raw=true a message may itself be JSON.
+                    "content": {"application/json": {"schema": {"anyOf": [_ref("Received"), {}]}}, "*/*": {}},
+                },
+                "204": _empty("no message, for raw=true"),
+            },
+            408, 413, 415, 422, 503,
+            parameters=[
+                _QUEUE,
+                _parameter("raw", _TRUTH, "the bytes of one message, its facts as Mom- headers"),
+                _parameter("max", _whole(1, 1000, 1), "as in the body"),
+            ],
+            body=_json_body("ReceiveRequest", required=False),
+        ),
+    },
+    "/queues/{name}/events": {
+        "get": _operation(
+            "stream_events", "Messages as server-sent events; settle each by its receipt",
+            {"200": {"description": "a stream", "content": {"text/event-stream": {"schema": _TEXT}}}}, 503,
+            parameters=[_QUEUE, _parameter("credit", _whole(1, 100, 1), "most unsettled messages of the stream")],
+        ),
+    },
+    "/queues": {
+        "get": _operation(
+            "list_queues", "All queues by name", {"200": _json("queues", _ref("QueuePage"))},
+            parameters=[_parameter("limit", _whole(1, 500, 100), "most queues of a page"), _AFTER],
+        ),
+    },
+    "/messages/{id}": {
+        "get": _operation(
+            "get_message", "One message", {"200": _json("the message", _ref("BrowsedMessage"))}, 404, 503,
+            parameters=[_ID, _parameter("queue", _NAME, "where it is", required=True)],
+        ),
+    },
+    "/messages/{id}/body": {
+        "get": _operation(
+            "get_message_body", "The bytes of one message", {"200": _BYTES}, 404, 503,
+            parameters=[_ID, _parameter("queue", _NAME, "where it is", required=True)],
+        ),
+    },
+    "/leases/{receipt}": {
+        "delete": _operation(
+            "acknowledge", "Acknowledge a message", {"204": _empty("it will not come again")}, 404, 409, 503,
+            parameters=[_RECEIPT],
+        ),
+        "patch": _operation(
+            "extend_lease", "Keep a message longer", {"204": _empty("extended, from now")}, 404, 408, 409, 413, 415, 503,
+            parameters=[_RECEIPT], body=_json_body("ExtendRequest"),
+        ),
+    },
+    "/leases/{receipt}/nack": {
+        "post": _operation(
+            "nack", "Give a message back", {"204": _empty("given back")}, 404, 408, 409, 413, 415, 422, 503,
+            parameters=[_RECEIPT], body=_json_body("NackRequest", required=False),
+        ),
+    },
+    "/leases/settle": {
+        "post": _operation(
+            "settle", "Settle many messages, each with its own result",
+            {"200": _json("results in the order of the request", _ref("SettleResult"))}, 408, 413, 415, 422, 503,
+            body=_json_body("SettleRequest"),
+        ),
+    },
+    "/stats": {
+        "get": _operation(
+            "get_statistics", "What the node does now",
+            {"200": _json("the sample that /topic/$mom.stats has as well", {"type": "object"})},
+        ),
+    },
+    "/limits": {
+        "get": _operation(
+            "get_limits", "What one request may ask for; sizes in bytes, times in seconds",
+            {"200": _json("limits", {"type": "object", "additionalProperties": {"type": "number"}})},
+        ),
+    },
+    "/health/live": {
+        "get": _operation(
+            "health_live", "Whether the process answers", {"200": _json("it does", _ref("Health"))}, login=False
+        ),
+    },
+    "/health/ready": {
+        "get": _operation(
+            "health_ready", "Whether the node serves", {"200": _json("it does", _ref("Health"))}, 503, login=False
+        ),
+    },
+    "/openapi.json": {
+        "get": _operation(
+            "get_openapi", "This document", {"200": _json("OpenAPI 3.1", {"type": "object"})}, login=False
+        ),
+    },
+}  # fmt: skip
+
+
+def _problem_replies() -> _Json:
+    """One reply for each status that a problem has."""
+    titles: dict[int, list[str]] = {}
+    for problem in PROBLEMS.values():
+        titles.setdefault(problem.status, []).append(problem.name)
+    more: dict[int, _Json] = {
+        401: {"WWW-Authenticate": {"schema": _TEXT, "required": True}},
+        405: {"Allow": {"schema": _TEXT, "required": True}},
+        503: {"Retry-After": {"schema": _TEXT}},
+    }
+    return {
+        f"Problem{status}": {
+            "description": ", ".join(names),
+            "headers": {"Request-Id": _ref("RequestId", "headers"), **more.get(status, {})},
+            "content": {MEDIA_TYPE: {"schema": _ref("Problem")}},
+        }
+        for status, names in titles.items()
+    }
+
+
+def document(control: Mapping[str, Any] | None = None) -> _Json:
+    """The whole description; with that of the control plane (whose paths begin with /api/v1) joined in."""
+    paths = {f"/api/v1{path}": operations for path, operations in _PATHS.items()}
+    components: _Json = {
+        "schemas": dict(_SCHEMAS),
+        "responses": _problem_replies(),
+        "headers": {"RequestId": {"schema": _TEXT, "required": True}},
+        "securitySchemes": {
+            "token": {"type": "http", "scheme": "bearer", "bearerFormat": "mom_…"},
+            "password": {"type": "http", "scheme": "basic"},
+        },
+    }
+    if control is not None:
+        paths = {**control.get("paths", {}), **paths}
+        for kind, entries in control.get("components", {}).items():
+            components[kind] = {**entries, **components.get(kind, {})}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "MOM",
+            "version": _VERSION,
+            "description": "Messages over HTTP. A cookie of the console is taken from its own pages alone; other "
+            "requests without credentials need the header X-Requested-With. Errors are problems (RFC 9457).",
+        },
+        "paths": paths,
+        "components": components,
+        "security": [{"token": []}, {"password": []}],
+    }

@@ -58,6 +58,7 @@ class RestPlane:
         self._waiting = Waiting(self._limits.max_waiting)
         self._desk = Desk(engine)
         self._numbers = itertools.count(1)
+        self._blocks = items.Blocks()
         self._router = Router()
         self._add_endpoints(journal_read, statistics, control_document)
 
@@ -81,7 +82,7 @@ class RestPlane:
         control_document: Mapping[str, Any] | None,
     ) -> None:
         desk, limits, add = self._desk, self._limits, self._router.add
-        blocks, envelopes = items.Blocks(), Envelopes(limits)
+        blocks, envelopes = self._blocks, Envelopes(limits)
         publisher = Publisher(desk, envelopes, limits)
         batches = BatchPublisher(desk, publisher, envelopes, limits)
         receiver = Receiver(desk, self._waiting, blocks, limits)

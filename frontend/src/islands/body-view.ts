@@ -1,25 +1,35 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
-import type { BrowsedMessage } from "../live/rest.ts";
-import { bodyOf, hexDump, type Body } from "../view/body.ts";
+import { RequestRefused, type BrowsedMessage, type Rest } from "../live/rest.ts";
+import { bodyOf, hexDump, sniffBytes, type Body } from "../view/body.ts";
+import { bytes as inBytes } from "../view/format.ts";
 import { jsonTree } from "../view/json-tree.ts";
 import { copyButton } from "./copy-button.ts";
 import { Island } from "./island.ts";
 
-type Form = "Pretty" | "Compact" | "Raw" | "Hex";
+type Form = "Pretty" | "Raw" | "Hex";
 
-/** A body as JSON tree, text or bytes. Everything is shown as text: nothing of a message is ever run. */
+/** A longer body is not loaded into the page; it can be downloaded. */
+const LARGEST_SHOWN = 256 * 1024;
+
+/**
+ * A body as JSON tree, text or bytes. Everything is shown as text: nothing of a message is ever run.
+ * Browsing gives JSON parsed and long bodies cut, so the bytes themselves are fetched when they are asked for.
+ */
 export class BodyView extends Island {
   static override properties = { message: { attribute: false } };
 
   declare message: BrowsedMessage;
+  declare rest: Rest;
 
   #body!: Body;
   #form: Form = "Raw";
+  #error = "";
 
   protected override willUpdate(changes: PropertyValues<this>): void {
     if (!changes.has("message")) return;
     this.#body = bodyOf(this.message);
     this.#form = this.#forms()[0]!;
+    this.#error = "";
   }
 
   protected override render() {
@@ -34,31 +44,54 @@ export class BodyView extends Island {
           )}
         </div>
         ${this.#body.text === undefined ? nothing : copyButton(this.#body.text, "Copy the body")}
+        <a href=${this.rest.bodyUrl(this.message.id)} download=${this.message.id}>Download</a>
       </div>
-      ${this.message.truncated
-        ? html`<p class="notice" data-tone="warn">Only the first part of the body is shown.</p>`
-        : nothing}
-      ${this.#shown()}
+      ${this.#error ? html`<p class="notice" data-tone="bad" role="alert">${this.#error}</p>` : nothing}
+      ${this.#cut()} ${this.#shown()}
     `;
   }
 
   #forms(): Form[] {
-    const { json, text, bytes } = this.#body;
-    if (bytes === undefined) return ["Pretty", "Compact"];
+    const { json, text } = this.#body;
     if (json !== undefined) return ["Pretty", "Raw", "Hex"];
     return text === undefined ? ["Hex"] : ["Raw", "Hex"];
   }
 
-  #choose(form: Form): void {
+  async #choose(form: Form): Promise<void> {
+    if (form !== "Pretty" && !this.message.truncated) await this.#load();
     this.#form = form;
     this.requestUpdate();
   }
 
+  /** Gets the bytes as they are stored, unless they are here. */
+  async #load(): Promise<void> {
+    if (this.#body.exact) return;
+    const { message } = this;
+    try {
+      const bytes = await this.rest.body(message.id);
+      if (message !== this.message) return;
+      this.#body = sniffBytes(bytes);
+      this.#error = "";
+    } catch (error) {
+      this.#error = error instanceof RequestRefused ? error.message : "The broker cannot be reached.";
+    }
+    this.requestUpdate();
+  }
+
+  #cut(): TemplateResult | typeof nothing {
+    if (!this.message.truncated || this.#body.exact) return nothing;
+    const loadable = this.message.size <= LARGEST_SHOWN;
+    return html`<p class="notice" data-tone="warn">
+      Only the first part of ${inBytes(this.message.size)} is shown.
+      ${loadable ? html`<button type="button" @click=${() => this.#load()}>Show all of it</button>` : nothing}
+    </p>`;
+  }
+
   #shown(): TemplateResult {
     const { bytes, json, text } = this.#body;
-    if (bytes?.length === 0) return html`<p class="quiet">Empty.</p>`;
-    if (this.#form === "Pretty") return html`<div class="body json">${jsonTree(json)}</div>`;
-    const shown = this.#form === "Hex" && bytes ? hexDump(bytes) : text;
+    if (bytes.length === 0) return html`<p class="quiet">Empty.</p>`;
+    if (this.#form === "Pretty" && json !== undefined) return html`<div class="body json">${jsonTree(json)}</div>`;
+    const shown = this.#form === "Hex" ? hexDump(bytes) : text;
     return html`<pre class="body" data-form=${this.#form} tabindex="0" aria-label="Body as ${this.#form}">${shown}</pre>`;
   }
 }

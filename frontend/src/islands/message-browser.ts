@@ -132,7 +132,7 @@ export class MessageBrowser extends Island {
   #details(item: BrowsedMessage): TemplateResult {
     const use = () => this.dispatchEvent(new CustomEvent("use-as-template", { detail: item }));
     return html`<div class="message-details">
-      <mom-body-view .message=${item}></mom-body-view>
+      <mom-body-view .rest=${this.rest} .message=${item}></mom-body-view>
       <h3>Headers</h3>
       <dl class="pairs">
         ${this.#facts(item).map(([key, value]) => html`<dt>${key}</dt><dd>${value}</dd>`)}

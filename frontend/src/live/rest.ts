@@ -1,3 +1,4 @@
+import { parseExact } from "../exact-json.ts";
 import { parseProblem, type Problem } from "./problem.ts";
 
 /** One destination in a snapshot. Rates are messages a second, `oldest_s` the age in seconds of the first that waits. */
@@ -72,6 +73,17 @@ export class Rest {
     return this.#get(`queues/${encodeURIComponent(queue)}/messages?${query}`);
   }
 
+  /** The address of a message's body, byte for byte. */
+  bodyUrl(id: string): string {
+    return `${this.base}messages/${encodeURIComponent(id)}/body`;
+  }
+
+  async body(id: string): Promise<Uint8Array> {
+    const reply = await fetch(this.bodyUrl(id));
+    if (!reply.ok) throw new RequestRefused(parseProblem(await reply.text(), `HTTP ${reply.status} ${reply.statusText}`));
+    return new Uint8Array(await reply.arrayBuffer());
+  }
+
   /** Whether the session cookie is still good. Only a clear "no" counts: an unreachable server says nothing. */
   async isSignedIn(): Promise<boolean> {
     try {
@@ -88,25 +100,4 @@ export class Rest {
     if (!reply.ok) throw new RequestRefused(parseProblem(text, `HTTP ${reply.status} ${reply.statusText}`));
     return parseExact(text) as Answer;
   }
-}
-
-// Beyond TypeScript's library: the source text of a number, and a value that prints as that text.
-type ReviveWithSource = (key: string, value: unknown, context?: { source?: string }) => unknown;
-const exactJson = JSON as typeof JSON & { rawJSON?: (source: string) => unknown };
-
-/** Parses JSON without rounding: a number that JavaScript cannot hold stays the text it was. */
-function parseExact(text: string): unknown {
-  const { rawJSON } = exactJson;
-  if (rawJSON === undefined) return JSON.parse(text);
-  const revive: ReviveWithSource = (_key, value, context) =>
-    typeof value === "number" && context?.source !== undefined && String(value) !== context.source
-      ? keepNumber(value, context.source, rawJSON)
-      : value;
-  return JSON.parse(text, revive as (key: string, value: unknown) => unknown);
-}
-
-/** 1.0 and 1e3 are held well enough as 1 and 1000; 9007199254740993 is not. */
-function keepNumber(value: number, source: string, rawJSON: (source: string) => unknown): unknown {
-  const digits = source.replace(/[eE].*$/, "").replace(/\D/g, "").replace(/^0+/, "");
-  return digits.length > 15 ? rawJSON(source) : value;
 }

@@ -1,3 +1,4 @@
+import { parseExact } from "../exact-json.ts";
 import type { BrowsedMessage } from "../live/rest.ts";
 
 /** A message's body in the forms that can be shown. Only forms that are true to it are there. */
@@ -6,18 +7,23 @@ export interface Body {
   json?: unknown;
   /** The body as text, when it is text. */
   text?: string;
-  /** The body's bytes; absent when the API gave it parsed and its spacing is therefore lost. */
-  bytes?: Uint8Array;
+  bytes: Uint8Array;
+  /** Whether `bytes` are those of the message: not so when it was cut, or parsed and written anew. */
+  exact: boolean;
 }
 
 /** Decides by content type and by looking, trusting neither: what does not parse is text or bytes. */
 export function bodyOf(message: BrowsedMessage): Body {
+  const body = given(message);
+  return { ...body, exact: body.bytes.length === message.size };
+}
+
+function given(message: BrowsedMessage): Body {
   if (message.body_base64 !== undefined) return sniffBytes(fromBase64(message.body_base64));
   if (typeof message.body === "string" && !isJson(message.content_type)) return sniffText(message.body);
   if (message.body === undefined) return sniffText("");
   const text = JSON.stringify(message.body);
-  const bytes = new TextEncoder().encode(text);
-  return { json: message.body, text, bytes: bytes.length === message.size ? bytes : undefined };
+  return { json: message.body, text, bytes: new TextEncoder().encode(text), exact: false };
 }
 
 function isJson(contentType: string | null): boolean {
@@ -25,10 +31,10 @@ function isJson(contentType: string | null): boolean {
 }
 
 function sniffText(text: string): Body {
-  const body: Body = { text, bytes: new TextEncoder().encode(text) };
+  const body: Body = { text, bytes: new TextEncoder().encode(text), exact: true };
   if (/^\s*[[{]/.test(text)) {
     try {
-      body.json = JSON.parse(text);
+      body.json = parseExact(text);
     } catch {
       // It only looked like JSON.
     }
@@ -36,7 +42,7 @@ function sniffText(text: string): Body {
   return body;
 }
 
-function sniffBytes(bytes: Uint8Array): Body {
+export function sniffBytes(bytes: Uint8Array): Body {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     // Control characters mean bytes that happen to be valid UTF-8, not a text somebody wrote.
@@ -44,7 +50,7 @@ function sniffBytes(bytes: Uint8Array): Body {
   } catch {
     // Not UTF-8: bytes it is.
   }
-  return { bytes };
+  return { bytes, exact: true };
 }
 
 function fromBase64(text: string): Uint8Array {
@@ -54,8 +60,7 @@ function fromBase64(text: string): Uint8Array {
 /** One line for the list. */
 export function preview(body: Body): string {
   if (body.text !== undefined) return body.text.slice(0, 160).replace(/\s+/g, " ");
-  const { bytes = new Uint8Array() } = body;
-  return [...bytes.subarray(0, 24)].map(hexByte).join(" ") + (bytes.length > 24 ? " …" : "");
+  return [...body.bytes.subarray(0, 24)].map(hexByte).join(" ");
 }
 
 const SHOWN_HEX_BYTES = 16 * 1024;

@@ -1,0 +1,62 @@
+"""`mom context`: names for brokers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker_app.cli import invocation
+from broker_app.cli.contexts import DEFAULT_URL, Context, Contexts, read_token
+from broker_app.cli.failures import USAGE, Failure
+
+app = typer.Typer(no_args_is_help=True, help="Name brokers, and choose the one that commands are about.")
+
+_COLUMNS = ("name", "url", "current", "production", "token")
+
+
+@app.command()
+def add(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(help="name of the context; an existing one is replaced")],
+    token_command: Annotated[str, typer.Option(help="command that prints the token, like 'pass show mom'")] = "",
+    production: Annotated[bool, typer.Option("--production", help="confirm bulk acts by typing")] = False,
+) -> None:
+    """Remember the broker of --url, and its token in --token-file. The first one becomes the current one."""
+    given = invocation.of(ctx)
+    if not given.url:
+        raise Failure(USAGE, "a context needs the address of its broker", mend=f"add --url {DEFAULT_URL}")
+    if given.token_file and token_command:
+        raise Failure(USAGE, "--token-file and --token-command exclude each other")
+    token_file = ""
+    if given.token_file:
+        read_token(given.token_file)
+        token_file = str(Path(given.token_file).expanduser().resolve())
+    contexts = Contexts()
+    contexts.add(Context(name, given.url, token_file, token_command, production))
+    given.output.say(f"context {name} is kept in {contexts.path}")
+
+
+@app.command()
+def use(ctx: typer.Context, name: Annotated[str, typer.Argument(help="name of the context")]) -> None:
+    """Make a context the current one."""
+    Contexts().use(name)
+    invocation.of(ctx).output.say(f"commands are about {name} now")
+
+
+@app.command("ls")
+def list_contexts(ctx: typer.Context) -> None:
+    """List the contexts."""
+    contexts = Contexts()
+    rows = [
+        {
+            "name": context.name,
+            "url": context.url,
+            "current": context.name == contexts.current,
+            "production": context.production,
+            "token": context.token_file or ("command" if context.token_command else ""),
+        }
+        for context in contexts.known.values()
+    ]
+    invocation.of(ctx).output.rows(_COLUMNS, rows)

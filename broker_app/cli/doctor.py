@@ -1,0 +1,201 @@
+"""`mom doctor`: looks for what keeps a broker from serving well, and says how to mend it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, NamedTuple
+from urllib.parse import urlsplit
+
+import typer
+
+from broker_app import config
+from broker_app.cli import invocation
+from broker_app.cli.contexts import Target
+from broker_app.cli.failures import FAILED, REFUSED, Failure
+
+GOOD, DOUBT, BAD = "ok", "look", "bad"
+
+_COLUMNS = ("check", "state", "found", "mend")
+_SLOW_SYNC_MS = 20.0
+_CLOCK_S = 2.0
+_FILES = 4_096
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Finding(NamedTuple):
+    """What one check found; `mend` is empty when nothing is wrong."""
+
+    check: str
+    state: str
+    found: str
+    mend: str = ""
+
+
+def doctor(
+    ctx: typer.Context,
+    data: Annotated[
+        Path | None, typer.Option(help="data directory to look at (MOM_DATA)", show_default="data")
+    ] = None,
+) -> None:
+    """Check this machine and the broker. Something bad is exit code 1."""
+    given = invocation.of(ctx)
+    target = given.target()
+    settings = config.load()
+    findings = list(_python())
+    if urlsplit(target.url).hostname in _LOOPBACK:
+        directory = data or settings.data
+        findings += [*_directory(directory), *_space(directory, settings), *_sync(directory), _open_files()]
+        findings += [_port("STOMP port", settings.host, settings.stomp_port, "--stomp-port"), _web_port(target, settings)]
+    findings += _broker(target, given)
+    given.output.rows(_COLUMNS, [finding._asdict() for finding in findings])
+    bad = [finding.check for finding in findings if finding.state == BAD]
+    if bad:
+        raise Failure(FAILED, f"not well: {', '.join(bad)}")
+
+
+def _python() -> Iterator[Finding]:
+    found = platform.python_version()
+    right = found.startswith("3.11.")
+    yield Finding("Python", GOOD if right else BAD, found, "" if right else "MOM runs on Python 3.11")
+
+
+def _directory(directory: Path) -> Iterator[Finding]:
+    if not directory.exists():
+        parent = next(parent for parent in directory.absolute().parents if parent.exists())
+        writable = os.access(parent, os.W_OK)
+        mend = "" if writable else f"let this user write in {parent}, or choose another place with --data"
+        yield Finding("data", GOOD if writable else BAD, f"{directory} is not there yet", mend)
+        return
+    if not os.access(directory, os.W_OK | os.X_OK):
+        yield Finding("data", BAD, f"{directory} is not writable", f"chown it to user {os.getuid()}")
+    elif directory.stat().st_mode & 0o007:
+        yield Finding("data", DOUBT, f"{directory} can be read by everybody", f"chmod 700 {directory}")
+    else:
+        yield Finding("data", GOOD, f"{directory} is writable")
+
+
+def _space(directory: Path, settings: config.Config) -> Iterator[Finding]:
+    free = shutil.disk_usage(_existing(directory)).free
+    found = f"{free / config.MIB:,.0f} MiB free"
+    if free < 4 * settings.segment_bytes:
+        yield Finding("space", BAD, found, "make room, or choose another disk with --data")
+    elif free < 16 * settings.segment_bytes:
+        yield Finding("space", DOUBT, found, "make room before a backlog fills the disk")
+    else:
+        yield Finding("space", GOOD, found)
+
+
+def _sync(directory: Path) -> Iterator[Finding]:
+    """How long the disk takes to keep 4 KiB: every receipt waits for one of these."""
+    place = _existing(directory)
+    if not os.access(place, os.W_OK):
+        return
+    with tempfile.TemporaryFile(dir=place) as file:
+        took = []
+        for _ in range(20):
+            began = time.perf_counter()
+            os.write(file.fileno(), bytes(4_096))
+            os.fdatasync(file.fileno())
+            took.append((time.perf_counter() - began) * 1000)
+    median = statistics.median(took)
+    slow = median > _SLOW_SYNC_MS
+    mend = "every receipt waits this long: put the data on a faster disk" if slow else ""
+    yield Finding("fdatasync", DOUBT if slow else GOOD, f"{median:.2f} ms", mend)
+
+
+def _open_files() -> Finding:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < _FILES:
+        return Finding("open files", DOUBT, f"{soft} (hard limit {hard})", f"ulimit -n {min(65_536, hard)}: a connection is a file")
+    return Finding("open files", GOOD, str(soft))
+
+
+def _web_port(target: Target, settings: config.Config) -> Finding:
+    port = urlsplit(target.url).port
+    return _port("web port", settings.host, port if port is not None else settings.port, "--port")
+
+
+def _port(check: str, host: str, port: int, option: str) -> Finding:
+    """Whether a broker could listen there, or one does."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+        return Finding(check, GOOD, f"{port} is free")
+    except PermissionError:
+        return Finding(check, BAD, f"{port} may not be taken", f"take a port from 1024 on with {option}")
+    except OSError as error:
+        if _speaks_stomp(host, port) or _speaks_rest(host, port):
+            return Finding(check, GOOD, f"{port} is served by a broker")
+        return Finding(check, BAD, f"{port}: {error.strerror}", f"end the other program, or take another port with {option}")
+
+
+def _speaks_stomp(host: str, port: int) -> bool:
+    """A STOMP broker answers a frame that is out of order with an ERROR."""
+    try:
+        with socket.create_connection((host, port), timeout=2) as connection:
+            connection.settimeout(2)
+            connection.sendall(b"SEND\n\n\0")
+            return connection.recv(64).startswith(b"ERROR")
+    except OSError:
+        return False
+
+
+def _speaks_rest(host: str, port: int) -> bool:
+    from broker_app.cli.rest import Rest
+
+    name = f"[{host}]" if ":" in host else host
+    try:
+        return bool(Rest(Target(f"http://{name}:{port}"), timeout_s=2).get("/health/live")["status"] == "live")
+    except (Failure, ValueError, KeyError, TypeError):
+        return False
+
+
+def _broker(target: Target, given: invocation.Invocation) -> Iterator[Finding]:
+    """What the broker itself says, if there is one."""
+    from broker_app.cli.rest import Rest
+
+    rest = Rest(target, timeout_s=10)
+    try:
+        rest.get("/health/ready")
+    except Failure as failure:
+        yield Finding("broker", DOUBT, f"{failure.what} at {target.url}", failure.mend)
+        return
+    yield Finding("broker", GOOD, f"ready at {target.url}")
+    try:
+        sample = rest.get("/stats")
+        node, sampled = sample["node"], sample["time"]
+    except Failure as failure:
+        # Without credentials it is no wonder; with some, they are wrong.
+        state = BAD if failure.code == REFUSED and target.login else DOUBT
+        yield Finding("login", state, failure.what, failure.mend)
+        return
+    yield Finding("login", GOOD, f"as {target.login or 'anonymous'}")
+    here = metadata.version("mom")
+    same = node["version"] == here
+    mend = "" if same else f"this mom is {here}: install the same version on both sides"
+    yield Finding("version", GOOD if same else DOUBT, f"broker {node['name']} is MOM {node['version']}", mend)
+    yield _clock(sampled)
+
+
+def _clock(sampled: str) -> Finding:
+    """Leases and expiry times mean the broker's clock. The broker samples once a second."""
+    offset_s = (datetime.now(UTC) - datetime.fromisoformat(sampled)).total_seconds()
+    if -_CLOCK_S < offset_s < 1 + _CLOCK_S:
+        return Finding("clock", GOOD, "as the broker's")
+    return Finding("clock", DOUBT, f"{offset_s:+.1f} s beside the broker's", "let both machines follow a time server")
+
+
+def _existing(directory: Path) -> Path:
+    return directory if directory.exists() else next(p for p in directory.absolute().parents if p.exists())

@@ -1,0 +1,61 @@
+"""The entry of `mom`: puts the commands together and turns failures into exit codes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from broker_app.cli import bench, context_commands, doctor, journal_commands, queues, receiving, sending, subscribing, tokens, up
+from broker_app.cli.failures import USAGE, Failure
+from broker_app.cli.invocation import Invocation, options_first
+from broker_app.cli.output import FORMATS, Output
+from broker_app.config import ConfigError
+
+app = typer.Typer(
+    name="mom",
+    help="MOM, the message broker: run it, use it, operate it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+_RUN, _USE, _OPERATE = "Run a broker", "Use a broker", "Operate a broker"
+app.command("up", context_settings=up.PASSED_ON, rich_help_panel=_RUN)(up.up)
+app.command("doctor", rich_help_panel=_RUN)(doctor.doctor)
+app.add_typer(journal_commands.app, name="journal", rich_help_panel=_RUN)
+app.add_typer(tokens.app, name="token", rich_help_panel=_RUN)
+app.command("pub", rich_help_panel=_USE)(sending.pub)
+app.command("sub", rich_help_panel=_USE)(subscribing.sub)
+app.command("get", rich_help_panel=_USE)(receiving.get)
+app.command("browse", rich_help_panel=_USE)(receiving.browse)
+app.add_typer(queues.app, name="queue", rich_help_panel=_OPERATE)
+app.add_typer(context_commands.app, name="context", rich_help_panel=_OPERATE)
+app.add_typer(bench.app, name="bench", rich_help_panel=_OPERATE)
+
+
+@app.callback()
+def _everywhere(
+    ctx: typer.Context,
+    context: Annotated[str | None, typer.Option(help="which broker: a name of `mom context ls` (MOM_CONTEXT)")] = None,
+    url: Annotated[str | None, typer.Option(help="address of the broker (MOM_URL)")] = None,
+    token_file: Annotated[str | None, typer.Option(help="file with the token (MOM_TOKEN, MOM_TOKEN_FILE)")] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", help=f"one of {', '.join(FORMATS)}")] = None,
+    no_header: Annotated[bool, typer.Option("--no-header", help="no line of column names")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="nothing but data and errors")] = False,
+) -> None:
+    if output is not None and output not in FORMATS:
+        raise Failure(USAGE, f"there is no output format {output!r}", mend=f"take one of {', '.join(FORMATS)}")
+    ctx.obj = Invocation(context, url, token_file, Output(output, header=not no_header, quiet=quiet))
+
+
+def main() -> None:
+    """Runs the command line of this process and exits."""
+    try:
+        app(options_first(sys.argv[1:]), prog_name="mom")
+    except Failure as failure:
+        print(failure, file=sys.stderr)
+        sys.exit(failure.code)
+    except ConfigError as error:
+        print(f"mom: {error}", file=sys.stderr)
+        sys.exit(USAGE)

@@ -1,0 +1,107 @@
+"""`mom token`: tokens, made where the broker's data is. A running broker notices within a second."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from broker_app.cli import invocation
+from broker_app.cli.failures import CONFLICT, NOT_FOUND, USAGE, Failure
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens, on the machine of the broker.")
+
+_COLUMNS = ("name", "user", "prefix", "created", "expires")
+
+_Data = Annotated[Path, typer.Option(envvar="MOM_DATA", help="data directory of the broker")]
+_Name = Annotated[str, typer.Argument(help="name of the token, to recognize it by")]
+_User = Annotated[str, typer.Option(help="whose token it is; it lends this user's rights")]
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    name: _Name,
+    user: _User = "admin",
+    days: Annotated[float | None, typer.Option(min=0.001, help="days until it expires", show_default="never")] = None,
+    data: _Data = Path("data"),
+) -> None:
+    """Make a token and print it. It cannot be shown again."""
+    _open(data)
+    from django.core.exceptions import ValidationError
+
+    from broker_app.web import actions
+
+    expires = datetime.now(UTC) + timedelta(days=days) if days is not None else None
+    try:
+        new = actions.create_token(_user(user), name, expires)
+    except actions.Conflict as conflict:
+        raise Failure(CONFLICT, str(conflict), mend="take another name, or revoke that one first") from conflict
+    except ValidationError as error:
+        raise Failure(USAGE, " ".join(error.messages)) from error
+    print(new.secret)
+    invocation.of(ctx).output.say("Keep it: it is shown this once. Use it as MOM_TOKEN, or in a file for --token-file.")
+
+
+@app.command("ls")
+def list_tokens(ctx: typer.Context, data: _Data = Path("data")) -> None:
+    """List all tokens, without their secrets."""
+    _open(data)
+    from broker_app.models import Token
+
+    rows = [
+        {
+            "name": token.name,
+            "user": token.owner.username,
+            "prefix": token.prefix,
+            "created": token.created.isoformat(timespec="seconds"),
+            "expires": token.expires.isoformat(timespec="seconds") if token.expires else None,
+        }
+        for token in Token.objects.select_related("owner")
+    ]
+    invocation.of(ctx).output.rows(_COLUMNS, rows)
+
+
+@app.command()
+def revoke(ctx: typer.Context, name: _Name, user: _User = "admin", data: _Data = Path("data")) -> None:
+    """End a token: it is refused from now on."""
+    _open(data)
+    from broker_app.models import Token
+    from broker_app.web import actions
+
+    token = Token.objects.filter(owner=_user(user), name=name).first()
+    if token is None:
+        raise Failure(NOT_FOUND, f"{user} has no token {name!r}", mend="`mom token ls` lists them")
+    actions.revoke_token(token)
+    invocation.of(ctx).output.say(f"token {name} of {user} is revoked")
+
+
+def _open(data: Path) -> None:
+    """Makes Django ready for the configuration database in `data`. Raises Failure when there is none."""
+    if not (data / "config.sqlite3").exists():
+        raise Failure(
+            NOT_FOUND,
+            "there is no broker's data here",
+            where=str(data.resolve()),
+            mend="start the broker once, or name its directory with --data or MOM_DATA",
+        )
+    os.environ["MOM_DATA"] = str(data)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
+    import django
+
+    django.setup()
+
+
+def _user(name: str) -> User:
+    from django.contrib.auth.models import User
+
+    user = User.objects.filter(username=name).first()
+    if user is None:
+        raise Failure(NOT_FOUND, f"there is no user {name!r}", mend="the administrator is called admin")
+    return user

@@ -1,0 +1,44 @@
+from broker_app.core.timers import SWEEP_MS, Leases, next_sweep
+from tests.core.stage import Stage
+
+
+def test_leases_are_due_in_the_order_of_their_ends() -> None:
+    leases, peer = Leases(), Stage().client().peer
+    for tag, until_ms in ((1, 30), (2, 10), (3, 20)):
+        leases.begin(peer, tag, until_ms)
+    assert leases.next_ms == 10
+    assert list(leases.due(25)) == [(peer, 2), (peer, 3)]
+    assert leases.next_ms == 30
+    assert list(leases.due(29)) == []
+    assert list(leases.due(30)) == [(peer, 1)]
+    assert leases.next_ms == 0
+
+
+def test_a_later_lease_replaces_the_earlier_one() -> None:
+    leases, peer = Leases(), Stage().client().peer
+    leases.begin(peer, 1, 10)
+    leases.begin(peer, 1, 50)
+    assert leases.until_ms(peer, 1) == 50
+    assert list(leases.due(49)) == []
+    assert list(leases.due(50)) == [(peer, 1)]
+    assert leases.until_ms(peer, 1) == 0
+
+
+def test_a_lease_may_also_be_shortened() -> None:
+    leases, peer = Leases(), Stage().client().peer
+    leases.begin(peer, 1, 50)
+    leases.begin(peer, 1, 10)
+    assert list(leases.due(60)) == [(peer, 1)]
+
+
+def test_deliveries_of_different_peers_have_different_leases() -> None:
+    leases, stage = Leases(), Stage()
+    one, other = stage.client().peer, stage.client().peer
+    leases.begin(one, 1, 10)
+    leases.begin(other, 1, 20)
+    assert list(leases.due(15)) == [(one, 1)]
+    assert leases.until_ms(other, 1) == 20
+
+
+def test_a_sweep_follows_the_last_after_a_second() -> None:
+    assert next_sweep(5_000) == 5_000 + SWEEP_MS

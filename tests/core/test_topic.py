@@ -1,0 +1,132 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker_app.core.subscription import Subscription
+from broker_app.core.topic import Topics
+from tests.core.ledger import matches
+from tests.core.stage import Stage
+
+NAMES = st.lists(st.sampled_from(["a", "b", "", "$"]), min_size=1, max_size=4).map(".".join)
+FILTERS = st.builds(
+    lambda levels, rest: ".".join([*levels, *rest]),
+    st.lists(st.sampled_from(["a", "b", "", "*"]), max_size=3),
+    st.sampled_from([["a"], [">"], ["#"], ["*"]]),
+)
+
+
+class Meadow:
+    """Subscriptions to topic filters, in a trie and in a list."""
+
+    def __init__(self) -> None:
+        self.topics = Topics()
+        self.listed: list[tuple[str, Subscription, bool]] = []
+        self._peer = Stage().client().peer
+
+    def add(self, pattern: str, look: str | None) -> Subscription:
+        subscription = Subscription(self._peer, str(len(self.listed)), pattern, "auto", 1, 0, look)
+        self.topics.add(pattern, subscription, together=look is not None)
+        self.listed.append((pattern, subscription, look is not None))
+        return subscription
+
+    def remove(self, index: int) -> None:
+        pattern, subscription, _ = self.listed.pop(index)
+        self.topics.remove(pattern, subscription)
+
+    def found(self, name: str) -> set[Subscription]:
+        looks, singles = self.topics.match(name)
+        found = [member for look in looks for member in look.members] + list(singles)
+        assert len(found) == len(set(found)), "nobody is found twice"
+        return set(found)
+
+    def expected(self, name: str) -> set[Subscription]:
+        return {subscription for pattern, subscription, _ in self.listed if matches(pattern, name)}
+
+
+@given(st.lists(st.tuples(FILTERS, st.sampled_from(["x", "y", None])), max_size=8), st.lists(NAMES), st.randoms())
+@settings(max_examples=300)
+def test_the_trie_finds_what_a_scan_of_all_subscriptions_finds(
+    filters: list[tuple[str, str | None]], names: list[str], random: "object"
+) -> None:
+    meadow = Meadow()
+    for pattern, look in filters:
+        meadow.add(pattern, look)
+        for name in names:
+            assert meadow.found(name) == meadow.expected(name)
+    while meadow.listed:
+        meadow.remove(random.randrange(len(meadow.listed)))  # type: ignore[attr-defined]
+        for name in names:
+            assert meadow.found(name) == meadow.expected(name)
+    assert meadow.topics._root.empty, "nothing is left of filters that nobody has"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matching"),
+    [
+        ("a.b", "a.b", True),
+        ("a.b", "a.B", False),
+        ("a.*", "a.b", True),
+        ("a.*", "a", False),
+        ("a.*", "a.b.c", False),
+        ("*.b", "a.b", True),
+        ("*", "a", True),
+        ("a.>", "a", True),
+        ("a.>", "a.b", True),
+        ("a.>", "a.b.c", True),
+        ("a.>", "ab", False),
+        ("a.#", "a.b.c", True),
+        ("#", "a", True),
+        (">", "a.b.c", True),
+        ("a.*.>", "a", False),
+        ("a.*.>", "a.b", True),
+        ("a*", "ab", False),
+    ],
+)
+def test_a_star_is_one_level_and_a_greater_than_sign_is_the_rest(pattern: str, name: str, matching: bool) -> None:
+    meadow = Meadow()
+    meadow.add(pattern, None)
+    assert bool(meadow.found(name)) == matching
+    assert matches(pattern, name) == matching
+
+
+def test_subscriptions_of_one_filter_and_look_are_served_together() -> None:
+    meadow = Meadow()
+    first, second, other = meadow.add("a.*", "x"), meadow.add("a.*", "x"), meadow.add("a.*", "y")
+    assert first.look is second.look is not other.look
+    looks, singles = meadow.topics.match("a.b")
+    assert [set(look.members) for look in looks] == [{first, second}, {other}]
+    assert singles == []
+
+
+def test_a_fanout_is_for_the_members_of_the_moment_it_began() -> None:
+    meadow = Meadow()
+    first = meadow.add("a", "x")
+    look = first.look
+    assert look is not None
+    before = look.open()
+    second = meadow.add("a", "x")
+    assert look.fanout is None, "a change of members begins a new one"
+    assert before.members == (first,)
+    assert look.open().members == (first, second)
+
+
+def test_who_leaves_a_fanout_is_none_of_its_members() -> None:
+    meadow = Meadow()
+    first, second, stranger = meadow.add("a", "x"), meadow.add("a", "x"), meadow.add("a", "y")
+    look = first.look
+    assert look is not None
+    fanout = look.open()
+    assert not fanout.leave(stranger)
+    assert fanout.leave(first)
+    assert not fanout.leave(first)
+    fanout.close()
+    assert fanout.members == (second,)
+
+
+def test_the_number_of_remembered_matches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Topics, "MAX_CACHED", 3)
+    meadow = Meadow()
+    meadow.add("a.*", None)
+    for number in range(20):
+        assert meadow.found(f"a.{number}")
+        assert len(meadow.topics._matches) <= 3

@@ -1,0 +1,180 @@
+"""Looking at queues and messages, and purging."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from broker_app.core.limits import Limits
+from broker_app.net.rest import RestLimits
+from tests.rest.conftest import MakeRest, Rest
+
+
+async def look(rest: Rest, queue: str, **params: Any) -> dict[str, Any]:
+    reply = await rest.alice.get(f"/queues/{queue}/messages", params=params)
+    assert reply.status_code == 200, reply.text
+    page: dict[str, Any] = reply.json()
+    return page
+
+
+async def test_looking_shows_everything_and_changes_nothing(rest: Rest) -> None:
+    ids = await rest.publish("a", "1", "2", **{"mom-header-tenant": "acme", "mom-type": "t"})
+    (leased,) = await rest.receive("a")
+    before = rest.engine.broker.queues["/queue/a"].delivered_total
+    page = await look(rest, "a")
+    assert page["next"] is None
+    assert page["approx_total"] == 2
+    first, second = page["items"]
+    assert (first["id"], first["state"]) == (leased["id"], "unsettled")
+    assert second == {
+        "id": ids[1],
+        "position": second["position"],
+        "time": second["time"],
+        "size": 1,
+        "priority": 4,
+        "persistent": True,
+        "attempt": 1,
+        "redelivered": False,
+        "state": "ready",
+        "type": "t",
+        "content_type": "text/plain",
+        "correlation_id": None,
+        "reply_to": None,
+        "headers": {"tenant": "acme"},
+        "body": "2",
+        "truncated": False,
+    }
+    assert rest.engine.broker.queues["/queue/a"].delivered_total == before
+
+
+async def test_pages_cover_a_queue_that_lies_mostly_in_the_journal(make_rest: MakeRest) -> None:
+    rest = make_rest(core=Limits(window=2, fetch_messages=2))
+    await rest.publish("a", *map(str, range(7)))
+    await rest.publish("a", "first", **{"mom-priority": "9"})
+    await rest.receive("a", max=2)
+    bodies, after = [], None
+    while True:
+        page = await look(rest, "a", limit=3, **({"after": after} if after else {}))
+        bodies += [item["body"] for item in page["items"]]
+        assert page["approx_total"] == 8
+        after = page["next"]
+        if after is None:
+            break
+    assert bodies == ["first", *map(str, range(7))]
+
+
+async def test_states_filter_what_is_shown(rest: Rest) -> None:
+    await rest.publish("a", "1", "2", "3")
+    await rest.receive("a")
+    for state, bodies in (("ready", ["2", "3"]), ("unsettled", ["1"]), ("leased", ["1"])):
+        assert [item["body"] for item in (await look(rest, "a", state=state))["items"]] == bodies
+    wrong = await rest.alice.get("/queues/a/messages?state=raedy")
+    assert "did you mean ready?" in wrong.json()["detail"]
+
+
+async def test_fields_choose_members(rest: Rest) -> None:
+    (message_id,) = await rest.publish("a", "1")
+    assert (await look(rest, "a", fields="id,body"))["items"] == [{"id": message_id, "body": "1"}]
+    assert (await rest.alice.get("/queues/a/messages?fields=bdoy")).status_code == 400
+
+
+async def test_long_bodies_are_cut(make_rest: MakeRest) -> None:
+    rest = make_rest(limits=RestLimits(max_preview_bytes=4))
+    await rest.publish("a", "aaaé")
+    await rest.alice.post("/queues/a/messages", json={"key": "value"})
+    await rest.alice.post("/queues/a/messages", content=b"\xff" * 9, headers={"content-type": "image/png"})
+    await rest.publish("a", "1234")
+    text, json, binary, whole = (await look(rest, "a"))["items"]
+    assert (text["body"], text["truncated"], text["size"]) == ("aaa", True, 5)
+    assert (json["body"], json["truncated"]) == ('{"ke', True)
+    assert (base64.b64decode(binary["body_base64"]), binary["truncated"]) == (b"\xff" * 4, True)
+    assert (whole["body"], whole["truncated"]) == ("1234", False)
+
+
+async def test_a_page_holds_only_so_many_bytes(make_rest: MakeRest) -> None:
+    rest = make_rest(limits=RestLimits(max_page_bytes=1), core=Limits(window=1))
+    await rest.publish("a", *map(str, range(40)))
+    page = await look(rest, "a", limit=40)
+    assert len(page["items"]) == 16
+    following = await look(rest, "a", limit=40, after=page["next"])
+    assert following["items"][0]["body"] == "16"
+
+
+async def test_what_does_not_exist_is_not_made(rest: Rest) -> None:
+    missing = await rest.alice.get("/queues/nothing/messages")
+    assert (missing.status_code, missing.json()["type"]) == (404, "/docs/problems/not-found")
+    assert not rest.engine.broker.queues
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=501", "limit=x", "after=x", "after=%C3%A9", "lmit=1", "limit=1&limit=1"])
+async def test_wrong_queries_are_refused(rest: Rest, query: str) -> None:
+    await rest.publish("a", "1")
+    assert (await rest.alice.get(f"/queues/a/messages?{query}")).status_code == 400
+
+
+async def test_one_message_by_its_id(make_rest: MakeRest) -> None:
+    rest = make_rest(core=Limits(window=2))
+    ids = await rest.publish("a", "1", "2", "3", "4", **{"content-type": "text/html"})
+    await rest.receive("a")
+    for message_id, body in zip(ids, "1234", strict=True):
+        reply = await rest.alice.get(f"/messages/{message_id}?queue=a")
+        assert (reply.json()["body"], reply.json()["id"]) == (body, message_id)
+        exact = await rest.alice.get(f"/messages/{message_id}/body?queue=a")
+        assert (exact.text, exact.headers["content-type"]) == (body, "text/html")
+        assert exact.headers["content-disposition"] == "attachment"
+        assert "sandbox" in exact.headers["content-security-policy"]
+    head = await rest.alice.head(f"/messages/{ids[0]}/body?queue=a")
+    assert (head.content, head.headers["content-length"]) == (b"", "1")
+
+
+async def test_a_dead_letter_keeps_its_id(rest: Rest) -> None:
+    (message_id,) = await rest.publish("a", "1")
+    (item,) = await rest.receive("a")
+    await rest.alice.post(f"/leases/{item['receipt']}/nack", json={"dead": True})
+    assert (await rest.alice.get(f"/messages/{message_id}?queue=a")).status_code == 404
+    assert (await rest.alice.get(f"/messages/{message_id}?queue=a.dead")).json()["body"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("/messages/x?queue=a", 404),
+        ("/messages/01234567-0123-7123-8123-000000000001?queue=a", 404),
+        ("/messages/01234567-0123-7123-8123-000000000001?queue=b", 404),
+        ("/messages/x", 400),
+        ("/messages/x/body", 400),
+        ("/messages/x?queue=a&quue=b", 400),
+    ],
+)
+async def test_messages_that_are_not_found(rest: Rest, address: str, status: int) -> None:
+    await rest.publish("a", "1")
+    assert (await rest.alice.get(address)).status_code == status
+
+
+async def test_a_purge_has_to_be_meant(rest: Rest) -> None:
+    await rest.publish("a", "1", "2", "3")
+    await rest.receive("a")
+    assert (await rest.alice.delete("/queues/a/messages")).status_code == 400
+    assert (await rest.alice.delete("/queues/a/messages?all=true")).status_code == 204
+    queue = rest.engine.broker.queues["/queue/a"]
+    assert (queue.depth, queue.unsettled) == (0, 1)
+    assert (await rest.alice.delete("/queues/b/messages?all=true")).status_code == 404
+    assert (await rest.nobody.delete("/queues/a/messages?all=true")).status_code == 401
+
+
+async def test_queues_are_listed_by_name_in_pages(rest: Rest) -> None:
+    for name in ("b", "a/x", "c"):
+        await rest.publish(name, "1", "2")
+    await rest.receive("b")
+    page = (await rest.alice.get("/queues?limit=2")).json()
+    assert [item["name"] for item in page["items"]] == ["a/x", "b"]
+    assert page["approx_total"] == 3
+    b = page["items"][1]
+    assert (b["depth"], b["unsettled"], b["consumers"], b["published"], b["delivered"]) == (1, 1, 0, 2, 1)
+    rest_of_them = (await rest.alice.get("/queues", params={"after": page["next"]})).json()
+    assert [item["name"] for item in rest_of_them["items"]] == ["c"]
+    assert rest_of_them["next"] is None
+    assert (await rest.alice.get("/queues?after=%21")).status_code == 400
+    assert (await rest.nobody.get("/queues")).status_code == 401

@@ -1,0 +1,129 @@
+"""Messages as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from broker_app.net.rest import RestLimits
+from broker_app.net.rest.events import Events
+from tests.rest.conftest import MakeRest, Rest
+
+
+class Stream:
+    """A bare ASGI client of one event stream; httpx waits for the end of a reply."""
+
+    def __init__(self, rest: Rest, address: str) -> None:
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+        self.text = b""
+        self.ended = False
+        self._arrived = asyncio.Event()
+        self._gone: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._first = True
+        path, _, query = address.partition("?")
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "headers": [(b"authorization", b"Bearer mom_alice")],
+        }
+        self.task = asyncio.ensure_future(rest.plane(scope, self._receive, self._send))
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._first:
+            self._first = False
+            return {"type": "http.request", "body": b""}
+        return await asyncio.shield(self._gone)
+
+    async def _send(self, event: dict[str, Any]) -> None:
+        if event["type"] == "http.response.start":
+            self.status, self.headers = event["status"], dict(event["headers"])
+        else:
+            self.text += event["body"]
+            self.ended = not event.get("more_body", False)
+        self._arrived.set()
+
+    async def leave(self) -> None:
+        self._gone.set_result({"type": "http.disconnect"})
+        await self.task
+
+    async def messages(self, count: int) -> list[dict[str, Any]]:
+        """Wait until `count` messages have come in all."""
+        async with asyncio.timeout(10):
+            while True:
+                blocks = [block for block in self.text.decode().split("\n\n") if "event: message" in block]
+                if len(blocks) >= count:
+                    return [json.loads(block.partition("data: ")[2]) for block in blocks]
+                self._arrived.clear()
+                await self._arrived.wait()
+
+
+async def test_messages_are_pushed_and_settled_by_receipt(rest: Rest) -> None:
+    stream = Stream(rest, "/api/v1/queues/a/events?credit=2")
+    await rest.publish("a", "1", "two\nlines", "3")
+    first, second = await stream.messages(2)
+    assert (first["body"], second["body"]) == ("1", "two\nlines")
+    assert stream.headers[b"content-type"] == b"text/event-stream"
+    assert f"id: {first['id']}\nevent: message\ndata: ".encode() in stream.text
+    assert rest.depth("a") == 1
+    assert (await rest.alice.delete(f"/leases/{first['receipt']}")).status_code == 204
+    assert (await stream.messages(3))[2]["body"] == "3"
+    await stream.leave()
+
+
+async def test_json_bodies_stay_in_one_line(rest: Rest) -> None:
+    stream = Stream(rest, "/api/v1/queues/a/events")
+    await rest.alice.post(
+        "/queues/a/messages", content=b'{\r\n"a": [1,\n2]}', headers={"content-type": "application/json"}
+    )
+    (message,) = await stream.messages(1)
+    assert message["body"] == {"a": [1, 2]}
+    await stream.leave()
+
+
+async def test_what_a_leaving_client_holds_goes_back(rest: Rest) -> None:
+    stream = Stream(rest, "/api/v1/queues/a/events?credit=5")
+    await rest.publish("a", "1", "2")
+    first, _ = await stream.messages(2)
+    await stream.leave()
+    await rest.engine.wait_idle()
+    queue = rest.engine.broker.queues["/queue/a"]
+    assert (queue.depth, queue.unsettled, len(queue.consumers)) == (2, 0, 0)
+    assert (await rest.alice.delete(f"/leases/{first['receipt']}")).status_code == 409
+    assert [item["redelivered"] for item in await rest.receive("a", max=2)] == [True, True]
+
+
+async def test_a_stopping_plane_ends_streams(rest: Rest) -> None:
+    stream = Stream(rest, "/api/v1/queues/a/events")
+    await rest.until(lambda: stream.status == 200)
+    rest.plane.stop()
+    await stream.task
+    assert stream.ended
+
+
+async def test_a_silent_stream_is_kept_alive(rest: Rest) -> None:
+    desk, plane = rest.plane._desk, rest.plane
+    quick = Events(desk, plane._waiting, plane._blocks, plane._limits, ping_s=0.001)
+    for place, methods in rest.plane._router._places.items():
+        if place.behind == (b"events",):
+            methods["GET"] = quick.stream
+    stream = Stream(rest, "/api/v1/queues/a/events")
+    await rest.until(lambda: stream.text.count(b": ping\n\n") > 1)
+    await stream.leave()
+
+
+async def test_streams_are_bounded_and_need_a_login(make_rest: MakeRest) -> None:
+    rest = make_rest(limits=RestLimits(max_waiting=1))
+    assert (await rest.nobody.get("/queues/a/events")).status_code == 401
+    assert (await rest.alice.post("/queues/a/events")).headers["allow"] == "GET, OPTIONS"
+    assert (await rest.alice.get("/queues/a/events?credit=101")).status_code == 400
+    assert (await rest.alice.get("/queues/a/events?mode=notify")).status_code == 400
+    stream = Stream(rest, "/api/v1/queues/a/events")
+    await rest.until(lambda: stream.status == 200)
+    refused = await rest.alice.get("/queues/a/events")
+    assert (refused.status_code, refused.json()["type"]) == (503, "/docs/problems/busy")
+    await stream.leave()

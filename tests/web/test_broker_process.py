@@ -1,0 +1,123 @@
+"""`manage.py broker` as a process: what it says, who it lets in, how it stops."""
+
+import asyncio
+import os
+import re
+import signal
+import sqlite3
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MANAGE = [sys.executable, str(ROOT / "manage.py")]
+
+
+class Broker:
+    """A running broker and what it said when it was ready."""
+
+    def __init__(self, process: asyncio.subprocess.Process, said: str) -> None:
+        self.process = process
+        self.said = said
+
+    def found(self, pattern: str) -> str:
+        match = re.search(pattern, self.said)
+        assert match is not None, self.said
+        return match[1]
+
+    async def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return await asyncio.wait_for(self.process.wait(), 10)
+
+
+@asynccontextmanager
+async def broker(data: Path, *options: str) -> AsyncIterator[Broker]:
+    """A broker on free ports, until the end of the block."""
+    process = await asyncio.create_subprocess_exec(
+        *MANAGE,
+        "broker",
+        f"--data={data}",
+        "--port=0",
+        "--stomp-port=0",
+        *options,
+        stdout=asyncio.subprocess.PIPE,
+        env={name: value for name, value in os.environ.items() if not name.startswith("MOM_")},
+    )
+    assert process.stdout is not None
+    try:
+        said = await asyncio.wait_for(process.stdout.readuntil(b"/api/v1/queues/hello/messages\n"), 60)
+        yield Broker(process, said.decode())
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@pytest.mark.parametrize("server", ["uvicorn", "daphne"])
+async def test_what_it_says_works_and_a_change_by_another_process_takes_effect(
+    tmp_path: Path, server: str
+) -> None:
+    async with broker(tmp_path, f"--server={server}") as running:
+        url, password = (
+            running.found(r"(http://127\.0\.0\.1:\d+)/console"),
+            running.found(r"password is (\S+)"),
+        )
+        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as client:
+            sent = await client.post(
+                "/api/v1/queues/hello/messages", content=b"hello", auth=("admin", password)
+            )
+            assert sent.status_code == 201
+
+            entered = await client.get(running.found(r"(/login/once/\S+)"))
+            assert entered.headers["location"] == "/console/"
+            browsed = await client.get("/api/v1/queues/hello/messages")
+            assert browsed.json()["items"][0]["body"] == "hello"
+
+            with closing(sqlite3.connect(tmp_path / "config.sqlite3", timeout=10)) as database, database:
+                database.execute("UPDATE auth_user SET is_active = 0")
+                database.execute("UPDATE broker_app_policyversion SET number = number + 1")
+            async with asyncio.timeout(20):
+                while (await client.get("/api/v1/queues/hello/messages")).status_code == 200:
+                    await asyncio.sleep(0.1)
+
+        assert await running.stop() == 0
+
+
+async def test_a_password_from_a_file_is_admins_and_is_not_shown(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("from the file\n")
+    async with broker(tmp_path / "data", f"--admin-password-file={secret}") as running:
+        assert "from the file" not in running.said
+        url = running.found(r"(http://127\.0\.0\.1:\d+)/console")
+        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as client:
+            for password, status in (("from the file", 200), ("another", 401)):
+                assert (await client.get("/api/v1/stats", auth=("admin", password))).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "sentence"),
+    [
+        (["--server=dafne"], {}, "did you mean daphne?"),
+        ([], {"MOM_PROT": "1"}, "did you mean MOM_PORT?"),
+        (["--port=x"], {}, "MOM_PORT: 'x' is not a number"),
+        (["--prot=1"], {}, "unrecognized arguments: --prot=1"),
+    ],
+)
+async def test_wrong_settings_are_told_in_a_sentence(
+    tmp_path: Path, arguments: list[str], variables: dict[str, str], sentence: str
+) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *MANAGE,
+        "broker",
+        *arguments,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "MOM_DATA": str(tmp_path), **variables},
+    )
+    _, said = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 2
+    assert sentence in said.decode()
+    assert "Traceback" not in said.decode()

@@ -1,0 +1,135 @@
+"""The short way for WebSocket data frames: whatever the cuts, the same bytes; whatever is wrong, refused."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.frames import Frame, Opcode
+
+from broker_app.config import Config
+from broker_app.serve import listen
+from broker_app.serve_uvicorn import serve
+
+HANDSHAKE = (
+    b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+
+
+class Site:
+    """Keeps what arrives; `ended` is set when a conversation is over."""
+
+    def __init__(self) -> None:
+        self.received = bytearray()
+        self.arrived = asyncio.Event()
+        self.ended = asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        while (event := await receive())["type"] == "websocket.receive":
+            self.received += event["bytes"] if event.get("bytes") is not None else event["text"].encode()
+            self.arrived.set()
+        self.ended.set()
+
+    async def wait_for(self, size: int) -> bytes:
+        async with asyncio.timeout(10):
+            while len(self.received) < size:
+                self.arrived.clear()
+                await self.arrived.wait()
+        return bytes(self.received)
+
+
+class Client:
+    """A client that has done the handshake and writes frames as it likes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, data: bytes, pieces: int = 1) -> None:
+        """Write `data` in pieces that arrive one by one."""
+        cuts = sorted(random.sample(range(1, len(data)), min(pieces, len(data)) - 1)) if pieces > 1 else []
+        for start, stop in zip([0, *cuts], [*cuts, len(data)], strict=True):
+            self.writer.write(data[start:stop])
+            await self.writer.drain()
+            await asyncio.sleep(0)
+
+    async def close_code(self) -> int:
+        """The code with which the server ends the conversation."""
+        async with asyncio.timeout(10):
+            data = await self.reader.read()
+        assert data[0] == 0x88, data
+        return int.from_bytes(data[2:4], "big")
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[tuple[Site, Client]]:
+    site, stop = Site(), asyncio.Event()
+    listener = listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    config = Config(data=tmp_path, max_body_bytes=100_000, drain=1)
+    serving = asyncio.create_task(serve(site, config, listener, stop))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(HANDSHAKE)
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+    yield site, Client(reader, writer)
+    writer.close()
+    stop.set()
+    await serving
+
+
+def frame(data: bytes, opcode: Opcode = Opcode.BINARY, *, fin: bool = True, mask: bool = True) -> bytes:
+    return Frame(opcode, data, fin).serialize(mask=mask)
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_any_cut_of_any_frames_gives_the_same_bytes(site: tuple[Site, Client], seed: int) -> None:
+    random.seed(seed)
+    sent, wire = b"", b""
+    for _ in range(60):
+        data = os.urandom(random.choice((0, 1, 100, 125, 126, 127, 65535, 65536, 70_000)))
+        sent += data
+        if random.random() < 0.2:
+            middle = len(data) // 2
+            wire += frame(data[:middle], Opcode.TEXT, fin=False) + frame(b"", Opcode.PING) + frame(data[middle:], Opcode.CONT)
+        else:
+            wire += frame(data, random.choice((Opcode.BINARY, Opcode.TEXT)))
+    await site[1].send(wire, pieces=random.choice((1, 3, 200)))
+    assert await site[0].wait_for(len(sent)) == sent
+
+
+async def test_a_ping_among_data_is_answered(site: tuple[Site, Client]) -> None:
+    await site[1].send(frame(b"one") + frame(b"beat", Opcode.PING) + frame(b"two"))
+    assert await site[0].wait_for(6) == b"onetwo"
+    assert await site[1].reader.readexactly(6) == b"\x8a\x04beat"
+
+
+async def test_data_before_a_close_is_handed_over(site: tuple[Site, Client]) -> None:
+    await site[1].send(frame(b"last words") + frame(b"\x03\xe8", Opcode.CLOSE))
+    await site[0].ended.wait()
+    assert site[0].received == b"last words"
+    assert await site[1].close_code() == 1000
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        (frame(b"x", mask=False), 1002),
+        (b"\xc2" + frame(b"x")[1:], 1002),
+        (b"\x83" + frame(b"x")[1:], 1002),
+        (b"\x82\xff" + (10_000_000).to_bytes(8, "big") + b"mask", 1009),
+    ],
+    ids=["not masked", "a reserved bit", "a reserved opcode", "longer than allowed"],
+)
+async def test_a_frame_is_refused_that_is(site: tuple[Site, Client], wrong: bytes, code: int) -> None:
+    await site[1].send(frame(b"good") + wrong)
+    assert await site[1].close_code() == code
+    await site[0].ended.wait()
+    assert site[0].received == b"good"
