@@ -61,7 +61,9 @@ def measurements() -> dict[str, Callable[[], object]]:
         "SEND 100 B": parsing(Parser(), [send(n, 100) for n in numbers]),
         "SEND 1 KiB": parsing(Parser(), [send(n, 1024) for n in numbers]),
         "SEND 100 B, no content-length": parsing(Parser(), [send(n, 100, length=False) for n in numbers]),
-        "SEND 100 B, one frame a packet": parsing(Parser(), [send(n, 100) for n in numbers], len(send(1000, 100))),
+        "SEND 100 B, one frame a packet": parsing(
+            Parser(), [send(1000 + n, 100) for n in numbers], len(send(1000, 100))
+        ),
         "SEND 100 B, header block never repeats": parsing(
             Parser(), [send(n, 100, **{"dedup-id": str(n)}) for n in numbers]
         ),
@@ -69,7 +71,9 @@ def measurements() -> dict[str, Callable[[], object]]:
         "ACK in runs": parsing(Parser(), [b"ACK\nid:1-%d\n\n\0" % n for n in numbers]),
         "ACK with receipt": parsing(Parser(), [b"ACK\nid:1-%d\nreceipt:%d\n\n\0" % (n, n) for n in numbers]),
         "MESSAGE 100 B (client)": parsing(Parser(role="client"), [message(n) for n in numbers]),
-        "RECEIPT (client)": parsing(Parser(role="client"), [b"RECEIPT\nreceipt-id:r-%d\n\n\0" % n for n in numbers]),
+        "RECEIPT in runs (client)": parsing(
+            Parser(role="client"), [b"RECEIPT\nreceipt-id:r-%d\n\n\0" % n for n in numbers]
+        ),
         "encode SEND": lambda: [
             encode(SEND, {"destination": "/queue/bench", "receipt": "r-1"}, body) for _ in range(FRAMES)
         ],

@@ -16,6 +16,7 @@ import sys
 import tomllib
 import urllib.error
 import urllib.request
+from collections.abc import Container
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -35,6 +36,9 @@ class Server(abc.ABC):
     name: ClassVar[str]
     protocols: ClassVar[frozenset[Protocol]]
     reply_options: ClassVar[tuple[str, ...]] = ("--reply-subscribe",)
+    not_persistent: ClassVar[tuple[str, ...]] = ("--persistent", "0")
+    backlog_share: ClassVar[float] = 1
+    batches: ClassVar[Container[int]] = (1,)  # how many messages one POST may bring
     ports: ClassVar[tuple[int, ...]]
 
     def __init__(self, directory: Path) -> None:
@@ -104,6 +108,7 @@ class Server(abc.ABC):
 class Mom(Server):
     name = "MOM"
     protocols = frozenset({"tcp", "ws", "rest"})
+    batches = range(1, 1001)
     ports = (8130, 61713)
 
     def __init__(self, directory: Path) -> None:
@@ -161,6 +166,8 @@ class RabbitMQ(Server):
     name = "RabbitMQ"
     protocols = frozenset({"tcp", "ws", "rest"})
     reply_options = ()  # makes the reply queue from the header alone
+    # Its default for a message; the header persistent:false would declare another, transient queue.
+    not_persistent = ()
     ports = (61723, 15684, 15682, 4379, 25682)  # STOMP, WebSocket, management, epmd, distribution
     _program = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
@@ -216,8 +223,6 @@ class RabbitMQ(Server):
         return ["--url", url, *login, "--sub-header", f"prefetch-count:{PREFETCH}"]
 
     def rest_publish(self, queue: str, batch: int) -> list[str]:
-        if batch != 1:
-            raise NotImplementedError("RabbitMQ publishes one message a POST")
         management = f"http://{HOST}:{self.ports[2]}"
         status = _http_status(
             f"{management}/api/queues/%2f/{queue}", "guest:guest", method="PUT", body=b'{"durable":true}'
@@ -241,6 +246,7 @@ class ActiveMQ(Server):
 
     name = "ActiveMQ"
     protocols = frozenset({"tcp"})
+    backlog_share = 0.1  # it fills at a third of the others' rate; a tenth shows as much
     ports = (61724, 61616)  # STOMP, and OpenWire as Debian's file has it
     _home = Path("/usr/share/activemq")
     _configuration = Path("/etc/activemq/instances-available/main")

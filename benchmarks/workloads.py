@@ -69,6 +69,7 @@ class Workload:
     destination: str
     options: tuple[str, ...]
     floors: tuple[Floor, ...]
+    persistent: bool = True
     batch: int = 1
     share: float = 0
 
@@ -77,8 +78,7 @@ class Workload:
         return self.name.split("-")[0].upper()
 
 
-PERSISTENT = ("--persistent", "1", "--receipts")
-NOT_PERSISTENT = ("--persistent", "0")
+CONFIRM = ("--receipts",)
 ACKNOWLEDGE = ("--ack", "client-individual")
 QUARTER_OF_THE_CPU = Floor("cpu", 0.25)
 QUICK_CONFIRMS = (Floor("confirm_p50", 5, absolute=True), Floor("confirm_p99", 15, absolute=True))
@@ -100,7 +100,7 @@ def _queue(
         destination=f"/queue/{name}-{{round}}" + ("-%d" if queues > 1 else ""),
         options=(
             *("-p", str(pairs), "-c", str(pairs), "--size", str(size), "--window", str(window)),
-            *PERSISTENT,
+            *CONFIRM,
             *ACKNOWLEDGE,
         ),
         floors=tuple(floors),
@@ -115,8 +115,9 @@ def _fan_out(name: str, title: str, subscribers: int, load: tuple[str, ...], flo
         protocol="tcp",
         mode="fanout",
         destination=f"/topic/{name}-{{round}}",
-        options=("-c", str(subscribers), "--size", "100", *NOT_PERSISTENT, *load),
+        options=("-c", str(subscribers), "--size", "100", *load),
         floors=(floor,),
+        persistent=False,
     )
 
 
@@ -178,7 +179,7 @@ WORKLOADS: tuple[Workload, ...] = (
         "w6-fill",
         "W6 fill, 1 KiB",
         "produce",
-        ("-p", "4", "--size", "1024", "--window", "256", *PERSISTENT),
+        ("-p", "4", "--size", "1024", "--window", "256", *CONFIRM),
         rate=4,
     ),
     _backlog("w6-drain", "W6 drain, 1 KiB", "drain", ("-c", "1", *ACKNOWLEDGE), rate=3),
@@ -188,8 +189,9 @@ WORKLOADS: tuple[Workload, ...] = (
         protocol="tcp",
         mode="reqrep",
         destination="/queue/w8-{round}",
-        options=("-p", "1", "-c", "1", "--size", "100", "--reply-to", "/temp-queue/r%d", *NOT_PERSISTENT),
+        options=("-p", "1", "-c", "1", "--size", "100", "--reply-to", "/temp-queue/r%d"),
         floors=(Floor("rate", 1.2),),
+        persistent=False,
     ),
 )
 

@@ -8,7 +8,7 @@ import json
 import logging
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from broker_app.config import Config
@@ -55,7 +55,7 @@ class Voice:
 class Node:
     """Starts journal, engine and transports in that order, and stops them in the reverse one."""
 
-    def __init__(self, config: Config, logins: Logins) -> None:
+    def __init__(self, config: Config, logins: Logins, control_document: Mapping[str, Any] | None = None) -> None:
         self.config = config
         self.logins = logins
         loop = asyncio.get_running_loop()
@@ -76,13 +76,17 @@ class Node:
         self.failed: asyncio.Future[BaseException] = loop.create_future()
         self.engine = Engine(self.broker, self.journal, inbox_bytes=config.inbox_bytes, failed=self._fail)
         self.statistics = Statistics(self.broker, config.name, VERSION)
+        self._control_document = control_document
         self._voice = Peer(Voice(), user="$mom")
         self._tasks: list[asyncio.Task[Any]] = []
         self._servers: list[asyncio.Server] = []
+        #: where STOMP over TCP listens; the setting may leave the choice to the system
+        self.stomp_port = config.stomp_port
         self.lobby: Lobby
         self.rest: RestPlane
 
     def _fail(self, error: BaseException) -> None:
+        self.rest.engine_ended(error)
         if not self.failed.done():
             self.failed.set_result(error)
 
@@ -95,8 +99,14 @@ class Node:
         gc.freeze()
         self.lobby = Lobby(self.engine, self.logins, self.config, ids=self.broker.ids)
         self.rest = RestPlane(
-            self.engine, self.journal.read, self.logins, self.config, statistics=self.statistics.latest
+            self.engine,
+            self.journal.read,
+            self.logins,
+            self.config,
+            statistics=self.statistics.latest,
+            control_document=self._control_document,
         )
+        self.stomp_port = stomp_listener.getsockname()[1]
         self._servers.append(await tcp.listen(self.lobby, stomp_listener))
         self._spawn(self.lobby.keep_time())
         self._spawn(self._tell_statistics())
@@ -126,6 +136,7 @@ class Node:
 
     async def stop(self) -> None:
         """Take no more, finish what was accepted, tell the clients, keep a snapshot."""
+        self.rest.stop()
         for server in self._servers:
             server.close()
         if self.engine.ended is None:
@@ -145,11 +156,13 @@ async def run(
     site: Callable[[Node], App],
     follow: Callable[[Callable[[Policy], object]], Coroutine[Any, Any, Any]],
     ready: Callable[[int, int], None],
+    control_document: Mapping[str, Any] | None = None,
 ) -> None:
     """Run a node with its web server until SIGTERM or SIGINT, or until its journal fails.
 
     `site` makes the ASGI application around the node, `follow` tells it of new policies, `ready` is
-    called with the web and STOMP ports when both are served. Raises what ended the node, if it failed.
+    called with the web and STOMP ports when both are served, `control_document` is the OpenAPI
+    document of the site. Raises what ended the node, if it failed.
     """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -157,14 +170,17 @@ async def run(
         loop.add_signal_handler(number, stop.set)
     web_listener = listen(config.host, config.port)
     stomp_listener = listen(config.host, config.stomp_port)
-    node = Node(config, logins)
+    node = Node(config, logins, control_document)
     await node.start(stomp_listener)
     ports = web_listener.getsockname()[1], stomp_listener.getsockname()[1]
     web = asyncio.create_task(serve(site(node), config, web_listener, stop))
     following = asyncio.create_task(follow(node.reload))
     stopped = asyncio.create_task(stop.wait())
     ready(*ports)
-    await asyncio.wait({web, stopped, node.failed, following}, return_when=asyncio.FIRST_COMPLETED)
+    endings: set[asyncio.Future[Any]] = {web, stopped, node.failed, following}
+    await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
+    failures = [task.exception() for task in (web, following) if task.done() and not stop.is_set()]
+    failures += [node.failed.result()] if node.failed.done() else []
     stop.set()
     following.cancel()
     try:
@@ -173,5 +189,5 @@ async def run(
     except TimeoutError:
         log.warning("not everything ended within %g s", config.drain)
     await asyncio.gather(web, following, return_exceptions=True)
-    if node.failed.done():
-        raise node.failed.result()
+    for failure in failures:
+        raise failure or RuntimeError("the web server ended without being told to")

@@ -45,6 +45,9 @@ class Node(Protocol):
     @property
     def rest(self) -> DataPlane: ...
 
+    @property
+    def stomp_port(self) -> int: ...
+
     async def serve_websocket(
         self, scope: Scope, receive: Receive, send: Send, identity: Identity | None
     ) -> None: ...

@@ -13,6 +13,7 @@ from broker_app.journal.files import File, Files
 from broker_app.journal.port import FIRST_POSITION
 from broker_app.journal.scan import scan
 from broker_app.journal.segment import Segment, index_name, segment_name
+from broker_app.journal.supply import set_free
 
 _ADVICE = "`mom journal verify` says what is lost; nothing was changed"
 
@@ -202,7 +203,6 @@ def repair(files: Files, found: Survey, segment_bytes: int, spare_segments: int)
         files.replace(index_name(segment.name), segment.encode_index())
     if found.last is not None:
         found.litter.append(index_name(found.last.name))
-        found.last.file = _cut(files, found.last, segment_bytes)
     free: list[str] = []
     for name in found.spares:
         if len(free) == spare_segments:
@@ -212,15 +212,8 @@ def repair(files: Files, found: Survey, segment_bytes: int, spare_segments: int)
     for name in found.litter:
         files.remove(name)
     files.sync_directory()
-    return free
-
-
-def set_free(files: Files, name: str) -> str:
-    """Keep a segment file for another use, under a name that says that it holds nothing; the new name."""
-    files.remove(index_name(name))
-    free = f"free-{name.rpartition('-')[2]}"
-    if free != name:
-        files.rename(name, free)
+    if found.last is not None:
+        found.last.file = _cut(files, found.last, segment_bytes)
     return free
 
 

@@ -10,22 +10,21 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from threading import Event
 
-from broker_app.journal import codec, meta, recovery, snapshots, space
-from broker_app.journal.errors import JournalDamaged, JournalError, JournalFailed
+from broker_app.journal import codec, meta, recovery, snapshots
+from broker_app.journal.errors import JournalDamaged, JournalFailed
 from broker_app.journal.files import File, Files
 from broker_app.journal.port import FIRST_POSITION, Batch, Done, Recovery, StoredBatch
 from broker_app.journal.reader import Reader, load_frame
-from broker_app.journal.segment import Catalogue, Segment, index_name
+from broker_app.journal.reclaim import Reclaimer
+from broker_app.journal.segment import Catalogue, Segment
+from broker_app.journal.supply import Supply
 from broker_app.journal.worker import CallSoon, Worker
 
 SEGMENT_BYTES = 64 * 1024 * 1024
 SPARE_SEGMENTS = 2
 INLINE_SYNC_BYTES = 4 * 1024  # up to here the thread costs more (0.1 ms) than it gives (a free loop)
 CACHE_BYTES = 32 * 1024 * 1024
-_COPY_PAUSE = 3.0  # copying survivors rests so many times as long as it works
-_FILL_PAUSE = 2.0  # filling the next segment likewise: at most a third of the disk's time
 
 
 class SegmentJournal:
@@ -53,30 +52,34 @@ class SegmentJournal:
         self.epoch = self.tag = self.created_us = 0
         self._files = files or Files(Path(directory))
         self._segment_bytes = segment_bytes
-        self._retention_bytes = retention_bytes
         self._inline_sync_bytes = inline_sync_bytes
         self._spare_segments = spare_segments
-        self._call_soon = call_soon_threadsafe
         self._reader = Reader(self._files, cache_bytes)
         self._catalogue = Catalogue()
+        self._syncer = Worker("journal-sync", call_soon_threadsafe)
+        self._snapshotter = Worker("journal-snapshot", call_soon_threadsafe)
+        self._supply = Supply(
+            self._files, segment_bytes, spare_segments, call_soon_threadsafe, self._background_failed
+        )
+        self._reclaimer = Reclaimer(
+            self._files,
+            self._catalogue,
+            self._reader,
+            self._supply,
+            segment_bytes=segment_bytes,
+            retention_bytes=retention_bytes,
+            call_soon_threadsafe=call_soon_threadsafe,
+            failed=self._background_failed,
+        )
         self._active: Segment | None = None
-        self._prepared: Segment | None = None
-        self._preparing = False
-        self._prepare_from = 0  # byte of the active segment from which on the next one is wanted
-        self._free: list[str] = []
-        self._sequence = 0
         self._next_position = FIRST_POSITION
         self._snapshot_position = FIRST_POSITION
-        self._in_flight = self._snapshotting = self._copying = self._retained = False
+        self._in_flight = self._snapshotting = self._retained = False
         self._failure: JournalFailed | None = None
         self._lock: File | None = None
-        self._workers: list[Worker] = []
-        self._stopping = Event()
-        self._hurry = Event()  # the next segment is wanted sooner than it can be filled
         self._counters = dict.fromkeys(
-            ("commits", "records", "bytes_written", "syncs_inline", "segments_recycled", "segments_copied",
-             "bytes_copied", "snapshots", "background_failures"), 0
-        )  # fmt: skip
+            ("commits", "records", "bytes_written", "syncs_inline", "snapshots", "background_failures"), 0
+        )
         self.background_error: Exception | None = None  # the last failure that the journal lives with
 
     # -------------------------------------------------------------------------- opening
@@ -98,29 +101,16 @@ class SegmentJournal:
         found = recovery.survey(self._files)
         if former is None and found.segments:
             found.report.append(f"{self._files.directory / meta.META} was missing; the journal has a new tag")
-        self._free = recovery.repair(self._files, found, self._segment_bytes, self._spare_segments)
         now = meta.advance(self._files, former, found.epoch, time.time_ns() // 1000)
+        spares = recovery.repair(self._files, found, self._segment_bytes, self._spare_segments)
+        self._supply.stock(spares, found.next_sequence)
+        self._active = found.last or self._supply.first()
         self.epoch, self.tag, self.created_us = now.epoch, now.tag, now.created_us
-        for segment in found.segments:
-            self._catalogue.add(segment)
-        self._sequence = found.next_sequence
         self._next_position = found.next_position
         self._snapshot_position = found.snapshot_position
-        self._active = found.last or self._first_segment()
-        self._prepare_from = self._segment_bytes // 4
-        self._syncer, self._preparer, self._copier = (
-            Worker(f"journal-{work}", self._call_soon) for work in ("sync", "prepare", "copy")
-        )
-        self._workers = [self._syncer, self._preparer, self._copier]
+        for segment in found.segments:
+            self._catalogue.add(segment)
         return Recovery(found.snapshot, found.snapshot_position, found.next_position, found.report)
-
-    def _first_segment(self) -> Segment:
-        # Reserved, not filled with zeros: a broker that just starts should not have to wait for that.
-        return space.prepare_log(self._files, None, self._draw_sequence(), self._segment_bytes, None)
-
-    def _draw_sequence(self) -> int:
-        self._sequence += 1
-        return self._sequence - 1
 
     def replay(self) -> Iterator[StoredBatch]:
         """See `port.Journal.replay`."""
@@ -154,6 +144,10 @@ class SegmentJournal:
                 )
         self._retained = True
         self._reclaim()
+
+    def _reclaim(self) -> None:
+        if self._retained and self._active is not None:
+            self._reclaimer.run(self._active, self._snapshot_position)
 
     # ------------------------------------------------------------------------ committing
 
@@ -217,11 +211,11 @@ class SegmentJournal:
         If it is not, the active one grows beyond its size: slower syncs are better than waiting.
         """
         assert self._active is not None
-        if self._active.end > room and len(self._active) and self._prepared is not None:
-            closed, self._active, self._prepared = self._active, self._prepared, None
-            self._reader.adopt(closed)
-            self._prepare_from = self._segment_bytes // 4
-            self._preparer.submit(partial(_close_segment, self._files, closed), self._background_done)
+        full = self._active.end > room and len(self._active) > 0
+        if full and (following := self._supply.take()) is not None:
+            self._reader.adopt(self._active)
+            self._supply.write_index(self._active)
+            self._active = following
         return self._active
 
     def _finish(
@@ -243,10 +237,7 @@ class SegmentJournal:
         # Only now: a segment must not be used again because of an acknowledgement that may still be lost.
         if self._catalogue.free(batch.freed):
             self._reclaim()
-        if segment.end >= self._prepare_from:
-            self._prepare_next()
-        if self._preparing and segment.end * 4 >= self._segment_bytes * 3:
-            self._hurry.set()
+        self._supply.watch(segment.end)
         done(None)
 
     def _fail(self, error: Exception, done: Done) -> None:
@@ -270,7 +261,7 @@ class SegmentJournal:
                 f"position {position} is not the start of a committed batch after the last snapshot"
             )
         self._snapshotting = True
-        self._copier.submit(
+        self._snapshotter.submit(
             partial(snapshots.write_snapshot, self._files, position, blob),
             partial(self._snapshot_done, position, done),
         )
@@ -288,110 +279,15 @@ class SegmentJournal:
             self._counters["snapshots"] += 1
             self._reclaim()
         else:
-            self._background_done(None, error)
+            self._background_failed(error)
         done(error)
 
-    # ----------------------------------------------------------------------------- space
+    def _background_failed(self, error: Exception) -> None:
+        """Work that no batch waits for has failed. The log still holds everything: go on, but tell."""
+        self.background_error = error
+        self._counters["background_failures"] += 1
 
-    def _prepare_next(self) -> None:
-        if self._prepared is not None or self._preparing or self._lock is None:
-            return
-        self._preparing = True
-        free = self._free.pop() if self._free else None
-        self._hurry.clear()
-        job = partial(
-            space.prepare_log,
-            self._files,
-            free,
-            self._draw_sequence(),
-            self._segment_bytes,
-            self._pause_filling,
-        )
-        self._preparer.submit(job, self._prepare_done)
-
-    def _prepare_done(self, segment: Segment | None, error: Exception | None) -> None:
-        self._preparing = False
-        if segment is None:
-            self._background_done(None, error)
-            assert self._active is not None
-            self._prepare_from = self._active.end + self._segment_bytes // 4  # try again, but not at once
-        elif self._lock is None:  # closed meanwhile
-            _close_file(segment)
-        else:
-            self._prepared = segment
-
-    def _reclaim(self) -> None:
-        """Free what is dead, start copying what is mostly dead; looks at segments, not at positions."""
-        if not self._retained or self._lock is None or self._active is None:
-            return
-        segments = list(self._catalogue)
-        settled = space.settled(segments, self._active, self._snapshot_position, self._retention_bytes)
-        for segment in settled:
-            if segment.live_count == 0 and not segment.busy:
-                self._give_up(segment)
-        if not self._copying:
-            self._copy_survivors([segment for segment in settled if segment.live_count])
-
-    def _give_up(self, segment: Segment) -> None:
-        self._catalogue.remove(segment)
-        self._reader.forget(segment)
-        self._counters["segments_recycled"] += 1
-        fits = segment.kind == codec.LOG and segment.end <= self._segment_bytes
-        keep = fits and len(self._free) < self._spare_segments
-        job = partial(_release_segment, self._files, segment, keep)
-        self._preparer.submit(job, self._released)
-
-    def _released(self, free: str | None, error: Exception | None) -> None:
-        if free is not None:
-            self._free.append(free)
-        self._background_done(None, error)
-
-    def _copy_survivors(self, settled: Sequence[Segment]) -> None:
-        sources = space.choose_sources(list(self._catalogue), settled, self._segment_bytes)
-        if not sources:
-            return
-        self._copying = True
-        for segment in sources:
-            segment.busy = True
-        taken = [space.Source(segment, bytes(segment.live)) for segment in sources]
-        carrying = space.Carrying(self._files, taken, self._draw_sequence(), self._pause_copying)
-        self._copier.submit(carrying.run, partial(self._copied, sources))
-
-    def _pause_filling(self, worked: float) -> bool:
-        """In the preparing thread: leave the disk to the commits; False if there is no time for that."""
-        return self._call_soon is not None and not self._hurry.wait(worked * _FILL_PAUSE)
-
-    def _pause_copying(self, worked: float) -> None:
-        """In the copying thread: leave the processor and the disk to the loop."""
-        if self._call_soon is not None and self._stopping.wait(worked * _COPY_PAUSE):
-            raise JournalError("copying was given up because the journal is being closed")
-
-    def _copied(self, sources: Sequence[Segment], carry: Segment | None, error: Exception | None) -> None:
-        self._copying = False
-        for segment in sources:
-            segment.busy = False
-        self._background_done(None, error)
-        if error is not None or self._lock is None:
-            return
-        if carry is None:
-            for segment in sources:
-                segment.spared = segment.live_count
-        else:
-            space.take_over(carry, sources)
-            for segment in sources:
-                self._give_up(segment)
-            self._catalogue.add(carry)
-            self._counters["segments_copied"] += len(sources)
-            self._counters["bytes_copied"] += carry.end
-        self._reclaim()
-
-    def _background_done(self, _: object, error: Exception | None) -> None:
-        """Work nobody waits for is done. If it failed, the log still holds everything: go on, but tell."""
-        if error is not None:
-            self.background_error = error
-            self._counters["background_failures"] += 1
-
-    # -------------------------------------------------------------------- the rest
+    # -------------------------------------------------------------------------- the rest
 
     def statistics(self) -> dict[str, int]:
         """See `port.Journal.statistics`; sizes in bytes."""
@@ -403,7 +299,11 @@ class SegmentJournal:
             "snapshot_position": self._snapshot_position,
             "segments": len(segments),
             "carry_files": sum(segment.kind == codec.CARRY for segment in segments),
-            "free_segments": len(self._free),
+            "free_segments": self._supply.spares,
+            "next_segment_ready": int(self._supply.ready),
+            "segments_recycled": self._supply.returned,
+            "segments_copied": self._reclaimer.segments_copied,
+            "bytes_copied": self._reclaimer.bytes_copied,
             "live_records": sum(segment.live_count for segment in segments),
             "bytes_stored": sum(segment.end for segment in segments),
             "index_bytes": sum(map(_index_bytes, segments)),
@@ -414,34 +314,18 @@ class SegmentJournal:
         """See `port.Journal.close`."""
         if self._lock is None:
             return
-        self._stopping.set()
-        self._hurry.set()
-        for worker in self._workers:
-            worker.close()
+        for part in (self._reclaimer, self._supply, self._snapshotter, self._syncer):
+            part.close()
         self._release()
 
     def _release(self) -> None:
         self._reader.close()
-        for segment in (*self._catalogue, self._active, self._prepared):
+        for segment in (*self._catalogue, self._active):
             if segment is not None:
                 _close_file(segment)
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-
-
-def _close_segment(files: Files, segment: Segment) -> None:
-    """A segment that is written to its end gets its index file."""
-    files.replace(index_name(segment.name), segment.encode_index())
-
-
-def _release_segment(files: Files, segment: Segment, keep: bool) -> str | None:
-    """Keep the file for another use (its name is returned) or delete it."""
-    if keep:
-        return recovery.set_free(files, segment.name)
-    files.remove(segment.name)
-    files.remove(index_name(segment.name))
-    return None
 
 
 def _close_file(segment: Segment) -> None:

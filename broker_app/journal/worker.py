@@ -14,27 +14,29 @@ class Worker:
     """Runs jobs in the order given. Without a loop to report to, jobs run at once in the caller's thread."""
 
     def __init__(self, name: str, call_soon_threadsafe: CallSoon | None) -> None:
+        self._name = name
         self._call_soon = call_soon_threadsafe
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
-        if call_soon_threadsafe is not None:
-            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._thread.start()
 
     def submit(
         self, job: Callable[[], Result], report: Callable[[Result | None, Exception | None], None]
     ) -> None:
         """Have `job` done; `report(result, None)` or `report(None, error)` follows in the loop's thread."""
-        if self._thread is None:
+        if self._call_soon is None:
             report(*_outcome(job))
-        else:
-            self._jobs.put((job, report))
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self._jobs.put((job, report))
 
     def close(self) -> None:
         """Wait until everything submitted is done (its reports may still be on their way)."""
         if self._thread is not None:
             self._jobs.put(None)
             self._thread.join()
+            self._thread = None
 
     def _run(self) -> None:
         assert self._call_soon is not None

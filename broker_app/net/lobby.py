@@ -77,9 +77,9 @@ class Lobby:
                 session.tick(now, step)
 
     def policy_changed(self) -> None:
-        """Sessions forget what they derived from the former policy."""
+        """Sessions forget what they derived from the former policy; those of users and tokens that are gone end."""
         for session in list(self.sessions):
-            session.forget_plans()
+            session.policy_changed()
 
     async def close_all(self, reason: str) -> None:
         """Tell every client that the broker stops, and end the connections."""

@@ -84,6 +84,15 @@ class Logins:
         self._bad.clear()
         self._cookies.clear()
 
+    def still_known(self, identity: Identity) -> bool:
+        """Whether somebody who logged in under a former policy could do so under this one."""
+        if identity == ANONYMOUS:
+            return self._policy.anonymous
+        if identity.user not in self._policy.users:
+            return False
+        facts = self._policy.tokens.values()
+        return identity.token is None or any((f.user, f.name) == (identity.user, identity.token) for f in facts)
+
     def anonymous(self) -> Identity | None:
         """The identity of a client that shows no credentials, where the policy has one."""
         return ANONYMOUS if self._policy.anonymous else None

@@ -543,8 +543,11 @@ class StompSession:
                 detail = f"a frame was begun and its rest did not come for {silent:.0f} s"
                 self._refuse(Refused("frame-timeout", detail), None, soft=False)
 
-    def forget_plans(self) -> None:
-        self._parser.version = self._parser.version
+    def policy_changed(self) -> None:
+        self._parser.version = self._version  # forgets the plans that are kept with the headers
+        if self._identity is not None and not self._lobby.logins.still_known(self._identity):
+            detail = f"the login of {self._identity.user} is no longer valid"
+            self._refuse(Refused("not-authenticated", detail), None, soft=False)
 
 
 class _UnsupportedVersion(Refused):

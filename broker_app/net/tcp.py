@@ -9,17 +9,15 @@ from typing import cast
 from broker_app.net.lobby import Lobby
 from broker_app.net.stomp import StompSession
 
-#: written and not yet taken by the client, before its deliveries are held back
-HIGH_WATER = 1024 * 1024
-
 
 class TcpConnection(asyncio.Protocol):
     """One accepted connection; the `Transport` of its session."""
 
-    __slots__ = ("_session", "_transport", "peer_name")
+    __slots__ = ("_high_water", "_session", "_transport", "peer_name")
 
     def __init__(self, lobby: Lobby) -> None:
         self.peer_name = "tcp"
+        self._high_water = lobby.config.outbox_bytes
         self._transport: asyncio.Transport
         self._session = StompSession(lobby, self)
 
@@ -32,7 +30,7 @@ class TcpConnection(asyncio.Protocol):
             self.peer_name = f"tcp {address[0]}:{address[1]}"
         connection: socket.socket = transport.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._transport.set_write_buffer_limits(high=HIGH_WATER)
+        self._transport.set_write_buffer_limits(high=self._high_water)
         self._session.admitted()
 
     def data_received(self, data: bytes) -> None:

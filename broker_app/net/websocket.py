@@ -20,20 +20,19 @@ Receive = Callable[[], Awaitable[Event]]
 Send = Callable[[Event], Awaitable[None]]
 
 SUBPROTOCOLS = ("v12.stomp", "v11.stomp", "v10.stomp")
-#: bytes waiting for the writer before deliveries are held back
-HIGH_WATER = 1024 * 1024
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, TRY_LATER = 1000, 1001, 1002, 1013
 
 
 class WebSocketConnection:
     """One WebSocket; the `Transport` of its session."""
 
-    __slots__ = ("_closing", "_outbox", "_outbox_bytes", "_paused", "_resumed", "_send", "_session", "_wake", "peer_name")
+    __slots__ = ("_closing", "_high_water", "_outbox", "_outbox_bytes", "_paused", "_resumed", "_send", "_session", "_wake", "peer_name")
 
     def __init__(self, lobby: Lobby, scope: MutableMapping[str, Any], send: Send, identity: Identity | None) -> None:
         client = scope.get("client") or ("?", 0)
         self.peer_name = f"websocket {client[0]}:{client[1]}"
         self._send = send
+        self._high_water = lobby.config.outbox_bytes
         self._outbox: list[bytes] = []
         self._outbox_bytes = 0
         self._wake: asyncio.Future[None] | None = None
@@ -68,13 +67,13 @@ class WebSocketConnection:
         while True:
             while self._outbox:
                 data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
-                congested = self._outbox_bytes > HIGH_WATER
+                congested = self._outbox_bytes > self._high_water
                 self._outbox, self._outbox_bytes = [], 0
                 try:
                     await self._send({"type": "websocket.send", "bytes": data})
                 except OSError:
                     return  # the client has gone; the reader hears of it as well
-                if congested and self._outbox_bytes <= HIGH_WATER:
+                if congested and self._outbox_bytes <= self._high_water:
                     self._session.uncongested()
             if self._closing:
                 break
@@ -88,7 +87,7 @@ class WebSocketConnection:
         before = self._outbox_bytes
         self._outbox.append(data)
         self._outbox_bytes += len(data)
-        if before <= HIGH_WATER < self._outbox_bytes:
+        if before <= self._high_water < self._outbox_bytes:
             self._session.congested()
         self._notify()
 

@@ -18,4 +18,7 @@ def broker(request: HttpRequest) -> dict[str, str]:
 @login_required
 def destinations(request: HttpRequest) -> HttpResponse:
     """All destinations. The page is a frame; the browser fills it over the broker's own STOMP and REST."""
-    return render(request, "console/destinations.html", {"stomp_port": settings.MOM.stomp_port})
+    # Without a node in this process, its settings are the best that is known.
+    node = getattr(request, "scope", {}).get("mom.node")
+    stomp_port = settings.MOM.stomp_port if node is None else node.stomp_port
+    return render(request, "console/destinations.html", {"stomp_port": stomp_port})

@@ -1,10 +1,5 @@
-"""Frames to bytes, and the escaping of the three versions.
-
-| version | escapes                           |
-|---------|-----------------------------------|
-| 1.0     | none: what cannot be said stays in its 1.2 spelling |
-| 1.1     | ``\\\\n`` ``\\\\c`` ``\\\\\\\\``              |
-| 1.2     | ``\\\\n`` ``\\\\c`` ``\\\\\\\\`` ``\\\\r``        |
+"""Frames to bytes, and the escaping of the three versions: none in 1.0, LF, colon and backslash in 1.1,
+and CR too in 1.2. What 1.0 cannot say stays in the spelling of 1.2.
 """
 
 import re
@@ -79,10 +74,7 @@ def encode(
     CONNECTED are never escaped: a value that would need it raises ValueError.
     """
     items = headers.items() if isinstance(headers, Mapping) else headers
-    if command in NEVER_ESCAPED:
-        lines = _plain_lines(command, items)
-    else:
-        lines = encode_headers(items, version)
+    lines = _plain_lines(command, items) if command in NEVER_ESCAPED else encode_headers(items, version)
     if content_length and (body or command in WITH_BODY):
         return b"%b\n%bcontent-length:%d\n\n%b\0" % (command, lines, len(body), body)
     if b"\0" in body:
@@ -94,7 +86,9 @@ def _plain_lines(command: bytes, items: Iterable[tuple[str, str]]) -> bytes:
     lines = []
     for name, value in items:
         if ":" in name or any(control in name or control in value for control in "\r\n\0"):
-            raise ValueError(f"the header {name!r} of {command.decode()} has a character STOMP cannot carry there")
+            raise ValueError(
+                f"the header {name!r} of {command.decode()} has a control character, or a colon in its name"
+            )
         lines.append(f"{name}:{value}\n")
     return "".join(lines).encode()
 
@@ -104,7 +98,7 @@ _LINE: Final = re.compile(rb"([^:\n]*):([^\n]*)\n")
 
 
 def convert_block(block: bytes, version: str) -> bytes:
-    """Re-spell a canonical (1.2) header block, see Headers.block, for a peer of another version."""
+    """Re-spell header lines ``name:value\\n…``, escaped for 1.2, for a peer of another version."""
     if version == "1.2" or b"\\" not in block:
         return block
     if version == "1.1":

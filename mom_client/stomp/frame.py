@@ -41,17 +41,13 @@ class Headers(dict[str, str]):
     `content-length` are never in it (see Frame).
     """
 
-    __slots__ = ("block", "plan")
+    __slots__ = ("plan",)
 
-    #: The canonical lines ``name:value\n…`` in STOMP 1.2 escaping, order kept, without `receipt`,
-    #: `content-length` and `transaction`, which are of the frame and not of the message.
-    block: bytes
     #: A free slot in which a session keeps what it derived from these headers.
     plan: Any
 
-    def __init__(self, items: Mapping[str, str] | Iterable[tuple[str, str]] = (), block: bytes = b"") -> None:
+    def __init__(self, items: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
         super().__init__(items)
-        self.block = block
         self.plan = None
 
 
@@ -60,7 +56,9 @@ class Frame:
 
     __slots__ = ("body", "command", "headers", "receipt")
 
-    def __init__(self, command: bytes, headers: Headers, receipt: bytes | None = None, body: bytes = b"") -> None:
+    def __init__(
+        self, command: bytes, headers: Headers, receipt: bytes | None = None, body: bytes = b""
+    ) -> None:
         self.command = command  #: one of the constants of this module
         self.headers = headers
         self.receipt = receipt  #: raw value of the receipt header, still escaped: echo it as it is
@@ -69,14 +67,15 @@ class Frame:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Frame):
             return NotImplemented
-        return (self.command, self.headers, self.headers.block, self.receipt, self.body) == (
-            other.command, other.headers, other.headers.block, other.receipt, other.body,
+        return (self.command, self.headers, self.receipt, self.body) == (
+            other.command, other.headers, other.receipt, other.body,
         )  # fmt: skip
 
     __hash__ = None  # type: ignore[assignment]  # holds a dict
 
     def __repr__(self) -> str:
-        return f"Frame({self.command!r}, {dict(self.headers)!r}, receipt={self.receipt!r}, {len(self.body)} B)"
+        headers = dict(self.headers)
+        return f"Frame({self.command!r}, {headers!r}, receipt={self.receipt!r}, {len(self.body)} B)"
 
 
 class AckRun:

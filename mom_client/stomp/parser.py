@@ -10,15 +10,15 @@ A frame on the wire, volatile lines marked::
     abc\\0                      body, ended by NUL (inside it NUL is data when content-length is given)
 
 Two paths give the same frames. The strict path knows the whole grammar. The hot path serves what most
-frames are, SEND with a header block seen before, ACKs and RECEIPTs in runs: it cuts the volatile lines out and looks
-the rest up. It takes only bytes that the strict path has accepted before, so it has no rules of its own.
+frames are, SEND with a header block seen before, ACKs and RECEIPTs in runs: it cuts the volatile lines
+out and looks the rest up. It takes only what the strict path would take, so it has no rules of its own.
 """
 
 import re
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
-from .encode import encode_headers, unescape
+from .encode import unescape
 from .errors import Fault, Malformed
 from .frame import (
     CLIENT_COMMANDS,
@@ -56,15 +56,26 @@ _RECEIPT_RUN: Final = re.compile(rb"(?:RECEIPT\nreceipt-id:[!-9;-\[\]-~]{1,255}+
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _EOLS: Final = re.compile(rb"[\r\n]*+")
 _HTTP: Final = re.compile(rb"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|CONNECT|TRACE|PRI) ")
+_LONGEST_HOT_RECEIPT: Final = 256
 #: Bytes a receipt may have on the hot path: printable ASCII that needs no unescaping.
 _PLAIN: Final = bytes(byte for byte in range(0x20, 0x7F) if byte != 0x5C)
-#: Names that are the frame's own and not the message's.
-_CUT_FROM_BLOCK: Final = frozenset(("receipt", "content-length", "transaction"))
 #: Old clients end every frame with an EOL or two before the NUL; no more is forgiven.
 _STRAY_EOLS: Final = 8
 _LONGEST_NUMBER: Final = 18  #: digits of a content-length that int() need look at
 
 _S, _A, _TLS_HANDSHAKE = b"SA\x16"
+
+
+class _Layout(NamedTuple):
+    """A SEND as bytes: `before`, the receipt, `after`, `size` bytes of body, NUL."""
+
+    before: bytes
+    after: bytes
+    headers: Headers
+    size: int
+
+
+_NO_LAYOUT: Final = _Layout(b"\0", b"\0\0", Headers(), 0)  # `after` begins with an LF where it fits
 
 
 class _OpenFrame:
@@ -94,17 +105,29 @@ class Parser:
         role: Literal["server", "client"] = "server",
         strict: bool = False,
     ) -> None:
-        #: May be replaced between two calls, say when a session has logged in.
-        self.limits = limits
         self._commands = CLIENT_COMMANDS if role == "server" else SERVER_COMMANDS
         self._hot = not strict
         self._read = self._read_from_client if role == "server" else self._read_from_server
-        self._version = "1.2"
-        self._cache: dict[bytes, Headers] = {}
-        self._cached_bytes = 0
         self._pending = b""  # an unfinished header block
         self._open: _OpenFrame | None = None
         self._finished = False
+        self._cache: dict[bytes, Headers] = {}
+        self._cached_bytes = 0
+        self._layout = _NO_LAYOUT
+        self._last_number = b""  # content-length of the last SEND that had one and a receipt
+        self._version = "1.2"
+        self.limits = limits
+
+    @property
+    def limits(self) -> Limits:
+        """May be replaced between two calls, say when a session has logged in."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._limits = limits
+        self._longest_receipt = min(limits.max_header_line - len(b"receipt:"), _LONGEST_HOT_RECEIPT)
+        self._forget()
 
     @property
     def version(self) -> str:
@@ -114,8 +137,7 @@ class Parser:
     @version.setter
     def version(self, version: str) -> None:
         self._version = version
-        self._cache.clear()
-        self._cached_bytes = 0
+        self._forget()
 
     @property
     def has_partial(self) -> bool:
@@ -143,7 +165,7 @@ class Parser:
         except Fault as fault:
             self._finished = True
             self._pending, self._open = b"", None
-            self._cache.clear()
+            self._forget()
             frames.append(fault.malformed)
         return frames
 
@@ -165,52 +187,30 @@ class Parser:
             while start < end:
                 start = self._read_strictly(data, start, frames)
             return
-        cached = self._cache.get
         find = data.find
-        window = self.limits.max_header_bytes
-        longest = self.limits.max_header_line - 8  # room for "receipt:"
-        max_body = self.limits.max_body
+        startswith = data.startswith
+        before, after, headers, size = self._layout
+        longest = self._longest_receipt
         while start < end:
+            # Mostly a frame has the bytes of the last one but for its receipt and its body.
+            if startswith(before, start):
+                at = start + len(before)
+                line_end = find(b"\n", at, at + longest)
+                if startswith(after, line_end):
+                    receipt = data[at:line_end]
+                    body_start = line_end + len(after)
+                    body_end = body_start + size
+                    if body_end < end and not data[body_end] and not receipt.translate(None, _PLAIN):
+                        frames.append(Frame(SEND, headers, receipt, data[body_start:body_end]))
+                        start = body_end + 1
+                        continue
             first = data[start]
             if first == _S:
-                stop = find(b"\n\n", start, start + window)
-                if stop > 0:
-                    head = data[start:stop]
-                    receipt = None
-                    cut = head.find(b"\nreceipt:")
-                    if cut > 0:
-                        line_end = head.find(b"\n", cut + 9)
-                        if line_end < 0:
-                            receipt = head[cut + 9 :]
-                            head = head[:cut]
-                        else:
-                            receipt = head[cut + 9 : line_end]
-                            head = head[:cut] + head[line_end:]
-                    number = None
-                    cut = head.find(b"\ncontent-length:")
-                    if cut > 0:
-                        line_end = head.find(b"\n", cut + 16)
-                        if line_end < 0:
-                            number = head[cut + 16 :]
-                            head = head[:cut]
-                        else:
-                            number = head[cut + 16 : line_end]
-                            head = head[:cut] + head[line_end:]
-                    headers = cached(head)
-                    if headers is not None and (
-                        receipt is None or not (receipt.translate(None, _PLAIN) or len(receipt) > longest)
-                    ):
-                        stop += 2
-                        if number is None:
-                            body_end = find(b"\0", stop)
-                        elif number.isdigit() and len(number) <= _LONGEST_NUMBER:
-                            body_end = stop + int(number)
-                        else:
-                            body_end = end
-                        if 0 < body_end < end and body_end - stop <= max_body and not data[body_end]:
-                            frames.append(Frame(SEND, headers, receipt, data[stop:body_end]))
-                            start = body_end + 1
-                            continue
+                stop = self._read_known_send(data, start, frames)
+                if stop:
+                    before, after, headers, size = self._layout
+                    start = stop
+                    continue
             elif first == _A:
                 run = _ACK_RUN.match(data, start)
                 if run is not None:
@@ -220,22 +220,56 @@ class Parser:
                     continue
             start = self._read_strictly(data, start, frames)
 
+    def _read_known_send(self, data: bytes, start: int, frames: list[Frame | AckRun | Malformed]) -> int:
+        """Read a SEND whose header block is in the cache: where the next frame begins, 0 if it is not."""
+        # The layout may meet a longer receipt than this one, and must stay within the limit with it.
+        stop = data.find(b"\n\n", start, start + self._limits.max_header_bytes - _LONGEST_HOT_RECEIPT)
+        if stop < 0:
+            return 0
+        receipt, head = _cut(data[start:stop], b"\nreceipt:")
+        number, head = _cut(head, b"\ncontent-length:")
+        headers = self._cache.get(head)
+        if headers is None:
+            return 0
+        if receipt is not None and (receipt.translate(None, _PLAIN) or len(receipt) >= self._longest_receipt):
+            return 0
+        body_start = stop + 2
+        if number is None:
+            body_end = data.find(b"\0", body_start)
+        elif number.isdigit() and len(number) <= _LONGEST_NUMBER:
+            body_end = body_start + int(number)
+        else:
+            return 0
+        if not 0 < body_end < len(data) or body_end - body_start > self._limits.max_body or data[body_end]:
+            return 0
+        frames.append(Frame(SEND, headers, receipt, data[body_start:body_end]))
+        if receipt is not None and number is not None:
+            if number == self._last_number:
+                before, name, rest = data[start:body_start].partition(b"\nreceipt:")
+                self._layout = _Layout(before + name, rest[len(receipt) :], headers, int(number))
+            self._last_number = number
+        return body_end + 1
+
     def _remember(self, head: bytes, headers: Headers) -> None:
         """Ensures: whatever block the hot path finds by this key means exactly `headers`."""
-        for name in (b"\nreceipt:", b"\ncontent-length:"):
-            cut = head.find(name)
-            if cut > 0:
-                line_end = head.find(b"\n", cut + len(name))
-                head = head[:cut] if line_end < 0 else head[:cut] + head[line_end:]
+        _, head = _cut(head, b"\nreceipt:")
+        _, head = _cut(head, b"\ncontent-length:")
         # A CR may end a line or be data; two more header lines may come with the next frame.
-        if b"\r" in head or head.count(b"\n") + 2 > self.limits.max_headers:
+        if b"\r" in head or head.count(b"\n") + 2 > self._limits.max_headers or len(head) > _CACHE_BYTES:
             return
         if len(self._cache) >= _CACHE_BLOCKS or self._cached_bytes + len(head) > _CACHE_BYTES:
             self._cache.clear()
             self._cached_bytes = 0
-        if len(head) <= _CACHE_BYTES and head not in self._cache:
+        if head not in self._cache:
             self._cache[head] = headers
             self._cached_bytes += len(head)
+
+    def _forget(self) -> None:
+        """Assume nothing any more about what header bytes mean."""
+        self._cache.clear()
+        self._cached_bytes = 0
+        self._layout = _NO_LAYOUT
+        self._last_number = b""
 
     # -- the strict path ----------------------------------------------------------------------
 
@@ -261,11 +295,11 @@ class Parser:
         """The command, None while its line is unfinished."""
         if data[start] == _TLS_HANDSHAKE:
             raise Fault("tls-on-stomp-port", "this looks like TLS, and this port speaks plain STOMP")
-        limit = self.limits.max_command
+        limit = self._limits.max_command
         line_end = data.find(b"\n", start, start + limit + 2)
         stop = line_end if line_end >= 0 else min(len(data), start + limit + 2)
         if data.find(b"\0", start, stop) >= 0:
-            raise Fault("malformed-frame", "a NUL byte stands in the command line; no empty line ended the headers")
+            raise Fault("malformed-frame", "a NUL byte stands in the command line; no empty line followed it")
         line = data[start:stop].removesuffix(b"\r")
         if line_end < 0 and stop - start < limit + 2:
             return None
@@ -282,7 +316,7 @@ class Parser:
 
     def _header_end(self, data: bytes, start: int) -> tuple[int, int] | None:
         """Where the header block ends and where the body begins, None while it is unfinished."""
-        limit = self.limits.max_header_bytes
+        limit = self._limits.max_header_bytes
         blank = _BLANK_LINE.search(data, start, start + limit + 3)
         stop = blank.start() if blank is not None else min(len(data), start + limit + 3)
         if data.find(b"\0", start, stop) >= 0:
@@ -300,8 +334,9 @@ class Parser:
         try:
             text = head.decode()
         except UnicodeDecodeError as error:
-            line = head[: error.start].rpartition(b"\n")[2] + head[error.start :].partition(b"\n")[0]
-            raise Fault("not-utf8", f"the header line {_quoted(line)} is not valid UTF-8: {error.reason}") from None
+            wrong = head[: error.start].rpartition(b"\n")[2] + head[error.start :].partition(b"\n")[0]
+            detail = f"the header line {_quoted(wrong)} is not valid UTF-8: {error.reason}"
+            raise Fault("not-utf8", detail) from None
         lines = text.split("\n")
         if "\r" in text:
             lines = _without_cr(lines, version)
@@ -321,27 +356,20 @@ class Parser:
             if name not in found:
                 found[name] = value
         length = self._content_length(found.get("content-length"), command)
-        # No escape, carriage return, repetition or bare colon: the lines are canonical as they came.
-        if not escapes and "\r" not in text and text.count(":") == len(lines) == len(found):
-            block = head[len(command) :] + b"\n"
-            for name in found.keys() & _CUT_FROM_BLOCK:
-                block = block.replace(f"\n{name}:{found[name]}\n".encode(), b"\n", 1)
-            headers = Headers(found, block[1:])
-        else:
-            kept = [item for item in found.items() if item[0] not in _CUT_FROM_BLOCK]
-            headers = Headers(found, encode_headers(kept))
+        headers = Headers(found)
         headers.pop("receipt", None)
         headers.pop("content-length", None)
         return headers, None if receipt is None else receipt.encode(), length
 
     def _check_lines(self, head: bytes, lines: list[str]) -> None:
-        limits = self.limits
-        if len(lines) > limits.max_headers:
-            raise Fault("too-many-headers", f"the frame has {len(lines)} headers, allowed are {limits.max_headers}")
+        limits = self._limits
+        count, most = len(lines), limits.max_headers
+        if count > most:
+            raise Fault("too-many-headers", f"the frame has {count} headers, allowed are {most}")
         if len(head) > limits.max_header_line:
-            longest = max(map(len, head.split(b"\n")[1:]), default=0)
-            if longest > limits.max_header_line:
-                raise Fault("too-large", f"a header line has {longest} bytes, allowed are {limits.max_header_line}")
+            longest, most = max(map(len, head.split(b"\n")[1:]), default=0), limits.max_header_line
+            if longest > most:
+                raise Fault("too-large", f"a header line has {longest} bytes, allowed are {most}")
 
     def _content_length(self, value: str | None, command: bytes) -> int | None:
         if value is None:
@@ -358,8 +386,8 @@ class Parser:
         if command not in WITH_BODY:
             if size > _STRAY_EOLS:
                 raise _no_body(command)
-        elif size > self.limits.max_body:
-            raise Fault("too-large", f"the body has {seen}, allowed are {self.limits.max_body}")
+        elif size > self._limits.max_body:
+            raise Fault("too-large", f"the body has {seen}, allowed are {self._limits.max_body}")
 
     def _continue_body(
         self, frame: _OpenFrame, data: bytes, frames: list[Frame | AckRun | Malformed], start: int = 0
@@ -397,6 +425,18 @@ class Parser:
             raise Fault("missing-nul", "the NUL that ends a frame is missing after the "
                                        f"{frame.length} bytes of its content-length")  # fmt: skip
         return stop
+
+
+def _cut(head: bytes, name: bytes) -> tuple[bytes | None, bytes]:
+    """Take the first header line that begins with `name` (LF and colon included) out: its value, the rest."""
+    at = head.find(name)
+    if at < 0:
+        return None, head
+    value = at + len(name)
+    line_end = head.find(b"\n", value)
+    if line_end < 0:
+        return head[value:], head[:at]
+    return head[value:line_end], head[:at] + head[line_end:]
 
 
 def _without_cr(lines: list[str], version: str) -> list[str]:

@@ -78,7 +78,7 @@ def test_bodies_are_shown_as_what_they_are_and_never_run(page: Page, broker: Bro
 def test_raw_and_hex_are_the_bytes_that_were_sent(page: Page, broker: BrokerProcess) -> None:
     path = "/api/v1/queues/exact/messages"
     broker.request("POST", path, b'{ "spaced":\t1.50 }', content_type="application/json")
-    broker.request("POST", path, b"long " * 10_000 + b"the end", content_type="text/plain")
+    broker.request("POST", path, b"long " * 40_000 + b"the end", content_type="text/plain")
     show(page, "/queue/exact", "messages")
     spaced = open_first(page)
     expect(spaced.locator(".json-key")).to_have_text("spaced")
@@ -86,7 +86,7 @@ def test_raw_and_hex_are_the_bytes_that_were_sent(page: Page, broker: BrokerProc
     expect(spaced.locator("pre.body")).to_have_text('{ "spaced":\t1.50 }', use_inner_text=True)
     page.locator("button.message").nth(1).click()
     long = page.locator(".message-details").nth(1)
-    expect(long.locator(".notice")).to_contain_text("Only the first part of 49 KiB")
+    expect(long.locator(".notice")).to_contain_text("Only the first part of 195 KiB")
     long.get_by_role("button", name="Show all of it").click()
     expect(long.locator("pre.body")).to_contain_text("the end")
     with page.expect_download() as download:
@@ -141,8 +141,10 @@ def test_a_body_that_is_no_json_is_pointed_out_and_sent_all_the_same(page: Page)
     expect(answer).to_contain_text("Confirmed")
 
 
-def test_a_topic_has_no_messages_to_browse_but_code_to_use_it(page: Page) -> None:
+def test_a_topic_has_no_messages_to_browse_but_code_to_use_it(page: Page, broker: BrokerProcess) -> None:
     page.goto("/console/?show=/topic/news&tab=use")
     tabs = page.get_by_role("navigation", name="Views of this destination").get_by_role("link")
     expect(tabs).to_have_text(["Publish", "Use it"])
-    expect(page.locator(".snippet").filter(has_text="stomp.py")).to_contain_text('"/topic/news"')
+    snippet = page.locator(".snippet").filter(has_text="stomp.py")
+    expect(snippet).to_contain_text('"/topic/news"')
+    expect(snippet).to_contain_text(f'[("127.0.0.1", {broker.stomp_port})]')

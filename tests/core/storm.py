@@ -23,7 +23,7 @@ WILD = ("/topic/t.*", "/topic/>")
 
 WEIGHTS = {
     "publish": 30,
-    "subscribe": 14,
+    "subscribe": 24,
     "settle": 18,
     "give_back": 12,
     "unsubscribe": 4,
@@ -64,7 +64,9 @@ class Storm:
         # No two storms blow from the same side: each has its own likes and its own few places.
         self.weights = [weight * random.choice((0.2, 1, 1, 4)) for weight in WEIGHTS.values()]
         self.queues = random.choice((QUEUES, QUEUES, QUEUES[:1], QUEUES[::2], ()))
-        self.filters = random.choice((FILTERS, FILTERS, FILTERS[:1], ())) if self.queues else FILTERS[:2]
+        self.filters = random.choice((FILTERS, FILTERS, FILTERS[:1], ())) if self.queues else FILTERS[:3]
+        self.topics = TOPICS if self.filters else ()
+        self.modes = random.choice(((c.AUTO, c.AUTO, c.CLIENT, c.INDIVIDUAL), c.ACK_MODES[1:], c.ACK_MODES[:1]))
         self.looks = random.choice((("look", "look", "other", None), ("look",)))
         self.priorities = random.choice(((4, 4, 4, 0, 9), (4,)))
         self.persistence = random.choice((0.75, 0.75, 1, 0.2))
@@ -147,7 +149,7 @@ class Storm:
         random = self.random
         expiring = random.random()
         return Envelope(
-            random.choice((*self.queues * 4, *TEMPORARY, *TOPICS * bool(self.filters), random.choice(ILLEGAL + WILD))),
+            random.choice((*self.queues * 4, *self.topics * 2, *TEMPORARY, random.choice(ILLEGAL + WILD))),
             b"h:1\n",
             persistent=random.random() < self.persistence,
             priority=random.choice(self.priorities),
@@ -175,8 +177,8 @@ class Storm:
         return c.Subscribe(
             session.peer,
             random.choice("123"),
-            random.choice((*self.queues * 4, *self.filters, *TEMPORARY, random.choice(ILLEGAL))),
-            random.choice((c.AUTO, c.AUTO, c.CLIENT, c.INDIVIDUAL)),
+            random.choice((*self.queues * 4, *self.filters * 2, *TEMPORARY, random.choice(ILLEGAL))),
+            random.choice(self.modes),
             random.choice((1, 1, 2, 5, random.choice((0, 3)))),
             look=random.choice(self.looks),
             lease_ms=random.choice((0, 0, 1_000)),
@@ -220,7 +222,8 @@ class Storm:
         return self.random.choice([*session.transactions, "x"])
 
     def _draw_enlist(self, session: Session) -> c.Enlist:
-        draw = self.random.choice((self._draw_publish, self._draw_settle, self._draw_settle, self._draw_give_back))
+        settling = (self._draw_settle, self._draw_settle, self._draw_give_back) if session.held else ()
+        draw = self.random.choice((self._draw_publish, *settling))
         return c.Enlist(
             session.peer, self._draw_transaction(session), draw(session, answered=False), self._next_token()
         )

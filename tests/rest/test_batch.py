@@ -49,7 +49,15 @@ async def test_items_say_all_that_headers_can_say(rest: Rest) -> None:
     }
     await rest.alice.post("/queues/a/messages/batch", json=[item])
     (received,) = await rest.receive("a")
-    for member in ("body_base64", "content_type", "headers", "persistent", "priority", "correlation_id", "reply_to"):
+    for member in (
+        "body_base64",
+        "content_type",
+        "headers",
+        "persistent",
+        "priority",
+        "correlation_id",
+        "reply_to",
+    ):
         assert received[member] == item[member]
     assert received["type"] == "t"
     assert received["trace"] == {"traceparent": item["traceparent"]}
@@ -60,7 +68,9 @@ async def test_bodies_keep_their_bytes(rest: Rest) -> None:
         b'[{"body": {"n":  1.0} }, {"body": "a\\u00e9\\n"}, {"body": null}, {"body": "x", "content_type": "application/json"},'
         b' {"body_base64": ""}]'
     )
-    await rest.alice.post("/queues/a/messages/batch", content=batch, headers={"content-type": "application/json"})
+    await rest.alice.post(
+        "/queues/a/messages/batch", content=batch, headers={"content-type": "application/json"}
+    )
     (lane,) = rest.engine.broker.queues["/queue/a"].lanes
     assert [m.body for m in lane.in_memory()] == [b'{"n":  1.0}', "aé\n".encode(), b"null", b'"x"', b""]
 
@@ -147,9 +157,7 @@ async def test_lines_are_published_as_they_arrive(rest: Rest) -> None:
 
 async def test_more_lines_than_taken_end_with_an_error(make_rest: MakeRest) -> None:
     rest = make_rest(limits=RestLimits(max_stream_items=2))
-    reply = await rest.alice.post(
-        "/queues/a/messages/batch", content=b'{"body":"x"}\n' * 5, headers=NDJSON
-    )
+    reply = await rest.alice.post("/queues/a/messages/batch", content=b'{"body":"x"}\n' * 5, headers=NDJSON)
     results = [json.loads(line) for line in reply.text.splitlines()]
     assert ["id" in result for result in results] == [True, True, False]
     assert results[2]["error"]["type"] == "/docs/problems/too-large"
@@ -175,7 +183,9 @@ async def test_topics_take_batches(rest: Rest) -> None:
 async def test_who_may_and_how(rest: Rest) -> None:
     assert (await rest.nobody.post("/queues/a/messages/batch", json=[])).status_code == 401
     assert (await rest.alice.get("/queues/a/messages/batch")).status_code == 405
-    wrong = await rest.alice.post("/queues/a/messages/batch", content=b"x", headers={"content-type": "text/csv"})
+    wrong = await rest.alice.post(
+        "/queues/a/messages/batch", content=b"x", headers={"content-type": "text/csv"}
+    )
     assert wrong.status_code == 415
     unknown = await rest.alice.post("/queues/a/messages/batch?atomci=true", json=[])
     assert "did you mean atomic?" in unknown.json()["detail"]

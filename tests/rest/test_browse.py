@@ -108,7 +108,9 @@ async def test_what_does_not_exist_is_not_made(rest: Rest) -> None:
     assert not rest.engine.broker.queues
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=501", "limit=x", "after=x", "after=%C3%A9", "lmit=1", "limit=1&limit=1"])
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=501", "limit=x", "after=x", "after=%C3%A9", "lmit=1", "limit=1&limit=1"]
+)
 async def test_wrong_queries_are_refused(rest: Rest, query: str) -> None:
     await rest.publish("a", "1")
     assert (await rest.alice.get(f"/queues/a/messages?{query}")).status_code == 400

@@ -26,7 +26,16 @@ async def test_tokens_and_passwords_let_in(rest: Rest) -> None:
 
 @pytest.mark.parametrize(
     "authorization",
-    ["Bearer x", "Bearer", "Basic", "Basic ?", "Basic bm9ib2R5", "Digest x", basic("bob:x")["authorization"], "Basic Og=="],
+    [
+        "Bearer x",
+        "Bearer",
+        "Basic",
+        "Basic ?",
+        "Basic bm9ib2R5",
+        "Digest x",
+        basic("bob:x")["authorization"],
+        "Basic Og==",
+    ],
 )
 async def test_wrong_credentials_do_not(rest: Rest, authorization: str) -> None:
     reply = await rest.nobody.get("/limits", headers={"authorization": authorization})
@@ -76,7 +85,9 @@ async def test_a_session_cookie_counts_on_our_own_pages_alone(
 
 async def test_a_foreign_host_name_is_not_ours(make_rest: MakeRest) -> None:
     rest = make_rest(anonymous=True)
-    reply = await rest.nobody.get("/limits", headers={"host": "evil.example", "sec-fetch-site": "same-origin"})
+    reply = await rest.nobody.get(
+        "/limits", headers={"host": "evil.example", "sec-fetch-site": "same-origin"}
+    )
     assert reply.status_code == 403
 
 
@@ -104,7 +115,9 @@ async def test_the_plane_knows_its_own_paths(rest: Rest, path: str, owned: bool)
     assert rest.plane.owns(path) is owned
 
 
-@pytest.mark.parametrize("address", ["/queues/a", "/queues/", "/queues//messages", "/messages", "/leases/", "/health"])
+@pytest.mark.parametrize(
+    "address", ["/queues/a", "/queues/", "/queues//messages", "/messages", "/leases/", "/health"]
+)
 async def test_unknown_addresses(rest: Rest, address: str) -> None:
     reply = await rest.alice.get(address)
     assert (reply.status_code, reply.json()["type"]) == (404, "/docs/problems/not-found")
@@ -170,7 +183,10 @@ async def test_the_description_lists_what_there_is(rest: Rest) -> None:
         (method.upper(), path) for path, operations in document["paths"].items() for method in operations
     }
     served = {
-        (method, b"/".join([b"/api/v1", *place.before, *([b"{}"] if place.named else []), *place.behind]).decode())
+        (
+            method,
+            b"/".join([b"/api/v1", *place.before, *([b"{}"] if place.named else []), *place.behind]).decode(),
+        )
         for place, methods in rest.plane._router._places.items()
         for method in methods
     }
@@ -180,7 +196,10 @@ async def test_the_description_lists_what_there_is(rest: Rest) -> None:
 
 
 async def test_the_control_planes_description_is_joined_in() -> None:
-    control = {"paths": {"/api/v1/tokens": {"get": {}}}, "components": {"schemas": {"Token": {}, "Problem": {}}}}
+    control = {
+        "paths": {"/api/v1/tokens": {"get": {}}},
+        "components": {"schemas": {"Token": {}, "Problem": {}}},
+    }
     joined = openapi.document(control)
     assert "/api/v1/tokens" in joined["paths"]
     assert "Token" in joined["components"]["schemas"]
@@ -190,7 +209,9 @@ async def test_the_control_planes_description_is_joined_in() -> None:
 # ---------------------------------------------------------------------- bounds
 
 
-async def exchange(rest: Rest, events: list[dict[str, Any]], headers: list[tuple[bytes, bytes]]) -> tuple[int, bytes]:
+async def exchange(
+    rest: Rest, events: list[dict[str, Any]], headers: list[tuple[bytes, bytes]]
+) -> tuple[int, bytes]:
     """A publish whose body arrives as `events`, and never ends after them."""
     sent: list[dict[str, Any]] = []
 

@@ -62,7 +62,9 @@ async def test_equal_headers_share_one_envelope(rest: Rest) -> None:
     assert first.envelope is second.envelope
 
 
-@pytest.mark.parametrize("name", ["a/b", "storeAndForward:b1/queue/q", "messages", "größe", "a b", "100%", "x/"])
+@pytest.mark.parametrize(
+    "name", ["a/b", "storeAndForward:b1/queue/q", "messages", "größe", "a b", "100%", "x/"]
+)
 async def test_any_name_fits_into_an_address_or_a_query(rest: Rest, name: str) -> None:
     from urllib.parse import quote
 

@@ -51,7 +51,9 @@ async def test_a_stopping_plane_lets_long_polls_end(rest: Rest) -> None:
 
 
 async def test_a_client_that_leaves_leaves_no_subscription(rest: Rest) -> None:
-    polling = asyncio.ensure_future(call(rest, "POST", "/api/v1/queues/a/receive", b'{"wait_s": 30}', leave=True))
+    polling = asyncio.ensure_future(
+        call(rest, "POST", "/api/v1/queues/a/receive", b'{"wait_s": 30}', leave=True)
+    )
     await polling
     await rest.engine.wait_idle()
     assert not rest.engine.broker.queues["/queue/a"].consumers
@@ -86,7 +88,10 @@ async def call(rest: Rest, method: str, path: str, body: bytes, *, leave: bool) 
 
 async def test_bodies_are_json_text_or_base64_by_content_type(rest: Rest) -> None:
     cases = {
-        ("application/json", b'{"a": [1.0, 12345678901234567890]}'): ("body", {"a": [1.0, 12345678901234567890]}),
+        ("application/json", b'{"a": [1.0, 12345678901234567890]}'): (
+            "body",
+            {"a": [1.0, 12345678901234567890]},
+        ),
         ("application/vnd.x+json", b"null"): ("body", None),
         ("application/json", b"{broken"): ("body_base64", base64.b64encode(b"{broken").decode()),
         ("text/csv", "é".encode()): ("body", "é"),
@@ -113,7 +118,9 @@ async def test_auto_acknowledged_messages_are_gone_before_the_reply(rest: Rest) 
 
 
 async def test_a_raw_reply_is_the_message_itself(rest: Rest) -> None:
-    await rest.publish("a", "<b>x</b>", **{"content-type": "text/html", "mom-header-tenant": "acme", "mom-type": "t"})
+    await rest.publish(
+        "a", "<b>x</b>", **{"content-type": "text/html", "mom-header-tenant": "acme", "mom-type": "t"}
+    )
     reply = await rest.alice.post("/queues/a/receive?raw=true&max=1")
     assert (reply.content, reply.headers["content-type"]) == (b"<b>x</b>", "text/html")
     assert (reply.headers["mom-header-tenant"], reply.headers["mom-type"]) == ("acme", "t")
@@ -126,7 +133,9 @@ async def test_a_raw_reply_is_the_message_itself(rest: Rest) -> None:
 async def test_a_header_of_a_message_cannot_write_the_head_of_a_raw_reply(rest: Rest) -> None:
     await rest.alice.post(
         "/queues/a/messages/batch",
-        json=[{"body": "x", "content_type": "a\r\nb: c", "headers": {"x": "1\r\nset-cookie: a=b", "y z": "1"}}],
+        json=[
+            {"body": "x", "content_type": "a\r\nb: c", "headers": {"x": "1\r\nset-cookie: a=b", "y z": "1"}}
+        ],
     )
     reply = await rest.alice.post("/queues/a/receive?raw=true")
     assert reply.headers["content-type"] == "application/octet-stream"
@@ -258,7 +267,9 @@ async def test_nothing_is_settled_when_the_request_is_wrong(rest: Rest) -> None:
     ],
 )
 async def test_a_wrong_receive_is_refused(rest: Rest, body: bytes, status: int, pointer: str | None) -> None:
-    reply = await rest.alice.post("/queues/a/receive", content=body, headers={"content-type": "application/json"})
+    reply = await rest.alice.post(
+        "/queues/a/receive", content=body, headers={"content-type": "application/json"}
+    )
     assert reply.status_code == status, reply.text
     if pointer is not None:
         assert reply.json()["errors"][0]["pointer"] == pointer
@@ -267,7 +278,9 @@ async def test_a_wrong_receive_is_refused(rest: Rest, body: bytes, status: int, 
 
 async def test_a_receive_needs_json_login_and_post(make_rest: MakeRest) -> None:
     rest = make_rest(limits=RestLimits(max_request_bytes=10))
-    wrong = await rest.alice.post("/queues/a/receive", content=b"max=1", headers={"content-type": "text/plain"})
+    wrong = await rest.alice.post(
+        "/queues/a/receive", content=b"max=1", headers={"content-type": "text/plain"}
+    )
     assert wrong.status_code == 415
     assert (await rest.nobody.post("/queues/a/receive")).status_code == 401
     assert (await rest.alice.get("/queues/a/receive")).headers["allow"] == "OPTIONS, POST"

@@ -40,6 +40,8 @@ class EchoRest:
 class EchoNode:
     """Greets a WebSocket with its user and then echoes; knows one browser session, `good`."""
 
+    stomp_port = 0
+
     def __init__(self) -> None:
         policy = Policy(users={"john": UserFacts("john", "hash")})
         sessions = {"good": "john"}

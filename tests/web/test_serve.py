@@ -103,9 +103,9 @@ async def test_websockets_reach_the_node_with_the_user_of_their_session(served: 
     async with served.websocket() as program:
         assert await program.recv() == "nobody"
         await program.send("text")
-        assert await program.recv() == "text"
+        assert await program.recv(decode=False) == b"text"
         await program.send(b"\x00bytes")
-        assert await program.recv() == b"\x00bytes"
+        assert await program.recv(decode=False) == b"\x00bytes"
     headers = {"Cookie": "other=1; mom_session=good"}
     async with served.websocket(
         additional_headers=headers, origin=served.url, subprotocols=["v12.stomp"]
@@ -151,6 +151,19 @@ async def test_a_long_body_is_refused_before_django_sees_it(served: Served) -> N
             assert json.loads(reply.content)["limit"] == MIB
 
 
+async def test_a_head_without_end_ends_the_connection(served: Served) -> None:
+    # One byte more than is taken, so that all of it has been read when the answer comes.
+    head = b"GET / HTTP/1.1\r\nx: ".ljust(64 * 1024 + 1, b"x")
+    reply = await exchange(served, head)
+    assert reply.startswith(b"HTTP/1.1 431") if served.server == "uvicorn" else reply == b""
+
+
+@pytest.mark.parametrize("served", ["uvicorn"], indirect=True)
+@pytest.mark.parametrize("request_so_far", [b"", b"GET / HTTP/1.1\r\nhost: "])
+async def test_who_takes_too_long_to_ask_is_sent_away(served: Served, request_so_far: bytes) -> None:
+    assert (await exchange(served, request_so_far)).startswith(b"HTTP/1.1 408")
+
+
 async def test_it_stops_with_a_websocket_open_and_a_request_that_waits(to_stop: Served) -> None:
     async with (
         httpx.AsyncClient(base_url=to_stop.url, trust_env=False) as client,
@@ -175,19 +188,6 @@ async def exchange(served: Served, request: bytes) -> bytes:
         return await asyncio.wait_for(reader.read(), 20)
     finally:
         writer.close()
-
-
-async def test_a_head_without_end_ends_the_connection(to_stop: Served) -> None:
-    # One byte more than is taken, so that all of it has been read when the answer comes.
-    head = b"GET / HTTP/1.1\r\nx: ".ljust(64 * 1024 + 1, b"x")
-    reply = await exchange(to_stop, head)
-    assert reply.startswith(b"HTTP/1.1 431") if to_stop.server == "uvicorn" else reply == b""
-
-
-@pytest.mark.parametrize("to_stop", ["uvicorn"], indirect=True)
-@pytest.mark.parametrize("request_so_far", [b"", b"GET / HTTP/1.1\r\nhost: "])
-async def test_who_takes_too_long_to_ask_is_sent_away(to_stop: Served, request_so_far: bytes) -> None:
-    assert (await exchange(to_stop, request_so_far)).startswith(b"HTTP/1.1 408")
 
 
 async def test_it_stops_when_nobody_is_there(to_stop: Served) -> None:

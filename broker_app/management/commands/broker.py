@@ -15,7 +15,8 @@ from django.urls import get_resolver
 
 from broker_app import config, node
 from broker_app.config import Config
-from broker_app.web import actions, snapshot
+from broker_app.journal.errors import JournalError
+from broker_app.web import actions, api, snapshot
 from mom_site.asgi import Site
 
 # The switch between threads that CPython makes by default, 5 ms, is long beside a turn of the node's loop.
@@ -54,9 +55,12 @@ class Command(BaseCommand):
         follow = partial(snapshot.follow, logins.policy)
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(node.run(mom, logins, site=Site, follow=follow, ready=ready))
-        except OSError as error:
-            raise CommandError(f"cannot start: {error}") from error
+                running = node.run(
+                    mom, logins, site=Site, follow=follow, ready=ready, control_document=api.document()
+                )
+                runner.run(running)
+        except (OSError, JournalError) as error:
+            raise CommandError(f"the broker ended: {error}") from error
 
 
 def _login_link() -> str | None:

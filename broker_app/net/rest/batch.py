@@ -52,6 +52,7 @@ class BatchPublisher:
         return await self._publish(request, destination, truth(query, "atomic"))
 
     async def _publish(self, request: Request, destination: Destination, atomic: bool) -> Reply:
+        _check_headers(request)
         if self._desk.engine.full:
             await self._desk.wait_relieved()
         if request.check_json(NDJSON) == NDJSON:
@@ -174,25 +175,30 @@ class BatchPublisher:
             return refusal
 
 
+def _check_headers(request: Request) -> None:
+    for name, _ in request.headers:
+        if name == b"idempotency-key":
+            raise Refusal("unsupported", "header idempotency-key: this version of MOM has no idempotency keys")
+        if name.startswith(b"mom-"):
+            shown = name.decode("latin-1")
+            raise invalid(f"header/{shown}", "a batch says this in the fields of its items")
+
+
 def _items(body: bytes, most: int) -> Sequence[Item | msgspec.Raw]:
     """The items of a JSON array; as they came when one of them has another shape."""
     items: Sequence[Item | msgspec.Raw]
     try:
-        body.decode()
-        items = _ITEMS.decode(body)
-    except (msgspec.ValidationError, RecursionError):
-        items = _raw_items(body)
+        body.decode()  # msgspec does not look into the text of raw fields
+        try:
+            items = _ITEMS.decode(body)
+        except msgspec.ValidationError:
+            items = _RAWS.decode(body)
+    except msgspec.ValidationError:
+        raise invalid("", "a JSON array of messages is needed") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise invalid("", f"this is no JSON: {error}") from None
+    except RecursionError:
+        raise invalid("", "this JSON is nested too deeply") from None
     if len(items) > most:
         raise too_large("items of the batch", most, len(items))
     return items
-
-
-def _raw_items(body: bytes) -> list[msgspec.Raw]:
-    try:
-        return _RAWS.decode(body)
-    except msgspec.ValidationError:
-        raise invalid("", "a JSON array of messages is needed") from None
-    except RecursionError:
-        raise invalid("", "this JSON is nested too deeply") from None

@@ -25,7 +25,7 @@ READY, UNSETTLED = look.READY, look.UNSETTLED
 #: what `state` may say; `leased` is the word of those who receive by REST
 _STATES = {"ready": READY, "unsettled": UNSETTLED, "leased": UNSETTLED}
 #: how many messages a filter passes over before a page ends without being full
-_MAX_SCANNED = 50_000
+_MAX_SCANNED = 10_000
 #: bodies read from the journal in one go, at first; then as many as the size of the last allows
 _FIRST_RUN = 16
 _MAX_RUN = 256
@@ -136,27 +136,26 @@ class Browser:
 
     def _page(self, address: str, after: _Cursor | None, limit: int, state: str | None) -> Page:
         queue = self._queue(address)
-        total = queue.depth + queue.unsettled
+        # One more than wanted tells whether there is another page.
+        scan = limit if state is None else _MAX_SCANNED
+        found = look.browse(self._broker, address, after=after, limit=scan + 1) or []
         wanted: list[look.Item] = []
-        scanned = 0
-        more = True
-        while more and len(wanted) < limit and scanned < _MAX_SCANNED:
-            # One more than wanted tells whether there is another page.
-            found = look.browse(self._broker, address, after=after, limit=limit - len(wanted) + 1) or []
-            more = len(found) > limit - len(wanted)
-            found = found[: limit - len(wanted)]
-            wanted += [item for item in found if state is None or item.state == state]
-            scanned += len(found)
-            if found:
-                after = (found[-1].priority, found[-1].position)
-        rows, complete = self._with_bodies(queue, wanted)
-        if not complete:
+        last: look.Item | None = None
+        for last in found[:scan]:
+            if state is None or last.state == state:
+                wanted.append(last)
+                if len(wanted) == limit:
+                    break
+        rows = self._with_bodies(queue, wanted)
+        if len(rows) < len(wanted):
             last = wanted[len(rows) - 1]
-            return Page(rows, (last.priority, last.position), total)
-        return Page(rows, after if more else None, total)
+        more = last is not None and last is not found[-1]
+        following = (last.priority, last.position) if last is not None and more else None
+        return Page(rows, following, queue.depth + queue.unsettled)
 
-    def _with_bodies(self, queue: Queue, wanted: Sequence[look.Item]) -> tuple[list[Shown], bool]:
-        """The bodies of paged messages, read from the journal; stops (False) where a page is full of bytes."""
+    def _with_bodies(self, queue: Queue, wanted: Sequence[look.Item]) -> list[Shown]:
+        """The messages with their bodies, paged ones read from the journal; fewer where a page is full
+        of bytes."""
         rows: list[Shown] = []
         size = start = 0
         run = _FIRST_RUN
@@ -169,10 +168,10 @@ class Browser:
                 rows.append(Shown(item.state, item.attempts, message))
             start += len(part)
             if size >= self._limits.max_page_bytes and start < len(wanted):
-                return rows, False
+                break
             average = size // len(rows) + 1
             run = max(1, min(_MAX_RUN, (self._limits.max_page_bytes - size) // average))
-        return rows, True
+        return rows
 
     def _load(self, queue: Queue, positions: Sequence[int]) -> Iterable[Message]:
         if not positions:

@@ -105,6 +105,8 @@ class Envelopes:
     """Makes envelopes; requests with equal headers to one destination share one."""
 
     MAX_CACHED = 1_024
+    #: longer header blocks are rarely sent again
+    MAX_CACHED_BYTES = 4_096
 
     def __init__(self, limits: RestLimits) -> None:
         self._limits = limits
@@ -149,9 +151,10 @@ class Envelopes:
         return envelope
 
     def _keep(self, key: tuple[object, ...], envelope: Envelope) -> Envelope:
-        if len(self._cache) >= self.MAX_CACHED:
-            self._cache.clear()
-        self._cache[key] = envelope
+        if len(envelope.block) <= self.MAX_CACHED_BYTES:
+            if len(self._cache) >= self.MAX_CACHED:
+                self._cache.clear()
+            self._cache[key] = envelope
         return envelope
 
     def _make(self, address: str, headers: Mapping[str, str]) -> Envelope:

@@ -13,6 +13,7 @@ from broker_app.net.rest import items
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.receive import Waiting
+from broker_app.net.rest.replies import Reply
 from broker_app.net.rest.requests import Request, whole_number
 
 PING_S = 15.0
@@ -50,12 +51,14 @@ class Events:
         self._ping_s = ping_s
         self._ids = desk.engine.broker.ids
 
-    async def stream(self, request: Request) -> None:
-        """GET queues/{name}/events"""
+    async def stream(self, request: Request) -> Reply | None:
+        """GET queues/{name}/events. HEAD subscribes to nothing."""
         query = request.query(("queue", "credit"))
         credit = whole_number(query, "credit", 1, 1, self._limits.max_event_credit)
         destination = parse("/queue/" + request.name)
         access.check(request.identity, access.RECEIVE, destination)
+        if request.method == "HEAD":
+            return Reply(200, b"text/event-stream")
         desk = self._desk
         wake = self._waiting.enter()
         arrivals = Arrivals(wake)
@@ -74,6 +77,7 @@ class Events:
             desk.close_collection(subscription)
             if desk.engine.ended is None:
                 desk.submit(c.Unsubscribe(desk.peer, subscription))
+        return None
 
     async def _write(self, request: Request, arrivals: Arrivals, wake: asyncio.Event) -> None:
         headers = [

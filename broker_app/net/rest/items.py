@@ -35,6 +35,7 @@ _TEXTUAL = frozenset((
 UNTRUSTED: tuple[Header, ...] = (
     (b"content-disposition", b"attachment"),
     (b"content-security-policy", b"default-src 'none'; sandbox"),
+    (b"x-content-type-options", b"nosniff"),
 )
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -54,6 +55,7 @@ class Blocks:
     """Facts of header blocks, remembered."""
 
     MAX_CACHED = 1_024
+    MAX_CACHED_BYTES = 4_096
 
     def __init__(self) -> None:
         self._cache: dict[bytes, Facts] = {}
@@ -61,9 +63,11 @@ class Blocks:
     def facts(self, block: bytes) -> Facts:
         facts = self._cache.get(block)
         if facts is None:
-            if len(self._cache) >= self.MAX_CACHED:
-                self._cache.clear()
-            facts = self._cache[block] = _facts(block)
+            facts = _facts(block)
+            if len(block) <= self.MAX_CACHED_BYTES:
+                if len(self._cache) >= self.MAX_CACHED:
+                    self._cache.clear()
+                self._cache[block] = facts
         return facts
 
 

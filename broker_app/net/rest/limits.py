@@ -53,4 +53,6 @@ class RestLimits:
             max_headers=config.max_headers,
             max_wait_s=config.max_wait,
             default_lease_s=config.lease,
+            # All of them are subscriptions of one session.
+            max_waiting=min(cls.max_waiting, config.max_subscriptions),
         )

@@ -39,7 +39,12 @@ def _ref(name: str, kind: str = "schemas") -> _Json:
 
 
 def _number(least: float, most: float, default: float | None = None) -> _Json:
-    return {"type": "number", "minimum": least, "maximum": most, **({"default": default} if default is not None else {})}
+    return {
+        "type": "number",
+        "minimum": least,
+        "maximum": most,
+        **({"default": default} if default is not None else {}),
+    }
 
 
 def _whole(least: int, most: int, default: int | None = None) -> _Json:
@@ -75,8 +80,13 @@ def _message(more: _Json) -> _Json:
     return _object(members, required=tuple(name for name in members if name not in _OPTIONAL))
 
 
-_BROWSED = _message({"position": _COUNT, "size": _COUNT, "state": {"enum": ["ready", "unsettled"]}, "truncated": _TRUTH})
-_PAGING: _Json = {"next": {"type": ["string", "null"], "description": "`after` of the next page"}, "approx_total": _COUNT}
+_BROWSED = _message(
+    {"position": _COUNT, "size": _COUNT, "state": {"enum": ["ready", "unsettled"]}, "truncated": _TRUTH}
+)
+_PAGING: _Json = {
+    "next": {"type": ["string", "null"], "description": "`after` of the next page"},
+    "approx_total": _COUNT,
+}
 _SETTLED = _object({"receipt": _TEXT, "error": _ref("Problem")}, required=("receipt",))
 
 _SCHEMAS: _Json = {
@@ -133,7 +143,9 @@ _SCHEMAS: _Json = {
     ),
     "Received": _object(
         {
-            "items": _array(_message({"receipt": _OPTIONAL_TEXT, "lease_until": {**_TIME, "type": ["string", "null"]}})),
+            "items": _array(
+                _message({"receipt": _OPTIONAL_TEXT, "lease_until": {**_TIME, "type": ["string", "null"]}})
+            ),
             "waited_s": _number(0, 1e6),
             "more": _TRUTH,
         }
@@ -152,7 +164,8 @@ _SCHEMAS: _Json = {
             "ack": _array(_TEXT, 1000),
             "nack": _array(
                 _object(
-                    {"receipt": _TEXT, "delay_s": {"const": 0}, "reason": _REASON, "dead": _TRUTH}, required=("receipt",)
+                    {"receipt": _TEXT, "delay_s": {"const": 0}, "reason": _REASON, "dead": _TRUTH},
+                    required=("receipt",),
                 ),
                 1000,
             ),
@@ -173,7 +186,10 @@ _SCHEMAS: _Json = {
                         "depth": {**_COUNT, "description": "messages that wait"},
                         "unsettled": {**_COUNT, "description": "messages handed out and not settled"},
                         "consumers": _COUNT,
-                        "published": {**_COUNT, "description": "total since the node started, as those below"},
+                        "published": {
+                            **_COUNT,
+                            "description": "total since the node started, as those below",
+                        },
                         "delivered": _COUNT,
                         "acknowledged": _COUNT,
                         "expired": _COUNT,
@@ -190,7 +206,9 @@ _SCHEMAS: _Json = {
 # ---------------------------------------------------------------------- pieces of operations
 
 
-def _parameter(name: str, schema: _Json, about: str, *, where: str = "query", required: bool = False) -> _Json:
+def _parameter(
+    name: str, schema: _Json, about: str, *, where: str = "query", required: bool = False
+) -> _Json:
     return {"name": name, "in": where, "required": required, "schema": schema, "description": about}
 
 
@@ -268,7 +286,9 @@ _BATCH_BODY: _Json = {
     "required": True,
     "content": {
         "application/json": {"schema": _array(_ref("Item"), 1000)},
-        "application/x-ndjson": {"schema": {"type": "string", "description": "one item a line, as many as 100,000"}},
+        "application/x-ndjson": {
+            "schema": {"type": "string", "description": "one item a line, as many as 100,000"}
+        },
     },
 }
 _BATCH_REPLY: _Json = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,9 @@ from broker_app.net.rest.routing import Place, Router, raw_path_of
 from broker_app.net.rest.settle import Settler
 
 _log = logging.getLogger(__name__)
+_NO_STORE: Header = (b"cache-control", b"no-store")
+#: version, trace id, parent id, flags (W3C Trace Context)
+_TRACEPARENT = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class RestPlane:
@@ -118,23 +122,23 @@ class RestPlane:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send, self._limits, self._uploads)
         own: list[Header] = [(b"request-id", b"%b-%x" % (self._desk.boot.encode(), next(self._numbers)))]
+        trace_id = None
         trace = request.header(b"traceparent")
-        if trace is not None:
+        if trace is not None and (parts := _TRACEPARENT.fullmatch(trace)):
             own.append((b"traceparent", trace))
+            trace_id = parts[1].decode()
         request.reply_headers = own
         try:
             reply = await self._answer(request, raw_path_of(scope))
         except Departed:
             return
         except Refusal as refusal:
-            reply = problem_reply(refusal, _trace_id(trace))
+            reply = problem_reply(refusal, trace_id)
         except Refused as refused:
-            reply = problem_reply(refusals.of_core(refused), _trace_id(trace))
+            reply = problem_reply(refusals.of_core(refused), trace_id)
         except Exception:
             _log.exception("request %s failed", own[0][1].decode())
-            reply = problem_reply(
-                Refusal("internal", "the node failed; its log has the details"), _trace_id(trace)
-            )
+            reply = problem_reply(Refusal("internal", "the node failed; its log has the details"), trace_id)
         if reply is not None:
             await _send(request, reply)
 
@@ -145,7 +149,7 @@ class RestPlane:
         match = self._router.find(request.method, raw_path)
         if not match.place.open:
             request.identity = await self._access.identify(request)
-        request.name = match.name or request.name_in_query(match.place.parameter)
+        request.name = request.choose_name(match.name, match.place.parameter)
         return await match.endpoint(request)
 
 
@@ -154,12 +158,9 @@ def _queue(*behind: bytes) -> Place:
 
 
 async def _send(request: Request, reply: Reply) -> None:
-    headers = [
-        *request.reply_headers,
-        (b"cache-control", b"no-store"),
-        (b"x-content-type-options", b"nosniff"),
-        *reply.headers,
-    ]
+    headers = [*request.reply_headers, *reply.headers]
+    if request.method != "POST":  # what answers a POST is not cached anyway
+        headers.append(_NO_STORE)
     if reply.content_type:
         headers.append((b"content-type", reply.content_type))
     if reply.status != NO_CONTENT.status:
@@ -168,11 +169,3 @@ async def _send(request: Request, reply: Reply) -> None:
     await request.send(
         {"type": "http.response.body", "body": b"" if request.method == "HEAD" else reply.body}
     )
-
-
-def _trace_id(traceparent: bytes | None) -> str | None:
-    """The trace id of a traceparent header: 00-<32 hex>-<16 hex>-<2 hex>."""
-    parts = (traceparent or b"").split(b"-")
-    if len(parts) < 4 or len(parts[1]) != 32 or not parts[1].isalnum():
-        return None
-    return parts[1].decode()

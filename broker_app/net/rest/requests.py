@@ -99,14 +99,16 @@ class Request:
             found[name] = value
         return found
 
-    def name_in_query(self, parameter: str | None) -> str:
-        """The name from the query parameter of an address that holds none."""
-        if parameter is None:
-            return ""
-        name = dict(parse_qsl(self.query_string.decode("latin-1"))).get(parameter, "")
-        if not name:
+    def choose_name(self, in_path: str, parameter: str | None) -> str:
+        """The name in the address, or that in the query where `parameter` may hold it."""
+        if parameter is None or (in_path and not self.query_string):
+            return in_path
+        in_query = dict(parse_qsl(self.query_string.decode("latin-1"))).get(parameter, "")
+        if in_path and in_query:
+            raise invalid(f"query/{parameter}", "the address holds a name already")
+        if not in_path and not in_query:
             raise invalid(f"query/{parameter}", "is missing, and the address holds no name")
-        return name
+        return in_path or in_query
 
     # ------------------------------------------------------------------ body
 

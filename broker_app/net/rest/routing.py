@@ -40,6 +40,7 @@ class Router:
     """All addresses of the plane and what can be done with them."""
 
     MAX_CACHED = 4_096
+    MAX_CACHED_BYTES = 1_024
 
     def __init__(self) -> None:
         self._places: dict[Place, dict[str, Endpoint]] = {}
@@ -61,9 +62,10 @@ class Router:
         match = self._cache.get((method, raw_path))
         if match is None:
             match = self._find(method, raw_path)
-            if len(self._cache) >= self.MAX_CACHED:
-                self._cache.clear()
-            self._cache[method, raw_path] = match
+            if len(raw_path) <= self.MAX_CACHED_BYTES:
+                if len(self._cache) >= self.MAX_CACHED:
+                    self._cache.clear()
+                self._cache[method, raw_path] = match
         return match
 
     def methods(self, raw_path: bytes) -> list[str]:

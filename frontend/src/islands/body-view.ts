@@ -19,6 +19,7 @@ export class BodyView extends Island {
   static override properties = { message: { attribute: false } };
 
   declare message: BrowsedMessage;
+  declare queue: string;
   declare rest: Rest;
 
   #body!: Body;
@@ -44,7 +45,7 @@ export class BodyView extends Island {
           )}
         </div>
         ${this.#body.text === undefined ? nothing : copyButton(this.#body.text, "Copy the body")}
-        <a href=${this.rest.bodyUrl(this.message.id)} download=${this.message.id}>Download</a>
+        <a href=${this.rest.bodyUrl(this.queue, this.message.id)} download=${this.message.id}>Download</a>
       </div>
       ${this.#error ? html`<p class="notice" data-tone="bad" role="alert">${this.#error}</p>` : nothing}
       ${this.#cut()} ${this.#shown()}
@@ -68,7 +69,7 @@ export class BodyView extends Island {
     if (this.#body.exact) return;
     const { message } = this;
     try {
-      const bytes = await this.rest.body(message.id);
+      const bytes = await this.rest.body(this.queue, message.id);
       if (message !== this.message) return;
       this.#body = sniffBytes(bytes);
       this.#error = "";

@@ -115,7 +115,7 @@ export class MessageBrowser extends Island {
           <time datetime=${item.time} title=${`${fullTime(item.time)} · ${item.time}`}>${ago(item.time)}</time>
           <span>${bytes(item.size)}</span>
           <span>priority ${item.priority}</span>
-          <span>${item.attempt === 1 ? "1 attempt" : `${item.attempt} attempts`}</span>
+          <span>attempt ${item.attempt}</span>
           ${item.redelivered ? html`<span class="tag">redelivered</span>` : nothing}
           ${item.state === "unsettled" ? html`<span class="tag">unsettled</span>` : nothing}
           ${item.persistent ? nothing : html`<span class="tag">not persistent</span>`}
@@ -132,7 +132,7 @@ export class MessageBrowser extends Island {
   #details(item: BrowsedMessage): TemplateResult {
     const use = () => this.dispatchEvent(new CustomEvent("use-as-template", { detail: item }));
     return html`<div class="message-details">
-      <mom-body-view .rest=${this.rest} .message=${item}></mom-body-view>
+      <mom-body-view .rest=${this.rest} .queue=${bareName(this.queue)} .message=${item}></mom-body-view>
       <h3>Headers</h3>
       <dl class="pairs">
         ${this.#facts(item).map(([key, value]) => html`<dt>${key}</dt><dd>${value}</dd>`)}

@@ -74,12 +74,12 @@ export class Rest {
   }
 
   /** The address of a message's body, byte for byte. */
-  bodyUrl(id: string): string {
-    return `${this.base}messages/${encodeURIComponent(id)}/body`;
+  bodyUrl(queue: string, id: string): string {
+    return `${this.base}messages/${encodeURIComponent(id)}/body?${new URLSearchParams({ queue })}`;
   }
 
-  async body(id: string): Promise<Uint8Array> {
-    const reply = await fetch(this.bodyUrl(id));
+  async body(queue: string, id: string): Promise<Uint8Array> {
+    const reply = await fetch(this.bodyUrl(queue, id));
     if (!reply.ok) throw new RequestRefused(parseProblem(await reply.text(), `HTTP ${reply.status} ${reply.statusText}`));
     return new Uint8Array(await reply.arrayBuffer());
   }

@@ -7,6 +7,7 @@ const HEIGHT = 20;
 /** Depth over five minutes as one path; the right edge is now, the height is scaled to the row's own peak. */
 export function sparkline(points: readonly { step: number; depth: number }[]): SVGTemplateResult {
   return svg`<svg class="spark" viewBox="0 0 ${WIDTH} ${HEIGHT}" preserveAspectRatio="none" aria-hidden="true">
+    <path class="axis" d="M0 ${HEIGHT - 1}H${WIDTH}"></path>
     <path d=${outline(points)}></path>
   </svg>`;
 }

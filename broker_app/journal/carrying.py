@@ -1,9 +1,9 @@
-"""Getting space back: which segments are free, and copying the few survivors of the others together.
+"""Copying the few survivors of mostly dead stretches of the log together.
 
-A stretch of the log that is mostly dead is replaced by a carry file: the survivors of one or more
-neighbouring segments, in order, under their original positions. A carry file gets its name only when
-it is whole and durable; only then are its sources given up. So a crash at any moment leaves either
-the sources, or the carry file, or both (`recovery` then prefers the carry file).
+The survivors of one or more neighbouring segments go into one carry file, in order, under their
+original positions. It gets its name only when it is whole and durable; only then are its sources given
+up. So a crash at any moment leaves either the sources, or the carry file, or both (`recovery` then
+prefers the carry file).
 """
 
 import time
@@ -12,77 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from broker_app.journal import codec
-from broker_app.journal.errors import JournalError
 from broker_app.journal.files import File, Files
 from broker_app.journal.reader import load_frame
-from broker_app.journal.segment import (
-    MOSTLY_DEAD,
-    Segment,
-    draw_segment_id,
-    index_name,
-    segment_name,
-)
+from broker_app.journal.segment import Segment, draw_segment_id, index_name, segment_name
 
-_MAX_SOURCES = 64
-_PIECE = 256 * 1024  # bytes copied, or filled, between two pauses
-_ZEROS = bytes(_PIECE)
+_PIECE = 256 * 1024  # bytes read between two pauses
 
 Pause = Callable[[float], None]  # told how long (s) the last piece took; raises to give up
-
-
-def settled(
-    segments: Sequence[Segment], active: Segment, horizon: int, retention_bytes: int
-) -> list[Segment]:
-    """The segments, in order, that no replay needs (before `horizon`) and that are not kept as history."""
-    found = []
-    kept = 0
-    for segment in reversed(segments):
-        if segment is active or segment.next_position > horizon:
-            continue
-        if segment.kind == codec.LOG:
-            kept += segment.end
-            if kept <= retention_bytes:
-                continue
-        found.append(segment)
-    return found[::-1]
-
-
-def choose_sources(
-    segments: Sequence[Segment], settled_ones: Sequence[Segment], segment_bytes: int
-) -> list[Segment]:
-    """Neighbours that are worth being replaced by one carry file; empty if there are none.
-
-    Neighbours, because then the ranges of positions of all segments stay disjoint and in order.
-    """
-    allowed = {id(segment) for segment in settled_ones}
-    run: list[Segment] = []
-    size = 0
-    for segment in segments:
-        fits = id(segment) in allowed and not segment.busy and _may_move(segment, segment_bytes)
-        expected = segment.end * segment.live_count // len(segment)
-        if not fits or size + expected > segment_bytes or len(run) == _MAX_SOURCES:
-            if _worthwhile(run):
-                return run
-            run, size = [], 0
-        if fits:
-            run.append(segment)
-            size += expected
-    return run if _worthwhile(run) else []
-
-
-def _may_move(segment: Segment, segment_bytes: int) -> bool:
-    return _mostly_dead(segment) or (
-        segment.kind == codec.CARRY and segment.end * MOSTLY_DEAD < segment_bytes
-    )
-
-
-def _mostly_dead(segment: Segment) -> bool:
-    spared = segment.spared and segment.live_count * 2 > segment.spared
-    return not spared and segment.is_mostly_dead()
-
-
-def _worthwhile(run: Sequence[Segment]) -> bool:
-    return len(run) > 1 or any(_mostly_dead(segment) for segment in run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,44 +132,3 @@ def take_over(carry: Segment, sources: Sequence[Segment]) -> None:
             if source.live[source.slot(carry.positions[at])]:
                 carry.live[at] = 1
                 carry.live_count += 1
-
-
-def prepare_log(
-    files: Files, free: str | None, sequence: int, segment_bytes: int, pause: Callable[[float], bool] | None
-) -> Segment:
-    """An empty LOG segment, ready to be written: blocks reserved, header and name durable.
-
-    `free` is a file to use again. With `pause`, new blocks are filled with zeros in small steps: syncing
-    an overwrite is cheaper than syncing a first write. `pause` is told how long (s) a step took; once
-    it answers False the rest is only reserved.
-    """
-    header = codec.SegmentHeader(codec.LOG, draw_segment_id(), sequence)
-    segment = Segment(header)
-    draft = free or f"{segment.name}.new"
-    file = files.open(draft, write=True, create=free is None)
-    try:
-        file.write((codec.encode_segment_header(header),), 0)
-        if file.size() > segment_bytes:
-            file.truncate(segment_bytes)
-        if pause is not None:
-            _fill(file, segment_bytes, pause)
-        file.reserve(segment_bytes)
-        file.sync()
-        files.rename(draft, segment.name)
-        files.sync_directory()
-    except JournalError:
-        file.close()
-        files.discard(draft)
-        raise
-    file.path = files.directory / segment.name
-    segment.file = file
-    return segment
-
-
-def _fill(file: File, end: int, pause: Callable[[float], bool]) -> None:
-    for at in range(file.size(), end, len(_ZEROS)):
-        since = time.monotonic()
-        file.write((_ZEROS[: end - at],), at)
-        file.sync()
-        if not pause(time.monotonic() - since):
-            return

@@ -1,0 +1,42 @@
+"""Templates in what `mom pub` sends: {{n}}, {{uuid}} and {{now}}, new for each message."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from datetime import UTC, datetime
+
+from broker_app.cli.failures import USAGE, Failure
+
+_PLACE = re.compile(rb"\{\{\s*([A-Za-z_]+)\s*\}\}")
+_NAMES = (b"n", b"uuid", b"now")
+
+
+class Template:
+    """Bytes with places to fill in, `plain` ones without. Raises Failure for a place of an unknown name."""
+
+    def __init__(self, text: bytes, *, plain: bool = False) -> None:
+        self._text = text
+        names = set() if plain else set(_PLACE.findall(text))
+        self._fixed = not names
+        strange = sorted(names - set(_NAMES))
+        if strange:
+            raise Failure(
+                USAGE,
+                f"there is no template {{{{{strange[0].decode()}}}}}",
+                mend="the templates are {{n}}, {{uuid}} and {{now}}; --plain sends braces as they are",
+            )
+
+    def fill(self, n: int) -> bytes:
+        """The text of the `n`-th message, counted from 1."""
+        if self._fixed:
+            return self._text
+        return _PLACE.sub(lambda match: _value(match[1], n), self._text)
+
+
+def _value(name: bytes, n: int) -> bytes:
+    if name == b"n":
+        return str(n).encode()
+    if name == b"uuid":
+        return str(uuid.uuid4()).encode()
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z").encode()

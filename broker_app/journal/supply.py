@@ -1,0 +1,203 @@
+"""Segment files in stock: the next one to be written, made ready before it is needed, and spare ones.
+
+Files are used again rather than deleted: their blocks exist already, which makes the sync of each batch
+cheaper, and deleting 64 MiB can hold up a file system for a long time.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from threading import Event
+
+from broker_app.journal import codec
+from broker_app.journal.errors import JournalError
+from broker_app.journal.files import File, Files
+from broker_app.journal.segment import Segment, draw_segment_id, index_name
+from broker_app.journal.worker import CallSoon, Worker
+
+_PIECE = 256 * 1024  # bytes filled between two pauses
+_ZEROS = bytes(_PIECE)
+_FILL_PAUSE = 2.0  # filling rests so many times as long as it works: at most a third of the disk's time
+
+
+class Supply:
+    """Owns the segment files that are not in use, and the numbers of those to come.
+
+    `failed` is told of background work that failed; the log does not need it to go on.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        segment_bytes: int,
+        spare_segments: int,
+        call_soon_threadsafe: CallSoon | None,
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._files = files
+        self._segment_bytes = segment_bytes
+        self._spare_segments = spare_segments
+        self._threaded = call_soon_threadsafe is not None
+        self._failed = failed
+        self._worker = Worker("journal-prepare", call_soon_threadsafe)
+        self._spares: list[str] = []
+        self._expected_spares = 0  # those that are being given back, too
+        self._sequence = 1
+        self._next: Segment | None = None
+        self._preparing = self._closed = False
+        self._used = 0  # of the segment being written, bytes
+        self._prepare_from = segment_bytes // 4
+        self._hurry = Event()
+        self.returned = 0  # segments given back so far
+
+    def stock(self, spares: list[str], next_sequence: int) -> None:
+        """Take up what recovery found."""
+        self._spares = spares
+        self._expected_spares = len(spares)
+        self._sequence = next_sequence
+
+    @property
+    def spares(self) -> int:
+        """How many files wait to be used again."""
+        return len(self._spares)
+
+    @property
+    def ready(self) -> bool:
+        """Whether `take` would give a segment."""
+        return self._next is not None
+
+    def draw_sequence(self) -> int:
+        """The number of a new segment file."""
+        self._sequence += 1
+        return self._sequence - 1
+
+    def first(self) -> Segment:
+        """A segment at once, for a log that has none: reserved, not filled, so that nobody waits."""
+        return prepare_log(self._files, None, self.draw_sequence(), self._segment_bytes, None)
+
+    def watch(self, used: int) -> None:
+        """Have the next segment made ready in time; `used` is how far the present one is written."""
+        self._used = used
+        if used >= self._prepare_from and self._next is None and not self._preparing and not self._closed:
+            self._prepare()
+        if self._preparing and used * 4 >= self._segment_bytes * 3:
+            self._hurry.set()
+
+    def take(self) -> Segment | None:
+        """The next segment to be written, or None if it is not ready."""
+        segment, self._next = self._next, None
+        if segment is not None:
+            self._prepare_from = self._segment_bytes // 4
+        return segment
+
+    def write_index(self, segment: Segment) -> None:
+        """Have the index file of a segment written that is full."""
+        job = partial(self._files.replace, index_name(segment.name), segment.encode_index())
+        self._worker.submit(job, self._done)
+
+    def give_back(self, segment: Segment) -> None:
+        """Keep the file of a segment that nothing needs any more, or delete it if there are enough."""
+        self.returned += 1
+        fits = segment.kind == codec.LOG and segment.end <= self._segment_bytes
+        keep = fits and self._expected_spares < self._spare_segments
+        self._expected_spares += keep
+        self._worker.submit(partial(_release, self._files, segment.name, keep), self._released)
+
+    def close(self) -> None:
+        """Finish what is under way."""
+        self._closed = True
+        self._hurry.set()
+        self._worker.close()
+        if self._next is not None and self._next.file is not None:
+            self._next.file.close()
+            self._next = None
+
+    def _prepare(self) -> None:
+        self._preparing = True
+        self._hurry.clear()
+        spare = self._spares.pop() if self._spares else None
+        self._expected_spares -= spare is not None
+        job = partial(prepare_log, self._files, spare, self.draw_sequence(), self._segment_bytes, self._pause)
+        self._worker.submit(job, self._prepared)
+
+    def _pause(self, worked: float) -> bool:
+        """In the worker's thread: leave the disk to the commits; False if there is no time for that."""
+        return self._threaded and not self._hurry.wait(worked * _FILL_PAUSE)
+
+    def _prepared(self, segment: Segment | None, error: Exception | None) -> None:
+        self._preparing = False
+        self._done(None, error)
+        if segment is None:
+            self._prepare_from = self._used + self._segment_bytes // 4  # try again, but not at once
+        elif self._closed:
+            assert segment.file is not None
+            segment.file.close()
+        else:
+            self._next = segment
+
+    def _released(self, spare: str | None, error: Exception | None) -> None:
+        if spare is not None:
+            self._spares.append(spare)
+        self._done(None, error)
+
+    def _done(self, _: object, error: Exception | None) -> None:
+        if error is not None:
+            self._failed(error)
+
+
+def set_free(files: Files, name: str) -> str:
+    """Keep a segment file for another use, under a name that says that it holds nothing; the new name."""
+    files.remove(index_name(name))
+    free = f"free-{name.rpartition('-')[2]}"
+    if free != name:
+        files.rename(name, free)
+    return free
+
+
+def _release(files: Files, name: str, keep: bool) -> str | None:
+    if keep:
+        return set_free(files, name)
+    files.remove(name)
+    files.remove(index_name(name))
+    return None
+
+
+def prepare_log(
+    files: Files, free: str | None, sequence: int, segment_bytes: int, pause: Callable[[float], bool] | None
+) -> Segment:
+    """An empty LOG segment, ready to be written: blocks reserved, header and name durable.
+
+    `free` is a file to use again. With `pause`, new blocks are filled with zeros in small steps: syncing
+    an overwrite is cheaper than syncing a first write. `pause` is told how long (s) a step took; once
+    it answers False the rest is only reserved.
+    """
+    header = codec.SegmentHeader(codec.LOG, draw_segment_id(), sequence)
+    segment = Segment(header)
+    draft = free or f"{segment.name}.new"
+    file = files.open(draft, write=True, create=free is None)
+    try:
+        file.write((codec.encode_segment_header(header),), 0)
+        if file.size() > segment_bytes:
+            file.truncate(segment_bytes)
+        if pause is not None:
+            _fill(file, segment_bytes, pause)
+        file.reserve(segment_bytes)
+        file.sync()
+        files.rename(draft, segment.name)
+        files.sync_directory()
+    except JournalError:
+        file.close()
+        files.discard(draft)
+        raise
+    file.path = files.directory / segment.name
+    segment.file = file
+    return segment
+
+
+def _fill(file: File, end: int, pause: Callable[[float], bool]) -> None:
+    for at in range(file.size(), end, len(_ZEROS)):
+        since = time.monotonic()
+        file.write((_ZEROS[: end - at],), at)
+        file.sync()
+        if not pause(time.monotonic() - since):
+            return

@@ -1,0 +1,302 @@
+"""Acknowledging, giving back, dead letters, leases."""
+
+import pytest
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.errors import Refused
+from broker_app.core.message import Envelope, MessageIds
+from tests.core.stage import Client, Stage, read
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage(max_attempts=3)
+
+
+def consumer_of(stage: Stage, *bodies: bytes, ack: str = c.INDIVIDUAL, address: str = "/queue/a", **facts: int) -> Client:
+    """A client that holds `bodies` unsettled, with the tags 1, 2, 3 …"""
+    stage.decide(stage.client().sending(address, *bodies))
+    client = stage.client()
+    client.subscribe(address, ack, **facts)
+    return client
+
+
+def waiting(stage: Stage, address: str = "/queue/a") -> list[bytes]:
+    return [message.body for lane in stage.queue(address).lanes for message in lane.in_memory()]
+
+
+def ends(stage: Stage) -> list[tuple[int, str]]:
+    """(position, cause) of all that left for good, in the order of the records."""
+    return [
+        (position, records.CAUSES[record.flags])
+        for batch in stage.batches
+        for record in read(batch)
+        if record.kind == records.ACKED
+        for position in record.numbers
+    ]
+
+
+def test_with_automatic_acknowledgement_a_message_is_gone_when_it_leaves(stage: Stage) -> None:
+    client = consumer_of(stage, b"1", b"2", ack=c.AUTO)
+    assert [tag for _, tag, _ in client.got] == [0, 0]
+    client.disconnect()
+    assert waiting(stage) == []
+    assert ends(stage) == [(1, "acknowledged"), (2, "acknowledged")]
+
+
+def test_an_acknowledged_message_never_comes_again(stage: Stage) -> None:
+    client = consumer_of(stage, b"1", b"2", b"3")
+    client.settle(2)
+    assert client.tags == [1, 3]
+    client.disconnect()
+    assert waiting(stage) == [b"1", b"3"]
+    assert ends(stage) == [(2, "acknowledged")]
+
+
+def test_a_cumulative_acknowledgement_covers_the_earlier_ones_of_its_subscription(stage: Stage) -> None:
+    client = consumer_of(stage, b"1", b"2", ack=c.CLIENT)
+    stage.decide(stage.client().sending("/queue/b", b"b1", b"b2"))
+    client.subscribe("/queue/b", c.CLIENT, id="other")
+    stage.decide(stage.client().sending("/queue/a", b"3", b"4"))
+    client.settle(5, cumulative=True)
+    assert client.tags == [3, 4, 6]
+
+
+def test_several_cumulative_tags_cover_each_its_own_subscription(stage: Stage) -> None:
+    client = consumer_of(stage, b"1", b"2", b"3", ack=c.CLIENT)
+    stage.decide(stage.client().sending("/queue/b", b"b1", b"b2", b"b3"))
+    client.subscribe("/queue/b", c.CLIENT, id="other")
+    client.settle(2, 5, cumulative=True)
+    assert client.tags == [3, 6]
+
+
+def test_acknowledging_a_tag_twice_in_one_command_counts_once(stage: Stage) -> None:
+    client = consumer_of(stage, b"1", b"2")
+    client.settle(1, 1)
+    assert ends(stage) == [(1, "acknowledged")]
+    assert stage.queue("/queue/a").unsettled == 1
+
+
+def test_an_unknown_tag_is_refused_and_nothing_of_the_command_is_done(stage: Stage) -> None:
+    client = consumer_of(stage, b"1", b"2")
+    for command in (c.Settle(client.peer, [1, 9]), c.Return(client.peer, [1, 9]), c.Extend(client.peer, [1, 9], 5)):
+        with pytest.raises(Refused, match="no unsettled delivery 9") as refused:
+            client.do(command)
+        assert refused.value.code == "unknown-delivery"
+    assert client.tags == [1, 2]
+
+
+def test_a_tag_belongs_to_one_client(stage: Stage) -> None:
+    consumer_of(stage, b"1")
+    with pytest.raises(Refused, match="no unsettled delivery 1"):
+        stage.client().settle(1)
+
+
+def test_settling_what_was_settled_is_refused(stage: Stage) -> None:
+    client = consumer_of(stage, b"1")
+    client.settle(1)
+    with pytest.raises(Refused, match="it was settled, returned or never made"):
+        client.settle(1)
+
+
+class TestGivingBack:
+    def test_a_message_returns_to_its_original_place(self, stage: Stage) -> None:
+        client = consumer_of(stage, b"1", b"2", b"3", credit=3)
+        stage.decide(stage.client().sending("/queue/a", b"4"))
+        client.pause()
+        client.give_back(3)
+        client.give_back(1)
+        assert waiting(stage) == [b"1", b"3", b"4"]
+
+    def test_the_first_delivery_is_not_marked_and_the_next_one_is(self, stage: Stage) -> None:
+        client = consumer_of(stage, b"1")
+        assert client.take_attempts() == [(b"1", 0)]
+        client.give_back(1)
+        assert client.take_attempts() == [(b"1", 1)]
+
+    def test_returned_messages_of_one_priority_wait_behind_higher_ones(self, stage: Stage) -> None:
+        client = consumer_of(stage, b"1", credit=1)
+        stage.client().publish("/queue/a", b"urgent", priority=9)
+        client.take()
+        client.give_back(1)
+        assert client.take() == [b"urgent"]
+
+    def test_cumulative_giving_back_keeps_the_order(self, stage: Stage) -> None:
+        client = consumer_of(stage, b"1", b"2", b"3", ack=c.CLIENT)
+        client.take()
+        client.give_back(2, cumulative=True)
+        assert client.take() == [b"1", b"2"]
+        assert client.tags == [3, 4, 5]
+
+    def test_disconnecting_gives_everything_back(self, stage: Stage) -> None:
+        consumer_of(stage, b"1", b"2").disconnect()
+        other = stage.client()
+        other.subscribe("/queue/a")
+        assert other.take_attempts() == [(b"1", 1), (b"2", 1)]
+
+    def test_unsubscribing_gives_everything_back(self, stage: Stage) -> None:
+        client = consumer_of(stage, b"1", b"2")
+        client.unsubscribe()
+        assert client.tags == []
+        assert waiting(stage) == [b"1", b"2"]
+
+    def test_unsubscribing_may_leave_deliveries_to_be_settled(self, stage: Stage) -> None:
+        client = consumer_of(stage, b"1", b"2")
+        client.unsubscribe(keep_unsettled=True)
+        client.settle(1)
+        client.give_back(2)
+        assert waiting(stage) == [b"2"]
+        assert client.take() == [b"1", b"2"], "an ended subscription gets nothing more"
+
+
+class TestDeadLetters:
+    def test_a_message_that_came_back_too_often_is_dead(self, stage: Stage) -> None:
+        client = consumer_of(stage, b"1")
+        for tag in (1, 2, 3):
+            client.give_back(tag)
+        assert client.tags == []
+        assert waiting(stage, "/queue/a.dead") == [b"1"]
+        assert ends(stage) == [(1, "dead-lettered")]
+
+    def test_a_rejected_message_is_dead_at_once(self, stage: Stage) -> None:
+        client = consumer_of(stage, b"1")
+        client.reject(1)
+        assert waiting(stage, "/queue/a.dead") == [b"1"]
+        assert waiting(stage) == []
+
+    def test_a_dead_letter_tells_where_it_came_from_and_why(self, stage: Stage) -> None:
+        producer, client = stage.client(), stage.client()
+        message = producer.publish("/queue/a:b", b"body", block=b"color:red\n", priority=7)
+        client.subscribe("/queue/a:b")
+        client.reject(1, detail="line 1\nline 2: \\ \r")
+        client.subscribe("/queue/a:b.dead", id="dead")
+        (_, _, dead), ids = client.got[-1], MessageIds(stage.tag)
+        assert dead.envelope.block == (
+            b"color:red\norigin:/queue/a\\cb\ndead-reason:REJECTED\ndead-detail:line 1\\nline 2\\c \\\\ \\r\n"
+        )
+        assert (dead.body, dead.envelope.priority, dead.attempts) == (b"body", 7, 0)
+        assert ids.of(dead) == ids.of(message), "it keeps its id"
+
+    def test_too_many_attempts_are_a_reason_of_their_own(self, stage: Stage) -> None:
+        client = consumer_of(stage, b"1")
+        for tag in (1, 2, 3):
+            client.give_back(tag)
+        client.subscribe("/queue/a.dead", id="dead")
+        assert client.got[-1][2].envelope.block == (
+            b"origin:/queue/a\ndead-reason:MAX_ATTEMPTS\ndead-detail:handed out 3 times\n"
+        )
+
+    def test_a_dead_letter_never_dies_again(self, stage: Stage) -> None:
+        client = consumer_of(stage, b"1", address="/queue/a.dead")
+        for tag in range(1, 8):
+            client.give_back(tag)
+        assert client.tags == [8]
+        client.reject(8)
+        assert "/queue/a.dead.dead" not in stage.broker.queues
+        assert ends(stage) == [(1, "discarded")]
+        assert stage.broker.counters["discarded"] == 1
+
+    def test_temporary_queues_have_no_dead_letters(self, stage: Stage) -> None:
+        client = stage.client()
+        client.subscribe("/temp-queue/mine")
+        stage.client().publish("/temp-queue/mine", b"1")
+        for tag in range(1, 8):
+            client.give_back(tag)
+        client.reject(8)
+        assert list(stage.broker.queues) == ["/temp-queue/mine"]
+        assert stage.broker.counters["discarded"] == 1
+
+    def test_a_dead_letter_does_not_expire(self, stage: Stage) -> None:
+        stage.client().publish("/queue/a", b"1", ttl_ms=500)
+        client = stage.client()
+        client.subscribe("/queue/a")
+        client.reject(1)
+        stage.pass_time(5_000)
+        assert waiting(stage, "/queue/a.dead") == [b"1"]
+
+    def test_the_dead_letters_of_the_longest_name_can_be_consumed(self, stage: Stage) -> None:
+        address = "/queue/" + "x" * 255
+        client = consumer_of(stage, b"1", address=address)
+        client.reject(1)
+        client.take()
+        client.subscribe(address + ".dead", id="dead")
+        assert client.take() == [b"1"]
+
+    def test_moving_is_one_batch(self, stage: Stage) -> None:
+        client = consumer_of(stage, b"1")
+        client.reject(1)
+        moved = [record.kind for record in read(stage.batches[-1])]
+        assert moved == [records.ACKED, records.PUBLISHED]
+
+
+class TestLeases:
+    def leased(self, stage: Stage) -> Client:
+        return consumer_of(stage, b"1", b"2", lease_ms=1_000, credit=2)
+
+    def test_an_unsettled_delivery_comes_back_when_its_lease_ends(self, stage: Stage) -> None:
+        client = self.leased(stage)
+        client.take()
+        stage.pass_time(999)
+        assert client.tags == [1, 2]
+        client.pause()
+        stage.pass_time(1)
+        assert waiting(stage) == [b"1", b"2"]
+        client.resume()
+        assert client.take_attempts() == [(b"1", 1), (b"2", 1)]
+
+    def test_settling_in_time_is_final(self, stage: Stage) -> None:
+        client = self.leased(stage)
+        client.settle(1)
+        stage.pass_time(2_000)
+        assert client.tags == [3]
+        assert ends(stage) == [(1, "acknowledged")]
+
+    def test_settling_too_late_is_refused(self, stage: Stage) -> None:
+        client = self.leased(stage)
+        stage.pass_time(1_000)
+        with pytest.raises(Refused, match="unsettled delivery 1"):
+            client.settle(1)
+
+    def test_a_lease_can_be_extended(self, stage: Stage) -> None:
+        client = self.leased(stage)
+        stage.pass_time(900)
+        client.do(c.Extend(client.peer, [1], 1_000))
+        stage.pass_time(999)
+        assert client.tags == [1, 3]
+        stage.pass_time(1)
+        assert 1 not in client.tags
+
+    def test_a_lease_counts_as_an_attempt(self, stage: Stage) -> None:
+        self.leased(stage)
+        for _ in range(3):
+            stage.pass_time(1_000)
+        assert waiting(stage, "/queue/a.dead") == [b"1", b"2"]
+
+    def test_the_lease_of_a_client_that_left_means_nothing(self, stage: Stage) -> None:
+        self.leased(stage).disconnect()
+        stage.pass_time(5_000)
+        assert waiting(stage) == [b"1", b"2"]
+
+    def test_without_a_lease_a_delivery_never_comes_back_by_itself(self, stage: Stage) -> None:
+        client = consumer_of(stage, b"1")
+        stage.pass_time(10**9)
+        assert client.tags == [1]
+
+
+def test_acknowledgements_of_one_batch_are_one_record(stage: Stage) -> None:
+    client = consumer_of(stage, b"1", b"2", b"3")
+    stage.decide(c.Settle(client.peer, [1]), c.Settle(client.peer, [3, 2]))
+    (record,) = read(stage.batches[-1])
+    assert (record.kind, record.address, record.numbers) == (records.ACKED, "/queue/a", [1, 3, 2])
+
+
+def test_what_is_not_persistent_leaves_no_record(stage: Stage) -> None:
+    client = stage.client()
+    client.subscribe("/queue/a")
+    stage.decide(c.Publish(client.peer, [(Envelope("/queue/a", persistent=False), b"1", None)]))
+    client.give_back(1)
+    client.give_back(2)
+    client.reject(3)
+    assert waiting(stage, "/queue/a.dead") == [b"1"]
+    assert stage.batches == []

@@ -1,0 +1,41 @@
+"""The parts of docs/protocol.md that follow from the code. `python -m tests.docs.generated` writes them."""
+
+import re
+from pathlib import Path
+
+from broker_app.net import headers
+from broker_app.net.problems import PROBLEMS
+from broker_app.net.rest import envelopes
+
+PROTOCOL = Path(__file__).resolve().parents[2] / "docs" / "protocol.md"
+
+
+def problems() -> str:
+    """Every problem with its HTTP status."""
+    rows = [f"| `{problem.name}` | {problem.status} | {problem.about} |" for problem in PROBLEMS.values()]
+    return "\n".join(["| name | HTTP | meaning |", "|---|---|---|", *rows])
+
+
+def unsupported() -> str:
+    """Everything that is refused as `unsupported`, and where it was asked for."""
+    rows = [f"| SEND `{name}` | {what} |" for name, what in headers._SEND_LATER.items()]
+    rows += [f"| SUBSCRIBE `{name}` | {what} |" for name, what in headers._SUBSCRIBE_LATER.items()]
+    rows += [f"| HTTP `{name.decode()}` | {what} |" for name, what in envelopes._UNSUPPORTED.items()]
+    rows += ["| REST receive, `selector` | selectors |", "| REST nack, `delay_s` | delayed redelivery |"]
+    return "\n".join(["| asked for by | what it would be |", "|---|---|", *rows])
+
+
+PARTS = {"problems": problems, "unsupported": unsupported}
+
+
+def with_parts(text: str) -> str:
+    """The page with its generated parts as they should be."""
+    for name, part in PARTS.items():
+        pattern = re.compile(rf"(<!-- {name}: .* -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+        text, count = pattern.subn(lambda match, part=part: f"{match[1]}\n{part()}\n\n{match[2]}", text)
+        assert count == 1, f"docs/protocol.md has {count} places for {name}"
+    return text
+
+
+if __name__ == "__main__":
+    PROTOCOL.write_text(with_parts(PROTOCOL.read_text(encoding="utf-8")), encoding="utf-8")
