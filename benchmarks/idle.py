@@ -20,7 +20,7 @@ WORDS: dict[Protocol, str] = {"ws": "WebSocket", "tcp": "TCP"}
 
 
 def allow_open_files(wanted: int) -> None:
-    """Raise the limit of open files for us and our children to `wanted`; raises `ServerFailed` if not allowed."""
+    """Allow us and our children `wanted` open files; raises `ServerFailed` where the system forbids it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return
@@ -31,9 +31,7 @@ def allow_open_files(wanted: int) -> None:
         raise ServerFailed(f"{wanted} open files are needed and {hard} allowed; see `ulimit -Hn`") from None
 
 
-def measure(
-    kind: type[Server], protocol: Protocol, directory: Path, generator: Generator, count: int
-) -> Raw:
+def measure(kind: type[Server], protocol: Protocol, directory: Path, generator: Generator, count: int) -> Raw:
     """Open and hold `count` subscriptions on a fresh server, whose memory holds nothing of earlier ones."""
     server = kind(directory)
     server.start()

@@ -29,7 +29,14 @@ def install() -> None:
     missing = [package for package in PACKAGES if not _installed(package)]
     if not missing:
         return
-    command = ["apt-get", "-o", "DPkg::Lock::Timeout=600", "install", "-y", "--no-install-recommends", *missing]
+    command = [
+        "apt-get",
+        "-o",
+        "DPkg::Lock::Timeout=600",
+        "install",
+        "-y",
+        "--no-install-recommends",
+    ] + missing
     if os.geteuid() != 0:
         raise ServerFailed(f"not root; run this, then `make bench-peers` again:\n  sudo {' '.join(command)}")
     progress(f"installing {', '.join(missing)}")
@@ -58,7 +65,7 @@ def _active(service: str) -> bool:
 
 
 def try_each() -> None:
-    """Start each peer, move messages over each of its protocols, stop it; raises `ServerFailed` for a fault."""
+    """Start each peer, move messages over each of its protocols, stop it. A fault is `ServerFailed`."""
     with tempfile.TemporaryDirectory(prefix="mom-bench-") as name:
         generator = Generator.build(Path(name))
         for kind in PEERS:

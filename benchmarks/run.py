@@ -18,6 +18,7 @@ from benchmarks.servers import PEERS, Mom, Server
 from benchmarks.session import Length, Measurement, measure
 from benchmarks.workloads import WORKLOADS, Workload
 
+
 def measure_all(
     servers: Sequence[Server], chosen: Sequence[Workload], generator: Generator, length: Length, runs: int
 ) -> list[Measurement]:
@@ -69,7 +70,7 @@ def _section(
         "",
         f"- Machine: {place.line()}",
         *(f"- {server.name} {server.version()}" for server in servers),
-        f"- Each run {length.seconds:g} s after {length.warmup:g} s of load; backlog (W6) of {length.backlog:,}.",
+        f"- Each run {length.seconds:g} s after {length.warmup:g} s of load; W6 with {length.backlog:,} messages.",
     ]
     if not peers:
         lines.append("- **No peer was measured**, so there are no ratios; `make bench-peers` installs them.")

@@ -24,6 +24,8 @@ from broker_app.journal.port import Batch, Journal
 log = logging.getLogger(__name__)
 
 MIB = 1024 * 1024
+#: how long records that nobody waits for (plain acknowledgements) may stay in memory, to share a commit
+HOLD_S = 0.005
 
 
 class Waiting(Protocol):
@@ -68,6 +70,9 @@ class Engine:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._idle: list[asyncio.Future[None]] = []
+        #: decided and not committed, because nobody waits for it; the next batch takes it along
+        self._held: Outcome | None = None
+        self._hold_timer: asyncio.TimerHandle | None = None
         self._snapshot_every = snapshot_bytes
         self._since_snapshot = 0
         self._snapshot_due = snapshot_bytes
@@ -112,6 +117,8 @@ class Engine:
 
     async def wait_idle(self) -> None:
         """Wait until everything submitted so far is decided, committed and let out."""
+        if self._held is not None and not self._committing:
+            self._commit_held()
         if self._inbox or self._committing:
             future = self._loop.create_future()
             self._idle.append(future)
@@ -131,11 +138,35 @@ class Engine:
     def _decide(self) -> None:
         run, self._inbox = self._inbox, []
         self._inbox_bytes = 0
-        outcome = self.broker.decide(run, self._clock())
+        outcome = self.broker.decide(run, self._clock(), self._held)
         if not outcome.count:
             self._act(outcome)
-            return
+        elif outcome.quiet:
+            self._hold(outcome)
+        else:
+            self._commit(outcome)
+
+    def _hold(self, outcome: Outcome) -> None:
+        self._held = outcome
+        if self._hold_timer is None:
+            self._hold_timer = self._loop.call_later(HOLD_S, self._hold_ends)
+        self._act(outcome)
+
+    def _hold_ends(self) -> None:
+        self._hold_timer = None
+        if not self._committing and self._ended is None:
+            self._commit_held()
+
+    def _commit_held(self) -> None:
+        if self._held is not None:
+            self._commit(self._held)
+
+    def _commit(self, outcome: Outcome) -> None:
         self._committing = True
+        self._held = None
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+            self._hold_timer = None
         self._since_snapshot += sum(map(len, outcome.parts))
         self._journal.commit(_batch(outcome), partial(self._committed, outcome))
 
@@ -172,11 +203,18 @@ class Engine:
                 self._scheduled = True
                 self._loop.call_soon(self._turn)
         elif self._idle:
-            idle, self._idle = self._idle, []
-            for future in idle:
-                if not future.done():
-                    future.set_result(None)
+            self._settle_idle()
         self._set_timer()
+
+    def _settle_idle(self) -> None:
+        """Nothing is left to decide: those who wait for that go on, when what is held is committed too."""
+        if self._held is not None:
+            self._loop.call_soon(self._hold_ends)
+            return
+        idle, self._idle = self._idle, []
+        for future in idle:
+            if not future.done():
+                future.set_result(None)
 
     def _set_timer(self) -> None:
         deadline = self.broker.next_deadline_ms

@@ -92,6 +92,38 @@ async def test_a_batch_without_records_is_let_out_at_once() -> None:
     assert (client.receipts, client.bodies) == ([b"r"], [b"quick"])
 
 
+async def test_plain_acknowledgements_share_a_commit_and_are_not_forgotten() -> None:
+    journal = MemoryJournal()
+    engine = engine_over(journal)
+    client = Listener()
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"%d" % number, None) for number in range(10)]))
+    engine.submit(c.Subscribe(client.peer, "1", "/queue/a", c.INDIVIDUAL))
+    await engine.wait_idle()
+    before = journal.statistics()["commits"]
+    for tag in client.tags[:9]:
+        engine.submit(c.Settle(client.peer, [tag]))
+        await turns()
+    assert journal.statistics()["commits"] == before
+    engine.submit(c.Settle(client.peer, [client.tags[9]], receipt=b"r"))
+    await turns()
+    assert client.receipts == [b"r"]
+    assert journal.statistics()["commits"] == before + 1
+    assert journal.storage.contents == {}
+
+
+async def test_plain_acknowledgements_alone_are_committed_soon() -> None:
+    journal = MemoryJournal()
+    engine = engine_over(journal)
+    client = Listener()
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"one", None)]))
+    engine.submit(c.Subscribe(client.peer, "1", "/queue/a", c.INDIVIDUAL))
+    await engine.wait_idle()
+    engine.submit(c.Settle(client.peer, client.tags))
+    async with asyncio.timeout(5):
+        while journal.storage.contents:
+            await asyncio.sleep(0.001)
+
+
 async def test_a_failed_commit_ends_the_engine_and_lets_nothing_out() -> None:
     journal = MemoryJournal()
     failures: list[BaseException] = []

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import os
-import platform
-import shutil
 import socket
-import statistics
-import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, NamedTuple
 from urllib.parse import urlsplit
@@ -64,6 +59,8 @@ def doctor(
 
 
 def _python() -> Iterator[Finding]:
+    import platform
+
     found = platform.python_version()
     right = found.startswith("3.11.")
     yield Finding("Python", GOOD if right else BAD, found, "" if right else "MOM runs on Python 3.11")
@@ -85,6 +82,8 @@ def _directory(directory: Path) -> Iterator[Finding]:
 
 
 def _space(directory: Path, settings: config.Config) -> Iterator[Finding]:
+    import shutil
+
     free = shutil.disk_usage(_existing(directory)).free
     found = f"{free / config.MIB:,.0f} MiB free"
     if free < 4 * settings.segment_bytes:
@@ -97,6 +96,9 @@ def _space(directory: Path, settings: config.Config) -> Iterator[Finding]:
 
 def _sync(directory: Path) -> Iterator[Finding]:
     """How long the disk takes to keep 4 KiB: every receipt waits for one of these."""
+    import statistics
+    import tempfile
+
     place = _existing(directory)
     if not os.access(place, os.W_OK):
         return
@@ -164,6 +166,8 @@ def _speaks_rest(host: str, port: int) -> bool:
 
 def _broker(target: Target, given: invocation.Invocation) -> Iterator[Finding]:
     """What the broker itself says, if there is one."""
+    from importlib import metadata
+
     from broker_app.cli.rest import Rest
 
     rest = Rest(target, timeout_s=10)

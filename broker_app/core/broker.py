@@ -78,9 +78,12 @@ class Broker:
 
     # ------------------------------------------------------------------ the one door
 
-    def decide(self, run: Sequence[c.Command], now_us: int) -> Outcome:
-        """Carry out `run` in order at the time `now_us` (µs since 1970, UTC) and say what follows."""
-        out = self._out = Outcome(self.next_position, now_us)
+    def decide(self, run: Sequence[c.Command], now_us: int, onto: Outcome | None = None) -> Outcome:
+        """Carry out `run` in order at the time `now_us` (µs since 1970, UTC) and say what follows.
+
+        `onto` is the outcome of the former call when it was not committed yet: it grows and is returned.
+        """
+        out = self._out = onto or Outcome(self.next_position, now_us)
         self.now_ms = now_us // 1000
         deeds = self._deeds
         for command in run:
@@ -90,7 +93,7 @@ class Broker:
         self._dispatch_dirty()
         self._record_acks()
         self._close_fanouts()
-        self.next_position += out.count
+        self.next_position = out.first_position + out.count
         return out
 
     @property

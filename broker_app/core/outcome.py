@@ -55,6 +55,11 @@ class Outcome:
         self.closes: list[tuple[Peer, Refused]] = []
         self._indexes: dict[str, int] = {}
 
+    @property
+    def quiet(self) -> bool:
+        """Whether nobody waits for it: there are records, as of plain acknowledgements, and nothing to let out."""
+        return not (self.touched or self.fanouts or self.fetches or self.closes or self.published)
+
     def destination(self, address: str) -> int:
         """The index of `address` in this batch's destination table."""
         index = self._indexes.get(address)

@@ -92,8 +92,7 @@ class Supply:
 
     def write_index(self, segment: Segment) -> None:
         """Have the index file of a segment written that is full."""
-        job = partial(self._files.replace, index_name(segment.name), segment.encode_index())
-        self._worker.submit(job, self._done)
+        self._worker.submit(partial(_write_index, self._files, segment), self._done)
 
     def give_back(self, segment: Segment) -> None:
         """Keep the file of a segment that nothing needs any more, or delete it if there are enough."""
@@ -152,6 +151,10 @@ def set_free(files: Files, name: str) -> str:
     if free != name:
         files.rename(name, free)
     return free
+
+
+def _write_index(files: Files, segment: Segment) -> None:
+    files.replace(index_name(segment.name), segment.encode_index())
 
 
 def _release(files: Files, name: str, keep: bool) -> str | None:

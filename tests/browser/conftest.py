@@ -59,7 +59,12 @@ def session(chromium: Browser, broker: BrokerProcess) -> StorageState:
 
 def sign_in(chromium: Browser, broker: BrokerProcess) -> StorageState:
     with chromium.new_context() as context:
-        context.new_page().goto(broker.login_link())
+        page = context.new_page()
+        page.goto(f"{broker.url}/login/")
+        page.get_by_label("User name").fill(broker.user)
+        page.get_by_label("Password").fill(broker.password)
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_url("**/console/")
         return context.storage_state()
 
 

@@ -72,7 +72,7 @@ class Play:
     def _live(self, journal: SegmentJournal, round_: int) -> None:
         life = Life(journal)
         life.restore(list(self.wanted))
-        for number in range(12):
+        for number in range(8):
             body = published(b"%d " % number * 80)
             free = list(self.wanted)[:-1] if number % 3 == 2 else []
             self._commit(journal, batch_of(self.next, [body], keep=[self.next], free=free))

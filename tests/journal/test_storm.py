@@ -82,6 +82,17 @@ class JournalStorm(RuleBasedStateMachine):
         for position in free:
             del self.wanted[position]
 
+    @rule(batches=st.integers(1, 12), size=st.sampled_from([20, 300]), keep=st.integers(0, 2))
+    def flood(self, batches: int, size: int, keep: int) -> None:
+        """Many messages of which few survive, and a snapshot: the stretch is worth being copied away."""
+        for _ in range(batches):
+            first = self.life.next
+            positions = range(first, first + 12)
+            records = [published(b"%d:" % position + bytes(size)) for position in positions]
+            self.life.commit(batch_of(first, records, keep=positions, free=positions[keep:]))
+            self.wanted.update(zip(positions[:keep], records, strict=False))
+        self.snapshot(0)
+
     @rule(back=st.integers(0, 3))
     def snapshot(self, back: int) -> None:
         kept = (

@@ -65,8 +65,8 @@ async def test_items_say_all_that_headers_can_say(rest: Rest) -> None:
 
 async def test_bodies_keep_their_bytes(rest: Rest) -> None:
     batch = (
-        b'[{"body": {"n":  1.0} }, {"body": "a\\u00e9\\n"}, {"body": null}, {"body": "x", "content_type": "application/json"},'
-        b' {"body_base64": ""}]'
+        b'[{"body": {"n":  1.0} }, {"body": "a\\u00e9\\n"}, {"body": null},'
+        b' {"body": "x", "content_type": "application/json"}, {"body_base64": ""}]'
     )
     await rest.alice.post(
         "/queues/a/messages/batch", content=batch, headers={"content-type": "application/json"}
@@ -190,6 +190,9 @@ async def test_who_may_and_how(rest: Rest) -> None:
     unknown = await rest.alice.post("/queues/a/messages/batch?atomci=true", json=[])
     assert "did you mean atomic?" in unknown.json()["detail"]
     assert (await rest.alice.post("/queues/a/messages/batch?atomic=1", json=[])).status_code == 400
+    for header, status in (("mom-priority", 400), ("idempotency-key", 422)):
+        refused = await rest.alice.post("/queues/a/messages/batch", json=[], headers={header: "1"})
+        assert refused.status_code == status
 
 
 async def test_a_failed_commit_leaves_no_success(rest: Rest) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 from typing import Any
 
 import pytest
@@ -190,13 +191,11 @@ async def test_the_description_lists_what_there_is(rest: Rest) -> None:
         for place, methods in rest.plane._router._places.items()
         for method in methods
     }
-    import re
-
     assert {(method, re.sub(r"\{\w+\}", "{}", path)) for method, path in described} == served
 
 
 async def test_the_control_planes_description_is_joined_in() -> None:
-    control = {
+    control: dict[str, Any] = {
         "paths": {"/api/v1/tokens": {"get": {}}},
         "components": {"schemas": {"Token": {}, "Problem": {}}},
     }

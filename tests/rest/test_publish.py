@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from urllib.parse import quote
 
 import pytest
 
@@ -66,13 +68,16 @@ async def test_equal_headers_share_one_envelope(rest: Rest) -> None:
     "name", ["a/b", "storeAndForward:b1/queue/q", "messages", "größe", "a b", "100%", "x/"]
 )
 async def test_any_name_fits_into_an_address_or_a_query(rest: Rest, name: str) -> None:
-    from urllib.parse import quote
-
     first = await rest.alice.post(f"/queues/{quote(name, safe='')}/messages", content=b"1")
     second = await rest.alice.post("/queues/messages", params={"queue": name}, content=b"2")
     assert (first.status_code, second.status_code) == (201, 201), (first.text, second.text)
     assert rest.depth(name) == 2
     assert (await rest.alice.get(first.headers["location"].removeprefix("/api/v1"))).status_code == 200
+
+
+async def test_a_name_is_given_once(rest: Rest) -> None:
+    assert (await rest.alice.post("/queues/a/messages?queue=b", content=b"1")).status_code == 400
+    assert (await rest.alice.post("/queues/messages?queue=", content=b"1")).status_code == 400
 
 
 async def test_slashes_of_a_name_need_no_escape(rest: Rest) -> None:
@@ -148,7 +153,7 @@ async def test_a_wrong_method_names_the_right_ones(rest: Rest) -> None:
 async def test_a_body_beyond_the_limit_is_refused_with_both_sizes(make_rest: MakeRest) -> None:
     rest = make_rest(limits=RestLimits(max_body_bytes=10))
 
-    async def parts():  # type: ignore[no-untyped-def]
+    async def parts() -> AsyncIterator[bytes]:
         yield b"12345"
         yield b"678901"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from typing import Any
 
 import pytest
 
@@ -238,12 +239,13 @@ async def test_many_are_settled_at_once_each_with_its_result(rest: Rest) -> None
 async def test_nothing_is_settled_when_the_request_is_wrong(rest: Rest) -> None:
     await rest.publish("a", "1")
     (item,) = await rest.receive("a")
-    for wrong in (
+    wrongs: list[Any] = [
         {"ack": [item["receipt"]], "extend": [{"receipt": "x", "extend_s": 0}]},
         {"ack": [item["receipt"]], "acks": []},
         {"ack": item["receipt"]},
         [],
-    ):
+    ]
+    for wrong in wrongs:
         assert (await rest.alice.post("/leases/settle", json=wrong)).status_code == 400
     assert rest.engine.broker.queues["/queue/a"].unsettled == 1
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from broker_app.config import Config
 
 KIB, MIB = 1024, 1024 * 1024
+MAX_WAITING = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class RestLimits:
     max_event_credit: int = 100
     max_page: int = 500
     #: receives and event streams that wait at the same time, node-wide
-    max_waiting: int = 5_000
+    max_waiting: int = MAX_WAITING
     #: bytes of all bodies that are being received, node-wide
     max_uploading_bytes: int = 256 * MIB
     #: a body has this long to arrive, and a second more for every `upload_rate` bytes
@@ -54,5 +55,5 @@ class RestLimits:
             max_wait_s=config.max_wait,
             default_lease_s=config.lease,
             # All of them are subscriptions of one session.
-            max_waiting=min(cls.max_waiting, config.max_subscriptions),
+            max_waiting=min(MAX_WAITING, config.max_subscriptions),
         )

@@ -1,0 +1,33 @@
+import pytest
+
+from broker_app.cli import failures
+from broker_app.net.problems import PROBLEMS
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [
+        ("invalid", failures.USAGE),
+        ("bad-destination", failures.USAGE),
+        ("not-found", failures.NOT_FOUND),
+        ("not-authenticated", failures.REFUSED),
+        ("not-allowed", failures.REFUSED),
+        ("lease-lost", failures.CONFLICT),
+        ("precondition-failed", failures.CONFLICT),
+        ("not-active", failures.UNREACHABLE),
+        ("queue-full", failures.FAILED),
+        ("too-large", failures.FAILED),
+        ("some-later-problem", failures.FAILED),
+    ],
+)
+def test_exit_codes(problem: str, code: int) -> None:
+    assert failures.of_problem(problem, "no", "here").code == code
+
+
+def test_every_problem_ends_in_failure() -> None:
+    assert failures.OK not in {failures.of_problem(name, "", "").code for name in PROBLEMS}
+
+
+def test_says_what_where_and_how_to_mend() -> None:
+    failure = failures.Failure(failures.FAILED, "it broke", where="there", mend="glue it")
+    assert str(failure).splitlines() == ["mom: it broke", "  where: there", "  mend:  glue it"]

@@ -1,0 +1,54 @@
+"""Formats of what commands print."""
+
+import json
+
+import pytest
+
+from broker_app.cli.output import Output
+
+COLUMNS = ("name", "depth")
+ROWS = [{"name": "a\tb", "depth": 1, "more": {"x": None}}, {"name": "\x1b[31m", "depth": None}]
+
+
+def printed(capsys: pytest.CaptureFixture[str], form: str | None, **options: bool) -> str:
+    Output(form, **options).rows(COLUMNS, ROWS)
+    return capsys.readouterr().out
+
+
+def test_tsv_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, None) == "name\tdepth\na\\tb\t1\n\\x1b[31m\t\n"
+    assert printed(capsys, None, header=False).startswith("a\\tb")
+
+
+def test_table_at_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    lines = [line.split() for line in printed(capsys, None).splitlines()]
+    assert lines == [["name", "depth"], ["a\\tb", "1"], ["\\x1b[31m"]]
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert json.loads(printed(capsys, "json"))[0] == {"name": "a\tb", "depth": 1}
+    assert [json.loads(line)["name"] for line in printed(capsys, "ndjson").splitlines()] == ["a\tb", "\x1b[31m"]
+    Output("json").rows(COLUMNS, ROWS, whole=True)
+    assert json.loads(capsys.readouterr().out)[0]["more"] == {"x": None}
+
+
+def test_ids(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "id") == "a\\tb\n\\x1b[31m\n"
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [("tsv", "name\tq\ndepth\t1\n"), ("table", "name   q\ndepth  1\n"), ("id", "q\n"), ("ndjson", '{"name": "q", "depth": 1}\n')],
+)
+def test_facts_of_one_thing(form: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Output(form).facts({"name": "q", "depth": 1})
+    assert capsys.readouterr().out == expected
+
+
+def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(quiet=True).say("done")
+    assert capsys.readouterr().err == ""
+    Output().say("done")
+    assert capsys.readouterr().err == "done\n"

@@ -1,0 +1,156 @@
+import pytest
+from msgspec import msgpack
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.broker import Broker
+from broker_app.core.recovery import FORMAT, Recovery, freeze, live_positions
+from tests.core.stage import Client, Stage
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage(max_attempts=5)
+
+
+def consumer_of(stage: Stage, *bodies: bytes, **facts: int) -> Client:
+    stage.decide(stage.client().sending("/queue/a", *bodies))
+    return consumer(stage, **facts)
+
+
+def consumer(stage: Stage, **facts: int) -> Client:
+    client = stage.client()
+    client.subscribe("/queue/a", **facts)
+    return client
+
+
+def test_persistent_messages_come_back_in_order(stage: Stage) -> None:
+    stage.decide(stage.client().sending("/queue/a", *numbered(5)))
+    stage.client().publish("/queue/a", b"urgent", priority=9)
+    stage.restart()
+    assert consumer(stage).take() == [b"urgent", *numbered(5)]
+
+
+def test_acknowledged_messages_do_not_come_back(stage: Stage) -> None:
+    consumer_of(stage, *numbered(4)).settle(1, 3)
+    stage.restart()
+    assert consumer(stage).take() == [b"1", b"3"]
+
+
+def test_other_messages_do_not_come_back(stage: Stage) -> None:
+    stage.client().publish("/queue/a", b"1", persistent=False)
+    stage.restart()
+    assert stage.broker.queues == {}
+
+
+def test_what_was_handed_out_before_is_marked_and_the_rest_is_not(stage: Stage) -> None:
+    consumer_of(stage, *numbered(4), credit=2)
+    stage.restart()
+    assert consumer(stage).take_attempts() == [(b"0", 1), (b"1", 1), (b"2", 0), (b"3", 0)]
+
+
+def test_repeated_attempts_are_remembered(stage: Stage) -> None:
+    client = consumer_of(stage, b"1")
+    client.give_back(1)
+    client.give_back(2)
+    stage.restart()
+    client = consumer(stage)
+    assert client.take_attempts() == [(b"1", 2)]
+    client.give_back(1)
+    client.give_back(2)
+    client.give_back(3)
+    assert stage.queue("/queue/a.dead").depth == 1
+
+
+def test_dead_letters_come_back(stage: Stage) -> None:
+    client = consumer_of(stage, b"1")
+    client.reject(1)
+    stage.restart()
+    client = stage.client()
+    client.subscribe("/queue/a.dead")
+    assert client.take_attempts() == [(b"1", 0)]
+
+
+def test_purged_messages_do_not_come_back(stage: Stage) -> None:
+    client = consumer_of(stage, b"1", b"2", credit=1)
+    client.purge("/queue/a")
+    stage.restart()
+    assert consumer(stage).take_attempts() == [(b"1", 1)]
+
+
+def test_positions_go_on_where_they_ended(stage: Stage) -> None:
+    consumer_of(stage, b"1", b"2").settle(1, 2)
+    following = stage.broker.next_position
+    stage.restart()
+    assert stage.broker.next_position == following
+    assert stage.client().publish("/queue/a", b"3").position == following
+
+
+def test_a_snapshot_stands_for_the_batches_before_it(stage: Stage) -> None:
+    client = consumer_of(stage, *numbered(5), credit=2)
+    client.give_back(1)
+    client.give_back(3)
+    snapshot, before = stage.freeze(), len(stage.batches)
+    client.settle(2)
+    stage.client().publish("/queue/a", b"5")
+    assert freeze(stage.recovered(snapshot, before)) == freeze(stage.recovered()) == stage.freeze()
+
+
+def test_a_snapshot_of_an_idle_broker_holds_no_queues(stage: Stage) -> None:
+    client = consumer_of(stage, b"1")
+    client.settle(1)
+    client.subscribe("/temp-queue/mine", id="2")
+    stage.client().publish("/temp-queue/mine", b"")
+    stage.client().publish("/queue/b", b"", persistent=False)
+    assert msgpack.decode(stage.freeze()) == {"format": FORMAT, "queues": []}
+
+
+def test_a_snapshot_is_written_as_documented(stage: Stage) -> None:
+    client = consumer_of(stage, b"1", b"2", b"3", credit=2)
+    client.give_back(1)
+    client.give_back(3)
+    assert msgpack.decode(stage.freeze()) == {
+        "format": FORMAT,
+        "queues": [["/queue/a", [[4, 2, b"".join(n.to_bytes(8, "little") for n in (1, 2, 3)), [[1, 2]]]]]],
+    }
+
+
+def test_a_snapshot_of_a_newer_format_is_refused() -> None:
+    with pytest.raises(ValueError, match="has format 2, this program reads up to 1"):
+        Recovery(Broker()).thaw(msgpack.encode({"format": 2, "queues": []}))
+
+
+def test_a_record_of_an_unknown_type_is_refused() -> None:
+    record = bytearray(records.acked(0, 0, [1]))
+    record[4] = 99
+    with pytest.raises(ValueError, match="record 7 has the unknown type 99"):
+        Recovery(Broker()).replay(["/queue/a"], 7, bytes(record))
+
+
+def test_a_recovered_broker_names_the_positions_it_wants(stage: Stage) -> None:
+    client = consumer_of(stage, *numbered(5))
+    client.settle(2)
+    stage.client().publish("/queue/b", b"", priority=9)
+    positions = sorted(position for chunk in live_positions(stage.recovered()) for position in chunk)
+    assert positions == sorted(position for position in stage.bodies if position != 2)
+
+
+def test_expired_messages_go_after_a_restart(stage: Stage) -> None:
+    stage.client().publish("/queue/a", b"1", ttl_ms=100)
+    stage.restart()
+    stage.pass_time(1_000)
+    stage.pass_time(1_000)
+    assert stage.queue("/queue/a").depth == 0
+
+
+def test_an_unfinished_transaction_is_nothing_after_a_restart(stage: Stage) -> None:
+    client = consumer_of(stage, b"1")
+    client.do(c.Begin(client.peer, "t"))
+    client.do(c.Enlist(client.peer, "t", c.Settle(client.peer, [1])))
+    client.do(c.Enlist(client.peer, "t", client.sending("/queue/a", b"2")))
+    stage.restart()
+    assert consumer(stage).take() == [b"1"]

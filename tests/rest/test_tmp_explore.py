@@ -1,0 +1,88 @@
+"""The description of the interface against the interface: random requests, right and wrong ones."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+import uvicorn
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis import checks
+from schemathesis.specs.openapi import checks as openapi_checks
+
+from broker_app.net.rest import RestLimits, openapi
+from tests.rest.conftest import Rest
+
+schema = schemathesis.openapi.from_dict(openapi.document())
+# An event stream has no end; tests/rest/test_events.py reads it.
+finite = schema.exclude(operation_id="stream_events")
+
+CHECKS = (
+    checks.not_a_server_error,
+    openapi_checks.status_code_conformance,
+    openapi_checks.content_type_conformance,
+    openapi_checks.response_headers_conformance,
+    openapi_checks.response_schema_conformance,
+    openapi_checks.unsupported_method,
+    openapi_checks.ignored_auth,
+    openapi_checks.negative_data_rejection,
+    openapi_checks.positive_data_acceptance,
+)
+HEADERS = {"Authorization": "Bearer mom_alice"}
+
+
+@schemathesis.serializer("application/x-ndjson")
+def as_lines(context: schemathesis.SerializationContext, value: object) -> bytes:
+    return value.encode() if isinstance(value, str) else b""
+
+
+class Server:
+    """A REST plane behind uvicorn, on a loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self._thread.start()
+        assert self._ready.wait(10)
+
+    async def _serve(self) -> None:
+        # Waits are bounded, so that no example takes long.
+        rest = Rest(limits=RestLimits(max_wait_s=0.01))
+        await rest.publish("a", *map(str, range(100)))
+        self._server = uvicorn.Server(
+            uvicorn.Config(rest.plane, lifespan="off", log_level="warning", http="httptools")
+        )
+        self._ready.set()
+        await self._server.serve(sockets=[self._socket])
+        await rest.engine.stop()
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(10)
+        self._socket.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.stop()
+
+
+@finite.parametrize()
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=False,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=list(HealthCheck),
+)
+def test_every_answer_is_one_that_is_described(case: schemathesis.Case[Any], server: Server) -> None:
+    case.call_and_validate(base_url=server.url, headers=HEADERS, checks=list(CHECKS), timeout=10)
