@@ -17,6 +17,7 @@ from benchmarks.servers import SERVERS, Server
 SIZE = 1024
 MEMORY_LIMIT_MIB = 512
 INDEX_LIMIT_BYTES = 64
+INDEX_COUNT = 1_000_000  # with fewer messages, caches of a fixed size would be taken for the index
 DRAIN_SHARE = 0.5
 RESTART_LIMIT_SECONDS = 15
 ACKNOWLEDGE = ("--ack", "client-individual")
@@ -60,18 +61,12 @@ def promises(outcome: Outcome) -> list[Promise]:
     index = kept_mib * 2**20 / outcome.count
     share = outcome.drain["recv_rate"] / outcome.empty_queue_rate
     wrong = faults(outcome.fill) + faults(outcome.drain)
-    return [
+    found = [
         Promise(
             "memory beyond idle, at its highest",
             f"{growth:,.0f} MiB (idle {outcome.idle_mib:,.0f})",
             f"≤ {MEMORY_LIMIT_MIB} MiB",
             growth <= MEMORY_LIMIT_MIB,
-        ),
-        Promise(
-            "memory beyond idle after the fill, for each message",
-            f"{index:,.0f} bytes",
-            f"≤ {INDEX_LIMIT_BYTES} bytes",
-            index <= INDEX_LIMIT_BYTES,
         ),
         Promise(
             "drain against producing and consuming on an empty queue",
@@ -87,6 +82,16 @@ def promises(outcome: Outcome) -> list[Promise]:
         ),
         Promise("lost, repeated, out of order", "; ".join(wrong) or "none", "none", not wrong),
     ]
+    if outcome.count >= INDEX_COUNT:
+        found.append(
+            Promise(
+                "memory beyond idle after the fill, for each message",
+                f"{index:,.0f} bytes",
+                f"≤ {INDEX_LIMIT_BYTES} bytes",
+                index <= INDEX_LIMIT_BYTES,
+            )
+        )
+    return found
 
 
 def measure(server: Server, generator: Generator, count: int) -> Outcome:

@@ -29,21 +29,15 @@ def install() -> None:
     missing = [package for package in PACKAGES if not _installed(package)]
     if not missing:
         return
-    command = [
-        "apt-get",
-        "-o",
-        "DPkg::Lock::Timeout=600",
-        "install",
-        "-y",
-        "--no-install-recommends",
-    ] + missing
+    apt_get = ["apt-get", "-o", "DPkg::Lock::Timeout=600"]
+    command = [*apt_get, "install", "-y", "--no-install-recommends", *missing]
     if os.geteuid() != 0:
         raise ServerFailed(f"not root; run this, then `make bench-peers` again:\n  sudo {' '.join(command)}")
     progress(f"installing {', '.join(missing)}")
     quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     services = [service for package in missing for service in PACKAGES[package]]
     before = {service for service in services if _active(service)}
-    for step in (["apt-get", "update"], command):
+    for step in ([*apt_get, "update"], command):
         done = subprocess.run(step, env=quiet, capture_output=True, text=True)
         if done.returncode:
             raise ServerFailed(f"{' '.join(step)} failed:\n{done.stderr}")

@@ -149,4 +149,4 @@ def add_section(path: Path, section: str) -> None:
     before, marker, after = text.partition(SECTIONS)
     if not marker:
         raise ValueError(f"{path} has no line {SECTIONS}")
-    path.write_text(f"{before}{SECTIONS}\n\n{section.strip()}\n{after.rstrip()}\n")
+    path.write_text(f"{before}{SECTIONS}\n\n{section.strip()}\n\n{after.strip()}".rstrip() + "\n")

@@ -70,7 +70,7 @@ def _section(
         "",
         f"- Machine: {place.line()}",
         *(f"- {server.name} {server.version()}" for server in servers),
-        f"- Each run {length.seconds:g} s after {length.warmup:g} s of load; W6 with {length.backlog:,} messages.",
+        f"- Each run {length.seconds:g} s after {length.warmup:g} s; {length.backlog:,} messages in W6.",
     ]
     if not peers:
         lines.append("- **No peer was measured**, so there are no ratios; `make bench-peers` installs them.")

@@ -175,7 +175,11 @@ class Engine:
         if error is not None:
             self._end(error)
             return
-        self._act(outcome)
+        try:
+            self._act(outcome)
+        except Exception as failure:  # a bug, or a journal that cannot be read
+            self._end(failure)
+            return
         if self._since_snapshot >= self._snapshot_due and not self._snapshot_running:
             self.snapshot()
 

@@ -123,6 +123,7 @@ class Node:
         """Swap the policy between two batches."""
         self.logins.reload(policy)
         self.lobby.policy_changed()
+        self.rest.policy_changed()
 
     async def _tell_statistics(self) -> None:
         """One sample a second, published for whoever listens."""

@@ -1,14 +1,12 @@
 """What all tests share: a real broker in a child process, and its log in the report of a failure."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.broker_process import BrokerProcess
-
-StartBroker = Callable[..., BrokerProcess]
+from tests.support.broker_process import BrokerProcess, StartBroker
 
 
 @pytest.fixture(scope="module")

@@ -7,40 +7,11 @@ from typing import Any
 
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
-from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
-from broker_app.core.message import Envelope, Message
-from broker_app.core.peer import Peer
-from broker_app.core.subscription import Subscription
+from broker_app.core.message import Envelope
 from broker_app.engine import Engine
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
-
-
-class Listener:
-    """A receiver that keeps what it was given."""
-
-    def __init__(self) -> None:
-        self.peer = Peer(self)
-        self.receipts: list[Any] = []
-        self.refusals: list[Any] = []
-        self.bodies: list[bytes] = []
-        self.tags: list[int] = []
-
-    def flush(self, peer: Peer) -> None:
-        self.receipts += peer.receipts
-        self.refusals += peer.refusals
-        self.bodies += [message.body for _, _, message in peer.deliveries]
-        self.tags += [tag for _, tag, _ in peer.deliveries]
-        peer.receipts, peer.refusals, peer.deliveries = [], [], []
-
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
-        return b"|".join(message.body for message in messages)
-
-    def send(self, data: bytes) -> None:
-        self.bodies.append(data)
-
-    def close(self, refusal: Refused) -> None:
-        self.refusals.append((None, refusal))
+from tests.support.listener import Listener
 
 
 QUEUE = Envelope("/queue/a")

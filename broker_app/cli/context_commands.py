@@ -20,7 +20,9 @@ _COLUMNS = ("name", "url", "current", "production", "token")
 def add(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(help="name of the context; an existing one is replaced")],
-    token_command: Annotated[str, typer.Option(help="command that prints the token, like 'pass show mom'")] = "",
+    token_command: Annotated[
+        str, typer.Option(help="command that prints the token, like 'pass show mom'")
+    ] = "",
     production: Annotated[bool, typer.Option("--production", help="confirm bulk acts by typing")] = False,
 ) -> None:
     """Remember the broker of --url, and its token in --token-file. The first one becomes the current one."""

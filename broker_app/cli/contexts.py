@@ -16,7 +16,9 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from broker_app.cli.failures import FAILED, NOT_FOUND, USAGE, Failure
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-_SCHEMES = ("http", "https")
+_WEB = ("http", "https")
+#: brokers that are no MOM have these alone; sending, receiving and measuring work with them
+_STOMP = ("stomp", "stomp+tls", "ws", "wss")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -40,7 +42,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The broker a command talks to, and how it logs in there."""
+    """The broker a command talks to, and how it logs in there. `url` has no slash at its end."""
 
     url: str
     login: str = ""
@@ -48,12 +50,31 @@ class Target:
     production: bool = False
     context: str = ""
 
+    @property
+    def web(self) -> str:
+        """The address of its REST interface. Raises Failure."""
+        if not self.url.startswith(tuple(f"{scheme}://" for scheme in _WEB)):
+            raise Failure(
+                USAGE, f"{self.url} speaks STOMP alone", mend=f"give the web address, like {DEFAULT_URL}"
+            )
+        return self.url
+
+    @property
+    def stomp(self) -> str:
+        """Its address for STOMP: of a web address, the WebSocket there."""
+        scheme, _, rest = self.url.partition("://")
+        if scheme not in _WEB:
+            return self.url
+        return f"{'wss' if scheme == 'https' else 'ws'}://{rest}/ws"
+
 
 class Contexts:
     """The file of contexts, written as a whole and readable by its owner alone."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
-        home = environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~")).expanduser() / ".config"
+        home = (
+            environment.get("XDG_CONFIG_HOME") or Path(environment.get("HOME", "~")).expanduser() / ".config"
+        )
         self.path = Path(home) / "mom" / "contexts.toml"
         self.current = ""
         self.known: dict[str, Context] = {}
@@ -71,7 +92,9 @@ class Contexts:
     def get(self, name: str) -> Context:
         if name not in self.known:
             known = ", ".join(sorted(self.known)) or "none"
-            raise Failure(NOT_FOUND, f"there is no context {name!r}", where=str(self.path), mend=f"known are: {known}")
+            raise Failure(
+                NOT_FOUND, f"there is no context {name!r}", where=str(self.path), mend=f"known are: {known}"
+            )
         return self.known[name]
 
     def add(self, context: Context) -> None:
@@ -128,7 +151,7 @@ def check_url(url: str) -> SplitResult:
     """The parts of the address of a broker. Raises Failure."""
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in _SCHEMES and bool(parts.hostname) and (parts.port or 1) > 0
+        usable = parts.scheme in (*_WEB, *_STOMP) and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         usable = False
     if not usable:

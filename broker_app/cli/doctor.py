@@ -50,7 +50,10 @@ def doctor(
     if urlsplit(target.url).hostname in _LOOPBACK:
         directory = data or settings.data
         findings += [*_directory(directory), *_space(directory, settings), *_sync(directory), _open_files()]
-        findings += [_port("STOMP port", settings.host, settings.stomp_port, "--stomp-port"), _web_port(target, settings)]
+        findings += [
+            _port("STOMP port", settings.host, settings.stomp_port, "--stomp-port"),
+            _web_port(target, settings),
+        ]
     findings += _broker(target, given)
     given.output.rows(_COLUMNS, [finding._asdict() for finding in findings])
     bad = [finding.check for finding in findings if finding.state == BAD]
@@ -120,7 +123,12 @@ def _open_files() -> Finding:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < _FILES:
-        return Finding("open files", DOUBT, f"{soft} (hard limit {hard})", f"ulimit -n {min(65_536, hard)}: a connection is a file")
+        return Finding(
+            "open files",
+            DOUBT,
+            f"{soft} (hard limit {hard})",
+            f"ulimit -n {min(65_536, hard)}: a connection is a file",
+        )
     return Finding("open files", GOOD, str(soft))
 
 
@@ -140,7 +148,12 @@ def _port(check: str, host: str, port: int, option: str) -> Finding:
     except OSError as error:
         if _speaks_stomp(host, port) or _speaks_rest(host, port):
             return Finding(check, GOOD, f"{port} is served by a broker")
-        return Finding(check, BAD, f"{port}: {error.strerror}", f"end the other program, or take another port with {option}")
+        return Finding(
+            check,
+            BAD,
+            f"{port}: {error.strerror}",
+            f"end the other program, or take another port with {option}",
+        )
 
 
 def _speaks_stomp(host: str, port: int) -> bool:
@@ -159,7 +172,9 @@ def _speaks_rest(host: str, port: int) -> bool:
 
     name = f"[{host}]" if ":" in host else host
     try:
-        return bool(Rest(Target(f"http://{name}:{port}"), timeout_s=2).get("/health/live")["status"] == "live")
+        return bool(
+            Rest(Target(f"http://{name}:{port}"), timeout_s=2).get("/health/live")["status"] == "live"
+        )
     except (Failure, ValueError, KeyError, TypeError):
         return False
 
@@ -198,7 +213,9 @@ def _clock(sampled: str) -> Finding:
     offset_s = (datetime.now(UTC) - datetime.fromisoformat(sampled)).total_seconds()
     if -_CLOCK_S < offset_s < 1 + _CLOCK_S:
         return Finding("clock", GOOD, "as the broker's")
-    return Finding("clock", DOUBT, f"{offset_s:+.1f} s beside the broker's", "let both machines follow a time server")
+    return Finding(
+        "clock", DOUBT, f"{offset_s:+.1f} s beside the broker's", "let both machines follow a time server"
+    )
 
 
 def _existing(directory: Path) -> Path:

@@ -6,11 +6,19 @@ from broker_app.net.problems import PROBLEMS
 
 OK, FAILED, USAGE, NOT_FOUND, REFUSED, CONFLICT, EMPTY, UNREACHABLE = range(8)
 
-_OF_STATUS = {401: REFUSED, 403: REFUSED, 404: NOT_FOUND, 409: CONFLICT, 412: CONFLICT, 428: CONFLICT, 503: UNREACHABLE}
+_OF_STATUS = {
+    401: REFUSED,
+    403: REFUSED,
+    404: NOT_FOUND,
+    409: CONFLICT,
+    412: CONFLICT,
+    428: CONFLICT,
+    503: UNREACHABLE,
+}
 _OF_NAME = {"invalid": USAGE, "bad-destination": USAGE, "queue-full": FAILED}
 
 _MEND = {
-    "not-authenticated": "set MOM_TOKEN to a token; `mom token create NAME` makes one where the broker's data is",
+    "not-authenticated": "set MOM_TOKEN; `mom token create NAME` makes a token where the broker's data is",
     "not-active": "ask again in a moment, or name the active broker with --url",
     "store-unavailable": "see the broker's log; `mom doctor` checks disk and rights",
 }

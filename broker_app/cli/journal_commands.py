@@ -29,7 +29,9 @@ def verify(ctx: typer.Context, directory: _Directory = Path("data/journal")) -> 
     rows = []
     for finding in inspect.verify(directory):
         name = Path(finding.file).name
-        rows.append({"file": name, "offset": finding.offset, "damage": finding.damage, "finding": finding.sentence})
+        rows.append(
+            {"file": name, "offset": finding.offset, "damage": finding.damage, "finding": finding.sentence}
+        )
     invocation.of(ctx).output.rows(_FINDINGS, rows)
     if any(row["damage"] for row in rows):
         raise Failure(
@@ -59,7 +61,10 @@ def dump(
 def _check(directory: Path) -> None:
     if not directory.is_dir():
         raise Failure(
-            NOT_FOUND, "there is no such folder", where=str(directory), mend="it is called journal, in the broker's data directory"
+            NOT_FOUND,
+            "there is no such folder",
+            where=str(directory),
+            mend="it is called journal, in the broker's data directory",
         )
 
 
@@ -75,7 +80,12 @@ def _readable(
     shown: dict[str, Any] = {"position": record["position"], "file": batch["file"], "destination": address}
     if kind == records.PUBLISHED:
         message = readers.setdefault(address, records.Reader(address)).message(content, record["position"])
-        shown |= {"record": "published", "time_ms": message.time_ms, "priority": priority, "bytes": len(message.body)}
+        shown |= {
+            "record": "published",
+            "time_ms": message.time_ms,
+            "priority": priority,
+            "bytes": len(message.body),
+        }
         shown["headers"] = message.envelope.block.decode(errors="backslashreplace")
         if bodies:
             shown["body"] = message.body.decode(errors="backslashreplace")
@@ -86,5 +96,9 @@ def _readable(
     if kind == records.DELIVERED:
         return {**shown, "record": "delivered", "priority": priority, "up_to": numbers[0]}
     if kind == records.RETURNED:
-        return {**shown, "record": "returned", "attempts": dict(zip(numbers[::2], numbers[1::2], strict=True))}
+        return {
+            **shown,
+            "record": "returned",
+            "attempts": dict(zip(numbers[::2], numbers[1::2], strict=True)),
+        }
     return {**shown, "record": f"type {kind}"}

@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from broker_app.cli import bench, context_commands, doctor, journal_commands, queues, receiving, sending, subscribing, tokens, up
+from broker_app.cli import (
+    bench,
+    context_commands,
+    doctor,
+    journal_commands,
+    queues,
+    receiving,
+    sending,
+    subscribing,
+    tokens,
+    up,
+)
 from broker_app.cli.failures import USAGE, Failure
 from broker_app.cli.invocation import Invocation, options_first
 from broker_app.cli.output import FORMATS, Output
@@ -37,15 +48,21 @@ app.add_typer(bench.app, name="bench", rich_help_panel=_OPERATE)
 @app.callback()
 def _everywhere(
     ctx: typer.Context,
-    context: Annotated[str | None, typer.Option(help="which broker: a name of `mom context ls` (MOM_CONTEXT)")] = None,
+    context: Annotated[
+        str | None, typer.Option(help="which broker: a name of `mom context ls` (MOM_CONTEXT)")
+    ] = None,
     url: Annotated[str | None, typer.Option(help="address of the broker (MOM_URL)")] = None,
-    token_file: Annotated[str | None, typer.Option(help="file with the token (MOM_TOKEN, MOM_TOKEN_FILE)")] = None,
+    token_file: Annotated[
+        str | None, typer.Option(help="file with the token (MOM_TOKEN, MOM_TOKEN_FILE)")
+    ] = None,
     output: Annotated[str | None, typer.Option("--output", "-o", help=f"one of {', '.join(FORMATS)}")] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="no line of column names")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="nothing but data and errors")] = False,
 ) -> None:
     if output is not None and output not in FORMATS:
-        raise Failure(USAGE, f"there is no output format {output!r}", mend=f"take one of {', '.join(FORMATS)}")
+        raise Failure(
+            USAGE, f"there is no output format {output!r}", mend=f"take one of {', '.join(FORMATS)}"
+        )
     ctx.obj = Invocation(context, url, token_file, Output(output, header=not no_header, quiet=quiet))
 
 

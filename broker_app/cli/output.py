@@ -51,7 +51,7 @@ class Output:
                     _line("\t".join(_cell(row.get(name)) for name in columns))
 
     def row(self, columns: Sequence[str], row: Row) -> None:
-        """One row of a stream, written at once: tables become TSV without a header, JSON one object a line."""
+        """One row of a stream, written at once: a line of TSV without header, or a JSON object."""
         match self.form:
             case "json" | "ndjson":
                 _line(json.dumps(dict(row), ensure_ascii=False, default=str))

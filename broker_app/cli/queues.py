@@ -15,7 +15,17 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="List, show and empty queues.")
 
-_COLUMNS = ("name", "depth", "unsettled", "consumers", "published", "delivered", "acknowledged", "expired", "dead")
+_COLUMNS = (
+    "name",
+    "depth",
+    "unsettled",
+    "consumers",
+    "published",
+    "delivered",
+    "acknowledged",
+    "expired",
+    "dead",
+)
 _RATES = ("in_rate", "out_rate", "oldest_s")
 
 _Queue = Annotated[str, typer.Argument(help="name of the queue")]
@@ -35,7 +45,7 @@ def show(ctx: typer.Context, queue: _Queue) -> None:
     rest = given.rest()
     facts = _facts(rest, queue)
     samples = rest.get("/stats").get("destinations", [])
-    sample = next((row for row in samples if row["name"] == f"/queue/{facts['name']}"), {})
+    sample: dict[str, Any] = next((row for row in samples if row["name"] == f"/queue/{facts['name']}"), {})
     given.output.facts({**facts, **{name: sample[name] for name in _RATES if name in sample}})
 
 
@@ -64,7 +74,9 @@ def purge(
 def _confirm(name: str, *, production: bool) -> None:
     """Asks at the terminal; on a production broker the name must be typed."""
     if not sys.stdin.isatty():
-        raise Failure(USAGE, "nobody is there to confirm", mend="add --yes, or --dry-run to see what would happen")
+        raise Failure(
+            USAGE, "nobody is there to confirm", mend="add --yes, or --dry-run to see what would happen"
+        )
     if production:
         agreed = typer.prompt(f"This is production. Type {name} to remove them", err=True) == name
     else:
@@ -78,4 +90,8 @@ def _facts(rest: Rest, queue: str) -> dict[str, Any]:
     for row in rest.pages("/queues"):
         if row["name"] == name:
             return row
-    raise Failure(NOT_FOUND, f"there is no queue {name!r}", mend="`mom queue ls` lists them; queues are made by their first use")
+    raise Failure(
+        NOT_FOUND,
+        f"there is no queue {name!r}",
+        mend="`mom queue ls` lists them; queues are made by their first use",
+    )

@@ -25,12 +25,17 @@ _BROWSED = ("id", "time", "state", "attempt", "size", "content_type", "body")
 def get(
     ctx: typer.Context,
     queue: Annotated[str, typer.Argument(help="name of the queue")],
-    count: Annotated[int, typer.Option("-n", "--count", min=1, max=1000, help="messages to take at most")] = 1,
+    count: Annotated[
+        int, typer.Option("-n", "--count", min=1, max=1000, help="messages to take at most")
+    ] = 1,
     wait: Annotated[float, typer.Option(min=0, help="seconds to wait for the first message")] = 0.0,
     lease: Annotated[
-        float | None, typer.Option(min=1, help="seconds in which they must be settled", show_default="the broker's")
+        float | None,
+        typer.Option(min=1, help="seconds in which they must be settled", show_default="the broker's"),
     ] = None,
-    ack: Annotated[bool, typer.Option("--ack", help="acknowledge them once they are shown; the default")] = False,
+    ack: Annotated[
+        bool, typer.Option("--ack", help="acknowledge them once they are shown; the default")
+    ] = False,
     nack: Annotated[bool, typer.Option("--nack", help="give them back once they are shown")] = False,
     leave: Annotated[bool, typer.Option("--leave", help="settle nothing: their leases run on")] = False,
 ) -> None:
@@ -60,7 +65,9 @@ def browse(
     given.output.rows(_BROWSED, map(_with_body, items), whole=True)
 
 
-def _receive(rest: Rest, queue: str, count: int, wait_s: float, lease_s: float | None) -> list[dict[str, Any]]:
+def _receive(
+    rest: Rest, queue: str, count: int, wait_s: float, lease_s: float | None
+) -> list[dict[str, Any]]:
     """Up to `count` messages, as soon as there is one; none when the wait is over."""
     from broker_app.cli.rest import queue_path
 
@@ -70,7 +77,9 @@ def _receive(rest: Rest, queue: str, count: int, wait_s: float, lease_s: float |
     deadline = time.monotonic() + wait_s
     while True:
         wish["wait_s"] = left_s = max(0.0, min(_LONGEST_WAIT_S, deadline - time.monotonic()))
-        items: list[dict[str, Any]] = rest.call("POST", queue_path(queue, "receive"), wish, wait_s=left_s)["items"]
+        items: list[dict[str, Any]] = rest.call("POST", queue_path(queue, "receive"), wish, wait_s=left_s)[
+            "items"
+        ]
         if items or time.monotonic() >= deadline:
             return items
 

@@ -29,10 +29,16 @@ class Rest:
         return self.call("GET", path, query=query)
 
     def call(
-        self, method: str, path: str, body: Any = None, *, query: dict[str, Any] | None = None, wait_s: float = 0.0
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: dict[str, Any] | None = None,
+        wait_s: float = 0.0,
     ) -> Any:
         """The decoded reply, None when it is empty. `wait_s` is how long the broker may take on purpose."""
-        address = f"{self._target.url}{_PREFIX}{path}"
+        address = f"{self._target.web}{_PREFIX}{path}"
         if query:
             address += "?" + urlencode({name: value for name, value in query.items() if value is not None})
         headers = self._headers()

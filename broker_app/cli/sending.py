@@ -5,44 +5,80 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from broker_app.cli import invocation
+from broker_app.cli.destinations import address
 from broker_app.cli.failures import FAILED, USAGE, Failure
 from broker_app.cli.templates import Template
+
+if TYPE_CHECKING:
+    from broker_app.cli.contexts import Target
+
+_ON_THE_WAY = 1_000
 
 
 def pub(
     ctx: typer.Context,
-    destination: Annotated[str, typer.Argument(metavar="QUEUE", help="a queue, or an address like /topic/prices")],
-    body: Annotated[str, typer.Argument(help="the message; - is standard input, @FILE a file, @@ a leading @")] = "",
-    header: Annotated[list[str] | None, typer.Option("-H", "--header", help="a header, as name=value")] = None,
-    content_type: Annotated[str | None, typer.Option("-t", "--type", help="content type, like application/json")] = None,
+    destination: Annotated[
+        str, typer.Argument(metavar="QUEUE", help="a queue, or an address like /topic/prices")
+    ],
+    body: Annotated[
+        str, typer.Argument(help="the message; - is standard input, @FILE a file, @@ a leading @")
+    ] = "",
+    header: Annotated[
+        list[str] | None, typer.Option("-H", "--header", help="a header, as name=value")
+    ] = None,
+    content_type: Annotated[
+        str | None, typer.Option("-t", "--type", help="content type, like application/json")
+    ] = None,
     count: Annotated[int, typer.Option("-n", "--count", min=1, help="how many messages")] = 1,
-    rate: Annotated[float | None, typer.Option(min=0.001, help="messages a second", show_default="no limit")] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="messages a second", show_default="no limit")
+    ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="no templates: braces are sent as they are")] = False,
 ) -> None:
     """Send messages, and return when they are on the disk.
 
     Body and headers may hold {{n}} (the number of the message, from 1), {{uuid}} and {{now}}.
     """
-    from broker_app.cli import wire
+    import asyncio
 
     given = invocation.of(ctx)
     text = Template(_content(body), plain=plain)
     headers = {name: Template(value.encode(), plain=plain) for name, value in map(_pair, header or ())}
     if content_type is not None:
         headers["content-type"] = Template(content_type.encode(), plain=True)
-    with wire.connect(given.target()) as client:
+    to = address(destination)
+    asyncio.run(_send(given.target(), to, text, headers, count, rate))
+    given.output.say(f"{count} {'message' if count == 1 else 'messages'} to {to}")
+
+
+async def _send(
+    target: Target, to: str, text: Template, headers: dict[str, Template], count: int, rate: float | None
+) -> None:
+    """Sends at `rate` a second, with a bounded number of messages on their way; returns when all are safe."""
+    import asyncio
+    from collections import deque
+
+    from broker_app.cli import wire
+
+    async with wire.connect(target) as client:
+        on_the_way: deque[asyncio.Future[None]] = deque()
         began = time.monotonic()
         for n in range(1, count + 1):
             if rate is not None:
-                time.sleep(max(0.0, began + (n - 1) / rate - time.monotonic()))
+                await asyncio.sleep(began + (n - 1) / rate - time.monotonic())
             filled = {name: value.fill(n).decode() for name, value in headers.items()}
-            client.send(wire.address(destination), text.fill(n), filled)
-    given.output.say(f"{count} {'message' if count == 1 else 'messages'} to {wire.address(destination)}")
+            receipt = client.send_nowait(to, text.fill(n), headers=filled)
+            assert receipt is not None, "a confirmed send has a receipt"
+            on_the_way.append(receipt)
+            while len(on_the_way) >= _ON_THE_WAY or (on_the_way and on_the_way[0].done()):
+                await on_the_way.popleft()
+        for receipt in on_the_way:
+            await receipt
 
 
 def _content(body: str) -> bytes:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from broker_app.cli import invocation
-from broker_app.cli.failures import USAGE, Failure
+from broker_app.cli.destinations import address
+from broker_app.cli.failures import FAILED, USAGE, Failure
 
 if TYPE_CHECKING:
+    from broker_app.cli.contexts import Target
     from mom_client import Message
+    from mom_client.subscription import AckMode
 
 _COLUMNS = ("id", "destination", "attempt", "body")
 
@@ -29,38 +31,48 @@ class Ack(StrEnum):
 
 def sub(
     ctx: typer.Context,
-    destination: Annotated[str, typer.Argument(metavar="DEST", help="a queue, or an address like /topic/prices.>")],
-    ack: Annotated[Ack, typer.Option(help="auto: settled when handed out; each: when it was shown, or its command ended well")] = Ack.each,
+    destination: Annotated[
+        str, typer.Argument(metavar="DEST", help="a queue, or an address like /topic/prices.>")
+    ],
+    ack: Annotated[
+        Ack,
+        typer.Option(
+            help="auto: settled when handed out; each: when it was shown, or its command ended well"
+        ),
+    ] = Ack.each,
     execute: Annotated[
-        str | None, typer.Option("--exec", metavar="COMMAND", help="run for each message: {} is its body, which is also its input")
+        str | None,
+        typer.Option(
+            "--exec", metavar="COMMAND", help="run for each message: {} is its body, which is also its input"
+        ),
     ] = None,
     credit: Annotated[int, typer.Option(min=1, help="unsettled messages at most")] = 10,
-    count: Annotated[int | None, typer.Option("-n", "--count", min=1, help="end after so many", show_default="never")] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="the bodies alone, byte for byte, each on a line")] = False,
+    count: Annotated[
+        int | None, typer.Option("-n", "--count", min=1, help="end after so many", show_default="never")
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="the bodies alone, byte for byte, each on a line")
+    ] = False,
 ) -> None:
     """Receive messages until Ctrl-C. With --exec, a command that fails gives its message back."""
-    from broker_app.cli import wire
+    import asyncio
 
     given = invocation.of(ctx)
     command = _command(execute)
-    with wire.connect(given.target()) as client:
-        given.output.say(f"listening to {wire.address(destination)}; Ctrl-C ends")
-        mode = "auto" if ack is Ack.auto else "client-individual"
-        seen = 0
-        for message in client.subscribe(wire.address(destination), ack=mode, credit=credit):
-            done = True
-            if command:
-                done = _run(command, message)
-            elif raw:
-                sys.stdout.buffer.write(message.body + b"\n")
-                sys.stdout.buffer.flush()
-            else:
-                given.output.row(_COLUMNS, _row(message))
-            if ack is Ack.each:
-                message.ack() if done else message.nack()
-            seen += 1
-            if seen == count:
-                return
+    where = address(destination)
+    given.output.say(f"listening to {where}; Ctrl-C ends")
+
+    async def take(message: Message) -> bool:
+        if command:
+            return await _run(command, message)
+        if raw:
+            sys.stdout.buffer.write(message.body + b"\n")
+            sys.stdout.buffer.flush()
+        else:
+            given.output.row(_COLUMNS, _row(message))
+        return True
+
+    asyncio.run(_receive(given.target(), where, ack, credit, count, take))
 
 
 def _command(text: str | None) -> list[str]:
@@ -73,3 +85,52 @@ def _command(text: str | None) -> list[str]:
     if not words:
         raise Failure(USAGE, "--exec names no command")
     return words
+
+
+async def _receive(
+    target: Target,
+    where: str,
+    ack: Ack,
+    credit: int,
+    count: int | None,
+    take: Callable[[Message], Awaitable[bool]],
+) -> None:
+    """Hands messages to `take`; one that it does not manage (False) is given back."""
+    from broker_app.cli import wire
+
+    async with wire.connect(target) as client:
+        mode: AckMode = "auto" if ack is Ack.auto else "client-individual"
+        left = count
+        async with client.subscribe(where, ack=mode, credit=credit) as messages:
+            async for message in messages:
+                done = await take(message)
+                if ack is Ack.each:
+                    await (message.ack() if done else message.nack())
+                if left is not None:
+                    left -= 1
+                    if not left:
+                        return
+
+
+async def _run(command: list[str], message: Message) -> bool:
+    """Runs the command with the body as its input, and in the place of {}. Whether it ended well."""
+    import asyncio
+
+    body = message.body.decode(errors="surrogateescape").replace("\0", "")
+    words = [word.replace("{}", body) for word in command]
+    try:
+        process = await asyncio.create_subprocess_exec(*words, stdin=asyncio.subprocess.PIPE)
+    except OSError as error:
+        raise Failure(FAILED, f"--exec: {error.strerror}", where=words[0]) from error
+    await process.communicate(message.body)
+    return process.returncode == 0
+
+
+def _row(message: Message) -> dict[str, Any]:
+    return {
+        "id": message.id,
+        "destination": message.destination,
+        "attempt": message.attempt,
+        "headers": dict(message.headers),
+        "body": message.body.decode(errors="backslashreplace"),
+    }

@@ -29,7 +29,9 @@ def create(
     ctx: typer.Context,
     name: _Name,
     user: _User = "admin",
-    days: Annotated[float | None, typer.Option(min=0.001, help="days until it expires", show_default="never")] = None,
+    days: Annotated[
+        float | None, typer.Option(min=0.001, help="days until it expires", show_default="never")
+    ] = None,
     data: _Data = Path("data"),
 ) -> None:
     """Make a token and print it. It cannot be shown again."""
@@ -42,11 +44,15 @@ def create(
     try:
         new = actions.create_token(_user(user), name, expires)
     except actions.Conflict as conflict:
-        raise Failure(CONFLICT, str(conflict), mend="take another name, or revoke that one first") from conflict
+        raise Failure(
+            CONFLICT, str(conflict), mend="take another name, or revoke that one first"
+        ) from conflict
     except ValidationError as error:
         raise Failure(USAGE, " ".join(error.messages)) from error
     print(new.secret)
-    invocation.of(ctx).output.say("Keep it: it is shown this once. Use it as MOM_TOKEN, or in a file for --token-file.")
+    invocation.of(ctx).output.say(
+        "Keep it: it is shown this once. Use it as MOM_TOKEN, or in a file for --token-file."
+    )
 
 
 @app.command("ls")

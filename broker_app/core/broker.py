@@ -363,6 +363,8 @@ class Broker:
             queue.unsettled -= 1
             queue.acked_total += 1
             subscription.unsettled -= 1
+            if subscription.lease_ms:
+                self.leases.end(peer, tag)
             if message.recorded:
                 acked = queue.acked
                 if not acked:
@@ -421,6 +423,7 @@ class Broker:
             return
         for tag in tags:
             subscription, message = peer.unsettled.pop(tag)
+            self.leases.end(peer, tag)
             self._give_back(subscription, message, command.dead_reason, command.detail)
         self._accept(peer, command.receipt)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from broker_app.core.broker import Broker
+from broker_app.core.broker import UNRECORDED, Broker
 from broker_app.core.message import Message
 from broker_app.core.queue import Lane, Queue
 
@@ -50,18 +51,22 @@ def _items(broker: Broker, queue: Queue, after: tuple[int, int] | None) -> Itera
 def _in_lane(lane: Lane, unsettled: list[Message], start: int | None) -> Iterator[Item]:
     states = dict.fromkeys(unsettled, UNSETTLED)
     in_memory = sorted([*unsettled, *lane.in_memory()], key=lambda message: message.order)
-    skip = 0
-    if start is not None:
-        # Where the last one seen is gone, what came after it is found by position.
-        passed = [index for index, message in enumerate(in_memory) if message.position == start]
-        skip = passed[0] + 1 if passed else sum(message.position <= start for message in in_memory)
+    outside = lane.loading[:1] or array("Q", islice(lane.paged.after(0), 1))
+    skip, passed = 0, 0
+    if start is not None and outside and outside[0] <= start < UNRECORDED:
+        skip, passed = len(in_memory), start  # what is outside memory stands behind what is in it
+    elif start is not None:
+        # Where the last one seen is gone, those of its kind (recorded or not) say how far it had come.
+        recorded = start < UNRECORDED
+        alike = [at for at, m in enumerate(in_memory) if m.recorded is recorded and m.position <= start]
+        skip = alike[-1] + 1 if alike else 0
     for message in in_memory[skip:]:
         state = states.get(message, READY)
         yield Item(lane.priority, message.position, state, message.attempts, message)
-    outside = start if start is not None and skip == len(in_memory) else 0
-    for position in (position for position in lane.loading if position > outside):
-        yield _paged(lane, position)
-    for position in lane.paged.after(outside):
+    for position in lane.loading:
+        if position > passed:
+            yield _paged(lane, position)
+    for position in lane.paged.after(passed):
         yield _paged(lane, position)
 
 

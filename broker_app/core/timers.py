@@ -32,6 +32,10 @@ class Leases:
         self._count += 1
         heappush(self._heap, (until_ms, self._count, peer, tag))
 
+    def end(self, peer: Peer, tag: int) -> None:
+        """Forget the lease of a delivery that was settled or returned."""
+        self._until.pop((peer, tag), None)
+
     def until_ms(self, peer: Peer, tag: int) -> int:
         """When the lease ends, 0 when there is none."""
         return self._until.get((peer, tag), 0)

@@ -93,11 +93,14 @@ class Files:
         self._system = system
 
     def create_directory(self) -> None:
-        """Make the directory, readable by its owner alone, unless it is there."""
+        """Make the directory durably, readable by its owner alone, unless it is there."""
+        missing = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise failed(error, "creating", self.directory, None) from error
+        for path in {self.directory, *missing}:
+            self._sync_directory(path.parent)
 
     def names(self) -> list[str]:
         """All names in the directory, sorted."""
@@ -169,14 +172,17 @@ class Files:
 
     def sync_directory(self) -> None:
         """Return when created, renamed and deleted names are on the disk."""
+        self._sync_directory(self.directory)
+
+    def _sync_directory(self, path: Path) -> None:
         try:
-            fd = self._system.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+            fd = self._system.open(path, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 self._system.fsync(fd)
             finally:
                 self._system.close(fd)
         except OSError as error:
-            raise failed(error, "syncing", self.directory, None) from error
+            raise failed(error, "syncing", path, None) from error
 
 
 def failed(error: OSError, deed: str, path: Path, offset: int | None) -> JournalFailed:

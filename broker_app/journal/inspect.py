@@ -8,6 +8,7 @@ from typing import Any
 from broker_app.journal import codec, snapshots
 from broker_app.journal.errors import JournalDamaged, JournalFailed
 from broker_app.journal.files import Files
+from broker_app.journal.port import FIRST_POSITION
 from broker_app.journal.scan import Scan, scan
 from broker_app.journal.segment import segment_name
 
@@ -37,51 +38,60 @@ class _Seen:
         return self.scan.frames[-1][1].next_position
 
 
+@dataclass(slots=True)
+class _Tally:
+    batches: int = 0
+    records: int = 0
+    next_position: int | None = None
+
+
 def verify(directory: str | Path) -> Iterator[Finding]:
-    """Check every byte that counts; findings as they are made, at last a summary.
+    """Check every byte that counts; the findings, at last a summary.
 
     On a running journal an incomplete last batch is not damage: it is just being written.
     """
     files = Files(Path(directory))
-    snapshot_position, findings = _verify_snapshots(files)
+    findings, tally = _look(files)
+    if any(finding.damage for finding in findings):
+        # A running journal writes and reclaims while its files are read one after the other, which can
+        # look like a gap; but real damage is found again at the same place.
+        before = findings
+        findings, tally = _look(files)
+        findings = [finding for finding in findings if not finding.damage or finding in before]
     yield from findings
-    damage = sum(finding.damage for finding in findings)
-    batches = records = 0
-    expected: int | None = None
+    damaged = sum(finding.damage for finding in findings)
+    state = f"{damaged} damaged places" if damaged else "no damage"
+    end = tally.next_position or FIRST_POSITION
+    sentence = f"{tally.batches} batches, {tally.records} records, log ends before position {end}; {state}"
+    yield Finding(str(directory), sentence)
+
+
+def _look(files: Files) -> tuple[list[Finding], _Tally]:
+    tally = _Tally()
+    return [*_verify_snapshots(files), *_verify_segments(files, tally)], tally
+
+
+def _verify_segments(files: Files, tally: _Tally) -> Iterator[Finding]:
     pending: Finding | None = None  # an end that is honest only if nothing follows it
     for seen in _segments(files):
         if isinstance(seen, Finding):
-            damage += seen.damage
             yield seen
             continue
-        frames = seen.scan.frames
-        batches += len(frames)
-        records += sum(frame.count for _, frame in frames)
-        if seen.header.kind == codec.LOG and frames:
-            for finding in _verify_join(seen, expected, snapshot_position, pending):
-                damage += finding.damage
-                yield finding
-            expected, pending = seen.next_position, None
-        for finding in _verify_frames(seen):
-            damage += finding.damage
-            yield finding
+        tally.batches += len(seen.scan.frames)
+        tally.records += sum(frame.count for _, frame in seen.scan.frames)
+        if seen.header.kind == codec.LOG and seen.scan.frames:
+            yield from _verify_join(files, seen, tally.next_position, pending)
+            tally.next_position, pending = seen.next_position, None
+        yield from _verify_frames(seen)
         if seen.scan.later is None and seen.scan.torn:
-            pending = Finding(
-                _name(seen),
-                "the last batch is incomplete: never confirmed, or just being written",
-                seen.scan.end,
-            )
+            sentence = "the last batch is incomplete: never confirmed, or just being written"
+            pending = Finding(_name(seen), sentence, seen.scan.end)
     if pending is not None:
         yield pending
-    state = f"{damage} damaged places" if damage else "no damage"
-    yield Finding(
-        str(directory),
-        f"{batches} batches, {records} records, log ends before position {expected or 1}; {state}",
-    )
 
 
-def _verify_snapshots(files: Files) -> tuple[int, list[Finding]]:
-    newest, findings = 0, []
+def _verify_snapshots(files: Files) -> list[Finding]:
+    findings = []
     for position in snapshots.snapshot_positions(files.names()):
         name = snapshots.snapshot_name(position)
         content = _unless_gone(files, name)
@@ -91,25 +101,23 @@ def _verify_snapshots(files: Files) -> tuple[int, list[Finding]]:
         if blob is None:
             findings.append(Finding(name, "the snapshot is damaged", 0, damage=True))
         else:
-            newest = position
             findings.append(Finding(name, f"a good snapshot of {len(blob)} bytes"))
-    return newest, findings
+    return findings
 
 
 def _verify_join(
-    seen: _Seen, expected: int | None, snapshot: int, pending: Finding | None
+    files: Files, seen: _Seen, expected: int | None, pending: Finding | None
 ) -> Iterator[Finding]:
-    """Positions may be missing between two log files only where all that is lost was reclaimed."""
+    """Positions may be missing between two log files only before a snapshot: there they were reclaimed."""
     first = seen.first_position
-    due = max(snapshot, 1) if expected is None or expected < snapshot else expected
+    if first == (expected or FIRST_POSITION):
+        return
+    newest = max(snapshots.snapshot_positions(files.names()), default=FIRST_POSITION)
+    due = max(newest, expected or FIRST_POSITION)
     if first > due or (expected is not None and first < expected):
         where = f" (see {pending.file} at offset {pending.offset})" if pending is not None else ""
-        yield Finding(
-            _name(seen),
-            f"starts at position {first} instead of {due}{where}",
-            codec.SEGMENT_HEADER_BYTES,
-            True,
-        )
+        sentence = f"starts at position {first} instead of {due}{where}"
+        yield Finding(_name(seen), sentence, codec.SEGMENT_HEADER_BYTES, damage=True)
 
 
 def _verify_frames(seen: _Seen) -> Iterator[Finding]:

@@ -9,9 +9,10 @@ from benchmarks.servers import SERVERS, ActiveMQ, Mom, RabbitMQ, with_stomp_conn
 
 
 def test_activemq_gets_one_connector_more() -> None:
-    xml = '<b>\n  <transportConnectors>\n    <transportConnector name="openwire"/>\n  </transportConnectors>\n</b>'
+    openwire = '<transportConnector name="openwire"/>'
+    xml = f"<broker>\n  <transportConnectors>\n    {openwire}\n  </transportConnectors>\n</broker>"
     changed = with_stomp_connector(xml, 61724)
-    assert '<transportConnector name="openwire"/>' in changed
+    assert openwire in changed
     assert '<transportConnector name="stomp" uri="stomp://127.0.0.1:61724"/>' in changed
 
 
@@ -39,7 +40,7 @@ def test_a_child_that_ends_by_itself_is_told_with_the_end_of_its_log(tmp_path: P
 
 
 def test_a_child_is_stopped_once_and_stopping_again_is_harmless(tmp_path: Path) -> None:
-    child = Child("cat", ["sleep", "600"], tmp_path / "log", cwd=tmp_path, env={})
+    child = Child("sleep", ["sleep", "600"], tmp_path / "log", cwd=tmp_path, env={})
     child.stop()
     child.stop()
     with pytest.raises(ServerFailed, match="ended with status -15"):

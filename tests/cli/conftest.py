@@ -36,9 +36,17 @@ class CommandLine:
     """Starts `mom` with a home of its own, so that nothing of the user's is read or changed."""
 
     def __init__(self, home: Path) -> None:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MOM_", "XDG_"))}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("MOM_", "XDG_"))
+        }
         inherited.pop("DJANGO_SETTINGS_MODULE", None)
-        self.environment = {**inherited, "HOME": str(home), "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "200"}
+        self.environment = {
+            **inherited,
+            "HOME": str(home),
+            "PYTHONPATH": str(ROOT),
+            "NO_COLOR": "1",
+            "COLUMNS": "200",
+        }
 
     def about(self, broker: BrokerProcess) -> None:
         """Log in to `broker` from now on, as its administrator."""

@@ -51,7 +51,9 @@ def test_token_of_the_environment(home: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_login_in_the_address(tmp_path: Path) -> None:
-    target = contexts.find(url="http://admin:pass%20word@127.0.0.1:8001/", environment={"HOME": str(tmp_path)})
+    target = contexts.find(
+        url="http://admin:pass%20word@127.0.0.1:8001/", environment={"HOME": str(tmp_path)}
+    )
     assert (target.url, target.login, target.passcode) == ("http://127.0.0.1:8001", "admin", "pass word")
 
 
@@ -73,7 +75,9 @@ def test_unknown_context(home: dict[str, str]) -> None:
     assert "lab, prod" in failure.value.mend
 
 
-@pytest.mark.parametrize("content", ["current = ", "[context.a]\n", "[context.a]\nurl = 'http://a'\nport = 1\n", "context = 1"])
+@pytest.mark.parametrize(
+    "content", ["current = ", "[context.a]\n", "[context.a]\nurl = 'http://a'\nport = 1\n", "context = 1"]
+)
 def test_damaged_file_is_named(content: str, tmp_path: Path) -> None:
     path = tmp_path / ".config" / "mom" / "contexts.toml"
     path.parent.mkdir(parents=True)
@@ -86,9 +90,14 @@ def test_damaged_file_is_named(content: str, tmp_path: Path) -> None:
 def test_commands(command_line: CommandLine, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("mom_secret")
-    added = command_line("context", "add", "prod", "--url", "https://mom.example.org", "--token-file", str(token))
+    added = command_line(
+        "context", "add", "prod", "--url", "https://mom.example.org", "--token-file", str(token)
+    )
     assert added.code == 0
-    assert command_line("context", "add", "lab", "--url", "http://lab", "--token-command", "pass 'mö\"m'").code == 0
+    assert (
+        command_line("context", "add", "lab", "--url", "http://lab", "--token-command", "pass 'mö\"m'").code
+        == 0
+    )
     assert command_line("context", "use", "lab").code == 0
     listed = command_line("context", "ls").rows
     assert listed == [

@@ -8,7 +8,10 @@ from broker_app.cli.invocation import options_first
     [
         (["queue", "ls", "-o", "json"], ["-o", "json", "queue", "ls"]),
         (["queue", "ls", "--output=json", "-q"], ["--output=json", "-q", "queue", "ls"]),
-        (["get", "orders", "--url", "http://b", "-n", "3"], ["--url", "http://b", "get", "orders", "-n", "3"]),
+        (
+            ["get", "orders", "--url", "http://b", "-n", "3"],
+            ["--url", "http://b", "get", "orders", "-n", "3"],
+        ),
         (["pub", "orders", "--", "-q"], ["pub", "orders", "--", "-q"]),
         (["queue", "ls", "-o"], ["-o", "queue", "ls"]),
         ([], []),

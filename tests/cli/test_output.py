@@ -1,13 +1,17 @@
 """Formats of what commands print."""
 
 import json
+from typing import Any
 
 import pytest
 
 from broker_app.cli.output import Output
 
 COLUMNS = ("name", "depth")
-ROWS = [{"name": "a\tb", "depth": 1, "more": {"x": None}}, {"name": "\x1b[31m", "depth": None}]
+ROWS: list[dict[str, Any]] = [
+    {"name": "a\tb", "depth": 1, "more": {"x": None}},
+    {"name": "\x1b[31m", "depth": None},
+]
 
 
 def printed(capsys: pytest.CaptureFixture[str], form: str | None, **options: bool) -> str:
@@ -22,14 +26,17 @@ def test_tsv_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_table_at_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
     lines = [line.split() for line in printed(capsys, None).splitlines()]
     assert lines == [["name", "depth"], ["a\\tb", "1"], ["\\x1b[31m"]]
 
 
 def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(printed(capsys, "json"))[0] == {"name": "a\tb", "depth": 1}
-    assert [json.loads(line)["name"] for line in printed(capsys, "ndjson").splitlines()] == ["a\tb", "\x1b[31m"]
+    assert [json.loads(line)["name"] for line in printed(capsys, "ndjson").splitlines()] == [
+        "a\tb",
+        "\x1b[31m",
+    ]
     Output("json").rows(COLUMNS, ROWS, whole=True)
     assert json.loads(capsys.readouterr().out)[0]["more"] == {"x": None}
 
@@ -40,7 +47,12 @@ def test_ids(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     ("form", "expected"),
-    [("tsv", "name\tq\ndepth\t1\n"), ("table", "name   q\ndepth  1\n"), ("id", "q\n"), ("ndjson", '{"name": "q", "depth": 1}\n')],
+    [
+        ("tsv", "name\tq\ndepth\t1\n"),
+        ("table", "name   q\ndepth  1\n"),
+        ("id", "q\n"),
+        ("ndjson", '{"name": "q", "depth": 1}\n'),
+    ],
 )
 def test_facts_of_one_thing(form: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     Output(form).facts({"name": "q", "depth": 1})

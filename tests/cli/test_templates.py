@@ -29,7 +29,7 @@ def test_bytes_without_a_place_are_left_alone() -> None:
 
 
 def test_unknown_name_is_refused() -> None:
-    with pytest.raises(Failure, match="no template {{number}}") as refused:
+    with pytest.raises(Failure, match=r"no template \{\{number\}\}") as refused:
         Template(b"{{number}}")
     assert refused.value.code == USAGE
 

@@ -1,6 +1,5 @@
 """The parts of docs/protocol.md that follow from the code. `python -m tests.docs.generated` writes them."""
 
-import re
 from pathlib import Path
 
 from broker_app.net import headers
@@ -31,9 +30,14 @@ PARTS = {"problems": problems, "unsupported": unsupported}
 def with_parts(text: str) -> str:
     """The page with its generated parts as they should be."""
     for name, part in PARTS.items():
-        pattern = re.compile(rf"(<!-- {name}: .* -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
-        text, count = pattern.subn(lambda match, part=part: f"{match[1]}\n{part()}\n\n{match[2]}", text)
-        assert count == 1, f"docs/protocol.md has {count} places for {name}"
+        begin, end = (
+            f"<!-- {name}: written by `python -m tests.docs.generated` -->\n",
+            f"<!-- end of {name} -->",
+        )
+        before, _, rest = text.partition(begin)
+        _, found, after = rest.partition(end)
+        assert found, f"docs/protocol.md has no place for {name}"
+        text = f"{before}{begin}\n{part()}\n\n{end}{after}"
     return text
 
 

@@ -18,8 +18,14 @@ def test_every_package_is_on_the_map() -> None:
 
 def test_every_folder_at_the_top_is_on_the_map() -> None:
     built = {"data", "build", "dist"}
-    folders = [path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith((".", "__"))]
-    missing = [name for name in folders if name not in built and not name.endswith(".egg-info") and f"`{name}/`" not in MAP]
+    folders = [
+        path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith((".", "__"))
+    ]
+    missing = [
+        name
+        for name in folders
+        if name not in built and not name.endswith(".egg-info") and f"`{name}/`" not in MAP
+    ]
     assert not missing
 
 

@@ -12,6 +12,8 @@ def test_generated_parts_are_current() -> None:
 
 def test_every_setting_it_names_exists() -> None:
     known = {setting.variable for setting in settings()}
-    named = {word.strip("`;,.|)") for word in PAGE.replace("`", " ").split() if word.strip("`(").startswith("MOM_")}
+    named = {
+        word.strip("`;,.|)") for word in PAGE.replace("`", " ").split() if word.strip("`(").startswith("MOM_")
+    }
     assert named
     assert named <= known

@@ -118,7 +118,7 @@ def test_each_call_failing_once_loses_nothing_confirmed(tmp_path: Path) -> None:
             break
         seen.add(system.failed_in)
         if play.failed is not None:
-            assert str(play.files.directory) in str(play.failed)
+            assert str(tmp_path) in str(play.failed)
             assert os.strerror(error) in str(play.failed)
         play.check()
     assert seen == set(CHANGING)

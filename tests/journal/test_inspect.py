@@ -1,5 +1,6 @@
 """A journal is looked at from outside, running or stopped."""
 
+import threading
 from pathlib import Path
 
 from broker_app.journal.inspect import dump, verify
@@ -32,6 +33,24 @@ def test_verify_changes_nothing(tmp_path: Path) -> None:
     list(verify(tmp_path))
     list(dump(tmp_path))
     assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in tmp_path.iterdir()} == before
+
+
+def test_a_journal_at_work_is_not_taken_for_damaged(tmp_path: Path) -> None:
+    life = Life(quick_journal(tmp_path))
+    life.restore()
+
+    def work() -> None:
+        for number in range(2000):
+            life.settle(*life.publish(bytes(200)))
+            if number % 10 == 0:
+                life.snapshot()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    while worker.is_alive():
+        assert not [finding for finding in verify(tmp_path) if finding.damage]
+    worker.join()
+    life.close()
 
 
 def test_an_incomplete_last_batch_is_told_but_is_not_damage(tmp_path: Path) -> None:

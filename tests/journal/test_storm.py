@@ -121,5 +121,5 @@ class JournalStorm(RuleBasedStateMachine):
 
 TestJournalStorm = JournalStorm.TestCase
 TestJournalStorm.settings = settings(
-    max_examples=80, stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=60, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )

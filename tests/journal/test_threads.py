@@ -132,7 +132,7 @@ async def test_a_long_life_with_threads_loses_nothing_and_needs_little_space(tmp
     assert journal.background_error is None
     assert journal.read(list(kept)) == list(kept.values())
     statistics = journal.statistics()
-    assert statistics["segments_recycled"] > 5
+    assert statistics["segments_recycled"] > 1
     assert statistics["live_records"] == len(kept)
     journal.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from types import MappingProxyType
 from typing import Any
 
@@ -126,6 +126,3 @@ async def make_rest() -> AsyncIterator[MakeRest]:
 @pytest.fixture
 async def rest(make_rest: MakeRest) -> Rest:
     return make_rest()
-
-
-Exchange = Callable[..., Awaitable[list[dict[str, Any]]]]

@@ -6,9 +6,10 @@ import asyncio
 import json
 from typing import Any
 
+from broker_app.net.policy import Policy
 from broker_app.net.rest import RestLimits
 from broker_app.net.rest.events import Events
-from tests.rest.conftest import MakeRest, Rest
+from tests.rest.conftest import MakeRest, Rest, policy
 
 
 class Stream:
@@ -103,6 +104,20 @@ async def test_a_stopping_plane_ends_streams(rest: Rest) -> None:
     rest.plane.stop()
     await stream.task
     assert stream.ended
+
+
+async def test_the_stream_of_a_revoked_token_ends(rest: Rest) -> None:
+    stream = Stream(rest, "/api/v1/queues/a/events")
+    polling = asyncio.ensure_future(rest.receive("a", wait_s=30))
+    await rest.until(lambda: len(rest.plane._waiting._waits) == 2 and stream.status == 200)
+    rest.logins.reload(policy())
+    rest.plane.policy_changed()
+    assert not stream.task.done()
+    rest.logins.reload(Policy())
+    rest.plane.policy_changed()
+    await stream.task
+    assert stream.ended
+    assert await polling == []
 
 
 async def test_a_silent_stream_is_kept_alive(rest: Rest) -> None:

@@ -76,7 +76,7 @@ def server() -> Iterator[Server]:
 
 @finite.parametrize()
 @settings(
-    max_examples=15,
+    max_examples=10,
     deadline=None,
     derandomize=True,
     phases=(Phase.explicit, Phase.generate),

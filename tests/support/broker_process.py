@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,7 +59,12 @@ class BrokerProcess:
         self._options = options
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("MOM_")}
         inherited.pop("DJANGO_SETTINGS_MODULE", None)
-        self.environment = {**inherited, "MOM_ADMIN_PASSWORD": self.password, "MOM_DATA": str(data), **(environment or {})}
+        self.environment = {
+            **inherited,
+            "MOM_ADMIN_PASSWORD": self.password,
+            "MOM_DATA": str(data),
+            **(environment or {}),
+        }
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
 
@@ -80,7 +85,11 @@ class BrokerProcess:
     @property
     def log(self) -> str:
         """What the broker has written since its last start."""
-        return self.log_file.read_bytes()[self._log_start :].decode(errors="replace") if self.log_file.exists() else ""
+        return (
+            self.log_file.read_bytes()[self._log_start :].decode(errors="replace")
+            if self.log_file.exists()
+            else ""
+        )
 
     def start(self, ready_s: float = READY_S) -> None:
         """Starts the broker and waits until it serves. Raises BrokerFailed."""
@@ -99,7 +108,9 @@ class BrokerProcess:
         deadline = time.monotonic() + ready_s
         while not self._serves():
             if self._ended_within(0.02):
-                raise BrokerFailed(f"the broker ended with {self._process.returncode} instead of starting:\n{self.log}")
+                raise BrokerFailed(
+                    f"the broker ended with {self._process.returncode} instead of starting:\n{self.log}"
+                )
             if time.monotonic() > deadline:
                 self.kill()
                 raise BrokerFailed(f"the broker was not ready within {ready_s:g} s:\n{self.log}")
@@ -134,7 +145,9 @@ class BrokerProcess:
             "print('secret', actions.create_login_link(User.objects.get(username=actions.ADMIN)))"
         )
         shell = [sys.executable, "manage.py", "shell", "--no-imports", "-c", code]
-        answer = subprocess.run(shell, cwd=ROOT, env=self.environment, check=True, capture_output=True, text=True)
+        answer = subprocess.run(
+            shell, cwd=ROOT, env=self.environment, check=True, capture_output=True, text=True
+        )
         return f"{self.url}/login/once/{answer.stdout.split()[-1]}"
 
     def request(
@@ -173,3 +186,7 @@ class BrokerProcess:
         except subprocess.TimeoutExpired:
             return False
         return True
+
+
+#: starts a broker with the given options; see the fixture `start_broker`
+StartBroker = Callable[..., BrokerProcess]

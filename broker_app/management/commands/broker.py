@@ -2,7 +2,9 @@
 
 import asyncio
 import sys
+import webbrowser
 from functools import partial
+from threading import Thread
 from typing import Any
 
 import uvloop
@@ -35,6 +37,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         config.add_options(parser)
+        parser.add_argument("--open", action="store_true", help="open the console in a browser, logged in")
 
     def handle(self, **options: Any) -> None:
         mom: Config = settings.MOM
@@ -50,6 +53,10 @@ class Command(BaseCommand):
         def ready(web_port: int, stomp_port: int) -> None:
             self.stdout.write("\n".join(_welcome(mom, web_port, stomp_port, link, made_up)))
             self.stdout.flush()
+            if options["open"]:
+                page = f"/login/once/{link}" if link else "/console/"
+                # A browser in a terminal keeps its caller waiting.
+                Thread(target=webbrowser.open, args=[_url(mom, web_port) + page], daemon=True).start()
 
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         follow = partial(snapshot.follow, logins.policy)
@@ -69,11 +76,19 @@ def _login_link() -> str | None:
     return actions.create_login_link(admin) if admin is not None else None
 
 
+def _host(mom: Config) -> str:
+    """The node as seen from its own machine, as it is written in an address."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(mom.host, mom.host)
+    return f"[{host}]" if ":" in host else host
+
+
+def _url(mom: Config, web_port: int) -> str:
+    return f"http://{_host(mom)}:{web_port}"
+
+
 def _welcome(mom: Config, web_port: int, stomp_port: int, link: str | None, made_up: str | None) -> list[str]:
     """What somebody who has just started a node wants to know. A given password is never shown."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(mom.host, mom.host)
-    host = f"[{host}]" if ":" in host else host
-    url = f"http://{host}:{web_port}"
+    host, url = _host(mom), _url(mom, web_port)
     user = "" if mom.anonymous else f"-u admin:{made_up} " if made_up else "-u admin "
     lines = ["", f"MOM is ready: broker {mom.name}, data in {mom.data.resolve()}"]
     if mom.anonymous:

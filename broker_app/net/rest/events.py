@@ -12,9 +12,9 @@ from broker_app.net import access
 from broker_app.net.rest import items
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.receive import Waiting
 from broker_app.net.rest.replies import Reply
 from broker_app.net.rest.requests import Request, whole_number
+from broker_app.net.rest.waiting import Wait, Waiting
 
 PING_S = 15.0
 
@@ -60,8 +60,8 @@ class Events:
         if request.method == "HEAD":
             return Reply(200, b"text/event-stream")
         desk = self._desk
-        wake = self._waiting.enter()
-        arrivals = Arrivals(wake)
+        wait = self._waiting.enter(request.identity)
+        arrivals = Arrivals(wait.woken)
         subscription = desk.open_collection(arrivals, request.identity.user)
         try:
             ticket = desk.ticket()
@@ -71,15 +71,15 @@ class Events:
                 )
             )
             await desk.answer(ticket)
-            await self._write(request, arrivals, wake)
+            await self._write(request, arrivals, wait)
         finally:
-            self._waiting.leave(wake)
+            self._waiting.leave(wait)
             desk.close_collection(subscription)
             if desk.engine.ended is None:
                 desk.submit(c.Unsubscribe(desk.peer, subscription))
         return None
 
-    async def _write(self, request: Request, arrivals: Arrivals, wake: asyncio.Event) -> None:
+    async def _write(self, request: Request, arrivals: Arrivals, wait: Wait) -> None:
         headers = [
             *request.reply_headers,
             (b"content-type", b"text/event-stream"),
@@ -90,17 +90,17 @@ class Events:
         await self._send(request, b": connected\n\n")
         gone = asyncio.ensure_future(request.wait_departed())
         try:
-            while not gone.done() and not self._waiting.stopped:
+            while not gone.done() and not wait.ended:
                 while arrivals.waiting:
                     await self._send(request, self._event(*arrivals.waiting.popleft()))
-                woken = asyncio.ensure_future(wake.wait())
+                woken = asyncio.ensure_future(wait.woken.wait())
                 await asyncio.wait((woken, gone), timeout=self._ping_s, return_when=asyncio.FIRST_COMPLETED)
                 if not woken.done():
                     woken.cancel()
                     if not gone.done():
                         await self._send(request, b": ping\n\n")
-                elif not self._waiting.stopped:
-                    wake.clear()
+                elif not wait.ended:
+                    wait.woken.clear()
         finally:
             gone.cancel()
         if not gone.done():

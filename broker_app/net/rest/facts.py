@@ -11,10 +11,10 @@ from typing import Any
 from broker_app.core.queue import Queue
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.receive import Waiting
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import JSON, Reply, encode, json_reply
 from broker_app.net.rest.requests import Request, whole_number
+from broker_app.net.rest.waiting import Waiting
 
 _PREFIX = "/queue/"
 

@@ -114,23 +114,26 @@ _SCHEMAS: _Json = {
             "copies": {**_COUNT, "description": "subscriptions of a topic that get it; 1 for a queue"},
         }
     ),
-    "Item": _object(
-        {
-            "body": {"description": "JSON, or a string that is a text when the content type is not JSON"},
-            "body_base64": {"type": "string", "contentEncoding": "base64"},
-            "content_type": _OPTIONAL_TEXT,
-            "headers": {"type": ["object", "null"], "additionalProperties": _TEXT},
-            "persistent": {"type": ["boolean", "null"]},
-            "priority": {"type": ["integer", "null"], "minimum": 0, "maximum": 9},
-            "expires_s": {"type": ["number", "null"], "minimum": 0.001, "maximum": 315_360_000},
-            "correlation_id": _OPTIONAL_TEXT,
-            "reply_to": _OPTIONAL_TEXT,
-            "type": _OPTIONAL_TEXT,
-            "traceparent": _OPTIONAL_TEXT,
-            "tracestate": _OPTIONAL_TEXT,
-        },
-        required=(),
-    ),
+    "Item": {
+        **_object(
+            {
+                "body": {"description": "JSON, or a string that is a text when the content type is not JSON"},
+                "body_base64": {"type": "string", "contentEncoding": "base64"},
+                "content_type": _OPTIONAL_TEXT,
+                "headers": {"type": ["object", "null"], "additionalProperties": _TEXT},
+                "persistent": {"type": ["boolean", "null"]},
+                "priority": {"type": ["integer", "null"], "minimum": 0, "maximum": 9},
+                "expires_s": {"type": ["number", "null"], "minimum": 0.001, "maximum": 315_360_000},
+                "correlation_id": _OPTIONAL_TEXT,
+                "reply_to": _OPTIONAL_TEXT,
+                "type": _OPTIONAL_TEXT,
+                "traceparent": _OPTIONAL_TEXT,
+                "tracestate": _OPTIONAL_TEXT,
+            },
+            required=(),
+        ),
+        "oneOf": [{"required": ["body"]}, {"required": ["body_base64"]}],
+    },
     "BatchResult": _object({"i": _COUNT, "id": _TEXT, "error": _ref("Problem")}, required=("i",)),
     "ReceiveRequest": _object(
         {
@@ -235,8 +238,8 @@ _PUBLISH_HEADERS = [
     _header("traceparent", _TEXT, "carried, and returned"),
 ]
 _MESSAGE_BODY: _Json = {
-    "description": "The message itself, byte for byte. Its media type is kept. Headers `Mom-Header-<name>` and "
-    "`ce-<name>` become headers of the message.",
+    "description": "The message itself, byte for byte. Its media type is kept. Headers `Mom-Header-<name>` "
+    "and `ce-<name>` become headers of the message.",
     "required": False,
     "content": {"*/*": {}},
 }
@@ -333,7 +336,8 @@ _PATHS: _Json = {
     },
     "/topics/{name}/messages": {
         "post": _operation(
-            "publish_to_topic", "Publish one message", {"201": _PUBLISHED_REPLY}, 408, 409, 413, 415, 422, 503,
+            "publish_to_topic", "Publish one message", {"201": _PUBLISHED_REPLY},
+            408, 409, 413, 415, 422, 503,
             parameters=[
                 _TOPIC,
                 _parameter("mandatory", _TRUTH, "refuse it (409) when nobody is subscribed"),
@@ -372,7 +376,10 @@ _PATHS: _Json = {
         "get": _operation(
             "stream_events", "Messages as server-sent events; settle each by its receipt",
             {"200": {"description": "a stream", "content": {"text/event-stream": {"schema": _TEXT}}}}, 503,
-            parameters=[_QUEUE, _parameter("credit", _whole(1, 100, 1), "most unsettled messages of the stream")],
+            parameters=[
+                _QUEUE,
+                _parameter("credit", _whole(1, 100, 1), "most unsettled messages of the stream"),
+            ],
         ),
     },
     "/queues": {
@@ -399,7 +406,8 @@ _PATHS: _Json = {
             parameters=[_RECEIPT],
         ),
         "patch": _operation(
-            "extend_lease", "Keep a message longer", {"204": _empty("extended, from now")}, 404, 408, 409, 413, 415, 503,
+            "extend_lease", "Keep a message longer", {"204": _empty("extended, from now")},
+            404, 408, 409, 413, 415, 503,
             parameters=[_RECEIPT], body=_json_body("ExtendRequest"),
         ),
     },
@@ -412,7 +420,8 @@ _PATHS: _Json = {
     "/leases/settle": {
         "post": _operation(
             "settle", "Settle many messages, each with its own result",
-            {"200": _json("results in the order of the request", _ref("SettleResult"))}, 408, 413, 415, 422, 503,
+            {"200": _json("results in the order of the request", _ref("SettleResult"))},
+            408, 413, 415, 422, 503,
             body=_json_body("SettleRequest"),
         ),
     },
@@ -430,12 +439,14 @@ _PATHS: _Json = {
     },
     "/health/live": {
         "get": _operation(
-            "health_live", "Whether the process answers", {"200": _json("it does", _ref("Health"))}, login=False
+            "health_live", "Whether the process answers", {"200": _json("it does", _ref("Health"))},
+            login=False,
         ),
     },
     "/health/ready": {
         "get": _operation(
-            "health_ready", "Whether the node serves", {"200": _json("it does", _ref("Health"))}, 503, login=False
+            "health_ready", "Whether the node serves", {"200": _json("it does", _ref("Health"))},
+            503, login=False,
         ),
     },
     "/openapi.json": {
@@ -487,8 +498,9 @@ def document(control: Mapping[str, Any] | None = None) -> _Json:
         "info": {
             "title": "MOM",
             "version": _VERSION,
-            "description": "Messages over HTTP. A cookie of the console is taken from its own pages alone; other "
-            "requests without credentials need the header X-Requested-With. Errors are problems (RFC 9457).",
+            "description": "Messages over HTTP. A cookie of the console is taken from its own pages alone; "
+            "other requests without credentials need the header X-Requested-With. Errors are problems "
+            "(RFC 9457).",
         },
         "paths": paths,
         "components": components,

@@ -23,12 +23,13 @@ from broker_app.net.rest.events import Events
 from broker_app.net.rest.facts import NodeFacts
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.publish import Publisher
-from broker_app.net.rest.receive import Receiver, Waiting
+from broker_app.net.rest.receive import Receiver
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import NO_CONTENT, Header, Reply, problem_reply
 from broker_app.net.rest.requests import Departed, Receive, Request, Scope, Send, Uploads
 from broker_app.net.rest.routing import Place, Router, raw_path_of
 from broker_app.net.rest.settle import Settler
+from broker_app.net.rest.waiting import Waiting
 
 _log = logging.getLogger(__name__)
 _NO_STORE: Header = (b"cache-control", b"no-store")
@@ -41,8 +42,8 @@ class RestPlane:
 
     `journal_read` is `Journal.read`; `limits` replace those that follow from `config`; `statistics`
     returns what `/stats` shows; `control_document` is an OpenAPI document whose paths are added to ours.
-    Made within the running loop. The node calls `engine_ended` when the engine fails, and `stop` before
-    it closes the listeners.
+    Made within the running loop. The node calls `policy_changed` after a new policy, `engine_ended`
+    when the engine fails, and `stop` before it closes the listeners.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class RestPlane:
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
         self._limits = limits or RestLimits.of(config)
+        self._logins = logins
         self._access = Access(logins, Origins(config.known_hosts, config.allowed_origins))
         self._uploads = Uploads()
         self._waiting = Waiting(self._limits.max_waiting)
@@ -73,6 +75,10 @@ class RestPlane:
     def stop(self) -> None:
         """Let every waiting receive and event stream end now, and further ones at once."""
         self._waiting.stop()
+
+    def policy_changed(self) -> None:
+        """End what waits for users and tokens that are gone."""
+        self._waiting.end_unknown(self._logins.still_known)
 
     def engine_ended(self, error: BaseException) -> None:
         """Answer everybody who waits for the engine, which will carry out nothing any more."""

@@ -15,9 +15,10 @@ from broker_app.net import access
 from broker_app.net.rest import items
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.refusals import Refusal, busy, invalid
+from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import JSON, Header, Reply
 from broker_app.net.rest.requests import Departed, Request, truth, whole_number, within
+from broker_app.net.rest.waiting import Waiting
 
 AUTO, LEASE = "auto", "lease"
 
@@ -30,37 +31,6 @@ class ReceiveRequest(msgspec.Struct, forbid_unknown_fields=True):
     lease_s: float | None = None
     ack: str = LEASE
     selector: str | None = None
-
-
-class Waiting:
-    """Counts the requests that wait, and wakes them all when the plane stops."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._events: set[asyncio.Event] = set()
-        self.stopped = False
-
-    def __len__(self) -> int:
-        return len(self._events)
-
-    def enter(self) -> asyncio.Event:
-        """The event that wakes one request. Refusal when too many wait."""
-        if len(self._events) >= self._most:
-            raise busy(f"{self._most} requests wait for messages already")
-        event = asyncio.Event()
-        if self.stopped:
-            event.set()
-        self._events.add(event)
-        return event
-
-    def leave(self, event: asyncio.Event) -> None:
-        self._events.discard(event)
-
-    def stop(self) -> None:
-        """Nobody waits any longer."""
-        self.stopped = True
-        for event in self._events:
-            event.set()
 
 
 class Collection:
@@ -133,7 +103,8 @@ class Receiver:
         """Deliveries, as soon as there is one; none when the wait is over. When the client or the
         plane's time ends first, what came goes back."""
         desk = self._desk
-        arrived = self._waiting.enter()
+        wait = self._waiting.enter(request.identity)
+        arrived = wait.woken
         collection = Collection(arrived)
         subscription = desk.open_collection(collection, request.identity.user)
         keep = False
@@ -148,7 +119,7 @@ class Receiver:
                 await _wait(arrived, request.wait_departed, wait_s)
             keep = True
         finally:
-            self._waiting.leave(arrived)
+            self._waiting.leave(wait)
             ticket = desk.ticket()
             desk.submit(c.Unsubscribe(desk.peer, subscription, ticket, keep_unsettled=keep))
             # Whatever happens to this request, the collection stays open until its last delivery came.

@@ -12,7 +12,7 @@ import msgspec
 from broker_app.net.login import Identity
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, busy, invalid, too_large, unknown
-from broker_app.net.rest.replies import JSON, NDJSON, Header
+from broker_app.net.rest.replies import JSON, Header
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -282,6 +282,3 @@ def within(pointer: str, number: float, least: float, most: float) -> float:
     if not least <= number <= most:
         raise invalid(pointer, f"must be between {least:g} and {most:g}", number)
     return number
-
-
-__all__ = ["NDJSON", "Departed", "Request", "Uploads", "decode", "truth", "whole_number", "within"]

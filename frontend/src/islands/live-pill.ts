@@ -33,7 +33,9 @@ export class LivePill extends Island {
     document.documentElement.dataset.freshness = this.statistics.freshness;
     const { tone, text } = this.#say();
     const role = tone === "bad" ? "alert" : nothing;
-    return html`<span class="pill" role=${role} data-tone=${tone}><span class="dot" aria-hidden="true"></span>${text}</span>`;
+    return html`<span class="pill" role=${role} data-tone=${tone}>
+      <span class="dot" aria-hidden="true"></span><span class="says">${text}</span>
+    </span>`;
   }
 
   #say(): { tone: string; text: string | ReturnType<typeof html> } {

@@ -1,0 +1,32 @@
+"""MOM's client library: send, receive and ask over STOMP, on TCP, TLS or WebSocket.
+
+    import mom_client
+
+    async with mom_client.connect(login="admin", passcode="…") as mom:
+        await mom.send("/queue/orders", "hello")
+        async with mom.subscribe("/queue/orders") as messages:
+            async for message in messages:
+                print(message.text)
+                await message.ack()
+
+`mom_client.blocking` has the same without asyncio. Needs nothing but `websockets`.
+"""
+
+from .client import Client, connect
+from .errors import ClientError, ConnectionLost, Overrun, Refused, Timeout
+from .message import Message
+from .subscription import Subscription
+from .transaction import Transaction
+
+__all__ = [
+    "Client",
+    "ClientError",
+    "ConnectionLost",
+    "Message",
+    "Overrun",
+    "Refused",
+    "Subscription",
+    "Timeout",
+    "Transaction",
+    "connect",
+]

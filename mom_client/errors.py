@@ -1,0 +1,53 @@
+"""What can go wrong for a user of the client, one class per thing that is worth catching."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["ClientError", "ConnectionLost", "Overrun", "Refused", "Timeout"]
+
+
+class ClientError(Exception):
+    """Base of all errors of this library."""
+
+
+class ConnectionLost(ClientError):
+    """There is no connection to the broker, or there was none when the answer should have come.
+
+    What had been sent without an answer may or may not have been carried out.
+    """
+
+
+class Timeout(ClientError, TimeoutError):
+    """The answer did not come in the time that was given for it."""
+
+
+class Overrun(ClientError):
+    """A subscription without acknowledgements was ended: its messages came faster than they were taken."""
+
+
+class Refused(ClientError):
+    """The broker said no, and why.
+
+    code     stable name of the problem, such as not-allowed, bad-destination, queue-full, not-authenticated
+    detail   the broker's sentence for a human
+    problem  all that the broker said, as RFC 9457 problem details
+    """
+
+    def __init__(self, code: str, detail: str, problem: Mapping[str, Any] | None = None) -> None:
+        super().__init__(f"{code}: {detail}")
+        self.code = code
+        self.detail = detail
+        self.problem: Mapping[str, Any] = problem or {}
+
+    @classmethod
+    def from_frame(cls, headers: Mapping[str, str], body: bytes) -> "Refused":
+        """From an ERROR frame, or a refusal sent as MESSAGE; brokers other than MOM send text."""
+        try:
+            problem = json.loads(body)
+            code = str(problem["type"]).rpartition("/")[2]
+            return cls(code, str(problem.get("detail", code)), problem)
+        except (ValueError, TypeError, KeyError):
+            text = body[:500].decode(errors="replace").strip()
+            detail = ": ".join(part for part in (headers.get("message", ""), text) if part)
+            return cls("error", detail or "the broker gave no reason")

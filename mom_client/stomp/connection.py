@@ -1,0 +1,153 @@
+"""A client's conversation with a broker, without I/O: bytes and times in, frames and bytes out.
+
+    connecting ──CONNECTED──► connected ──DISCONNECT──► closing
+        │                         │                        │
+        └──────────── ERROR or malformed bytes ────────────┴──► closed
+"""
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from . import frame as wire
+from .encode import VERSIONS, encode
+from .errors import Malformed
+from .frame import AckRun, Frame
+from .parser import Limits, Parser
+
+#: How much longer than agreed the other side may be silent, for slow networks and busy loops.
+TOLERANCE: Final = 2.0
+
+
+class State(enum.Enum):
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+#: Which frames of the broker are in order, and the state that each leads to.
+_HEARD: Final[Mapping[State, Mapping[bytes, State]]] = {
+    State.CONNECTING: {wire.CONNECTED: State.CONNECTED, wire.ERROR: State.CLOSED},
+    State.CONNECTED: {
+        wire.MESSAGE: State.CONNECTED, wire.RECEIPT: State.CONNECTED, wire.ERROR: State.CLOSED,
+    },
+    State.CLOSING: {wire.MESSAGE: State.CLOSING, wire.RECEIPT: State.CLOSING, wire.ERROR: State.CLOSED},
+    State.CLOSED: {},
+}  # fmt: skip
+
+
+class Connection:
+    """One conversation. `heart_beat_s` is how often we can send, and how often we want to hear (0: never)."""
+
+    def __init__(
+        self,
+        *,
+        versions: Sequence[str] = VERSIONS,
+        heart_beat_s: tuple[float, float] = (10.0, 10.0),
+        limits: Limits = Limits(),  # noqa: B008 -- immutable
+    ) -> None:
+        self.state = State.CONNECTING
+        self.headers: Mapping[str, str] = {}  #: of the CONNECTED frame
+        self._versions = versions
+        self._offered_s = heart_beat_s
+        self._parser = Parser(role="client", limits=limits)
+        self._beat_s = self._silence_s = 0.0
+        self._spoke = self._heard = 0.0
+
+    @property
+    def version(self) -> str:
+        """The version that was agreed upon."""
+        return self._parser.version
+
+    def connect(self, headers: Mapping[str, str], now: float) -> bytes:
+        """The CONNECT frame; `headers` has host, login, passcode and what else the broker understands."""
+        self._spoke = self._heard = now
+        beats = ",".join(str(round(seconds * 1000)) for seconds in self._offered_s)
+        fixed = {"accept-version": ",".join(self._versions), "heart-beat": beats}
+        return encode(wire.CONNECT, {**fixed, **headers}, content_length=False)
+
+    def disconnect(self, receipt: str) -> bytes:
+        """The DISCONNECT frame; its receipt says that all before it was carried out."""
+        self.state = State.CLOSING
+        return self.encode(wire.DISCONNECT, {"receipt": receipt})
+
+    def encode(
+        self, command: bytes, headers: Mapping[str, str] | Iterable[tuple[str, str]] = (), body: bytes = b""
+    ) -> bytes:
+        """A frame in the version that was agreed upon."""
+        return encode(command, headers, body, version=self.version)
+
+    def settle(self, message: Frame, requeue: bool | None, extra: Mapping[str, str]) -> bytes:
+        """An ACK for `message`, or a NACK that gives it back (`requeue` true) or up; with `extra` headers."""
+        given = message.headers
+        if self.version == "1.2":
+            named = {"id": given.get("ack", "")}
+        else:
+            named = {"message-id": given.get("message-id", "")}
+            if "subscription" in given:
+                named["subscription"] = given["subscription"]
+        if requeue is False:
+            named["requeue"] = "false"
+        return self.encode(wire.ACK if requeue is None else wire.NACK, {**named, **extra})
+
+    def receive(self, data: bytes, now: float) -> list[Frame | AckRun | Malformed]:
+        """The broker's frames in `data`; after a Malformed or an ERROR the connection is closed."""
+        self._heard = now
+        items = self._parser.receive(data) if self.state is not State.CONNECTING else self._begin(data)
+        for index, item in enumerate(items):
+            fault = self._follow(item)
+            if fault is not None:
+                self.state = State.CLOSED
+                return [*items[:index], fault]
+        return items
+
+    def _begin(self, data: bytes) -> list[Frame | AckRun | Malformed]:
+        """Read CONNECTED alone first, since the version it tells governs what follows in the same bytes."""
+        end = data.find(b"\0") + 1
+        items = self._parser.receive(data[:end] if end else data)
+        if items and isinstance(items[0], Frame) and items[0].command is wire.CONNECTED:
+            fault = self._negotiate(items[0].headers)
+            if fault is not None:
+                return [fault]
+        return items + self._parser.receive(data[end:]) if end else items
+
+    def _negotiate(self, headers: Mapping[str, str]) -> Malformed | None:
+        version = headers.get("version", "1.0")
+        if version not in self._versions:
+            return Malformed("unsupported-version", f"the broker chose version {version[:20]!r}")
+        theirs, comma, ours = headers.get("heart-beat", "0,0").partition(",")
+        if not (comma and theirs.isdigit() and ours.isdigit()):
+            return Malformed("malformed-frame", f"the broker's heart-beat is {headers['heart-beat'][:40]!r}")
+        can_send_s, want_s = self._offered_s
+        if can_send_s and int(ours):
+            self._beat_s = max(can_send_s, int(ours) / 1000)
+        if want_s and int(theirs):
+            self._silence_s = max(want_s, int(theirs) / 1000) * TOLERANCE
+        self._parser.version = version
+        self.headers = headers
+        return None
+
+    def _follow(self, item: Frame | AckRun | Malformed) -> Malformed | None:
+        if isinstance(item, Malformed):
+            return item
+        command = item.command if isinstance(item, Frame) else wire.RECEIPT
+        state = _HEARD[self.state].get(command)
+        if state is None:
+            return Malformed("malformed-frame", f"{command.decode()} came while {self.state.value}")
+        self.state = state
+        return None
+
+    # -- heart-beats ---------------------------------------------------------------------------
+
+    def spoke(self, now: float) -> None:
+        """Something was sent."""
+        self._spoke = now
+
+    def beat_due(self) -> float | None:
+        """When the next heart-beat must be sent at the latest, None for never."""
+        return self._spoke + self._beat_s / TOLERANCE if self._beat_s else None
+
+    def lost_at(self) -> float | None:
+        """When the broker must be given up if nothing comes until then, None for never."""
+        return self._heard + self._silence_s if self._silence_s else None

@@ -1,0 +1,213 @@
+"""Byte pipes to a broker: TCP, TLS, WebSocket, and any object that can send and receive.
+
+| address                | pipe                                |
+|------------------------|-------------------------------------|
+| stomp://host:61613     | TCP                                 |
+| stomp+tls://host:61614 | TLS                                 |
+| ws://host:8000/ws      | WebSocket, subprotocol v12.stomp …  |
+| wss://host/ws          | the same over TLS                   |
+"""
+
+import asyncio
+import ssl
+import urllib.parse
+from typing import Any, Protocol
+
+from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import connect as connect_websocket
+from websockets.exceptions import WebSocketException
+from websockets.typing import Subprotocol
+
+__all__ = ["DEFAULT_ADDRESS", "Pipe", "PipeTransport", "Transport", "check_address", "open_transport"]
+
+DEFAULT_ADDRESS = "stomp://127.0.0.1:61613"
+SUBPROTOCOLS = [Subprotocol("v12.stomp"), Subprotocol("v11.stomp"), Subprotocol("v10.stomp")]
+#: How long a broker may take to take the rest when we leave.
+CLOSE_S = 1.0
+READ_BYTES = 256 * 1024
+#: Bytes that may wait to be sent before `drain` waits.
+HIGH_WATER = 1024 * 1024
+#: A WebSocket message of the broker may hold many frames.
+MAX_WEBSOCKET_MESSAGE = 128 * 1024 * 1024
+
+_PORTS = {"stomp": 61613, "stomp+tls": 61614, "ws": 80, "wss": 443}
+
+
+class Transport(Protocol):
+    """A byte pipe. All but `close` raise OSError when it is broken."""
+
+    def write(self, data: bytes) -> None:
+        """Send `data` soon; never waits."""
+
+    async def drain(self) -> None:
+        """Wait until there is room for more."""
+
+    async def receive(self) -> bytes:
+        """The next bytes, empty at the end."""
+
+    async def close(self) -> None:
+        """Send what was written, and end. Twice is harmless."""
+
+
+def check_address(address: str) -> str:
+    """`address` itself. Raises ValueError saying what is wrong with it."""
+    parts = urllib.parse.urlsplit(address)
+    if parts.scheme not in _PORTS:
+        known = ", ".join(f"{scheme}://" for scheme in _PORTS)
+        raise ValueError(f"the address {address!r} must begin with one of {known}")
+    if not parts.hostname:
+        raise ValueError(f"the address {address!r} names no host")
+    if parts.username or parts.password:
+        raise ValueError("an address must not hold credentials: give login and passcode, or token")
+    return address
+
+
+async def open_transport(address: str, tls: ssl.SSLContext | None = None) -> Transport:
+    """Connect to `address`. Raises OSError."""
+    parts = urllib.parse.urlsplit(check_address(address))
+    secure = parts.scheme in ("stomp+tls", "wss")
+    if secure and tls is None:
+        tls = ssl.create_default_context()
+    if parts.scheme in ("ws", "wss"):
+        return await _open_websocket(address, tls if secure else None)
+    host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+    reader, writer = await asyncio.open_connection(host, port, ssl=tls if secure else None, limit=READ_BYTES)
+    writer.transport.set_write_buffer_limits(high=HIGH_WATER)
+    return StreamTransport(reader, writer)
+
+
+async def _open_websocket(address: str, tls: ssl.SSLContext | None) -> Transport:
+    try:
+        # STOMP's own heart-beats watch the connection; compression costs more than it saves.
+        websocket = await connect_websocket(
+            address,
+            subprotocols=SUBPROTOCOLS,
+            ssl=tls,
+            compression=None,
+            ping_interval=None,
+            max_size=MAX_WEBSOCKET_MESSAGE,
+            open_timeout=None,
+            close_timeout=CLOSE_S,
+        )
+    except WebSocketException as error:
+        raise OSError(f"no WebSocket at {address}: {error}") from error
+    return WebSocketTransport(websocket)
+
+
+class StreamTransport:
+    """TCP or TLS."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def write(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    async def drain(self) -> None:
+        await self._writer.drain()
+
+    async def receive(self) -> bytes:
+        return await self._reader.read(READ_BYTES)
+
+    async def close(self) -> None:
+        self._writer.close()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._writer.wait_closed()
+        except OSError:  # broken already, or the broker takes no more (TimeoutError)
+            self._writer.transport.abort()
+
+
+class _SendingTransport:
+    """Turns a `send` that waits into a `write` that does not: one task sends what has gathered."""
+
+    def __init__(self) -> None:
+        self._outbox: list[bytes] = []
+        self._waiting_bytes = 0
+        self._sender: asyncio.Task[None] | None = None
+        self._broken: Exception | None = None
+
+    async def _send(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def write(self, data: bytes) -> None:
+        if self._broken is not None:
+            raise ConnectionResetError(str(self._broken))
+        self._outbox.append(data)
+        self._waiting_bytes += len(data)
+        if self._sender is None:
+            self._sender = asyncio.create_task(self._send_all())
+
+    async def _send_all(self) -> None:
+        try:
+            while self._outbox:
+                data, self._outbox = b"".join(self._outbox), []
+                await self._send(data)
+                self._waiting_bytes -= len(data)
+        except (OSError, WebSocketException) as error:
+            self._broken = error  # the reader sees the end of the connection and tells everybody
+        finally:
+            self._sender = None
+
+    async def drain(self) -> None:
+        while self._waiting_bytes > HIGH_WATER and self._sender is not None:
+            await asyncio.shield(self._sender)
+
+    async def _flush(self) -> None:
+        if self._sender is not None:
+            await asyncio.wait([self._sender], timeout=CLOSE_S)
+        if self._sender is not None:
+            self._sender.cancel()
+
+
+class WebSocketTransport(_SendingTransport):
+    """STOMP frames in binary WebSocket messages, as many in one as one turn of the loop wrote."""
+
+    def __init__(self, websocket: ClientConnection) -> None:
+        super().__init__()
+        self._websocket = websocket
+
+    async def _send(self, data: bytes) -> None:
+        await self._websocket.send(data)
+
+    async def receive(self) -> bytes:
+        try:
+            message = await self._websocket.recv()
+        except WebSocketException as error:
+            if self._websocket.close_code in (1000, 1001):
+                return b""
+            raise ConnectionResetError(str(error)) from error
+        return message.encode() if isinstance(message, str) else message
+
+    async def close(self) -> None:
+        await self._flush()
+        await self._websocket.close()
+
+
+class Pipe(Protocol):
+    """What an in-process broker, or a test, offers."""
+
+    async def send(self, data: bytes, /) -> Any: ...
+
+    async def receive(self) -> bytes: ...
+
+    async def close(self) -> Any: ...
+
+
+class PipeTransport(_SendingTransport):
+    """Any object that can send, receive and close."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        super().__init__()
+        self._pipe = pipe
+
+    async def _send(self, data: bytes) -> None:
+        await self._pipe.send(data)
+
+    async def receive(self) -> bytes:
+        return await self._pipe.receive()
+
+    async def close(self) -> None:
+        await self._flush()
+        await self._pipe.close()

@@ -1,0 +1,93 @@
+"""What was sent and has no receipt yet."""
+
+import asyncio
+import itertools
+from collections.abc import Iterable, Iterator
+
+__all__ = ["Unconfirmed"]
+
+
+class _Pending:
+    __slots__ = ("answer", "deadline", "frame")
+
+    def __init__(self, answer: "asyncio.Future[None]", frame: bytes | None, deadline: float) -> None:
+        self.answer = answer
+        self.frame = frame  # to be sent again after a reconnect; None: it makes sense on its connection only
+        self.deadline = deadline
+
+
+class Unconfirmed:
+    """Receipts waited for, in the order of sending, which is that of their deadlines too.
+
+    A frame given to `expect` may be sent again until `lifetime_s` is over (`expire`). `room` is set
+    while fewer than `most` are waited for. Assumes a running loop.
+    """
+
+    def __init__(self, most: int, lifetime_s: float) -> None:
+        self.lifetime_s = lifetime_s
+        self.room = asyncio.Event()
+        self.room.set()
+        self._most = most
+        self._loop = asyncio.get_running_loop()
+        self._numbers = itertools.count(1)
+        self._pending: dict[bytes, _Pending] = {}
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def new_receipt(self) -> bytes:
+        """A name for the next receipt, unlike all before."""
+        return b"%d" % next(self._numbers)
+
+    def expect(self, receipt: bytes, frame: bytes | None = None) -> "asyncio.Future[None]":
+        """A future of `receipt`; with `frame` it survives the connection."""
+        answer: asyncio.Future[None] = self._loop.create_future()
+        self._pending[receipt] = _Pending(answer, frame, self._loop.time() + self.lifetime_s)
+        if len(self._pending) >= self._most:
+            self.room.clear()
+        return answer
+
+    def confirm(self, receipts: Iterable[bytes]) -> None:
+        pending = self._pending
+        for receipt in receipts:
+            waiting = pending.pop(receipt, None)
+            if waiting is not None and not waiting.answer.done():
+                waiting.answer.set_result(None)
+        self._make_room()
+
+    def fail(self, receipt: bytes, error: Exception) -> bool:
+        """Whether somebody waited for `receipt`."""
+        waiting = self._pending.pop(receipt, None)
+        if waiting is None:
+            return False
+        if not waiting.answer.done():
+            waiting.answer.set_exception(error)
+        self._make_room()
+        return True
+
+    def fail_all(self, error: Exception) -> None:
+        for receipt in list(self._pending):
+            self.fail(receipt, error)
+
+    def connection_lost(self, error: Exception) -> None:
+        """Fail what made sense on that connection only."""
+        for receipt in [receipt for receipt, pending in self._pending.items() if pending.frame is None]:
+            self.fail(receipt, error)
+
+    def frames_to_resend(self) -> Iterator[bytes]:
+        return (pending.frame for pending in self._pending.values() if pending.frame is not None)
+
+    async def expire(self, error: Exception) -> None:
+        """Fail with `error` what reaches its deadline; ends by being cancelled."""
+        while True:
+            now = self._loop.time()
+            for receipt, pending in list(self._pending.items()):
+                if pending.deadline > now:
+                    break
+                self.fail(receipt, error)
+            oldest = next(iter(self._pending.values()), None)
+            await asyncio.sleep(self.lifetime_s if oldest is None else oldest.deadline - now)
+
+    def _make_room(self) -> None:
+        if len(self._pending) < self._most:
+            self.room.set()

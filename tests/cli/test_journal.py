@@ -1,0 +1,60 @@
+"""Looking into the files of a journal."""
+
+import json
+from pathlib import Path
+
+from broker_app.cli.failures import FAILED, NOT_FOUND, OK
+from tests.cli.conftest import CommandLine
+from tests.support.broker_process import StartBroker
+
+
+def test_verify_and_dump(start_broker: StartBroker, command_line: CommandLine) -> None:
+    broker = start_broker()
+    for body in (b"first", b"second"):
+        assert (
+            broker.request("POST", "/api/v1/queues/q/messages", body, Mom_Header_Tenant="acme").status == 201
+        )
+    taken = broker.request("POST", "/api/v1/queues/q/receive", json_body={"ack": "auto"}).json()["items"]
+    assert [item["body"] for item in taken] == ["first"]
+    journal = broker.data / "journal"
+
+    verified = command_line("journal", "verify", str(journal), "-o", "json")
+    assert verified.code == OK
+    assert not any(row["damage"] for row in verified.json())
+
+    lines = [
+        json.loads(line)
+        for line in command_line("journal", "dump", str(journal), "--bodies").out.splitlines()
+    ]
+    published = [line for line in lines if line["record"] == "published"]
+    assert [(line["destination"], line["position"], line["body"]) for line in published] == [
+        ("/queue/q", 1, "first"),
+        ("/queue/q", 2, "second"),
+    ]
+    assert "tenant:acme" in published[0]["headers"]
+    gone = [line for line in lines if line["record"] == "gone"]
+    assert [(line["cause"], line["positions"]) for line in gone] == [("acknowledged", [1])]
+    assert any(line["record"] == "delivered" and line["up_to"] == 1 for line in lines)
+    later = command_line("journal", "dump", str(journal), "--from", "2").out.splitlines()
+    assert min(json.loads(line)["position"] for line in later) == 2
+
+
+def test_damage_is_told(start_broker: StartBroker, command_line: CommandLine) -> None:
+    broker = start_broker()
+    for _ in range(3):
+        broker.request("POST", "/api/v1/queues/q/messages", b"x" * 1000)
+    broker.kill()
+    segment = next((broker.data / "journal").glob("log-*.seg"))
+    content = bytearray(segment.read_bytes())
+    content[content.index(b"x" * 1000)] ^= 1
+    segment.write_bytes(content)
+
+    damaged = command_line("journal", "verify", str(broker.data / "journal"), "-o", "json")
+    assert damaged.code == FAILED
+    assert any(row["damage"] for row in damaged.json())
+    assert "the journal is damaged" in damaged.err
+
+
+def test_no_journal_there(command_line: CommandLine, tmp_path: Path) -> None:
+    assert command_line("journal", "verify", str(tmp_path / "nowhere")).code == NOT_FOUND
+    assert command_line("journal", "dump").code == NOT_FOUND

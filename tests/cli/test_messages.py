@@ -1,0 +1,140 @@
+"""Sending and receiving by STOMP, against a real broker."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from broker_app.cli.failures import FAILED, OK, REFUSED, UNREACHABLE, USAGE
+from tests.cli.conftest import CommandLine
+from tests.support.broker_process import BrokerProcess
+
+
+def bodies(mom: CommandLine, queue: str, count: int) -> list[str]:
+    return [item["body"] for item in mom("get", queue, "-n", str(count), "-o", "json").json()]
+
+
+def test_pub_and_get(mom: CommandLine) -> None:
+    sent = mom("pub", "pub.one", "grüße", "-H", "tenant=acme", "-H", "when={{now}}", "-t", "text/plain")
+    assert sent.code == OK
+    assert sent.err == "1 message to /queue/pub.one\n"
+    item = mom("get", "pub.one", "-o", "json").json()[0]
+    assert (item["body"], item["content_type"], item["headers"]["tenant"]) == ("grüße", "text/plain", "acme")
+    assert item["headers"]["when"].endswith("Z")
+
+
+def test_many_with_templates(mom: CommandLine) -> None:
+    assert mom("pub", "pub.many", "no {{n}}", "-n", "3", "-q").err == ""
+    assert bodies(mom, "pub.many", 10) == ["no 1", "no 2", "no 3"]
+
+
+def test_rate(mom: CommandLine) -> None:
+    assert mom("pub", "pub.rate", "{{n}}", "-n", "3", "--rate", "20").code == OK
+    times = [item["time"] for item in mom("browse", "pub.rate", "-o", "json").json()]
+    assert times == sorted(times)
+    assert len(set(times)) == 3
+
+
+def test_bodies_from_elsewhere(mom: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "body.json").write_text('{"a": 1}')
+    assert mom("pub", "pub.from", f"@{tmp_path / 'body.json'}").code == OK
+    assert mom("pub", "pub.from", "-", stdin="from stdin").code == OK
+    assert mom("pub", "pub.from", "@@home").code == OK
+    assert mom("pub", "pub.from", "{{braces}}", "--plain").code == OK
+    assert mom("pub", "pub.from").code == OK
+    assert bodies(mom, "pub.from", 10) == ['{"a": 1}', "from stdin", "@home", "{{braces}}", ""]
+
+
+def test_wrong_use_of_pub(mom: CommandLine) -> None:
+    assert mom("pub", "q", "{{braces}}").code == USAGE
+    assert mom("pub", "q", "x", "-H", "nothing").code == USAGE
+    assert mom("pub", "q", "@/nowhere/at/all").code == FAILED
+    refused = mom("pub", "/nonsense/q", "x")
+    assert refused.code == USAGE
+    assert "bad-destination" in refused.err
+
+
+def test_later_features_are_refused(mom: CommandLine) -> None:
+    refused = mom("pub", "q", "x", "-H", "delay-s=5")
+    assert refused.code == FAILED
+    assert "unsupported" in refused.err
+
+
+def test_sub_shows_messages(mom: CommandLine) -> None:
+    mom("pub", "sub.show", "line {{n}}\n", "-n", "3")
+    shown = mom("sub", "sub.show", "-n", "2")
+    assert shown.code == OK
+    assert [row[1:] for row in shown.rows] == [["/queue/sub.show", "1", f"line {n}\\n"] for n in (1, 2)]
+    assert mom("sub", "sub.show", "-n", "1", "--raw", "--ack", "auto").out == "line 3\n\n"
+
+
+def test_sub_of_a_topic(mom: CommandLine) -> None:
+    with mom.popen("sub", "/topic/news.>", "-n", "1", "-o", "ndjson") as listening:
+        assert listening.stderr is not None
+        while listening.poll() is None:
+            mom("pub", "/topic/news.sport", "goal")
+        out, _ = listening.communicate(timeout=30)
+    message = json.loads(out.splitlines()[0])
+    assert (message["destination"], message["body"]) == ("/topic/news.sport", "goal")
+    assert message["headers"]["message-id"] == message["id"]
+
+
+def test_sub_runs_a_command(mom: CommandLine) -> None:
+    mom("pub", "sub.exec", "a b; $(c)")
+    code = "import sys; print([sys.argv[1], sys.stdin.read()])"
+    ran = mom("sub", "sub.exec", "-n", "1", "--exec", f'{sys.executable} -c "{code}" {{}}')
+    assert ran.out == "['a b; $(c)', 'a b; $(c)']\n"
+
+
+def test_message_of_a_failed_command_comes_back(mom: CommandLine) -> None:
+    mom("pub", "sub.fail", "x")
+    assert mom("sub", "sub.fail", "-n", "2", "--exec", "false").code == OK
+    assert mom("get", "sub.fail", "-o", "json").json()[0]["attempt"] == 3
+
+
+@pytest.mark.parametrize("command", ["", "'", "/no/such/program"])
+def test_command_that_cannot_run(command: str, mom: CommandLine) -> None:
+    mom("pub", "sub.cannot", "x")
+    failed = mom("sub", "sub.cannot", "-n", "1", "--exec", command)
+    assert failed.code in (USAGE, FAILED)
+    assert failed.err.splitlines()[-1 if command != "/no/such/program" else -2].startswith("mom: --exec")
+
+
+def test_refused_and_unreachable(broker: BrokerProcess, command_line: CommandLine) -> None:
+    refused = command_line("pub", "q", "x", environment={"MOM_URL": broker.url, "MOM_TOKEN": "mom_wrong"})
+    assert refused.code == REFUSED
+    assert "mom token create" in refused.err
+    gone = command_line("pub", "q", "x", "--url", "stomp://127.0.0.1:1")
+    assert gone.code == UNREACHABLE
+    assert "Traceback" not in gone.err + refused.err
+
+
+def test_stomp_alone_has_no_queues(mom: CommandLine, broker: BrokerProcess) -> None:
+    password = broker.password.replace(" ", "%20")
+    address = f"stomp://admin:{password}@127.0.0.1:{broker.stomp_port}"
+    assert mom("pub", "tcp", "over tcp", "--url", address).code == OK
+    assert mom("queue", "ls", "--url", address).code == USAGE
+    assert bodies(mom, "tcp", 1) == ["over tcp"]
+
+
+@pytest.mark.parametrize("clients", ["1", "2"])
+def test_bench(clients: str, mom: CommandLine) -> None:
+    sizes = ("--msgs", "1k", "--clients", clients)
+    pub = mom("bench", "pub", "bench.q", *sizes, "--size", "100", "-o", "json").json()[0]
+    assert (pub["messages"], pub["size"], pub["clients"]) == (1000, 100, int(clients))
+    assert pub["rate"] > 0
+    assert 0 < pub["p50_ms"] <= pub["p99_ms"] <= pub["max_ms"]
+    sub = mom("bench", "sub", "bench.q", *sizes, "-o", "json").json()[0]
+    assert sub["rate"] > 0
+    assert sub["p50_ms"] is None
+    e2e = mom("bench", "e2e", "bench.q", *sizes).rows
+    assert e2e[0][0] == "workload"
+    assert e2e[1][:4] == ["e2e", "1000", "256", clients]
+    assert dict(mom("queue", "show", "bench.q").rows).get("depth", "0") == "0"
+
+
+def test_wrong_use_of_bench(mom: CommandLine) -> None:
+    assert mom("bench", "pub", "--msgs", "many").code == USAGE
+    assert mom("bench", "e2e", "--size", "3").code == USAGE
+    assert mom("bench", "pub", "/nonsense/q", "--msgs", "10").code == USAGE

@@ -1,0 +1,40 @@
+"""Tokens made on the machine of the broker."""
+
+from pathlib import Path
+
+from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
+from tests.cli.conftest import CommandLine
+from tests.support.broker_process import BrokerProcess
+from tests.support.polling import poll
+
+
+def test_token_opens_the_door_until_it_is_revoked(broker: BrokerProcess, command_line: CommandLine) -> None:
+    data = ("--data", str(broker.data))
+    created = command_line("token", "create", "laptop", *data)
+    secret = created.out.strip()
+    assert created.code == OK
+    assert secret.startswith("mom_")
+    assert "shown this once" in created.err
+
+    given = {"MOM_URL": broker.url, "MOM_TOKEN": secret}
+    poll(lambda: command_line("queue", "ls", environment=given).code == OK)
+    again = command_line("token", "create", "laptop", *data)
+    assert (again.code, again.out) == (CONFLICT, "")
+
+    listed = command_line("token", "ls", *data).rows
+    assert listed[0] == ["name", "user", "prefix", "created", "expires"]
+    assert [row[:3] for row in listed[1:]] == [["laptop", "admin", secret[:8]]]
+
+    assert command_line("token", "revoke", "laptop", *data).code == OK
+    poll(lambda: command_line("queue", "ls", environment=given).code == REFUSED)
+    assert command_line("token", "revoke", "laptop", *data).code == NOT_FOUND
+
+
+def test_wrong_use(broker: BrokerProcess, command_line: CommandLine, tmp_path: Path) -> None:
+    data = ("--data", str(broker.data))
+    assert command_line("token", "create", "x", "--user", "nobody", *data).code == NOT_FOUND
+    assert command_line("token", "create", "x", "--days", "-1", *data).code == USAGE
+    elsewhere = command_line("token", "ls", environment={"MOM_DATA": str(tmp_path)})
+    assert elsewhere.code == NOT_FOUND
+    assert str(tmp_path) in elsewhere.err
+    assert list(tmp_path.glob("secret*")) == []

@@ -1,0 +1,41 @@
+"""`mom up` is `manage.py broker`."""
+
+import re
+import signal
+from pathlib import Path
+
+from broker_app.cli.failures import OK, USAGE
+from tests.cli.conftest import CommandLine
+
+
+def test_prints_what_a_newcomer_needs_and_stops_on_sigterm(command_line: CommandLine, tmp_path: Path) -> None:
+    options = ("--port", "0", "--stomp-port", "0", "--data", str(tmp_path / "data"))
+    with command_line.popen("up", *options) as broker:
+        assert broker.stdout is not None
+        welcome = ""
+        for line in broker.stdout:
+            welcome += line
+            if "send" in line:
+                break
+        broker.send_signal(signal.SIGTERM)
+        broker.communicate(timeout=15)
+    assert broker.returncode == OK
+    assert re.search(r"console +http://127\.0\.0\.1:\d+/console/", welcome)
+    assert re.search(r"log in +http://127\.0\.0\.1:\d+/login/once/\S{20,}", welcome)
+    assert re.search(r"send +curl -u admin:\S+ -d hello http://\S+/api/v1/queues/hello/messages", welcome)
+
+
+def test_help_lists_the_settings(command_line: CommandLine) -> None:
+    shown = command_line("up", "--help")
+    assert shown.code == OK
+    assert all(
+        option in shown.out for option in ("--stomp-port", "--admin-password-file", "MOM_DATA", "--open")
+    )
+
+
+def test_wrong_settings(command_line: CommandLine) -> None:
+    unknown = command_line("up", environment={"MOM_PROT": "1"})
+    assert unknown.code == USAGE
+    assert "did you mean MOM_PORT?" in unknown.err
+    assert command_line("up", "--port", "many").code == USAGE
+    assert command_line("up", "--prot", "1").code == USAGE

@@ -1,0 +1,42 @@
+"""A receiver that keeps what it was given, for tests that drive an engine or a broker directly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker_app.core.errors import Refused
+from broker_app.core.message import Message
+from broker_app.core.peer import Peer
+from broker_app.core.subscription import Subscription
+
+
+class Listener:
+    """`bodies` and `tags` of deliveries in order, `receipts` and `refusals` of what was asked."""
+
+    def __init__(self) -> None:
+        self.peer = Peer(self)
+        self.receipts: list[Any] = []
+        self.refusals: list[Any] = []
+        self.bodies: list[bytes] = []
+        self.tags: list[int] = []
+
+    def flush(self, peer: Peer) -> None:
+        self.receipts += peer.receipts
+        self.refusals += peer.refusals
+        self.bodies += [message.body for _, _, message in peer.deliveries]
+        self.tags += [tag for _, tag, _ in peer.deliveries]
+        peer.receipts, peer.refusals, peer.deliveries = [], [], []
+
+    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+        return b"|".join(message.body for message in messages)
+
+    def send(self, data: bytes) -> None:
+        self.bodies.append(data)
+
+    def close(self, refusal: Refused) -> None:
+        self.refusals.append((None, refusal))
+
+    def take_receipts(self) -> list[Any]:
+        """The receipts since the last call."""
+        taken, self.receipts = self.receipts, []
+        return taken

@@ -1,0 +1,13 @@
+"""Waiting for what foreign processes do without telling."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def poll(condition: Callable[[], Any], deadline_s: float = 10.0) -> None:
+    """Asks `condition` until it is true; fails after the deadline."""
+    deadline = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < deadline, f"still not true after {deadline_s:g} s"
+        time.sleep(0.02)
