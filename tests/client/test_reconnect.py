@@ -1,0 +1,195 @@
+"""What a lost connection means for each kind of act."""
+
+import asyncio
+
+import pytest
+
+import mom_client
+from mom_client.failover import Pace
+from mom_client.stomp import frame as wire
+from tests.client.stage import FakeBroker
+
+
+async def test_unconfirmed_sends_are_sent_again_in_order(stage: FakeBroker) -> None:
+    client, session = await stage.client()
+    sending = [asyncio.ensure_future(client.send("/queue/a", b"%d" % number)) for number in range(3)]
+    session.confirm(await session.expect(wire.SEND))
+    await session.expect(wire.SEND)
+    session.end()
+    again = await stage.accept()
+    during = asyncio.ensure_future(client.send("/queue/a", b"3"))
+    await again.welcome()
+    sends = [await again.expect(wire.SEND) for _ in range(3)]
+    assert [send.body for send in sends] == [b"1", b"2", b"3"]
+    again.confirm(*sends)
+    await asyncio.gather(*sending, during)
+    await stage.leave(client, again)
+
+
+async def test_sends_without_a_connection_fail_at_their_deadline(stage: FakeBroker) -> None:
+    client, session = await stage.client(resend_s=30)
+    loop = asyncio.get_running_loop()
+    stage.down = {"stomp://one:1"}
+    began = loop.time()
+    sending = asyncio.ensure_future(client.send("/queue/a", b"0"))
+    await session.expect(wire.SEND)
+    session.end(ConnectionResetError("gone"))
+    await asyncio.sleep(10)
+    later = asyncio.ensure_future(client.send("/queue/a", b"1"))
+    with pytest.raises(mom_client.ConnectionLost, match="may or may not have been stored"):
+        await sending
+    assert loop.time() - began == pytest.approx(30)
+    with pytest.raises(mom_client.ConnectionLost):
+        await later
+    assert loop.time() - began == pytest.approx(40)
+    with pytest.raises(mom_client.ConnectionLost, match="no connection for 30 s"):
+        await client.send("/queue/a", b"2", confirm=False)
+    stage.down = set()
+    again = await stage.accept()
+    await again.welcome()
+    alive = asyncio.ensure_future(client.send("/queue/a", b"3"))
+    again.confirm(await again.expect(wire.SEND))
+    await alive
+    await stage.leave(client, again)
+
+
+async def test_subscriptions_are_made_again(stage: FakeBroker) -> None:
+    client, session = await stage.client()
+    subscription = client.subscribe("/queue/a", credit=3)
+    entering = asyncio.ensure_future(subscription.__aenter__())
+    first = await session.expect(wire.SUBSCRIBE)
+    session.confirm(first)
+    await entering
+    session.deliver(subscription.id, 1, b"taken")
+    stale = await subscription.get()
+    session.deliver(subscription.id, 2, b"not taken")
+    session.end()
+    again = await stage.accept()
+    await again.welcome()
+    second = await again.expect(wire.SUBSCRIBE)
+    assert second.headers == first.headers
+    again.confirm(second)
+    again.deliver(subscription.id, 7, b"not taken", redelivered="true")
+    message = await subscription.get()
+    assert (message.body, message.redelivered) == (b"not taken", True)
+    await stale.ack()  # passes silently: it comes again
+    with pytest.raises(mom_client.ConnectionLost, match="connection was lost"):
+        await stale.ack(confirm=True)
+    await message.ack()
+    await again.expect(wire.ACK, id="7")
+    await stage.leave(client, again)
+
+
+async def test_a_subscription_refused_the_second_time_ends(stage: FakeBroker) -> None:
+    client, session = await stage.client()
+    subscription = client.subscribe("/queue/a")
+    entering = asyncio.ensure_future(subscription.__aenter__())
+    session.confirm(await session.expect(wire.SUBSCRIBE))
+    await entering
+    session.end()
+    again = await stage.accept()
+    await again.welcome()
+    again.refuse(await again.expect(wire.SUBSCRIBE), "not-allowed")
+    with pytest.raises(mom_client.Refused, match="not-allowed"):
+        await subscription.get()
+    await stage.leave(client, again)
+
+
+async def test_a_subscription_entered_while_the_connection_breaks(stage: FakeBroker) -> None:
+    client, session = await stage.client()
+    entering = asyncio.ensure_future(client.subscribe("/queue/a").__aenter__())
+    await session.expect(wire.SUBSCRIBE)
+    session.end()
+    again = await stage.accept()
+    await again.welcome()
+    again.confirm(await again.expect(wire.SUBSCRIBE))
+    await entering
+    await stage.leave(client, again)
+
+
+async def test_a_confirmed_ack_fails_with_the_connection(stage: FakeBroker) -> None:
+    client, session = await stage.client()
+    subscription = client.subscribe("/queue/a")
+    entering = asyncio.ensure_future(subscription.__aenter__())
+    session.confirm(await session.expect(wire.SUBSCRIBE))
+    await entering
+    session.deliver(subscription.id, 1)
+    message = await subscription.get()
+    acking = asyncio.ensure_future(message.ack(confirm=True))
+    await session.expect(wire.ACK)
+    session.end()
+    with pytest.raises(mom_client.ConnectionLost, match="before the answer came"):
+        await acking
+    again = await stage.accept()
+    await again.welcome()
+    again.confirm(await again.expect(wire.SUBSCRIBE))
+    await stage.leave(client, again)
+
+
+async def test_the_wait_between_sweeps_grows(stage: FakeBroker) -> None:
+    pace = Pace(first_delay_s=0.1, max_delay_s=1.0, jitter=0, sweeps=7)
+    client, session = await stage.client("stomp://one:1", "stomp://two:2", pace=pace)
+    stage.down = {"stomp://one:1", "stomp://two:2"}
+    stage.attempts.clear()
+    session.end()
+    with pytest.raises(mom_client.ConnectionLost, match=r"stomp://two:2: nobody.*stomp://one:1: nobody"):
+        await client.request("/queue/a", timeout_s=100)
+    times = [when for when, _ in stage.attempts]
+    waits = [0.1, 0.3, 0.7, 1.5, 2.5, 3.5, 4.5]
+    assert times == pytest.approx([wait for wait in waits for _ in range(2)])
+    assert [address for _, address in stage.attempts[:2]] == ["stomp://two:2", "stomp://one:1"]
+    await client.close()
+
+
+async def test_goes_to_the_next_broker_when_one_is_not_active(stage: FakeBroker) -> None:
+    opening = asyncio.ensure_future(stage.connect("stomp://one:1", "stomp://two:2").open())
+    standby = await stage.accept()
+    await standby.expect(wire.CONNECT)
+    standby.say(wire.ERROR, {}, b'{"type": "/docs/problems/not-active", "detail": "standby"}')
+    active = await stage.accept()
+    await active.welcome()
+    client = await opening
+    assert client.address == "stomp://two:2"
+    await stage.leave(client, active)
+
+
+async def test_learns_the_brokers_list(stage: FakeBroker) -> None:
+    opening = asyncio.ensure_future(stage.connect("stomp://one:1").open())
+    session = await stage.accept()
+    await session.welcome(mom_failover="stomp://three:3,nonsense, stomp://one:1")
+    client = await opening
+    session.end()
+    again = await stage.accept()
+    assert again.address == "stomp://three:3"
+    await again.welcome()
+    while not client.connected:
+        await asyncio.sleep(0.01)
+    await stage.leave(client, again)
+
+
+async def test_without_reconnect_the_loss_is_final(stage: FakeBroker) -> None:
+    client, session = await stage.client(reconnect=False)
+    subscription = client.subscribe("/queue/a")
+    entering = asyncio.ensure_future(subscription.__aenter__())
+    session.confirm(await session.expect(wire.SUBSCRIBE))
+    await entering
+    sending = asyncio.ensure_future(client.send("/queue/a", b"x"))
+    await session.expect(wire.SEND)
+    session.end(ConnectionResetError("the cable"))
+    with pytest.raises(mom_client.ConnectionLost, match="the cable"):
+        await sending
+    with pytest.raises(mom_client.ConnectionLost, match="the cable"):
+        await subscription.get()
+    await client.close()
+
+
+async def test_closing_while_reconnecting(stage: FakeBroker) -> None:
+    client, session = await stage.client()
+    stage.down = {"stomp://one:1"}
+    sending = asyncio.ensure_future(client.send("/queue/a", b"x"))
+    await session.expect(wire.SEND)
+    session.end()
+    await asyncio.sleep(1)
+    await client.close()
+    with pytest.raises(mom_client.ConnectionLost, match="closed"):
+        await sending

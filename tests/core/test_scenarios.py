@@ -1,0 +1,104 @@
+"""What storms and careful reading found, kept as it was found: one numbered scenario each, simplest first."""
+
+import pytest
+
+from broker_app.core import commands as c
+from broker_app.core.errors import Refused
+from broker_app.core.recovery import freeze
+from tests.core.stage import Stage
+
+
+def test_scenario_01_a_used_up_credit_cost_the_next_consumer_its_turn() -> None:
+    stage = Stage()
+    first, second, third = (stage.client() for _ in range(3))
+    first.subscribe("/queue/a", credit=1)
+    second.subscribe("/queue/a")
+    third.subscribe("/queue/a")
+    stage.decide(first.sending("/queue/a", b"1", b"2"))
+    assert [client.take() for client in (first, second, third)] == [[b"1"], [b"2"], []]
+
+
+def test_scenario_02_a_transaction_that_settled_cumulatively_twice_was_half_done() -> None:
+    stage = Stage()
+    client = stage.client()
+    client.publish("/queue/a", b"1")
+    client.subscribe("/queue/a", c.CLIENT)
+    client.do(c.Begin(client.peer, "t"))
+    for _ in range(2):
+        client.do(c.Enlist(client.peer, "t", c.Settle(client.peer, [1], cumulative=True)))
+    with pytest.raises(Refused, match="rolled back"):
+        client.do(c.Commit(client.peer, "t"))
+    assert client.tags == [1]
+
+
+def test_scenario_03_resuming_a_queue_consumer_that_has_a_look_failed() -> None:
+    client = Stage().client()
+    client.subscribe("/queue/a", c.AUTO, look="look")
+    client.pause()
+    client.resume()
+
+
+def test_scenario_04_expired_messages_were_sent_to_topics() -> None:
+    stage = Stage()
+    client = stage.client()
+    client.subscribe("/topic/t", c.AUTO, look="look")
+    client.publish("/topic/t", b"1", expires_ms=stage.now_ms - 1)
+    assert client.take() == []
+
+
+def test_scenario_05_a_wildcard_saw_temporary_topics() -> None:
+    client = Stage().client()
+    client.subscribe("/topic/#", c.AUTO, look="look")
+    client.publish("/temp-topic/t", b"1")
+    assert client.take() == []
+
+
+def test_scenario_06_a_stranger_took_a_temporary_queue_along() -> None:
+    stage = Stage()
+    owner, stranger = stage.client(), stage.client()
+    owner.subscribe("/temp-queue/t", c.AUTO)
+    with pytest.raises(Refused):
+        stranger.subscribe("/temp-queue/t", c.AUTO)
+    stranger.disconnect()
+    owner.publish("/temp-queue/t", b"1")
+    assert owner.take() == [b"1"]
+
+
+def test_scenario_07_a_pause_within_a_batch_turned_the_order_round() -> None:
+    stage = Stage()
+    client = stage.client()
+    client.subscribe("/topic/t", c.AUTO, look="look")
+    one, two = client.sending("/topic/t", b"1"), client.sending("/topic/t", b"2")
+    stage.decide(one, c.Pause(client.peer), two, c.Resume(client.peer))
+    assert client.take() == [b"1", b"2"]
+
+
+def test_scenario_08_who_had_unsubscribed_got_what_the_batch_had_published_before() -> None:
+    stage = Stage()
+    client = stage.client()
+    client.subscribe("/topic/t", c.AUTO, look="look")
+    stage.decide(client.sending("/topic/t", b"1"), c.Unsubscribe(client.peer, "1"))
+    assert client.take() == []
+
+
+def test_scenario_09_the_mark_of_an_empty_lane_made_equal_brokers_differ() -> None:
+    stage = Stage()
+    client = stage.client()
+    client.subscribe("/queue/a")
+    client.publish("/queue/a", b"1")
+    client.settle(1)
+    snapshot, before = stage.freeze(), len(stage.batches)
+    client.unsubscribe()
+    client.publish("/queue/a", b"2")
+    assert freeze(stage.recovered(snapshot, before)) == stage.freeze()
+
+
+def test_scenario_10_what_came_back_after_its_time_was_never_swept() -> None:
+    stage = Stage()
+    client = stage.client()
+    client.publish("/queue/a", b"1", ttl_ms=100)
+    client.subscribe("/queue/a")
+    stage.pass_time(1_000)
+    client.disconnect()
+    stage.pass_time(1_000)
+    assert stage.queue("/queue/a").depth == 0

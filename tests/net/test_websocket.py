@@ -1,0 +1,150 @@
+"""STOMP over WebSocket as an ASGI conversation, without a server under it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from broker_app.net import websocket
+from broker_app.net.login import Identity
+from tests.support.small_broker import SmallBroker, small_broker
+
+CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:anna\npasscode:secret\n\n\0"
+
+
+class Conversation:
+    """The server's and the client's side of one WebSocket."""
+
+    def __init__(self, broker: SmallBroker, *, offered: tuple[str, ...] = (), identity: Identity | None = None) -> None:
+        self.incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.taking = asyncio.Event()
+        self.taking.set()
+        self.incoming.put_nowait({"type": "websocket.connect"})
+        scope = {"type": "websocket", "subprotocols": list(offered), "client": ("127.0.0.1", 5)}
+        self.task = asyncio.create_task(
+            websocket.serve(broker.lobby, scope, self.incoming.get, self._send, identity)  # type: ignore[arg-type]
+        )
+
+    async def _send(self, event: Any) -> None:
+        await self.taking.wait()
+        self.outgoing.put_nowait(event)
+
+    def send(self, data: bytes | str) -> None:
+        kind = "bytes" if isinstance(data, bytes) else "text"
+        self.incoming.put_nowait({"type": "websocket.receive", kind: data})
+
+    async def event(self) -> dict[str, Any]:
+        async with asyncio.timeout(10):
+            return await self.outgoing.get()
+
+    async def data(self) -> bytes:
+        event = await self.event()
+        assert event["type"] == "websocket.send", event
+        return bytes(event["bytes"])
+
+    async def leave(self) -> None:
+        self.incoming.put_nowait({"type": "websocket.disconnect", "code": 1000})
+        await self.task
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[SmallBroker]:
+    async with small_broker(outbox_bytes=64 * 1024) as running:
+        yield running
+
+
+async def opened(broker: SmallBroker, **options: Any) -> Conversation:
+    client = Conversation(broker, **options)
+    assert (await client.event())["type"] == "websocket.accept"
+    client.send(CONNECT)
+    assert (await client.data()).startswith(b"CONNECTED\n")
+    return client
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen"),
+    [
+        (("v10.stomp", "v11.stomp", "v12.stomp"), "v12.stomp"),
+        (("soap", "v11.stomp"), "v11.stomp"),
+        ((), None),
+    ],
+)
+async def test_the_newest_offered_subprotocol_is_chosen(
+    broker: SmallBroker, offered: tuple[str, ...], chosen: str | None
+) -> None:
+    client = Conversation(broker, offered=offered)
+    assert await client.event() == {"type": "websocket.accept", "subprotocol": chosen}
+    await client.leave()
+
+
+async def test_unknown_subprotocols_are_told_what_is_spoken_here(broker: SmallBroker) -> None:
+    client = Conversation(broker, offered=("mqtt", "soap"))
+    assert (await client.event())["subprotocol"] is None
+    error = await client.data()
+    assert error.startswith(b"ERROR\n")
+    assert b"mqtt, soap are not spoken here; offer v12.stomp" in error
+    assert await client.event() == {"type": "websocket.close", "code": 1002}
+    await client.task
+
+
+async def test_messages_that_are_no_stomp_are_refused(broker: SmallBroker) -> None:
+    client = Conversation(broker)
+    await client.event()
+    client.send('{"op": "subscribe"}\n')
+    error = await client.data()
+    assert json.loads(error.split(b"\n\n", 1)[1].rstrip(b"\0"))["type"] == "/docs/problems/unknown-command"
+    assert (await client.event())["type"] == "websocket.close"
+    await client.leave()
+
+
+async def test_a_frame_may_come_in_several_messages_and_several_frames_in_one(broker: SmallBroker) -> None:
+    client = await opened(broker)
+    client.send(b"SEND\ndestination:/queue/a\nrec")
+    client.send("eipt:1\n\nbo")
+    client.send(b"dy\0SEND\ndestination:/queue/a\nreceipt:2\n\nx\0")
+    answers = b""
+    while answers.count(b"\0") < 2:
+        answers += await client.data()
+    assert answers == b"RECEIPT\nreceipt-id:1\n\n\0RECEIPT\nreceipt-id:2\n\n\0"
+    await client.leave()
+
+
+async def test_a_browser_session_needs_no_login(broker: SmallBroker) -> None:
+    client = Conversation(broker, identity=Identity("anna"))
+    await client.event()
+    client.send(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0")
+    assert b"\nuser-name:anna\n" in await client.data()
+    await client.leave()
+
+
+async def test_a_client_that_takes_nothing_gets_no_more_than_fits(broker: SmallBroker) -> None:
+    client = await opened(broker)
+    client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/big\nreceipt:s\n\n\0")
+    await client.data()
+    client.taking.clear()
+    for _ in range(50):
+        client.send(b"SEND\ndestination:/queue/big\n\n" + b"x" * 16_000 + b"\0")
+        await broker.engine.wait_idle()
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    await broker.engine.wait_idle()
+    assert broker.engine.broker.queues["/queue/big"].depth > 30
+    client.taking.set()
+    bodies = 0
+    while bodies < 50:
+        bodies += (await client.data()).count(b"MESSAGE\n")
+    await client.leave()
+
+
+async def test_what_a_client_held_returns_when_its_websocket_ends(broker: SmallBroker) -> None:
+    client = await opened(broker)
+    client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/q\nack:client-individual\n\n\0SEND\ndestination:/queue/q\n\nx\0")
+    assert b"MESSAGE\n" in await client.data()
+    await client.leave()
+    await broker.engine.wait_idle()
+    assert (broker.engine.broker.queues["/queue/q"].depth, len(broker.lobby.sessions)) == (1, 0)
