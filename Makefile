@@ -49,10 +49,10 @@ bench: $(INSTALLED) $(CONSOLE) bench-tools ## measure against RabbitMQ and Activ
 bench-peers: $(INSTALLED) ## install and configure RabbitMQ and ActiveMQ from Debian, to measure against
 	$(BIN)/python -m benchmarks.peers $(ARGS)
 
-lock: ## resolve the dependencies of pyproject.toml into requirements.lock
+lock: ## resolve pyproject.toml into requirements.lock; ARGS=--upgrade takes the newest releases
 	$(PYTHON) -m venv .venv && $(PIP) uv
 	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --no-header --quiet -o requirements.lock
+	  --no-emit-index-url --no-emit-find-links --no-header --quiet -o requirements.lock $(ARGS)
 
 clean: ## remove what was installed and built; ./data stays
 	rm -rf .venv frontend/node_modules static/console/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

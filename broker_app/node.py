@@ -128,7 +128,11 @@ class Node:
     async def _tell_statistics(self) -> None:
         """One sample a second, published for whoever listens."""
         envelope = Envelope(f"/topic/{STATS_TOPIC}", b"content-type:application/json\n", persistent=False)
+        told: Exception | None = None
         while True:
+            if self.journal.background_error is not told:
+                told = self.journal.background_error
+                log.warning("the journal goes on, but work in the background failed: %s", told)
             sample = self.statistics.sample(len(self.lobby.sessions), self.journal.statistics()["bytes_stored"])
             if any(self.broker.topics.match(STATS_TOPIC)):
                 body = json.dumps(sample, separators=(",", ":")).encode()

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from broker_app.core.broker import Broker
+from broker_app.core.destination import is_reserved
 
 STATS_TOPIC = "$mom.stats"
 MAX_DESTINATIONS = 1_000
@@ -33,7 +34,7 @@ class Statistics:
         elapsed = max(1e-3, now - self._sampled)
         totals, self._totals = self._totals, {}
         destinations = [self._queue(name, totals, elapsed) for name in list(self._broker.queues)[:MAX_DESTINATIONS]]
-        destinations += [self._topic(name, totals, elapsed) for name in list(self._broker.topic_published)]
+        destinations += [self._topic(name, totals, elapsed) for name in self._broker.topic_published if not is_reserved(name)]
         self._sampled = now
         counters = self._broker.counters
         former = totals.get("", (counters["published"], counters["delivered"]))

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from tests.support.broker_process import BrokerProcess, StartBroker
+from tests.support.chromium import chromium
+
+__all__ = ["broker", "chromium", "start_broker"]
 
 
 @pytest.fixture(scope="module")

@@ -45,6 +45,14 @@ app.add_typer(context_commands.app, name="context", rich_help_panel=_OPERATE)
 app.add_typer(bench.app, name="bench", rich_help_panel=_OPERATE)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata
+
+        print(f"mom {metadata.version('mom')}")
+        raise typer.Exit
+
+
 @app.callback()
 def _everywhere(
     ctx: typer.Context,
@@ -58,6 +66,9 @@ def _everywhere(
     output: Annotated[str | None, typer.Option("--output", "-o", help=f"one of {', '.join(FORMATS)}")] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="no line of column names")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="nothing but data and errors")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="print the version")
+    ] = False,
 ) -> None:
     if output is not None and output not in FORMATS:
         raise Failure(

@@ -1,8 +1,9 @@
-"""`mom token`: tokens, made where the broker's data is. A running broker notices within a second."""
+"""`mom token`: tokens, made where the broker's data is."""
 
 from __future__ import annotations
 
 import os
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens, on the machine of the broker.")
+
+#: a running broker looks for changes by other processes once a second
+_NOTICED_S = 1.5
 
 _COLUMNS = ("name", "user", "prefix", "created", "expires")
 
@@ -34,7 +38,7 @@ def create(
     ] = None,
     data: _Data = Path("data"),
 ) -> None:
-    """Make a token and print it. It cannot be shown again."""
+    """Make a token and print it, this once. A running broker knows it when the command ends."""
     _open(data)
     from django.core.exceptions import ValidationError
 
@@ -49,6 +53,7 @@ def create(
         ) from conflict
     except ValidationError as error:
         raise Failure(USAGE, " ".join(error.messages)) from error
+    time.sleep(_NOTICED_S)
     print(new.secret)
     invocation.of(ctx).output.say(
         "Keep it: it is shown this once. Use it as MOM_TOKEN, or in a file for --token-file."
@@ -76,7 +81,7 @@ def list_tokens(ctx: typer.Context, data: _Data = Path("data")) -> None:
 
 @app.command()
 def revoke(ctx: typer.Context, name: _Name, user: _User = "admin", data: _Data = Path("data")) -> None:
-    """End a token: it is refused from now on."""
+    """End a token. A running broker refuses it when the command ends."""
     _open(data)
     from broker_app.models import Token
     from broker_app.web import actions
@@ -85,6 +90,7 @@ def revoke(ctx: typer.Context, name: _Name, user: _User = "admin", data: _Data =
     if token is None:
         raise Failure(NOT_FOUND, f"{user} has no token {name!r}", mend="`mom token ls` lists them")
     actions.revoke_token(token)
+    time.sleep(_NOTICED_S)
     invocation.of(ctx).output.say(f"token {name} of {user} is revoked")
 
 

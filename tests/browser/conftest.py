@@ -1,7 +1,5 @@
 """A real browser for the console: Debian's Chromium, driven by Playwright, on a real broker."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -13,7 +11,6 @@ from playwright.sync_api import (
     Page,
     StorageState,
     expect,
-    sync_playwright,
 )
 
 from tests.support.broker_process import ROOT, BrokerProcess
@@ -21,34 +18,15 @@ from tests.support.broker_process import ROOT, BrokerProcess
 DIST = ROOT / "static" / "console" / "dist"
 WAIT_MS = 10_000
 
-# It runs as root in containers, and calls nobody.
-_FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
 OpenPage = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """The browser. Without Chromium: skipped at home, failed in CI."""
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        missing = "the browser tests need Debian's package chromium"
-        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+@pytest.fixture(scope="session", autouse=True)
+def built() -> None:
+    """The console must be built before a browser can show it."""
     if not (DIST / "manifest.json").exists():
-        pytest.fail("the console is not built: run make frontend")
+        pytest.fail("the console is not built: run make build")
     expect.set_options(timeout=WAIT_MS)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=_FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,9 @@
+from importlib import metadata
+
 import pytest
 
 from broker_app.cli.invocation import options_first
+from tests.cli.conftest import CommandLine
 
 
 @pytest.mark.parametrize(
@@ -19,3 +22,7 @@ from broker_app.cli.invocation import options_first
 )
 def test_options_that_are_accepted_anywhere_go_first(given: list[str], sorted_: list[str]) -> None:
     assert options_first(given) == sorted_
+
+
+def test_version(command_line: CommandLine) -> None:
+    assert command_line("--version").out == f"mom {metadata.version('mom')}\n"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from broker_app.cli.failures import OK, USAGE
 from tests.cli.conftest import CommandLine
+from tests.support.polling import poll
 
 
 def test_prints_what_a_newcomer_needs_and_stops_on_sigterm(command_line: CommandLine, tmp_path: Path) -> None:
@@ -23,6 +24,19 @@ def test_prints_what_a_newcomer_needs_and_stops_on_sigterm(command_line: Command
     assert re.search(r"console +http://127\.0\.0\.1:\d+/console/", welcome)
     assert re.search(r"log in +http://127\.0\.0\.1:\d+/login/once/\S{20,}", welcome)
     assert re.search(r"send +curl -u admin:\S+ -d hello http://\S+/api/v1/queues/hello/messages", welcome)
+
+
+def test_opens_a_browser(command_line: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "browser").write_text(
+        f'#!/bin/sh\necho "$1" > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/page\n'
+    )
+    (tmp_path / "browser").chmod(0o755)
+    options = ("--port", "0", "--stomp-port", "0", "--data", str(tmp_path / "data"), "--open")
+    with command_line.popen("up", *options, environment={"BROWSER": f"{tmp_path}/browser %s"}) as broker:
+        poll((tmp_path / "page").exists, deadline_s=30)
+        broker.send_signal(signal.SIGTERM)
+        broker.communicate(timeout=15)
+    assert re.match(r"http://127\.0\.0\.1:\d+/login/once/\S{20,}", (tmp_path / "page").read_text())
 
 
 def test_help_lists_the_settings(command_line: CommandLine) -> None:

@@ -1,4 +1,4 @@
-"""Client tests run in virtual time, but for modules that talk to a real broker and say ``REAL_TIME = True``."""
+"""Client tests run in virtual time, but for modules that say ``REAL_TIME = True``."""
 
 import asyncio
 from collections.abc import Callable, Mapping

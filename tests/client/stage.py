@@ -143,6 +143,15 @@ class FakeBroker:
         await session.welcome()
         return await opening, session
 
+    async def come_back(self, client: mom_client.Client) -> FakeSession:
+        """The broker's end of the connection that `client` makes after it lost one."""
+        session = await self.accept()
+        await session.welcome()
+        async with asyncio.timeout(60):
+            while not client.connected:
+                await asyncio.sleep(0.01)
+        return session
+
     async def leave(self, client: mom_client.Client, session: FakeSession) -> None:
         """Close `client`, which must have nothing else to say."""
         closing = asyncio.ensure_future(client.close())

@@ -265,8 +265,7 @@ async def test_an_error_frame_names_the_send_it_refuses(stage: FakeBroker) -> No
     session.say(wire.ERROR, {"message": "not yours", "receipt-id": send.receipt.decode()}, b"go away")
     with pytest.raises(mom_client.Refused, match="not yours: go away"):
         await sending
-    again = await stage.accept()
-    await again.welcome()
+    again = await stage.come_back(client)
     await stage.leave(client, again)
 
 

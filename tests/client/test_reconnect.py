@@ -45,8 +45,7 @@ async def test_sends_without_a_connection_fail_at_their_deadline(stage: FakeBrok
     with pytest.raises(mom_client.ConnectionLost, match="no connection for 30 s"):
         await client.send("/queue/a", b"2", confirm=False)
     stage.down = set()
-    again = await stage.accept()
-    await again.welcome()
+    again = await stage.come_back(client)
     alive = asyncio.ensure_future(client.send("/queue/a", b"3"))
     again.confirm(await again.expect(wire.SEND))
     await alive
@@ -64,8 +63,7 @@ async def test_subscriptions_are_made_again(stage: FakeBroker) -> None:
     stale = await subscription.get()
     session.deliver(subscription.id, 2, b"not taken")
     session.end()
-    again = await stage.accept()
-    await again.welcome()
+    again = await stage.come_back(client)
     second = await again.expect(wire.SUBSCRIBE)
     assert second.headers == first.headers
     again.confirm(second)
@@ -87,8 +85,7 @@ async def test_a_subscription_refused_the_second_time_ends(stage: FakeBroker) ->
     session.confirm(await session.expect(wire.SUBSCRIBE))
     await entering
     session.end()
-    again = await stage.accept()
-    await again.welcome()
+    again = await stage.come_back(client)
     again.refuse(await again.expect(wire.SUBSCRIBE), "not-allowed")
     with pytest.raises(mom_client.Refused, match="not-allowed"):
         await subscription.get()
@@ -100,8 +97,7 @@ async def test_a_subscription_entered_while_the_connection_breaks(stage: FakeBro
     entering = asyncio.ensure_future(client.subscribe("/queue/a").__aenter__())
     await session.expect(wire.SUBSCRIBE)
     session.end()
-    again = await stage.accept()
-    await again.welcome()
+    again = await stage.come_back(client)
     again.confirm(await again.expect(wire.SUBSCRIBE))
     await entering
     await stage.leave(client, again)
@@ -120,8 +116,7 @@ async def test_a_confirmed_ack_fails_with_the_connection(stage: FakeBroker) -> N
     session.end()
     with pytest.raises(mom_client.ConnectionLost, match="before the answer came"):
         await acking
-    again = await stage.accept()
-    await again.welcome()
+    again = await stage.come_back(client)
     again.confirm(await again.expect(wire.SUBSCRIBE))
     await stage.leave(client, again)
 
@@ -133,7 +128,7 @@ async def test_the_wait_between_sweeps_grows(stage: FakeBroker) -> None:
     stage.attempts.clear()
     session.end()
     with pytest.raises(mom_client.ConnectionLost, match=r"stomp://two:2: nobody.*stomp://one:1: nobody"):
-        await client.request("/queue/a", timeout_s=100)
+        await client.send("/queue/a")
     times = [when for when, _ in stage.attempts]
     waits = [0.1, 0.3, 0.7, 1.5, 2.5, 3.5, 4.5]
     assert times == pytest.approx([wait for wait in waits for _ in range(2)])
@@ -162,8 +157,8 @@ async def test_learns_the_brokers_list(stage: FakeBroker) -> None:
     again = await stage.accept()
     assert again.address == "stomp://three:3"
     await again.welcome()
-    while not client.connected:
-        await asyncio.sleep(0.01)
+    await client.send("/queue/a", b"", confirm=False)
+    await again.expect(wire.SEND)
     await stage.leave(client, again)
 
 

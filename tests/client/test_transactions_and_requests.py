@@ -93,9 +93,7 @@ async def test_a_connection_lost_within_a_transaction(stage: FakeBroker) -> None
     session.end()
     with pytest.raises(mom_client.ConnectionLost, match="before the answer came"):
         await working
-    again = await stage.accept()
-    await again.welcome()
-    await _until_connected(client)
+    again = await stage.come_back(client)
     await stage.leave(client, again)
 
 
@@ -112,16 +110,8 @@ async def test_a_commit_in_doubt_says_so(stage: FakeBroker) -> None:
     session.end()
     with pytest.raises(mom_client.ConnectionLost, match="whether the transaction was committed is unknown"):
         await working
-    again = await stage.accept()
-    await again.welcome()
-    await _until_connected(client)
+    again = await stage.come_back(client)
     await stage.leave(client, again)
-
-
-async def _until_connected(client: mom_client.Client) -> None:
-    async with asyncio.timeout(60):
-        while not client.connected:
-            await asyncio.sleep(0.01)
 
 
 async def test_requests_get_their_own_replies(stage: FakeBroker) -> None:
@@ -163,9 +153,7 @@ async def test_a_request_ends_with_its_connection(stage: FakeBroker) -> None:
     session.end()
     with pytest.raises(mom_client.ConnectionLost, match="before the answer came"):
         await asking
-    again = await stage.accept()
-    await again.welcome()
-    await _until_connected(client)
+    again = await stage.come_back(client)
     await stage.leave(client, again)
 
 

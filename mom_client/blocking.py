@@ -1,0 +1,139 @@
+"""The client without asyncio, for scripts, notebooks and Spark: the same names, and calls that wait.
+
+    with mom_client.blocking.connect(login="admin", passcode="…") as mom:
+        mom.send("/queue/orders", "hello")
+        with mom.subscribe("/queue/orders") as messages:
+            for message in messages:
+                print(message.text)
+                mom.ack(message)
+
+Runs the asyncio client in a thread of its own; may be used from several threads.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from . import client as asynchronous
+from .message import Message
+from .subscription import Subscription
+from .transaction import Transaction
+
+__all__ = ["Client", "Messages", "connect"]
+
+T = TypeVar("T")
+
+
+class Client:
+    """Made by `connect`; options, results and errors are those of `mom_client.Client`."""
+
+    def __init__(self, url: str | list[str] | None = None, **options: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="mom_client", daemon=True)
+        self._client = asynchronous.connect(url, **options)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            self._wait(self._client.open())
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            self._wait(self._client.close())
+        finally:
+            self._stop()
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C must not leave the work behind
+            future.cancel()
+            raise
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def send(self, destination: str, body: bytes | str = b"", **options: Any) -> None:
+        self._wait(self._client.send(destination, body, **options))
+
+    def send_json(self, destination: str, value: Any, **options: Any) -> None:
+        self._wait(self._client.send_json(destination, value, **options))
+
+    def request(self, destination: str, body: bytes | str = b"", **options: Any) -> Message:
+        return self._wait(self._client.request(destination, body, **options))
+
+    def ack(self, message: Message, **options: Any) -> None:
+        self._wait(message.ack(**options))
+
+    def nack(self, message: Message, **options: Any) -> None:
+        self._wait(message.nack(**options))
+
+    def subscribe(self, destination: str, **options: Any) -> "Messages":
+        return Messages(self, self._client.subscribe(destination, **options))
+
+    def transaction(self) -> "Acts":
+        return Acts(self, self._client.transaction())
+
+
+class Messages(Iterator[Message]):
+    """Enter it to subscribe, iterate it, leave it to unsubscribe."""
+
+    def __init__(self, client: Client, subscription: Subscription) -> None:
+        self._client = client
+        self._subscription = subscription
+
+    def __enter__(self) -> Self:
+        self._client._wait(self._subscription.__aenter__())
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._client._wait(self._subscription.__aexit__(*exception))
+
+    def __next__(self) -> Message:
+        try:
+            return self._client._wait(self._subscription.__anext__())
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    def get(self, timeout_s: float | None = None) -> Message:
+        return self._client._wait(self._subscription.get(timeout_s))
+
+
+class Acts:
+    """Enter it to begin a transaction, leave it to commit; an exception aborts."""
+
+    def __init__(self, client: Client, transaction: Transaction) -> None:
+        self._client = client
+        self._transaction = transaction
+
+    def __enter__(self) -> Self:
+        self._client._wait(self._transaction.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client._wait(self._transaction.__aexit__(kind, error, trace))
+
+    def send(self, destination: str, body: bytes | str = b"", **options: Any) -> None:
+        self._client._wait(self._transaction.send(destination, body, **options))
+
+    def ack(self, message: Message) -> None:
+        self._client._loop.call_soon_threadsafe(self._transaction.ack, message)
+
+    def nack(self, message: Message, *, requeue: bool = True) -> None:
+        self._client._loop.call_soon_threadsafe(lambda: self._transaction.nack(message, requeue=requeue))
+
+
+def connect(url: str | list[str] | None = None, **options: Any) -> Client:
+    """As `mom_client.connect`, for ``with``."""
+    return Client(url, **options)

@@ -1,0 +1,182 @@
+"""The client and a real broker: one conversation, over each way in, asynchronous and blocking."""
+
+import asyncio
+import threading
+import uuid
+
+import pytest
+
+import mom_client
+import mom_client.blocking
+from tests.support.broker_process import BrokerProcess, StartBroker
+
+REAL_TIME = True
+
+
+def tcp(broker: BrokerProcess) -> str:
+    return f"stomp://{broker.host}:{broker.stomp_port}"
+
+
+def websocket(broker: BrokerProcess) -> str:
+    return f"ws://{broker.host}:{broker.port}/ws"
+
+
+@pytest.fixture(params=[tcp, websocket])
+def url(request: pytest.FixtureRequest, broker: BrokerProcess) -> str:
+    return str(request.param(broker))
+
+
+@pytest.fixture
+def queue() -> str:
+    return f"/queue/{uuid.uuid4()}"
+
+
+def connect(url: str) -> mom_client.Client:
+    return mom_client.connect(url, login=BrokerProcess.user, passcode=BrokerProcess.password)
+
+
+async def test_send_and_receive(url: str, queue: str) -> None:
+    async with connect(url) as mom:
+        await mom.send(queue, "grüße\0", headers={"a:b": "c\r\nd\\"}, priority=9, correlation_id="x")
+        await mom.send_json(queue, {"n": 1})
+        async with mom.subscribe(queue, credit=1) as messages:
+            first = await messages.get(10)
+            assert (first.text, first.headers["a:b"], first.correlation_id) == ("grüße\0", "c\r\nd\\", "x")
+            assert (first.attempt, first.redelivered, first.destination) == (1, False, queue)
+            await first.ack(confirm=True)
+            second = await messages.get(10)
+            assert second.json() == {"n": 1}
+            await second.nack()
+            again = await messages.get(10)
+            assert (again.id, again.attempt, again.redelivered) == (second.id, 2, True)
+            await again.ack(confirm=True)
+
+
+async def test_many_at_once(url: str, queue: str) -> None:
+    async with connect(url) as mom:
+        await asyncio.gather(*(mom.send(queue, b"%d" % number) for number in range(2000)))
+        async with mom.subscribe(queue, credit=500) as messages:
+            for number in range(2000):
+                message = await messages.get(10)
+                assert message.body == b"%d" % number
+                await message.ack()
+
+
+async def test_large_bodies(url: str, queue: str) -> None:
+    body = bytes(range(256)) * 4096 * 4
+    async with connect(url) as mom, mom.subscribe(queue) as messages:
+        await mom.send(queue, body)
+        message = await messages.get(30)
+        assert message.body == body
+        await message.ack(confirm=True)
+
+
+async def test_topic(url: str) -> None:
+    async with connect(url) as mom, mom.subscribe("/topic/news.>", ack="auto") as messages:
+        await mom.send("/topic/news.sport.ski", b"snow")
+        assert (await messages.get(10)).destination == "/topic/news.sport.ski"
+
+
+async def test_refusals_leave_the_connection_alone(url: str, queue: str) -> None:
+    async with connect(url) as mom:
+        with pytest.raises(mom_client.Refused) as caught:
+            await mom.send("/nowhere/x", b"")
+        assert caught.value.code == "bad-destination"
+        with pytest.raises(mom_client.Refused):
+            await mom.subscribe("/nowhere/x").__aenter__()
+        await mom.send(queue, b"still here")
+
+
+async def test_login_is_refused(url: str) -> None:
+    with pytest.raises(mom_client.Refused) as caught:
+        await mom_client.connect(url, login="admin", passcode="wrong").open()
+    assert caught.value.code == "not-authenticated"
+
+
+async def test_transactions(url: str, queue: str) -> None:
+    async with connect(url) as mom, mom.subscribe(queue) as messages:
+        with pytest.raises(ZeroDivisionError):
+            async with mom.transaction() as tx:
+                await tx.send(queue, b"aborted")
+                raise ZeroDivisionError
+        with pytest.raises(mom_client.Refused):
+            async with mom.transaction() as tx:
+                await tx.send(queue, b"refused with the other")
+                await tx.send("/nowhere/x", b"")
+        async with mom.transaction() as tx:
+            await tx.send(queue, b"1")
+            await tx.send(queue, b"2")
+        first = await messages.get(10)
+        assert first.body == b"1"
+        async with mom.transaction() as tx:
+            tx.ack(first)
+            await tx.send(queue, b"3")
+        assert [(await messages.get(10)).body for _ in range(2)] == [b"2", b"3"]
+
+
+async def test_request_and_reply(url: str, queue: str) -> None:
+    async def serve(served: mom_client.Client) -> None:
+        async with served.subscribe(queue) as requests:
+            async for request in requests:
+                await request.reply(request.body[::-1])
+                await request.ack()
+
+    async with connect(url) as mom, connect(url) as served:
+        serving = asyncio.create_task(serve(served))
+        replies = await asyncio.gather(*(mom.request(queue, b"a%d" % n, timeout_s=10) for n in range(20)))
+        assert [reply.body for reply in replies] == [b"%da" % n if n < 10 else b"%d1a" % (n % 10) for n in range(20)]
+        serving.cancel()
+
+
+async def test_a_broker_that_was_killed(start_broker: StartBroker, queue: str) -> None:
+    """Sends go on over the kill; none that returned is lost."""
+    broker = start_broker()
+    async with connect(tcp(broker)) as mom, mom.subscribe(queue) as messages:
+        await mom.send(queue, b"before")
+        await messages.get(10)
+        broker.kill()
+        sending = [asyncio.create_task(mom.send(queue, b"%d" % number)) for number in range(10)]
+        await asyncio.to_thread(broker.start)
+        await asyncio.gather(*sending)
+        bodies = {(await messages.get(10)).body for _ in range(11)}
+        assert bodies == {b"before", *(b"%d" % number for number in range(10))}
+
+
+def test_blocking(url: str, queue: str) -> None:
+    options = {"login": BrokerProcess.user, "passcode": BrokerProcess.password}
+    with mom_client.blocking.connect(url, **options) as mom:
+        mom.send(queue, "one")
+        with mom.transaction() as tx:
+            tx.send(queue, "two")
+        with mom.subscribe(queue) as messages:
+            first = next(messages)
+            mom.ack(first, confirm=True)
+            with mom.transaction() as tx:
+                tx.ack(messages.get(10))
+                tx.send(queue, "three")
+            third = messages.get(10)
+            assert third.text == "three"
+            mom.nack(third, requeue=False)
+            with pytest.raises(mom_client.Timeout):
+                messages.get(0.1)
+        with pytest.raises(mom_client.Refused):
+            mom.send("/nowhere/x")
+    assert "mom_client" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_blocking_request(url: str, queue: str) -> None:
+    options = {"login": BrokerProcess.user, "passcode": BrokerProcess.password}
+    with (
+        mom_client.blocking.connect(url, **options) as mom,
+        mom_client.blocking.connect(url, **options) as served,
+        served.subscribe(queue) as requests,
+    ):
+
+        def serve() -> None:
+            request = next(requests)
+            served.send(request.reply_to or "", b"yes", correlation_id=request.correlation_id)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert mom.request(queue, b"well?", timeout_s=10).body == b"yes"
+        thread.join()

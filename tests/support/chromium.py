@@ -1,0 +1,34 @@
+"""A real browser: Debian's Chromium, driven by Playwright."""
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+# It runs as root in containers, and calls nobody.
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """The browser, for one module: Playwright keeps a loop running, which tests that bring their own would trip over.
+
+    Without Chromium: skipped at home, failed in CI."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        missing = "the browser tests need Debian's package chromium"
+        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        yield browser
+        browser.close()
