@@ -11,6 +11,8 @@ NPM := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix frontend
 # Options for what is run: make run ARGS="--port 9000", make test ARGS="tests/core -x"
 ARGS ?=
 FUZZ_SECONDS ?= 600
+STORMS ?= 1000000
+KILLS ?= 500
 MOMBENCH ?= ../shared/bench
 
 .DEFAULT_GOAL := help
@@ -30,18 +32,18 @@ check: $(INSTALLED) $(CONSOLE) ## lint, types, import directions, migrations, ma
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python manage.py check --fail-level WARNING
-	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/python manage.py check --fail-level WARNING --settings tests.settings
+	$(BIN)/python manage.py makemigrations --check --dry-run --settings tests.settings
 	$(NPM) run check
 	$(BIN)/pytest -q tests/docs/test_map.py
 
 build: $(CONSOLE) ## build the console's browser code
 
-fuzz: $(INSTALLED) test-tools ## fuzz the STOMP parser and the REST endpoints for FUZZ_SECONDS each
-	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/pytest -m "fuzz" --timeout 0 tests/fuzz $(ARGS)
+fuzz: $(INSTALLED) test-tools ## random input for the STOMP parser and the REST endpoints, FUZZ_SECONDS long
+	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_EXAMPLES=$(FUZZ_SECONDS) $(BIN)/pytest -m fuzz --timeout 0 $(ARGS)
 
-soak: $(INSTALLED) $(CONSOLE) test-tools ## run the long tests: kills, storms, backlogs
-	$(BIN)/pytest -m soak --timeout 0 $(ARGS)
+soak: $(INSTALLED) $(CONSOLE) test-tools ## many more STORMS of commands and KILLS of a broker than `make test` has
+	STORMS=$(STORMS) KILLS=$(KILLS) $(BIN)/pytest --timeout 0 tests/core/test_storms.py tests/crash $(ARGS)
 
 bench: $(INSTALLED) $(CONSOLE) bench-tools ## measure against RabbitMQ and ActiveMQ, into benchmarks/RESULTS.md
 	MOMBENCH=$(MOMBENCH) $(BIN)/python -m benchmarks.run $(ARGS)

@@ -35,8 +35,10 @@ def parsing(parser: Parser, frames: list[bytes], packet: int = 64 * 1024) -> Cal
     return work
 
 
-def send(number: int, size: int, *, length: bool = True, **extra: str) -> bytes:
-    headers = {"destination": "/queue/bench", "receipt": f"r-{number}", "persistent": "true", **extra}
+def send(number: int, size: int, *, length: bool = True, dedup: bool = False) -> bytes:
+    headers = {"destination": "/queue/bench", "receipt": f"r-{number}", "persistent": "true"}
+    if dedup:
+        headers["dedup-id"] = str(number)
     return encode(SEND, headers, b"x" * size, content_length=length)
 
 
@@ -65,7 +67,7 @@ def measurements() -> dict[str, Callable[[], object]]:
             Parser(), [send(1000 + n, 100) for n in numbers], len(send(1000, 100))
         ),
         "SEND 100 B, header block never repeats": parsing(
-            Parser(), [send(n, 100, **{"dedup-id": str(n)}) for n in numbers]
+            Parser(), [send(n, 100, dedup=True) for n in numbers]
         ),
         "SEND 100 B, strict path": parsing(Parser(strict=True), [send(n, 100) for n in numbers]),
         "ACK in runs": parsing(Parser(), [b"ACK\nid:1-%d\n\n\0" % n for n in numbers]),

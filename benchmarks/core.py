@@ -77,7 +77,7 @@ def queue_turns(batch: int, messages: int) -> tuple[float, float, float]:
 
 
 def flow(batch: int, messages: int) -> float:
-    """Seconds for a stream in which each run publishes, hands out, and settles what the last one handed out."""
+    """Seconds for a stream: each run publishes, hands out, and settles what the last one handed out."""
     broker, producer, consumer = Broker(), Silent(), Silent()
     envelope = Envelope("/queue/a", b"content-type:text/plain\n")
     publish = c.Publish(producer.peer, [(envelope, BODY, number) for number in range(batch)])

@@ -16,8 +16,8 @@ from pathlib import Path
 from benchmarks.bench import progress, run_or_explain
 from benchmarks.child import ServerFailed
 from benchmarks.generator import Generator
+from benchmarks.measurement import Length, measure
 from benchmarks.servers import PEERS
-from benchmarks.session import Length, measure
 from benchmarks.workloads import WORKLOADS
 
 # The package of each peer, and the services that it brings.

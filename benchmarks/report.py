@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.session import Measurement
+from benchmarks.measurement import Measurement
 from benchmarks.workloads import MEASURES, Floor, MeasureName, Workload
 
 SECTIONS = "<!-- sections: newest first -->"
@@ -87,8 +87,9 @@ def verdicts(
     """One verdict for each floor. A fault of ours makes every floor of that workload a miss."""
     found = []
     for workload in chosen:
-        peer = better_peer(workload, summaries, peers)
+        better = better_peer(workload, summaries, peers)
         for floor in workload.floors:
+            peer = floor.against or better
             mine = summaries.get((workload.name, ours))
             other = summaries.get((workload.name, peer))
             found.append(_verdict(workload, floor, mine, peer, other))

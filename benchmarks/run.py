@@ -14,8 +14,8 @@ from benchmarks import machine, report, workloads
 from benchmarks.bench import add_output_options, finish, progress, run_or_explain, workplace
 from benchmarks.child import ServerFailed
 from benchmarks.generator import Generator
+from benchmarks.measurement import Length, Measurement, measure
 from benchmarks.servers import PEERS, Mom, Server
-from benchmarks.session import Length, Measurement, measure
 from benchmarks.workloads import WORKLOADS, Workload
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from benchmarks.generator import Raw
-from benchmarks.servers import Protocol
+from benchmarks.servers import Protocol, RabbitMQ
 
 WARMUP_SECONDS = 2
 DEFAULT_SECONDS = 7
@@ -39,11 +39,13 @@ class Floor:
     """A promise about one measure: a ratio to the better peer, or a figure of its own if `absolute`.
 
     The better peer of a workload is the one that is better in the measure of the workload's first floor.
+    `against` names a peer instead, where only that one did the same work.
     """
 
     measure: MeasureName
     value: float
     absolute: bool = False
+    against: str = ""
 
     def reached(self, value: float) -> bool:
         return value >= self.value if MEASURES[self.measure].more_is_better else value <= self.value
@@ -144,7 +146,7 @@ def _backlog(name: str, title: str, mode: str, options: tuple[str, ...], rate: f
         mode=mode,
         destination="/queue/w6-{round}",
         options=options,
-        floors=(Floor("rate", rate), Floor("memory", 0.1)),
+        floors=(Floor("rate", rate), Floor("memory", 0.1, against=RabbitMQ.name)),
         share=1,
     )
 

@@ -12,7 +12,7 @@ Runs the asyncio client in a thread of its own; may be used from several threads
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -128,10 +128,13 @@ class Acts:
         self._client._wait(self._transaction.send(destination, body, **options))
 
     def ack(self, message: Message) -> None:
-        self._client._loop.call_soon_threadsafe(self._transaction.ack, message)
+        self._client._wait(self._in_the_loop(self._transaction.ack, message))
 
-    def nack(self, message: Message, *, requeue: bool = True) -> None:
-        self._client._loop.call_soon_threadsafe(lambda: self._transaction.nack(message, requeue=requeue))
+    def nack(self, message: Message, **options: Any) -> None:
+        self._client._wait(self._in_the_loop(self._transaction.nack, message, **options))
+
+    async def _in_the_loop(self, act: Callable[..., None], *arguments: Any, **options: Any) -> None:
+        act(*arguments, **options)
 
 
 def connect(url: str | list[str] | None = None, **options: Any) -> Client:

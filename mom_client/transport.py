@@ -27,6 +27,8 @@ CLOSE_S = 1.0
 READ_BYTES = 256 * 1024
 #: Bytes that may wait to be sent before `drain` waits.
 HIGH_WATER = 1024 * 1024
+#: What we send in one WebSocket message; servers refuse more than a megabyte, or sixteen.
+WEBSOCKET_MESSAGE = 512 * 1024
 #: A WebSocket message of the broker may hold many frames.
 MAX_WEBSOCKET_MESSAGE = 128 * 1024 * 1024
 
@@ -169,7 +171,8 @@ class WebSocketTransport(_SendingTransport):
         self._websocket = websocket
 
     async def _send(self, data: bytes) -> None:
-        await self._websocket.send(data)
+        for start in range(0, len(data), WEBSOCKET_MESSAGE):
+            await self._websocket.send(data[start : start + WEBSOCKET_MESSAGE])
 
     async def receive(self) -> bytes:
         try:

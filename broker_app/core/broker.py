@@ -13,7 +13,16 @@ from typing import Any
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.destination import DEAD_SUFFIX, QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination, has_wildcard, parse
+from broker_app.core.destination import (
+    DEAD_SUFFIX,
+    QUEUE,
+    TEMP_QUEUE,
+    TEMP_TOPIC,
+    TOPIC,
+    Destination,
+    has_wildcard,
+    parse,
+)
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message, MessageIds
@@ -92,7 +101,8 @@ class Broker:
             self._due()
         self._dispatch_dirty()
         self._record_acks()
-        self._close_fanouts()
+        if out.fanouts:
+            self._close_fanouts()
         self.next_position = out.first_position + out.count
         return out
 
@@ -148,10 +158,16 @@ class Broker:
             queue = self.queues[address] = Queue(address, durable=durable)
         return queue
 
-    def _enqueue(self, queue: Queue, envelope: Envelope, body: bytes, explicit_id: bytes | None = None) -> Message:
+    def _enqueue(
+        self, queue: Queue, envelope: Envelope, body: bytes, explicit_id: bytes | None = None
+    ) -> Message:
         """Put a new message at the end of its lane, recorded where it must survive or memory is full."""
         lanes = queue.lanes
-        lane = lanes[0] if len(lanes) == 1 and lanes[0].priority == envelope.priority else queue.lane(envelope.priority)
+        lane = (
+            lanes[0]
+            if len(lanes) == 1 and lanes[0].priority == envelope.priority
+            else queue.lane(envelope.priority)
+        )
         paging = queue.durable and (
             len(lane.paged) > 0
             or len(lane.loading) > 0
@@ -236,9 +252,10 @@ class Broker:
 
     def _close_fanouts(self) -> None:
         fanouts = self._out.fanouts
-        for fanout in fanouts:
-            fanout.close()
-        self._out.fanouts = [fanout for fanout in fanouts if fanout.members]
+        if not all([fanout.close() for fanout in fanouts]):
+            self._out.fanouts = [fanout for fanout in fanouts if fanout.members]
+
+    # ------------------------------------------------------------------ handing out
 
     def _end_slow(self, subscription: Subscription) -> None:
         detail = (
@@ -384,7 +401,8 @@ class Broker:
             if tag not in unsettled:
                 raise Refused(
                     "unknown-delivery",
-                    f"there is no unsettled delivery {tag} in this session; it was settled, returned or never made",
+                    f"there is no unsettled delivery {tag} in this session; "
+                    "it was settled, returned or never made",
                 )
         if not cumulative:
             return tags if len(tags) == 1 or len(set(tags)) == len(tags) else list(dict.fromkeys(tags))
@@ -427,7 +445,9 @@ class Broker:
             self._give_back(subscription, message, command.dead_reason, command.detail)
         self._accept(peer, command.receipt)
 
-    def _give_back(self, subscription: Subscription, message: Message, dead_reason: str = "", detail: str = "") -> None:
+    def _give_back(
+        self, subscription: Subscription, message: Message, dead_reason: str = "", detail: str = ""
+    ) -> None:
         """A delivery came back unsettled: to its original place, or to the dead letters."""
         queue = subscription.queue
         queue.unsettled -= 1
@@ -453,7 +473,9 @@ class Broker:
         # A first return follows from the lane's mark; only further ones need a record of their own.
         if message.recorded and message.attempts > 1:
             out = self._out
-            out.record(records.returned(out.destination(queue.address), [(message.position, message.attempts)]))
+            out.record(
+                records.returned(out.destination(queue.address), [(message.position, message.attempts)])
+            )
         self._touch(queue)
 
     def _dead_letter(self, queue: Queue, message: Message, reason: str, detail: str) -> None:
@@ -516,7 +538,9 @@ class Broker:
         if len(peer.subscriptions) >= limits.subscriptions_per_peer:
             raise Refused("too-many", f"a connection may hold {limits.subscriptions_per_peer} subscriptions")
         if not 1 <= command.credit <= limits.max_credit:
-            raise Refused("invalid", f"credit is {command.credit}; it must be between 1 and {limits.max_credit}")
+            raise Refused(
+                "invalid", f"credit is {command.credit}; it must be between 1 and {limits.max_credit}"
+            )
         destination = parse(command.address)
         look = None if destination.is_queue else command.look
         subscription = Subscription(
@@ -544,14 +568,20 @@ class Broker:
         if destination.kind == TEMP_QUEUE:
             temporary = subscription.peer.temporary
             if address in self.queues and address not in temporary:
-                raise Refused("not-allowed", f"{address} belongs to another connection; only that one may consume it")
+                raise Refused(
+                    "not-allowed", f"{address} belongs to another connection; only that one may consume it"
+                )
             temporary.add(address)
         subscription.queue = self.queue(address, durable=destination.kind == QUEUE)
         subscription.queue.consumers.append(subscription)
 
     def _offer(self, subscription: Subscription) -> None:
         """Let a subscription stand in line for messages when it has credit."""
-        if subscription.available or subscription.peer.paused or subscription.unsettled >= subscription.credit:
+        if (
+            subscription.available
+            or subscription.peer.paused
+            or subscription.unsettled >= subscription.credit
+        ):
             return
         if subscription.peer.subscriptions.get(subscription.id) is not subscription:
             return  # it has ended; only its unsettled deliveries were left
@@ -614,7 +644,7 @@ class Broker:
         for subscription in peer.subscriptions.values():
             self._offer(subscription)
             if _goes_together(subscription) and subscription.look is None:
-                # What waits goes into its mailbox at the end of this run, and mailboxes are emptied before fan-outs.
+                # What waits goes into its mailbox at the end of this run, and mailboxes go before fan-outs.
                 destination = parse(subscription.address)
                 self._unlisten(subscription, destination)
                 self._listen(subscription, destination)
@@ -649,7 +679,9 @@ class Broker:
     def _purge(self, command: c.Purge) -> None:
         queue = self.queues.get(command.address)
         if queue is None:
-            self._refuse(command.peer, command.receipt, Refused("not-found", f"there is no queue {command.address}"))
+            self._refuse(
+                command.peer, command.receipt, Refused("not-found", f"there is no queue {command.address}")
+            )
             return
         positions: list[int] = []
         for lane in queue.lanes:
@@ -677,7 +709,9 @@ class Broker:
         if command.transaction in peer.transactions:
             refusal = Refused("conflict", f"transaction {command.transaction!r} has already begun")
         elif len(peer.transactions) >= self.limits.transactions_per_peer:
-            refusal = Refused("too-many", f"a connection may hold {self.limits.transactions_per_peer} transactions")
+            refusal = Refused(
+                "too-many", f"a connection may hold {self.limits.transactions_per_peer} transactions"
+            )
         else:
             peer.transactions[command.transaction] = []
             self._accept(peer, command.receipt)
@@ -692,12 +726,14 @@ class Broker:
             return
         if len(enlisted) >= limits.commands_per_transaction or (
             isinstance(command.command, c.Publish)
-            and _published_bytes(enlisted) + _published_bytes([command.command]) > limits.bytes_per_transaction
+            and _published_bytes(enlisted) + _published_bytes([command.command])
+            > limits.bytes_per_transaction
         ):
             del peer.transactions[command.transaction]
             detail = (
-                f"transaction {command.transaction!r} is larger than {limits.commands_per_transaction} frames "
-                f"or {limits.bytes_per_transaction} bytes and was aborted"
+                f"transaction {command.transaction!r} is larger than "
+                f"{limits.commands_per_transaction} frames or {limits.bytes_per_transaction} bytes "
+                "and was aborted"
             )
             self._refuse(peer, command.receipt, Refused("too-large", detail))
             return
@@ -809,7 +845,9 @@ def _check_filter(destination: Destination) -> None:
     if destination.kind == TEMP_TOPIC and has_wildcard(destination.name):
         raise Refused("bad-destination", "a temporary topic is subscribed to by its name, not by a wildcard")
     if any(level in (">", "#") for level in destination.name.split(".")[:-1]):
-        raise Refused("bad-destination", f"{destination.name!r} has '>' or '#' before its end; they stand for the rest")
+        raise Refused(
+            "bad-destination", f"{destination.name!r} has '>' or '#' before its end; they stand for the rest"
+        )
 
 
 def _sendable(address: str) -> Destination:

@@ -24,7 +24,9 @@ class Item(NamedTuple):
     message: Message | None
 
 
-def browse(broker: Broker, address: str, *, after: tuple[int, int] | None = None, limit: int = 50) -> list[Item] | None:
+def browse(
+    broker: Broker, address: str, *, after: tuple[int, int] | None = None, limit: int = 50
+) -> list[Item] | None:
     """Up to `limit` messages in the order of delivery, behind the (priority, position) `after`; None when
     there is no such queue. Reads 8 bytes for each paged message it passes over, never the journal."""
     queue = broker.queues.get(address)

@@ -48,7 +48,9 @@ def check_name(name: str) -> str:
     if not name:
         raise Refused("bad-destination", "the destination has no name; 1 to 255 characters are needed")
     if len(name.removesuffix(DEAD_SUFFIX)) > MAX_NAME:
-        raise Refused("bad-destination", f"the name has {len(name)} characters; at most {MAX_NAME} are allowed")
+        raise Refused(
+            "bad-destination", f"the name has {len(name)} characters; at most {MAX_NAME} are allowed"
+        )
     if name != name.strip():
         raise Refused("bad-destination", f"the name {name!r} begins or ends with white space")
     if not name.isprintable():

@@ -57,7 +57,7 @@ class Outcome:
 
     @property
     def quiet(self) -> bool:
-        """Whether nobody waits for it: there are records, as of plain acknowledgements, and nothing to let out."""
+        """Whether nobody waits for it: nothing to let out, only records, as of plain acknowledgements."""
         return not (self.touched or self.fanouts or self.fetches or self.closes or self.published)
 
     def destination(self, address: str) -> int:

@@ -19,7 +19,7 @@ class Receiver(Protocol):
     """Whoever stands behind a peer: a STOMP session, the REST desk, an in-process client."""
 
     def flush(self, peer: Peer) -> None:
-        """Take and clear `peer.receipts`, `refusals` and `deliveries`. Called after the commit, once a batch."""
+        """Take and clear `peer.receipts`, `refusals`, `deliveries`. Called after the commit, once a batch."""
 
     def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
         """The bytes that carry `messages` to every subscription of the same look as `subscription`."""

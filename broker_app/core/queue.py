@@ -87,7 +87,7 @@ class Lane:
         self.ready: deque[Message] = deque()
         self.loading: array[int] = array("Q")
         self.paged = Positions()
-        #: running average of the sizes of paged bodies, for the length of the runs in which they are read back
+        #: running average of the sizes of paged bodies, from which the length of runs read back follows
         self.average = self.UNKNOWN_SIZE
         #: attempts (two and more) of messages that are not in memory, by position
         self.attempts: dict[int, int] = {}
@@ -155,15 +155,14 @@ class Queue:
         return sum(map(len, self.lanes))
 
     def lane(self, priority: int) -> Lane:
-        for index, lane in enumerate(self.lanes):
+        """The lane of `priority`, made when there is none."""
+        before = 0
+        for lane in self.lanes:
             if lane.priority == priority:
                 return lane
-            if lane.priority < priority:
-                break
-        else:
-            index = len(self.lanes)
+            before += lane.priority > priority
         lane = Lane(priority)
-        self.lanes.insert(index, lane)
+        self.lanes.insert(before, lane)
         return lane
 
     def first_lane(self) -> Lane | None:

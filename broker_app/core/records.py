@@ -46,7 +46,15 @@ def published(message: Message, destination: int) -> tuple[bytes, ...]:
     block, body = envelope.block, message.body
     size = PUBLISHED_SIZE + len(explicit) + len(block) + len(body)
     head = pack_published(
-        size, PUBLISHED, VERSION, flags, envelope.priority, destination, len(block), message.time_ms, message.expires_ms
+        size,
+        PUBLISHED,
+        VERSION,
+        flags,
+        envelope.priority,
+        destination,
+        len(block),
+        message.time_ms,
+        message.expires_ms,
     )
     return (head, explicit, block, body)
 
@@ -72,7 +80,8 @@ def walk(records: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:
         length, kind, version, flags, priority, destination = unpack(records, offset)
         if version > VERSION:
             raise ValueError(
-                f"a record has version {version}, this program reads up to {VERSION}; start a newer MOM on this data"
+                f"a record has version {version}, this program reads up to {VERSION}; "
+                "start a newer MOM on this data"
             )
         yield kind, flags, priority, destination, offset, offset + length
         offset += length

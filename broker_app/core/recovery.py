@@ -44,7 +44,9 @@ def _unsettled(broker: Broker) -> dict[tuple[str, int], list[tuple[int, int]]]:
     return found
 
 
-def _freeze_lane(lane: Lane, unsettled: Sequence[tuple[int, int]]) -> tuple[int, int, bytes, list[tuple[int, int]]]:
+def _freeze_lane(
+    lane: Lane, unsettled: Sequence[tuple[int, int]]
+) -> tuple[int, int, bytes, list[tuple[int, int]]]:
     in_memory = [*unsettled, *((m.position, m.attempts) for m in lane.in_memory() if m.recorded)]
     positions = array("Q", sorted(position for position, _ in in_memory))
     positions.extend(lane.loading)
@@ -95,7 +97,9 @@ class Recovery:
                 numbers = records.positions(batch, start, end)
                 self._attempts.setdefault(address, {}).update(zip(numbers[::2], numbers[1::2], strict=True))
             else:
-                raise ValueError(f"record {position} has the unknown type {kind}; start a newer MOM on this data")
+                raise ValueError(
+                    f"record {position} has the unknown type {kind}; start a newer MOM on this data"
+                )
             position += 1
 
     def finish(self, next_position: int) -> None:

@@ -22,20 +22,23 @@ class Fanout:
         self.look = look
         self.members = members
         self.messages: list[Message] = []
-        self._left: set[Subscription] = set()
+        self._left: set[Subscription] | None = None
 
     def leave(self, subscription: Subscription) -> bool:
         """Whether it was a member until now. (Cheap for many who leave: `close` takes them out together.)"""
+        if self._left is None:
+            self._left = set()
         if subscription in self._left or subscription not in self.members:
             return False
         self._left.add(subscription)
         return True
 
-    def close(self) -> None:
-        """No more messages: the batch is decided."""
+    def close(self) -> bool:
+        """The batch is decided, no more messages come; returns whether any member is left."""
         self.look.fanout = None
         if self._left:
             self.members = tuple(member for member in self.members if member not in self._left)
+        return bool(self.members)
 
 
 class Look:

@@ -1,8 +1,8 @@
 """A client's conversation with a broker, without I/O: bytes and times in, frames and bytes out.
 
-    connecting ──CONNECTED──► connected ──DISCONNECT──► closing
-        │                         │                        │
-        └──────────── ERROR or malformed bytes ────────────┴──► closed
+connecting ──CONNECTED──► connected ──DISCONNECT──► closing
+    │                         │                        │
+    └──────────── ERROR or malformed bytes ────────────┴──► closed
 """
 
 import enum
@@ -82,7 +82,10 @@ class Connection:
         """An ACK for `message`, or a NACK that gives it back (`requeue` true) or up; with `extra` headers."""
         given = message.headers
         if self.version == "1.2":
-            named = {"id": given.get("ack", "")}
+            id = given.get("ack", "")
+            if requeue is None and not extra and id.isalnum() and id.isascii():  # the usual, made quickly
+                return b"ACK\nid:%b\n\n\0" % id.encode()
+            named = {"id": id}
         else:
             named = {"message-id": given.get("message-id", "")}
             if "subscription" in given:

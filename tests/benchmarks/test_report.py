@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import report
-from benchmarks.session import Measurement
+from benchmarks.measurement import Measurement
 from benchmarks.workloads import Floor, MeasureName, Workload
 
 PEERS = ("RabbitMQ", "ActiveMQ")
@@ -45,6 +45,12 @@ def test_for_a_latency_the_better_peer_is_the_quicker_one() -> None:
     measured += runs("ActiveMQ", "latency_p50", 3)
     found = verdict(measured, Floor("latency_p50", 0.5))
     assert (found.peer, found.reached) == ("ActiveMQ", False)
+
+
+def test_a_floor_against_a_named_peer_ignores_a_better_one() -> None:
+    measured = runs("MOM", "memory", 50) + runs("RabbitMQ", "memory", 1000) + runs("ActiveMQ", "memory", 100)
+    found = verdict(measured, Floor("memory", 0.1, against="RabbitMQ"))
+    assert (found.peer, found.ratio, found.reached) == ("RabbitMQ", 0.05, True)
 
 
 def test_without_a_peer_a_ratio_is_not_judged_but_a_figure_is() -> None:

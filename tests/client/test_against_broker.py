@@ -96,13 +96,9 @@ async def test_login_is_refused(url: str) -> None:
 async def test_transactions(url: str, queue: str) -> None:
     async with connect(url) as mom, mom.subscribe(queue) as messages:
         with pytest.raises(ZeroDivisionError):
-            async with mom.transaction() as tx:
-                await tx.send(queue, b"aborted")
-                raise ZeroDivisionError
+            await _send_and_fail(mom, queue)
         with pytest.raises(mom_client.Refused):
-            async with mom.transaction() as tx:
-                await tx.send(queue, b"refused with the other")
-                await tx.send("/nowhere/x", b"")
+            await _send_both(mom, queue, "/nowhere/x")
         async with mom.transaction() as tx:
             await tx.send(queue, b"1")
             await tx.send(queue, b"2")
@@ -114,6 +110,18 @@ async def test_transactions(url: str, queue: str) -> None:
         assert [(await messages.get(10)).body for _ in range(2)] == [b"2", b"3"]
 
 
+async def _send_and_fail(mom: mom_client.Client, queue: str) -> None:
+    async with mom.transaction() as tx:
+        await tx.send(queue, b"aborted")
+        raise ZeroDivisionError
+
+
+async def _send_both(mom: mom_client.Client, *destinations: str) -> None:
+    async with mom.transaction() as tx:
+        for destination in destinations:
+            await tx.send(destination, b"refused with the other")
+
+
 async def test_request_and_reply(url: str, queue: str) -> None:
     async def serve(served: mom_client.Client) -> None:
         async with served.subscribe(queue) as requests:
@@ -123,8 +131,9 @@ async def test_request_and_reply(url: str, queue: str) -> None:
 
     async with connect(url) as mom, connect(url) as served:
         serving = asyncio.create_task(serve(served))
-        replies = await asyncio.gather(*(mom.request(queue, b"a%d" % n, timeout_s=10) for n in range(20)))
-        assert [reply.body for reply in replies] == [b"%da" % n if n < 10 else b"%d1a" % (n % 10) for n in range(20)]
+        questions = [b"a%d" % number for number in range(20)]
+        replies = await asyncio.gather(*(mom.request(queue, body, timeout_s=10) for body in questions))
+        assert [reply.body for reply in replies] == [body[::-1] for body in questions]
         serving.cancel()
 
 

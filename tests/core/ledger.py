@@ -3,7 +3,7 @@
 The ledger knows nothing of lanes, looks or marks. It follows what the broker accepted and said it
 did, run by run, and compares that with what the broker then holds:
 
-- nothing lost: every recorded message is waiting or unsettled, or its end is recorded, once, with a true cause
+- nothing lost: every recorded message waits or is unsettled, or its end is recorded, once, with a true cause
 - nothing twice: a message that is handed out again says how often it was before
 - order: per queue and priority as accepted; per topic subscription and priority as published
 - limits: credit, pending messages, memory, attempts; whoever can take a message gets one if there is any
@@ -24,7 +24,7 @@ from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
 from broker_app.core.outcome import Outcome
-from broker_app.core.peer import Peer
+from broker_app.core.peer import Delivery, Peer
 from broker_app.core.queue import Queue
 from broker_app.core.recovery import freeze
 from broker_app.core.subscription import Subscription
@@ -74,6 +74,8 @@ class Session:
         self.interests: dict[str, Interest] = {}
         self.held: dict[int, tuple[Interest, Message]] = {}
         self.until_ms: dict[int, int] = {}
+        #: what came in this run
+        self.got: list[Delivery] = []
         self.transactions: dict[str, list[Any]] = {}
         self.paused = self.closed = self.leaving = False
 
@@ -84,7 +86,9 @@ class Session:
         unknown = [tag for tag in command.tags if tag not in self.held]
         tops = [(tag, self.held[tag][0]) for tag in command.tags if tag in self.held]
         return unknown + [
-            tag for tag, (interest, _) in self.held.items() if any(tag <= top and interest is of for top, of in tops)
+            tag
+            for tag, (interest, _) in self.held.items()
+            if any(tag <= top and interest is of for top, of in tops)
         ]
 
 
@@ -275,7 +279,11 @@ class Ledger:
             assert enlisted is not None
             enlisted.append(command.command)
         elif enlisted is not None:
-            sizes = [len(body) for deed in [*enlisted, command.command] for _, body, _ in getattr(deed, "entries", ())]
+            sizes = [
+                len(body)
+                for deed in [*enlisted, command.command]
+                for _, body, _ in getattr(deed, "entries", ())
+            ]
             over = sum(sizes) > self.limits.bytes_per_transaction
             assert over or len(enlisted) >= self.limits.commands_per_transaction
             del session.transactions[command.transaction]
@@ -314,7 +322,11 @@ class Ledger:
     def _end_what_was_slow(self, session: Session) -> None:
         if session.client.closed:
             session.client.closed.clear()
-            for id in [id for id, it in session.interests.items() if it.is_topic and id not in session.peer.subscriptions]:
+            for id in [
+                id
+                for id, it in session.interests.items()
+                if it.is_topic and id not in session.peer.subscriptions
+            ]:
                 self._let_go(session, session.interests.pop(id))
         for tag in [tag for tag, until in session.until_ms.items() if until <= self.stage.now_ms]:
             del session.until_ms[tag]
@@ -369,7 +381,9 @@ class Ledger:
         serial, priority = serial_of(message.body), message.envelope.priority
         assert serial in interest.expected, "it goes to those whose filter matches"
         if message.attempts == 0:
-            assert self.accepted_at[serial] > interest.newest.get(priority, 0), "a topic's messages come in order"
+            assert self.accepted_at[serial] > interest.newest.get(priority, 0), (
+                "a topic's messages come in order"
+            )
             interest.newest[priority] = self.accepted_at[serial]
         interest.came.add(serial)
 
@@ -385,7 +399,9 @@ class Ledger:
                 orders = newest.setdefault(queue, {})
                 orders[priority] = max(orders.get(priority, 0), message.order)
                 if message.attempts == 0 and not queue.address.endswith(".dead"):
-                    first.setdefault((queue.address, priority), []).append(self.accepted_at[serial_of(message.body)])
+                    first.setdefault((queue.address, priority), []).append(
+                        self.accepted_at[serial_of(message.body)]
+                    )
             session.got = []
         for queue, orders in newest.items():
             lowest = min(orders)
@@ -393,9 +409,13 @@ class Ledger:
                 if lane.priority > lowest:
                     assert not len(lane), "higher priorities go first"
                 waiting = next(lane.in_memory(), None)
-                assert waiting is None or waiting.order > orders.get(lane.priority, 0), "older messages go first"
+                assert waiting is None or waiting.order > orders.get(lane.priority, 0), (
+                    "older messages go first"
+                )
         for lane_of, accepted in first.items():
-            assert min(accepted) > self.newest.get(lane_of, 0), "first deliveries come in the order of acceptance"
+            assert min(accepted) > self.newest.get(lane_of, 0), (
+                "first deliveries come in the order of acceptance"
+            )
             self.newest[lane_of] = max(accepted)
 
     # ------------------------------------------------------------------ records
@@ -406,7 +426,9 @@ class Ledger:
         for record in read(self.stage.batches[-1]) if outcome.count else ():
             if record.kind == records.PUBLISHED:
                 message = Queue(record.address, durable=True).reader.message(record.content, record.position)
-                self.live[record.position] = Live(record.address, record.flags, message.body, message.expires_ms)
+                self.live[record.position] = Live(
+                    record.address, record.flags, message.body, message.expires_ms
+                )
                 published.append(record.position)
                 if record.flags & records.HAS_ID:
                     buried.append((record.address, message.body))
@@ -502,8 +524,10 @@ class Ledger:
             if queue.durable and not queue.address.endswith(".dead"):
                 assert all(message.attempts < limits.max_attempts for message in waiting)
         if queue.available:
-            lane = queue.first_lane()
-            assert lane is None or (lane.loading and not lane.ready and not lane.returned), "nobody waits in vain"
+            first = queue.first_lane()
+            assert first is None or (first.loading and not first.ready and not first.returned), (
+                "nobody waits in vain"
+            )
         ended = queue.acked_total + queue.expired_total + queue.dead_total + self.purged[queue]
         there = queue.depth + queue.unsettled
         assert queue.published_total + self.at_start.get(queue, 0) == ended + there

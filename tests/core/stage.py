@@ -200,7 +200,9 @@ class Client:
         assert message is not None
         return message
 
-    def subscribe(self, address: str, ack: str = c.INDIVIDUAL, *, id: str = "1", **facts: Any) -> Subscription:
+    def subscribe(
+        self, address: str, ack: str = c.INDIVIDUAL, *, id: str = "1", **facts: Any
+    ) -> Subscription:
         self.do(c.Subscribe(self.peer, id, address, ack, **facts))
         return self.peer.subscriptions[id]
 

@@ -66,7 +66,9 @@ class Storm:
         self.queues = random.choice((QUEUES, QUEUES, QUEUES[:1], QUEUES[::2], ()))
         self.filters = random.choice((FILTERS, FILTERS, FILTERS[:1], ())) if self.queues else FILTERS[:3]
         self.topics = TOPICS if self.filters else ()
-        self.modes = random.choice(((c.AUTO, c.AUTO, c.CLIENT, c.INDIVIDUAL), c.ACK_MODES[1:], c.ACK_MODES[:1]))
+        self.modes = random.choice(
+            ((c.AUTO, c.AUTO, c.CLIENT, c.INDIVIDUAL), c.ACK_MODES[1:], c.ACK_MODES[:1])
+        )
         self.looks = random.choice((("look", "look", "other", None), ("look",)))
         self.priorities = random.choice(((4, 4, 4, 0, 9), (4,)))
         self.persistence = random.choice((0.75, 0.75, 1, 0.2))
@@ -118,7 +120,9 @@ class Storm:
             if number % 3 == 0:
                 session = Session(stage.client(), 0)
                 self.sessions.append(session)
-            self._decide([c.Subscribe(session.peer, address, address, c.CLIENT, 1_000, receipt=self._next_token())])
+            self._decide(
+                [c.Subscribe(session.peer, address, address, c.CLIENT, 1_000, receipt=self._next_token())]
+            )
         while stage.fetches:
             self._decide([stage.loaded(stage.fetches.pop(0))])
         left = [live.expires_ms for live in ledger.live.values()]
@@ -169,7 +173,9 @@ class Storm:
         random = self.random
         chosen = [random.choice(self.envelopes) for _ in range(random.choice((1, 1, 2)))]
         envelopes = [envelope for envelope in chosen for _ in range(random.choice((1, 1, 3)))]
-        entries = [(envelope, self._body(), self._next_token() if answered else None) for envelope in envelopes]
+        entries = [
+            (envelope, self._body(), self._next_token() if answered else None) for envelope in envelopes
+        ]
         return c.Publish(session.peer, entries)
 
     def _draw_subscribe(self, session: Session) -> c.Subscribe:
@@ -199,7 +205,9 @@ class Storm:
     def _draw_give_back(self, session: Session, *, answered: bool = True) -> c.Return:
         receipt = self._next_token() if answered else None
         reason = self.random.choice(("", "", "", "REJECTED"))
-        return c.Return(session.peer, self._draw_tags(session), self.random.random() < 0.2, reason, "why", receipt)
+        return c.Return(
+            session.peer, self._draw_tags(session), self.random.random() < 0.2, reason, "why", receipt
+        )
 
     def _draw_unsubscribe(self, session: Session) -> c.Unsubscribe:
         id = self.random.choice([*session.interests, "1"])
@@ -250,9 +258,16 @@ class Storm:
         if isinstance(command, c.Loaded):
             return f"Loaded {command.address} {command.priority} {list(command.positions)}"
         numbers = {session.peer: session.number for session in self.sessions}
-        facts = [f"{name}={getattr(command, name)!r}" for name in command.__slots__ if name not in ("peer", "entries", "command")]
+        facts = [
+            f"{name}={getattr(command, name)!r}"
+            for name in command.__slots__
+            if name not in ("peer", "entries", "command")
+        ]
         if isinstance(command, c.Publish):
-            facts = [f"{e.address} p{e.priority} {body!r}" + " transient" * (not e.persistent) for e, body, _ in command.entries]
+            facts = [
+                f"{e.address} p{e.priority} {body!r}" + " transient" * (not e.persistent)
+                for e, body, _ in command.entries
+            ]
         inner = f" ({self._describe(command.command)})" if isinstance(command, c.Enlist) else ""
         return f"client {numbers[command.peer]}: {type(command).__name__} {' '.join(facts)}{inner}"
 

@@ -35,7 +35,8 @@ def test_a_message_goes_to_exactly_one_consumer(stage: Stage) -> None:
     for consumer in consumers:
         consumer.subscribe("/queue/a", c.AUTO)
     fill(stage, *numbered(30))
-    assert sorted(sum((consumer.take() for consumer in consumers), [])) == sorted(numbered(30))
+    received = [body for consumer in consumers for body in consumer.take()]
+    assert sorted(received) == sorted(numbered(30))
 
 
 def test_consumers_take_turns(stage: Stage) -> None:
@@ -155,7 +156,10 @@ def test_one_bad_message_of_a_run_is_refused_and_the_others_go_through(stage: St
     run = c.Publish(producer.peer, [(good, b"1", 1), (bad, b"2", 2), (bad, b"3", 3), (good, b"4", 4)])
     stage.decide(run)
     assert [token for token, _ in producer.accepted] == [1, 4]
-    assert [(token, refusal.code) for token, refusal in producer.refused] == [(2, "bad-destination"), (3, "bad-destination")]
+    assert [(token, refusal.code) for token, refusal in producer.refused] == [
+        (2, "bad-destination"),
+        (3, "bad-destination"),
+    ]
     assert stage.queue("/queue/a").depth == 2
     assert stage.broker.counters["published"] == 2
 
@@ -165,7 +169,8 @@ def test_a_receipt_names_the_message_for_those_who_want_to_know(stage: Stage) ->
     assert client.publish("/queue/a", b"x").body == b"x"
     client.peer.detailed = False
     stage.decide(c.Publish(client.peer, [(Envelope("/queue/a"), b"y", "token")]))
-    assert client.accepted[-1] == "token"
+    tokens: list[object] = [*client.accepted]
+    assert tokens[-1] == "token"
 
 
 def test_receipts_come_in_the_order_of_the_commands(stage: Stage) -> None:

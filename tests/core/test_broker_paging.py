@@ -23,7 +23,12 @@ def in_memory(stage: Stage) -> list[bytes]:
 
 
 def causes(stage: Stage) -> list[str]:
-    return [records.CAUSES[record.flags] for batch in stage.batches for record in read(batch) if record.kind == records.ACKED]
+    return [
+        records.CAUSES[record.flags]
+        for batch in stage.batches
+        for record in read(batch)
+        if record.kind == records.ACKED
+    ]
 
 
 class TestExpiry:
@@ -271,4 +276,8 @@ class TestPaging:
         came = consumer.got[1][2]
         ids = stage.broker.ids
         assert came is not sent
-        assert (ids.of(came), came.envelope.block, came.expires_ms) == (ids.of(sent), b"h:1\n", sent.expires_ms)
+        assert (ids.of(came), came.envelope.block, came.expires_ms) == (
+            ids.of(sent),
+            b"h:1\n",
+            sent.expires_ms,
+        )

@@ -1,5 +1,7 @@
 """Acknowledging, giving back, dead letters, leases."""
 
+from typing import Any
+
 import pytest
 
 from broker_app.core import commands as c
@@ -14,7 +16,9 @@ def stage() -> Stage:
     return Stage(max_attempts=3)
 
 
-def consumer_of(stage: Stage, *bodies: bytes, ack: str = c.INDIVIDUAL, address: str = "/queue/a", **facts: int) -> Client:
+def consumer_of(
+    stage: Stage, *bodies: bytes, ack: str = c.INDIVIDUAL, address: str = "/queue/a", **facts: Any
+) -> Client:
     """A client that holds `bodies` unsettled, with the tags 1, 2, 3 …"""
     stage.decide(stage.client().sending(address, *bodies))
     client = stage.client()
@@ -80,7 +84,11 @@ def test_acknowledging_a_tag_twice_in_one_command_counts_once(stage: Stage) -> N
 
 def test_an_unknown_tag_is_refused_and_nothing_of_the_command_is_done(stage: Stage) -> None:
     client = consumer_of(stage, b"1", b"2")
-    for command in (c.Settle(client.peer, [1, 9]), c.Return(client.peer, [1, 9]), c.Extend(client.peer, [1, 9], 5)):
+    for command in (
+        c.Settle(client.peer, [1, 9]),
+        c.Return(client.peer, [1, 9]),
+        c.Extend(client.peer, [1, 9], 5),
+    ):
         with pytest.raises(Refused, match="no unsettled delivery 9") as refused:
             client.do(command)
         assert refused.value.code == "unknown-delivery"

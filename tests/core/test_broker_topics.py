@@ -1,5 +1,7 @@
 """Topics and what is private to a connection."""
 
+from typing import Any
+
 import pytest
 
 from broker_app.core import commands as c
@@ -15,7 +17,9 @@ def stage() -> Stage:
     return Stage(topic_pending=3)
 
 
-def listener(stage: Stage, address: str = "/topic/t", ack: str = c.AUTO, look: str | None = LOOK, **facts: int) -> Client:
+def listener(
+    stage: Stage, address: str = "/topic/t", ack: str = c.AUTO, look: str | None = LOOK, **facts: Any
+) -> Client:
     client = stage.client()
     client.subscribe(address, ack, look=look, **facts)
     return client
@@ -140,7 +144,9 @@ class TestChangesWithinABatch:
     def test_a_newcomer_gets_what_is_published_after_it_came(self, stage: Stage) -> None:
         early, late = listener(stage), stage.client()
         stage.decide(
-            sending(stage, b"1"), c.Subscribe(late.peer, "1", "/topic/t", c.AUTO, look=LOOK), sending(stage, b"2")
+            sending(stage, b"1"),
+            c.Subscribe(late.peer, "1", "/topic/t", c.AUTO, look=LOOK),
+            sending(stage, b"2"),
         )
         assert (early.take(), late.take()) == ([b"1", b"2"], [b"2"])
 

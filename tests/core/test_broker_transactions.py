@@ -100,7 +100,7 @@ def test_one_deed_that_cannot_be_done_undoes_all(client: Client, deeds: list[c.S
 def test_a_message_to_a_bad_destination_undoes_all(client: Client) -> None:
     enlist(client, out(client, b"a"))
     enlist(client, client.sending("/nowhere", b"b"))
-    with pytest.raises(Refused, match="rolled back.*no known prefix"):
+    with pytest.raises(Refused, match=r"rolled back.*no known prefix"):
         commit(client)
     assert depth(client) == 0
 

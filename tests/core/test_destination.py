@@ -12,7 +12,9 @@ def test_an_address_is_a_prefix_and_a_name(kind: str) -> None:
     assert destination.is_queue == kind.endswith("queue")
 
 
-@pytest.mark.parametrize("name", ["a", "A b", "/queue/a", "a/b", "ünïcode ✉", ".", "*", "a:b\\n", "x" * 255, "$SYS"])
+@pytest.mark.parametrize(
+    "name", ["a", "A b", "/queue/a", "a/b", "ünïcode ✉", ".", "*", "a:b\\n", "x" * 255, "$SYS"]
+)
 def test_a_name_is_taken_literally(name: str) -> None:
     assert parse("/queue/" + name).name == name
 

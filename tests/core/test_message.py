@@ -55,7 +55,9 @@ def test_an_explicit_id_is_kept() -> None:
     assert MessageIds(1).of(message) == b"0190163d-8694-739b-aea5-966c26f8ad91"
 
 
-@pytest.mark.parametrize("text", ["", "1", "a-b-c-d-e", "0190163d-8694-739b-aea5-966c26f8ad9z", "0190163d8694739baea5966c26f8ad91"])
+@pytest.mark.parametrize(
+    "text", ["", "1", "a-b-c-d-e", "0190163d-8694-739b-aea5-966c26f8ad9z", "0190163d8694739baea5966c26f8ad91"]
+)
 def test_text_of_another_form_carries_no_position(text: str) -> None:
     assert MessageIds.position(text) is None
 

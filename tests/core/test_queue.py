@@ -13,11 +13,14 @@ def numbers(positions: Positions) -> list[int]:
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["append", "extend", "take"]), st.integers(0, 3 * Positions.CHUNK)), max_size=12
+        st.tuples(st.sampled_from(["append", "extend", "take"]), st.integers(0, 3 * Positions.CHUNK)),
+        max_size=12,
     ),
     st.integers(0, 10 * Positions.CHUNK),
 )
-def test_positions_come_out_in_the_order_in_which_they_went_in(steps: list[tuple[str, int]], after: int) -> None:
+def test_positions_come_out_in_the_order_in_which_they_went_in(
+    steps: list[tuple[str, int]], after: int
+) -> None:
     positions, model, following = Positions(), list[int](), 1
     for step, count in steps:
         if step == "take":

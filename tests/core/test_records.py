@@ -1,4 +1,5 @@
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -39,13 +40,29 @@ def test_a_published_message_comes_back_as_it_was(
 
     back = records.Reader("/queue/a").message(record, 42)
 
-    assert (back.body, back.time_ms, back.expires_ms, back.explicit_id) == (body, time_ms, expires_ms, explicit_id)
+    assert (back.body, back.time_ms, back.expires_ms, back.explicit_id) == (
+        body,
+        time_ms,
+        expires_ms,
+        explicit_id,
+    )
     assert (back.position, back.recorded, back.attempts) == (42, True, 0)
     found = back.envelope
-    assert (found.address, found.block, found.persistent, found.priority) == ("/queue/a", block, persistent, priority)
+    assert (found.address, found.block, found.persistent, found.priority) == (
+        "/queue/a",
+        block,
+        persistent,
+        priority,
+    )
 
 
-@given(st.lists(U64), st.sampled_from(range(len(records.CAUSES))), st.integers(0, 9), U64, st.lists(st.tuples(U64, U64)))
+@given(
+    st.lists(U64),
+    st.sampled_from(range(len(records.CAUSES))),
+    st.integers(0, 9),
+    U64,
+    st.lists(st.tuples(U64, U64)),
+)
 def test_records_in_a_row_are_told_apart(
     gone: list[int], cause: int, priority: int, mark: int, attempts: list[tuple[int, int]]
 ) -> None:
@@ -61,7 +78,10 @@ def test_records_in_a_row_are_told_apart(
 
 def test_a_record_is_laid_out_as_documented() -> None:
     message = Message(Envelope("/queue/a", b"h:1\n", priority=5), b"body", 1, 0x0102, True)
-    assert b"".join(records.published(message, 3)) == struct.pack("<IBBBBHIQQ", 38, 1, 1, 0, 5, 3, 4, 0x0102, 0) + b"h:1\nbody"
+    assert (
+        b"".join(records.published(message, 3))
+        == struct.pack("<IBBBBHIQQ", 38, 1, 1, 0, 5, 3, 4, 0x0102, 0) + b"h:1\nbody"
+    )
     assert records.acked(3, records.PURGED, [9]) == struct.pack("<IBBBBHQ", 18, 2, 1, 4, 0, 3, 9)
     assert records.delivered(3, 5, 9) == struct.pack("<IBBBBHQ", 18, 3, 1, 0, 5, 3, 9)
     assert records.returned(3, [(9, 2)]) == struct.pack("<IBBBBHQQ", 26, 4, 1, 0, 0, 3, 9, 2)
@@ -77,7 +97,7 @@ def test_a_record_of_a_newer_version_is_refused() -> None:
 def test_messages_with_equal_header_blocks_share_an_envelope_when_they_are_read_back() -> None:
     reader = records.Reader("/queue/a")
 
-    def back(block: bytes, **facts: int) -> Envelope:
+    def back(block: bytes, **facts: Any) -> Envelope:
         message = Message(Envelope("/queue/a", block, **facts), b"", 1, 1, True)
         return reader.message(b"".join(records.published(message, 0)), 1).envelope
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from msgspec import msgpack
 
@@ -17,12 +19,12 @@ def stage() -> Stage:
     return Stage(max_attempts=5)
 
 
-def consumer_of(stage: Stage, *bodies: bytes, **facts: int) -> Client:
+def consumer_of(stage: Stage, *bodies: bytes, **facts: Any) -> Client:
     stage.decide(stage.client().sending("/queue/a", *bodies))
     return consumer(stage, **facts)
 
 
-def consumer(stage: Stage, **facts: int) -> Client:
+def consumer(stage: Stage, **facts: Any) -> Client:
     client = stage.client()
     client.subscribe("/queue/a", **facts)
     return client

@@ -1,5 +1,5 @@
-"""Storms against the core: `MOM_STORMS` of them (10,000 when it is not set; `make soak` asks for more),
-from `MOM_STORM_SEED` on (0). What they found is kept in `test_scenarios`."""
+"""Storms against the core: `STORMS` of them (10,000 when it is not set; `make soak` asks for more),
+from `STORM_SEED` on (0). What they found is kept in `test_scenarios`."""
 
 import os
 
@@ -7,8 +7,8 @@ import pytest
 
 from tests.core.storm import storm
 
-STORMS = int(os.environ.get("MOM_STORMS", "10000"))
-FIRST_SEED = int(os.environ.get("MOM_STORM_SEED", "0"))
+STORMS = int(os.environ.get("STORMS", "10000"))
+FIRST_SEED = int(os.environ.get("STORM_SEED", "0"))
 PARTS = 20
 
 

@@ -43,7 +43,9 @@ class Meadow:
         return {subscription for pattern, subscription, _ in self.listed if matches(pattern, name)}
 
 
-@given(st.lists(st.tuples(FILTERS, st.sampled_from(["x", "y", None])), max_size=8), st.lists(NAMES), st.randoms())
+@given(
+    st.lists(st.tuples(FILTERS, st.sampled_from(["x", "y", None])), max_size=8), st.lists(NAMES), st.randoms()
+)
 @settings(max_examples=300)
 def test_the_trie_finds_what_a_scan_of_all_subscriptions_finds(
     filters: list[tuple[str, str | None]], names: list[str], random: "object"
@@ -82,7 +84,9 @@ def test_the_trie_finds_what_a_scan_of_all_subscriptions_finds(
         ("a*", "ab", False),
     ],
 )
-def test_a_star_is_one_level_and_a_greater_than_sign_is_the_rest(pattern: str, name: str, matching: bool) -> None:
+def test_a_star_is_one_level_and_a_greater_than_sign_is_the_rest(
+    pattern: str, name: str, matching: bool
+) -> None:
     meadow = Meadow()
     meadow.add(pattern, None)
     assert bool(meadow.found(name)) == matching

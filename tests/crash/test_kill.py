@@ -153,7 +153,7 @@ async def live_until_killed(broker: BrokerProcess, ledger: Ledger, life_s: float
         connection.close()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(12 * KILLS)
 async def test_nothing_promised_is_lost_when_the_broker_is_killed(start_broker: StartBroker) -> None:
     random.seed(7)
     ledger = Ledger()

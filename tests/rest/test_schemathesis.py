@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ CHECKS = (
     openapi_checks.ignored_auth,
 )
 HEADERS = {"Authorization": "Bearer mom_alice"}
+#: for each operation; `make fuzz` asks for more
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "10"))
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -74,9 +77,10 @@ def server() -> Iterator[Server]:
     server.stop()
 
 
+@pytest.mark.fuzz
 @finite.parametrize()
 @settings(
-    max_examples=10,
+    max_examples=EXAMPLES,
     deadline=None,
     derandomize=True,
     phases=(Phase.explicit, Phase.generate),

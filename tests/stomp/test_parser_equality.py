@@ -1,5 +1,6 @@
 """However the bytes are cut, and whichever path reads them, the frames are the same."""
 
+import itertools
 from collections.abc import Iterable
 from typing import Literal
 
@@ -13,7 +14,8 @@ from mom_client.stomp.frame import ACK, BEGIN, MESSAGE, RECEIPT, SEND, SUBSCRIBE
 SMALL = Limits(max_header_bytes=400, max_headers=6, max_header_line=60, max_command=12, max_body=50)
 #: Room for the hot path, which stays well under the limits.
 MEDIUM = Limits(max_header_bytes=2000, max_headers=6, max_header_line=60, max_command=12, max_body=50)
-ROLES: list[Literal["server", "client"]] = ["server", "client"]
+Role = Literal["server", "client"]
+ROLES: list[Role] = ["server", "client"]
 
 text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
 word = st.sampled_from(["a", "b", "receipt", "content-type", "destination", "transaction"]) | text.filter(len)
@@ -38,9 +40,13 @@ repeated = st.lists(
     st.builds(
         lambda receipt, body, length: b"SEND\ndestination:/queue/a\n%b%b\n%b\0"
         % (receipt, b"content-length:%d\n" % len(body) if length else b"", body),
-        st.sampled_from([b"", b"receipt:1\n", b"receipt:r-22\n", b"receipt:\n", b"receipt:a\\c\n", b"receipt:\xff\n",
-                         b"receipt:a\r\n", b"receipt:\0\n", b"receipt:1\nreceipt:2\n", b"receipt:" + b"y" * 53 + b"\n",
-                         b"receipt:\\x\n", b"x:1\nreceipt:3\n"]),
+        st.sampled_from(
+            [
+                b"", b"receipt:1\n", b"receipt:r-22\n", b"receipt:\n", b"receipt:a\\c\n", b"receipt:\xff\n",
+                b"receipt:a\r\n", b"receipt:\0\n", b"receipt:1\nreceipt:2\n", b"receipt:\\x\n", b"x:1\nreceipt:3\n",
+                b"receipt:" + b"y" * 53 + b"\n",
+            ]
+        ),
         st.sampled_from([b"abc", b"abc", b"\n\n", b"", b"x" * 50, b"y" * 51]),
         st.booleans(),
     ),
@@ -50,12 +56,34 @@ repeated = st.lists(
 
 fragment = st.sampled_from(
     [
-        b"SEND\n", b"SEND\r\n", b"ACK\nid:1\n\n\0", b"ACK\nid:", b"id:2\n", b"destination:/queue/a\n", b"a:b\r\n", b"\n",
-        b"\r\n", b"\r", b"\0", b"content-length:3\n", b"content-length:-1\n", b"content-length:99999999999999999999\n",
-        b"content-length:0003\n", b"content-length:x\n", b"receipt:7\n", b"abc", b"\\", b":", b"\xff", b"MESSAGE\n",
-        b"RECEIPT\nreceipt-id:1\n\n\0", b"GET / HTTP/1.1\r\n", b"x" * 70, b"h:1\n",
+        b"SEND\n",
+        b"SEND\r\n",
+        b"ACK\nid:1\n\n\0",
+        b"ACK\nid:",
+        b"id:2\n",
+        b"destination:/queue/a\n",
+        b"a:b\r\n",
+        b"\n",
+        b"\r\n",
+        b"\r",
+        b"\0",
+        b"content-length:3\n",
+        b"content-length:-1\n",
+        b"content-length:99999999999999999999\n",
+        b"content-length:0003\n",
+        b"content-length:x\n",
+        b"receipt:7\n",
+        b"abc",
+        b"\\",
+        b":",
+        b"\xff",
+        b"MESSAGE\n",
+        b"RECEIPT\nreceipt-id:1\n\n\0",
+        b"GET / HTTP/1.1\r\n",
+        b"x" * 70,
+        b"h:1\n",
     ]
-)  # fmt: skip
+)
 broken = st.lists(fragment, max_size=14).map(b"".join) | st.binary(max_size=60)
 
 
@@ -74,7 +102,7 @@ def plain(items: Iterable[Frame | AckRun | Malformed]) -> list[Frame | Malformed
 
 def in_pieces(parser: Parser, stream: bytes, cuts: list[int]) -> list[Frame | Malformed]:
     edges = [0, *sorted(cut % (len(stream) + 1) for cut in cuts), len(stream)]
-    pieces = [stream[start:stop] for start, stop in zip(edges, edges[1:], strict=False)]
+    pieces = [stream[start:stop] for start, stop in itertools.pairwise(edges)]
     return plain(item for piece in pieces for item in parser.receive(piece))
 
 
@@ -89,10 +117,12 @@ def streams(draw: st.DrawFn) -> tuple[str, bytes]:
 @given(streams(), st.lists(st.integers(0, 4000), max_size=8), st.sampled_from([SMALL, MEDIUM, Limits()]))
 @settings(max_examples=400, deadline=None)
 def test_every_cut_and_both_paths_give_the_same(
-    role: Literal["server", "client"], stream: tuple[str, bytes], cuts: list[int], limits: Limits
+    role: Role, stream: tuple[str, bytes], cuts: list[int], limits: Limits
 ) -> None:
     version, data = stream
-    parsers = [Parser(limits=limits, role=role, strict=strict) for strict in (True, False, True, False, False)]
+    parsers = [
+        Parser(limits=limits, role=role, strict=strict) for strict in (True, False, True, False, False)
+    ]
     for parser in parsers:
         parser.version = version
     whole = plain(parsers[0].receive(data))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.measurement import Length, options
 from benchmarks.servers import ActiveMQ, Mom, RabbitMQ, Server
-from benchmarks.session import Length, options
 from benchmarks.workloads import chosen
 
 

@@ -1,0 +1,199 @@
+"""One conversation, many pipes: what the client may expect of every transport."""
+
+import asyncio
+import contextlib
+import datetime
+import ipaddress
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from websockets.asyncio.server import ServerConnection
+from websockets.asyncio.server import serve as serve_websocket
+
+from mom_client.transport import PipeTransport, Transport, open_transport
+
+REAL_TIME = True
+
+#: Sends everything back, and ends when it gets these bytes.
+GOODBYE = b"goodbye"
+Opener = Callable[[], Awaitable[Transport]]
+
+
+def certificate(directory: Path) -> Path:
+    """A certificate of 127.0.0.1 and its key, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "broker")])
+    address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+    now = datetime.datetime.now(datetime.UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([address]), False)
+        .sign(key, hashes.SHA256())
+    )
+    file = directory / "broker.pem"
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file.write_bytes(private + signed.public_bytes(serialization.Encoding.PEM))
+    return file
+
+
+async def echo_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while (data := await reader.read(65536)) and data != GOODBYE:
+        writer.write(data)
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+async def echo_websocket(websocket: ServerConnection) -> None:
+    assert websocket.subprotocol == "v12.stomp"
+    async for message in websocket:
+        if message == GOODBYE:
+            return
+        await websocket.send(
+            message.decode() if message == b"text" and isinstance(message, bytes) else message
+        )
+
+
+class EchoPipe:
+    def __init__(self) -> None:
+        self._echo: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def send(self, data: bytes) -> None:
+        await self._echo.put(b"" if data == GOODBYE else data)
+
+    async def receive(self) -> bytes:
+        return await self._echo.get()
+
+    async def close(self) -> None:
+        await self._echo.put(b"")
+
+
+@contextlib.asynccontextmanager
+async def tcp_opener(tmp_path: Path) -> AsyncIterator[Opener]:
+    async with await asyncio.start_server(echo_stream, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        yield lambda: open_transport(f"stomp://127.0.0.1:{port}")
+
+
+@contextlib.asynccontextmanager
+async def tls_opener(tmp_path: Path) -> AsyncIterator[Opener]:
+    file = certificate(tmp_path)
+    ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ours.load_cert_chain(file)
+    theirs = ssl.create_default_context(cafile=file)
+    async with await asyncio.start_server(echo_stream, "127.0.0.1", 0, ssl=ours) as server:
+        port = server.sockets[0].getsockname()[1]
+        yield lambda: open_transport(f"stomp+tls://127.0.0.1:{port}", theirs)
+
+
+@contextlib.asynccontextmanager
+async def websocket_opener(tmp_path: Path) -> AsyncIterator[Opener]:
+    protocols = ["v12.stomp"]
+    async with serve_websocket(echo_websocket, "127.0.0.1", 0, subprotocols=protocols) as server:  # type: ignore[arg-type]
+        port = next(iter(server.sockets)).getsockname()[1]
+        yield lambda: open_transport(f"ws://127.0.0.1:{port}/ws")
+
+
+@contextlib.asynccontextmanager
+async def pipe_opener(tmp_path: Path) -> AsyncIterator[Opener]:
+    async def open_pipe() -> Transport:
+        return PipeTransport(EchoPipe())
+
+    yield open_pipe
+
+
+@pytest.fixture(params=[tcp_opener, tls_opener, websocket_opener, pipe_opener])
+async def opener(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Opener]:
+    async with request.param(tmp_path) as opened:
+        yield opened
+
+
+async def exactly(transport: Transport, size: int) -> bytes:
+    data = b""
+    async with asyncio.timeout(10):
+        while len(data) < size:
+            piece = await transport.receive()
+            assert piece
+            data += piece
+    return data
+
+
+async def test_bytes_come_in_order(opener: Opener) -> None:
+    transport = await opener()
+    for number in range(100):
+        transport.write(b"%02d" % number)
+    assert await exactly(transport, 200) == b"".join(b"%02d" % number for number in range(100))
+    await transport.close()
+
+
+async def test_text_is_bytes(opener: Opener) -> None:
+    transport = await opener()
+    transport.write(b"text")
+    assert await exactly(transport, 4) == b"text"
+    await transport.close()
+
+
+async def test_drain_waits_for_room(opener: Opener) -> None:
+    transport = await opener()
+    reading = asyncio.ensure_future(exactly(transport, 8 << 20))
+    for _ in range(8):
+        transport.write(bytes(1 << 20))
+        async with asyncio.timeout(10):
+            await transport.drain()
+    assert await reading == bytes(8 << 20)
+    await transport.close()
+
+
+async def test_the_end(opener: Opener) -> None:
+    transport = await opener()
+    transport.write(GOODBYE)
+    async with asyncio.timeout(10):
+        assert await transport.receive() == b""
+    await transport.close()
+    await transport.close()
+
+
+async def test_what_was_written_is_sent_before_leaving(opener: Opener) -> None:
+    transport = await opener()
+    transport.write(b"last words")
+    await transport.close()
+
+
+@pytest.mark.parametrize("scheme", ["stomp", "stomp+tls", "ws", "wss"])
+async def test_nobody_there(scheme: str, unused_tcp_port: int) -> None:
+    with pytest.raises(OSError):  # noqa: PT011 -- which one is the system's choice
+        await open_transport(f"{scheme}://127.0.0.1:{unused_tcp_port}/ws")
+
+
+async def test_no_websocket_there() -> None:
+    async def speak_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(speak_http, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(OSError, match=r"no WebSocket at ws://.*404"):
+            await open_transport(f"ws://127.0.0.1:{port}/ws")
+
+
+async def test_an_unknown_certificate_is_refused(tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate(tmp_path))
+    async with await asyncio.start_server(echo_stream, "127.0.0.1", 0, ssl=context) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await open_transport(f"stomp+tls://127.0.0.1:{port}")
