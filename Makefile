@@ -1,7 +1,7 @@
 # `make` lists what there is to do. Everything is installed into .venv and frontend/node_modules by itself,
 # once, and again when the lock files change.
 
-PYTHON ?= $(firstword $(shell command -v python3.11 python3))
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 CONSOLE := static/console/dist/manifest.json

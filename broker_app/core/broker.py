@@ -130,6 +130,8 @@ class Broker:
                 last = envelope
             if queue is None:
                 message = self._publish_to_topic(envelope, body)
+            elif not queue.durable and queue.depth >= self.limits.topic_pending:
+                message = self._overflow(queue, envelope, body)
             else:
                 message = enqueue(queue, envelope, body)
             if receipt is not None:
@@ -251,11 +253,15 @@ class Broker:
         return missed
 
     def _close_fanouts(self) -> None:
-        fanouts = self._out.fanouts
-        if not all([fanout.close() for fanout in fanouts]):
-            self._out.fanouts = [fanout for fanout in fanouts if fanout.members]
+        self._out.fanouts = [fanout for fanout in self._out.fanouts if fanout.close()]
 
-    # ------------------------------------------------------------------ handing out
+    def _overflow(self, queue: Queue, envelope: Envelope, body: bytes) -> Message:
+        """Replies that a requester does not take: it is ended, not the one who answers."""
+        for subscription in queue.consumers[:]:
+            self._end_slow(subscription)
+        self.counters["discarded"] += 1
+        self._unrecorded += 1
+        return Message(envelope, body, self._unrecorded, self.now_ms, False)
 
     def _end_slow(self, subscription: Subscription) -> None:
         detail = (

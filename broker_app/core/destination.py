@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from broker_app.core.errors import Refused
@@ -31,6 +32,7 @@ class Destination(NamedTuple):
         return self.kind in (QUEUE, TEMP_QUEUE)
 
 
+@lru_cache(maxsize=4_096)
 def parse(address: str) -> Destination:
     """The destination that `address` names; raises Refused("bad-destination") saying which rule it breaks."""
     for prefix, kind in _PREFIXES.items():

@@ -1,7 +1,8 @@
 """Topic subscriptions: a trie of filters, so that a publish walks its levels and not all subscriptions.
 
 Levels are separated by dots. In a filter `*` is one level and `>` (or `#`) any number of levels that
-remain, none included, at the end.
+remain, none included, at the end. Names that begin with `$` are matched by filters that name their first
+level only.
 """
 
 from __future__ import annotations
@@ -141,6 +142,9 @@ class Topics:
         singles: list[Subscription] = []
         nodes = [self._root]
         ends: list[_Node] = []
+        if levels[0].startswith("$"):  # the broker's own topics: a wildcard at the root does not reach them
+            first = self._root.children.get(levels[0])
+            nodes, levels = [first] if first else [], levels[1:]
         for level in levels:
             ends += [node.children[REST] for node in nodes if REST in node.children]
             nodes = [node.children[key] for node in nodes for key in (level, ONE) if key in node.children]

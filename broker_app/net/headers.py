@@ -41,17 +41,22 @@ def envelope(headers: Mapping[str, str], destination: Destination, reply_to: str
     for name, what in _SEND_LATER.items():
         if name in headers:
             raise Refused("unsupported", f"header {name}: this version of MOM has no {what}")
-    carried = [(name, value) for name, value in headers.items() if name not in _NOT_CARRIED]
-    if reply_to is not None:
-        carried = [(name, reply_to if name == "reply-to" else value) for name, value in carried]
     return Envelope(
         destination.address,
-        encode_headers(carried),
+        _carried(headers, reply_to),
         persistent=_flag(headers, "persistent", destination.kind == "queue"),
         priority=_number(headers, "priority", 0, 9, DEFAULT_PRIORITY),
         ttl_ms=_ttl_ms(headers),
         expires_ms=_number(headers, "expires", 0, 1 << 62, 0),
     )
+
+
+def _carried(headers: Mapping[str, str], reply_to: str | None) -> bytes:
+    """The header lines that travel with the message."""
+    carried = [(name, value) for name, value in headers.items() if name not in _NOT_CARRIED]
+    if reply_to is not None:
+        carried = [(name, reply_to if name == "reply-to" else value) for name, value in carried]
+    return encode_headers(carried)
 
 
 def _ttl_ms(headers: Mapping[str, str]) -> int:

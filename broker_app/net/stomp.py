@@ -182,7 +182,7 @@ class StompSession:
                             plan = frame.headers.plan = self._plan(frame.headers)
                         except Refused as refusal:
                             entries = self._publish(entries)
-                            self._refuse(refusal, frame.receipt, soft=True)
+                            self._refuse_act(frame, refusal)
                             if self._state >= LEAVING:
                                 return
                             continue
@@ -220,7 +220,7 @@ class StompSession:
                 raise Refused("not-connected", f"{frame.command.decode()} came before CONNECT")
             _DEEDS[frame.command](self, frame)
         except Refused as refusal:
-            self._refuse(refusal, frame.receipt, soft=self._state == OPEN)
+            self._refuse_act(frame, refusal)
 
     # ------------------------------------------------------------------ CONNECT
 
@@ -495,6 +495,13 @@ class StompSession:
             self._end()
             return
         self._refuse(Refused(malformed.code, malformed.detail), None, soft=False)
+
+    def _refuse_act(self, frame: Frame, refusal: Refused) -> None:
+        transaction = frame.headers.get("transaction")
+        if self._state == OPEN and transaction is not None and frame.command not in _TRANSACTION_DEEDS:
+            # What remains of it must not be committed by a client that goes on.
+            self._submit(c.Abort(self._peer, transaction))
+        self._refuse(refusal, frame.receipt, soft=self._state == OPEN)
 
     def _refuse(self, refusal: Refused, receipt: bytes | None, *, soft: bool) -> None:
         """Say no to one act (`soft`, for clients that asked for it) or with an ERROR that ends the connection."""

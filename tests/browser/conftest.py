@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from playwright.sync_api import (
@@ -63,11 +64,11 @@ def open_page(chromium: Browser, complaints: list[str]) -> Iterator[OpenPage]:
     with ExitStack() as contexts:
 
         def start(
-            broker: BrokerProcess, path: str, session: StorageState | None = None, **options: object
+            broker: BrokerProcess, path: str, session: StorageState | None = None, **options: Any
         ) -> Page:
             context: BrowserContext = chromium.new_context(
                 base_url=broker.url, storage_state=session, **options
-            )  # type: ignore[arg-type]
+            )
             contexts.enter_context(context)
             context.set_default_timeout(WAIT_MS)
             page = context.new_page()

@@ -6,8 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import OpenPage, sign_in, wait_live
-from tests.conftest import StartBroker
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartBroker
 
 COMES_BACK_MS = 30_000
 

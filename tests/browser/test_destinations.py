@@ -4,8 +4,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, StorageState, expect
 
 from tests.browser.conftest import OpenPage, sign_in, wait_live
-from tests.conftest import StartBroker
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import BrokerProcess, StartBroker
 
 
 def row(page: Page, name: str) -> Locator:

@@ -36,6 +36,8 @@ def matches(pattern: str, address: str) -> bool:
     if address.startswith("/temp-topic/") or pattern.startswith("/temp-topic/"):
         return pattern == address
     wanted, levels = pattern.removeprefix("/topic/").split("."), address.removeprefix("/topic/").split(".")
+    if levels[0].startswith("$") and wanted[0] != levels[0]:
+        return False
     if wanted[-1] in (">", "#"):
         wanted = wanted[:-1]
         levels = levels[: len(wanted)]

@@ -215,6 +215,16 @@ class TestDeadLetters:
         assert list(stage.broker.queues) == ["/temp-queue/mine"]
         assert stage.broker.counters["discarded"] == 1
 
+    def test_a_requester_who_takes_no_replies_is_ended_and_not_the_one_who_answers(self) -> None:
+        stage = Stage(topic_pending=3)
+        slow, server = stage.client(), stage.client()
+        slow.subscribe("/temp-queue/mine", credit=1)
+        for body in (b"1", b"2", b"3", b"4", b"5", b"6"):
+            server.publish("/temp-queue/mine", body)
+        assert [message.body for _, _, message in slow.got] == [b"1"]
+        assert [refusal.code for refusal in slow.closed] == ["slow-consumer"]
+        assert server.refused == []
+
     def test_a_dead_letter_does_not_expire(self, stage: Stage) -> None:
         stage.client().publish("/queue/a", b"1", ttl_ms=500)
         client = stage.client()

@@ -126,6 +126,13 @@ def test_temporary_topics_are_found_by_name_alone(stage: Stage) -> None:
     assert everything.take() == [b"2", b"3"]
 
 
+def test_wildcards_at_the_root_do_not_reach_the_brokers_own_topics(stage: Stage) -> None:
+    everything, own = listener(stage, "/topic/>"), listener(stage, "/topic/$mom.>")
+    publish(stage, b"1", address="/topic/$mom.stats")
+    assert everything.take_bodies() == []
+    assert own.take_bodies() == [b"1"]
+
+
 @pytest.mark.parametrize("address", ["/temp-topic/*", "/temp-topic/a.>", "/topic/a.>.b", "/topic/#.b"])
 def test_a_filter_that_looks_too_far_or_matches_nothing_is_refused(stage: Stage, address: str) -> None:
     with pytest.raises(Refused) as refused:

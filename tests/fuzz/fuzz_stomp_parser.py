@@ -3,6 +3,7 @@
 Laws: nothing but frames and one last Malformed comes out; hot and strict path agree; so does every cut.
 """
 
+import re
 import sys
 
 import atheris
@@ -33,6 +34,9 @@ def read(data: bytes, version: str, *, server: bool, strict: bool, piece: int) -
             assert not (items and isinstance(items[-1], Malformed)), "something came after Malformed"
             if isinstance(item, AckRun):
                 items += taken_apart(item)
+            elif isinstance(item, Malformed):
+                # How much of what is too large was seen depends on the piece it came in.
+                items.append(Malformed(item.code, re.sub(r"at least \d+", "at least …", item.detail)))
             else:
                 items.append(item)
     return items, parser.has_partial

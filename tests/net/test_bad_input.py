@@ -168,6 +168,17 @@ async def test_with_soft_errors_a_refused_act_leaves_the_connection_open(broker:
     await client.close()
 
 
+async def test_a_refused_act_spoils_its_transaction(broker: SmallBroker) -> None:
+    client = await broker.client(**{"mom-soft-errors": "true"})
+    client.send(b"BEGIN\ntransaction:t\n\n\0SEND\ndestination:/queue/t\ntransaction:t\n\nx\0")
+    refused = await client.ask(b"SEND\ndestination:/foo\ntransaction:t\nreceipt:1\n\nx\0")
+    assert b"receipt-id:1" in refused
+    late = await client.ask(b"COMMIT\ntransaction:t\nreceipt:2\n\n\0")
+    assert b"no open transaction 't'" in late
+    assert "/queue/t" not in broker.engine.broker.queues
+    await client.close()
+
+
 async def test_what_came_before_a_refused_frame_is_kept(broker: SmallBroker) -> None:
     client = await broker.client()
     client.send(b"SEND\ndestination:/queue/kept\n\none\0SEND\ndestination:/queue/kept\n\ntwo\0GIVE\n\n\0")

@@ -1,6 +1,7 @@
 """However the bytes are cut, and whichever path reads them, the frames are the same."""
 
 import itertools
+import re
 from collections.abc import Iterable
 from typing import Literal
 
@@ -95,6 +96,9 @@ def plain(items: Iterable[Frame | AckRun | Malformed]) -> list[Frame | Malformed
             frames += [Frame(RECEIPT, Headers({"receipt-id": id.decode()})) for id in item.ids]
         elif isinstance(item, AckRun):
             frames += [Frame(ACK, Headers({"id": id.decode()})) for id in item.ids]
+        elif isinstance(item, Malformed):
+            # How much of what is too large was seen depends on the piece it came in.
+            frames.append(Malformed(item.code, re.sub(r"at least \d+", "at least …", item.detail)))
         else:
             frames.append(item)
     return frames

@@ -31,7 +31,7 @@ def test_passwords_and_users_of_djangos_commands_are_noticed(monkeypatch: pytest
 class Started:
     """Stands in for `node.run`: keeps what it was given and reports ready."""
 
-    async def __call__(self, config: Config, logins: Any, *, site: Any, follow: Any, ready: Any) -> None:
+    async def __call__(self, config: Config, logins: Any, *, ready: Any, **_: Any) -> None:
         self.logins = logins
         ready(8123, 61999)
 
