@@ -3,11 +3,11 @@
 Every record begins with `u32 length | u8 type | u8 version`; `length` counts the whole record.
 Destinations are indexes into the destination table of the batch that holds the record.
 
-PUBLISHED  u8 flags | u8 priority | u16 destination | u32 block length | u64 time ms | u64 expires ms
+PUBLISHED  u8 flags | u8 priority | u32 destination | u32 block length | u64 time ms | u64 expires ms
            | [36 bytes id] | header block | body
-ACKED      u8 cause | u8 0 | u16 destination | u64 position …          (gone for good: see CAUSES)
-DELIVERED  u8 0 | u8 priority | u16 destination | u64 position         (all up to here were handed out once)
-RETURNED   u8 0 | u8 0 | u16 destination | (u64 position | u64 attempts) …
+ACKED      u8 cause | u8 0 | u32 destination | u64 position …          (gone for good: see CAUSES)
+DELIVERED  u8 0 | u8 priority | u32 destination | u64 position         (all up to here were handed out once)
+RETURNED   u8 0 | u8 0 | u32 destination | (u64 position | u64 attempts) …
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from struct import Struct
 from broker_app.core.message import Envelope, Message
 
 PUBLISHED, ACKED, DELIVERED, RETURNED = 1, 2, 3, 4
-VERSION = 1
+VERSION = 2  # 1 had destinations of 16 bits, too few for a batch that touches every queue
 
 #: why a message left for good
 ACKNOWLEDGED, EXPIRED, DEAD_LETTERED, DISCARDED, PURGED = range(5)
@@ -28,8 +28,8 @@ CAUSES = ("acknowledged", "expired", "dead-lettered", "discarded", "purged")
 TRANSIENT = 1  # not persistent: in the journal only because memory is full
 HAS_ID = 2
 
-_PUBLISHED = Struct("<IBBBBHIQQ")
-_HEAD = Struct("<IBBBBH")
+_PUBLISHED = Struct("<IBBBBIIQQ")
+_HEAD = Struct("<IBBBBI")
 _POSITION = Struct("<Q")
 HEAD_SIZE = _HEAD.size
 pack_published = _PUBLISHED.pack
