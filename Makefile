@@ -46,10 +46,10 @@ soak: $(INSTALLED) $(CONSOLE) test-tools ## many more STORMS of commands and KIL
 	STORMS=$(STORMS) KILLS=$(KILLS) $(BIN)/pytest --timeout 0 tests/core/test_storms.py tests/crash $(ARGS)
 
 bench: $(INSTALLED) $(CONSOLE) bench-tools ## measure against RabbitMQ and ActiveMQ, into benchmarks/RESULTS.md
-	MOMBENCH=$(MOMBENCH) $(BIN)/python -m benchmarks.run $(ARGS)
+	MOMBENCH=$(MOMBENCH) $(BIN)/python -m benchmarks.run --append $(ARGS)
 
-bench-peers: $(INSTALLED) ## install and configure RabbitMQ and ActiveMQ from Debian, to measure against
-	$(BIN)/python -m benchmarks.peers $(ARGS)
+bench-peers: $(INSTALLED) bench-tools ## install and configure RabbitMQ and ActiveMQ from Debian, to measure against
+	MOMBENCH=$(MOMBENCH) $(BIN)/python -m benchmarks.peers $(ARGS)
 
 lock: ## resolve pyproject.toml into requirements.lock; ARGS=--upgrade takes the newest releases
 	$(PYTHON) -m venv .venv && $(PIP) uv

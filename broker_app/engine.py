@@ -116,13 +116,19 @@ class Engine:
         return self._ended
 
     async def wait_idle(self) -> None:
-        """Wait until everything submitted so far is decided, committed and let out."""
+        """Wait until everything submitted so far is decided, committed and let out, or never will be."""
         if self._held is not None and not self._committing:
             self._commit_held()
-        if self._inbox or self._committing:
+        if self._busy:
             future = self._loop.create_future()
             self._idle.append(future)
             await future
+
+    @property
+    def _busy(self) -> bool:
+        return self._ended is None and bool(
+            self._inbox or self._committing or self._held is not None or self._snapshot_running
+        )
 
     # ------------------------------------------------------------------ the turn
 
@@ -215,6 +221,11 @@ class Engine:
         if self._held is not None:
             self._loop.call_soon(self._hold_ends)
             return
+        if self._snapshot_running:
+            return  # its end comes here again
+        self._release_idle()
+
+    def _release_idle(self) -> None:
         idle, self._idle = self._idle, []
         for future in idle:
             if not future.done():
@@ -238,6 +249,7 @@ class Engine:
 
     def _end(self, error: BaseException) -> None:
         self._ended = error
+        self._release_idle()
         if self._failed is not None:
             self._failed(error)
 
@@ -256,15 +268,18 @@ class Engine:
         self._snapshot_running = False
         if error is not None:  # the former one stands; recovery will read more
             log.warning("the snapshot of the broker's state was not written: %s", error)
+        if not (self._inbox or self._committing):
+            self._settle_idle()
 
     async def stop(self) -> None:
         """Carry out what is in the inbox, keep a snapshot, and carry out nothing more."""
-        if self._ended is None:
+        while self._busy:  # more may come while the former is waited for
             await self.wait_idle()
+        if self._ended is None:
+            self._ended = RuntimeError("the engine was stopped")
             done = self._loop.create_future()
             self._journal.snapshot(self.broker.next_position, freeze(self.broker), done.set_result)
-            error = await done
-            self._ended = error or RuntimeError("the engine was stopped")
+            self._ended = await done or self._ended
         if self._timer is not None:
             self._timer.cancel()
 

@@ -55,7 +55,9 @@ class Voice:
 class Node:
     """Starts journal, engine and transports in that order, and stops them in the reverse one."""
 
-    def __init__(self, config: Config, logins: Logins, control_document: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, config: Config, logins: Logins, control_document: Mapping[str, Any] | None = None
+    ) -> None:
         self.config = config
         self.logins = logins
         loop = asyncio.get_running_loop()
@@ -133,7 +135,9 @@ class Node:
             if self.journal.background_error is not told:
                 told = self.journal.background_error
                 log.warning("the journal goes on, but work in the background failed: %s", told)
-            sample = self.statistics.sample(len(self.lobby.sessions), self.journal.statistics()["bytes_stored"])
+            sample = self.statistics.sample(
+                len(self.lobby.sessions), self.journal.statistics()["bytes_stored"]
+            )
             if any(self.broker.topics.match(STATS_TOPIC)):
                 body = json.dumps(sample, separators=(",", ":")).encode()
                 self.engine.submit(Publish(self._voice, [(envelope, body, None)]), len(body))

@@ -2,8 +2,9 @@
 
 The library that uvicorn uses parses each frame in about 20 µs, and each becomes an event of its own. STOMP
 is a stream of bytes that does not care how it is cut into messages, so the data frames of one read
-are unmasked here and handed over as one event, in about 1 µs a frame. Control frames and whatever is unusual or wrong go
-to the library, one frame at a time. Only binary events are made, also of text messages.
+are unmasked here and handed over as one event, in about 1 µs a frame. Control frames and whatever is
+unusual or wrong go to the library, one frame at a time. Only binary events are made, also of text
+messages.
 
     0                   1                   2                   3
     |F|RSV| opcode|M| length (7)  |  length (16 or 64, if 126 or 127)  | mask (32) | payload
@@ -16,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import apply_mask
+from websockets.frames import apply_mask  # type: ignore[attr-defined]  # the C one where there is one
 
 _RESERVED = 0x70
 _OPCODE = 0x0F
@@ -34,6 +35,10 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self._partial: list[bytes] = []
         self._missing = 0
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self.transport.abort()  # what is written would wait for ever for a client that takes nothing
 
     def data_received(self, data: bytes) -> None:
         if not self.handshake_complete or self._library_only or self.close_sent:

@@ -33,8 +33,14 @@ class Statistics:
         now = time.monotonic()
         elapsed = max(1e-3, now - self._sampled)
         totals, self._totals = self._totals, {}
-        destinations = [self._queue(name, totals, elapsed) for name in list(self._broker.queues)[:MAX_DESTINATIONS]]
-        destinations += [self._topic(name, totals, elapsed) for name in self._broker.topic_published if not is_reserved(name)]
+        destinations = [
+            self._queue(name, totals, elapsed) for name in list(self._broker.queues)[:MAX_DESTINATIONS]
+        ]
+        destinations += [
+            self._topic(name, totals, elapsed)
+            for name in self._broker.topic_published
+            if not is_reserved(name)
+        ]
         self._sampled = now
         counters = self._broker.counters
         former = totals.get("", (counters["published"], counters["delivered"]))

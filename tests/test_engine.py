@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from broker_app.core import commands as c
@@ -11,8 +13,8 @@ from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.engine import Engine
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
+from broker_app.journal.port import Done
 from tests.support.listener import Listener
-
 
 QUEUE = Envelope("/queue/a")
 TRANSIENT = Envelope("/queue/a", persistent=False)
@@ -172,6 +174,57 @@ async def test_leases_end_by_the_clock_without_any_command() -> None:
     engine.submit(c.Answer(client.peer, b"tick"))
     await engine.wait_idle()
     assert client.bodies == [b"one", b"one"]
+
+
+async def test_nobody_waits_for_an_engine_that_failed_meanwhile() -> None:
+    journal = MemoryJournal(hold=True)
+    engine = engine_over(journal)
+    client = Listener()
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"one", b"r")]))
+    await turns()
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"two", b"s")]))
+    waiting = asyncio.create_task(engine.wait_idle())
+    stopping = asyncio.create_task(engine.stop())
+    await turns()
+    journal.failure = OSError(28, "No space left on device")
+    journal.release()
+    async with asyncio.timeout(10):
+        await asyncio.gather(waiting, stopping)
+    assert client.receipts == [b"r"]
+
+
+async def test_an_engine_that_is_stopped_during_a_snapshot_waits_for_its_end() -> None:
+    journal = SlowSnapshots()
+    engine = engine_over(journal, snapshot_bytes=1)
+    client = Listener()
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"one", b"r")]))
+    await turns()
+    assert len(journal.waiting) == 1
+    stopping = asyncio.create_task(engine.stop())
+    await turns()
+    assert len(journal.waiting) == 1
+    journal.finish()
+    await turns()
+    journal.finish()
+    async with asyncio.timeout(10):
+        await stopping
+    assert client.receipts == [b"r"]
+    assert str(engine.ended) == "the engine was stopped"
+
+
+class SlowSnapshots(MemoryJournal):
+    """Snapshots take until `finish` is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[Callable[[], None]] = []
+
+    def snapshot(self, position: int, blob: bytes, done: Done) -> None:
+        assert not self.waiting, "a snapshot is under way already"
+        self.waiting.append(partial(super().snapshot, position, blob, done))
+
+    def finish(self) -> None:
+        self.waiting.pop()()
 
 
 async def turns(count: int = 5) -> None:

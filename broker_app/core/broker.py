@@ -32,6 +32,7 @@ from broker_app.core.queue import Lane, Queue
 from broker_app.core.subscription import Subscription
 from broker_app.core.timers import Leases, next_sweep
 from broker_app.core.topic import Topics
+from broker_app.core.transaction import Transaction
 
 # Messages outside the journal take their positions from here up, so that ids stay unique.
 UNRECORDED = 1 << 47
@@ -621,7 +622,7 @@ class Broker:
             self._unlisten(subscription, destination)
             self._forget(queue)
             keep_unsettled = False
-        if not keep_unsettled:
+        if subscription.unsettled and not keep_unsettled:
             for tag in [tag for tag, (holder, _) in peer.unsettled.items() if holder is subscription]:
                 _, message = peer.unsettled.pop(tag)
                 self._give_back(subscription, message)
@@ -659,11 +660,11 @@ class Broker:
         peer = command.peer
         peer.paused = True  # nothing more is handed to it, whatever comes back below
         peer.transactions.clear()
-        for subscription in list(peer.subscriptions.values()):
-            self._end_subscription(subscription, keep_unsettled=True)
         for subscription, message in peer.unsettled.values():
             self._give_back(subscription, message)
         peer.unsettled.clear()
+        for subscription in list(peer.subscriptions.values()):
+            self._end_subscription(subscription, keep_unsettled=True)
         self.peers.pop(peer, None)
         for address in peer.temporary:
             self._remove_queue(address)
@@ -719,21 +720,22 @@ class Broker:
                 "too-many", f"a connection may hold {self.limits.transactions_per_peer} transactions"
             )
         else:
-            peer.transactions[command.transaction] = []
+            peer.transactions[command.transaction] = Transaction()
             self._accept(peer, command.receipt)
             return
         self._refuse(peer, command.receipt, refusal)
 
     def _enlist(self, command: c.Enlist) -> None:
         peer, limits = command.peer, self.limits
-        enlisted = peer.transactions.get(command.transaction)
-        if enlisted is None:
+        transaction = peer.transactions.get(command.transaction)
+        if transaction is None:
             self._refuse(peer, command.receipt, _no_transaction(command.transaction))
             return
-        if len(enlisted) >= limits.commands_per_transaction or (
-            isinstance(command.command, c.Publish)
-            and _published_bytes(enlisted) + _published_bytes([command.command])
-            > limits.bytes_per_transaction
+        transaction.bytes += _published_bytes(command.command)
+        held = sum(open_.bytes for open_ in peer.transactions.values())
+        if (
+            len(transaction.commands) >= limits.commands_per_transaction
+            or held > limits.bytes_per_transaction
         ):
             del peer.transactions[command.transaction]
             detail = (
@@ -743,22 +745,22 @@ class Broker:
             )
             self._refuse(peer, command.receipt, Refused("too-large", detail))
             return
-        enlisted.append(command.command)
+        transaction.commands.append(command.command)
         self._accept(peer, command.receipt)
 
     def _commit(self, command: c.Commit) -> None:
         peer = command.peer
-        enlisted = peer.transactions.pop(command.transaction, None)
-        if enlisted is None:
+        transaction = peer.transactions.pop(command.transaction, None)
+        if transaction is None:
             self._refuse(peer, command.receipt, _no_transaction(command.transaction))
             return
         try:
-            self._check_all(peer, enlisted)
+            self._check_all(peer, transaction.commands)
         except Refused as refusal:
             detail = f"transaction {command.transaction!r} was rolled back: {refusal.detail}"
             self._refuse(peer, command.receipt, Refused(refusal.code, detail))
             return
-        for deed in enlisted:
+        for deed in transaction.commands:
             self._deeds[type(deed)](deed)
         self._accept(peer, command.receipt)
 
@@ -812,9 +814,15 @@ class Broker:
 
     def _sweep(self) -> None:
         """Drop what expired at the heads of queues, and queues that nobody uses."""
+        # What is read back only to be looked at must leave memory for what moves.
+        room = self.limits.memory_bytes // 2 - self.memory_bytes
         for queue in list(self.queues.values()):
             if queue.expiring:
                 self._expire_waiting(queue)
+                for lane in queue.lanes:
+                    if room > 0 and lane.paged and not lane.ready:
+                        self._fetch(queue, lane)
+                        room -= self.limits.fetch_bytes
             if queue.consumers or queue.unsettled or queue.depth or not queue.durable:
                 queue.idle_since_ms = 0
             elif not queue.idle_since_ms:
@@ -832,7 +840,6 @@ class Broker:
             lane.ready.extend(alive)
             lane.returned = [entry for entry in lane.returned if not 0 < entry[1].expires_ms <= self.now_ms]
             heapify(lane.returned)
-            self._fetch(queue, lane)
         queue.expiring = any(m.expires_ms for lane in queue.lanes for m in lane.in_memory()) or any(
             lane.paged or lane.loading for lane in queue.lanes
         )
@@ -868,8 +875,8 @@ def _no_transaction(name: str) -> Refused:
     return Refused("not-found", f"there is no open transaction {name!r}; BEGIN it first")
 
 
-def _published_bytes(enlisted: Sequence[c.Command]) -> int:
-    return sum(len(body) for deed in enlisted if isinstance(deed, c.Publish) for _, body, _ in deed.entries)
+def _published_bytes(deed: c.Command) -> int:
+    return sum(len(body) for _, body, _ in deed.entries) if isinstance(deed, c.Publish) else 0
 
 
 def _escape(value: str) -> str:

@@ -8,8 +8,8 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 
 if TYPE_CHECKING:
-    from broker_app.core.commands import Command
     from broker_app.core.subscription import Subscription
+    from broker_app.core.transaction import Transaction
 
 # (subscription, tag, message); tag 0 needs no acknowledgement
 Delivery = tuple["Subscription", int, Message]
@@ -67,5 +67,5 @@ class Peer:
         self.next_tag = 1
         self.unsettled: dict[int, tuple[Subscription, Message]] = {}
         self.subscriptions: dict[str, Subscription] = {}
-        self.transactions: dict[str, list[Command]] = {}
+        self.transactions: dict[str, Transaction] = {}
         self.temporary: set[str] = set()

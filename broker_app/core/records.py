@@ -78,10 +78,10 @@ def walk(records: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:
     offset, end, unpack = 0, len(records), _HEAD.unpack_from
     while offset < end:
         length, kind, version, flags, priority, destination = unpack(records, offset)
-        if version > VERSION:
+        if version != VERSION:
             raise ValueError(
-                f"a record has version {version}, this program reads up to {VERSION}; "
-                "start a newer MOM on this data"
+                f"a record has version {version}, this program reads version {VERSION}; "
+                "start the MOM that wrote this data"
             )
         yield kind, flags, priority, destination, offset, offset + length
         offset += length

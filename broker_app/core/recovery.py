@@ -70,8 +70,11 @@ class Recovery:
 
     def thaw(self, blob: bytes) -> None:
         state: dict[str, Any] = msgpack.decode(blob)
-        if state["format"] > FORMAT:
-            raise ValueError(f"the snapshot has format {state['format']}, this program reads up to {FORMAT}")
+        if state["format"] != FORMAT:
+            raise ValueError(
+                f"the snapshot has format {state['format']}, this program reads format {FORMAT}; "
+                "start the MOM that wrote this data"
+            )
         for address, lanes in state["queues"]:
             queue = self._broker.queue(address)
             for priority, mark, positions, attempts in lanes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from broker_app.core.peer import Peer
 
@@ -18,6 +18,9 @@ class Leases:
     """When unsettled deliveries come back by themselves. A later `begin` for the same delivery replaces
     the earlier one; what was settled meanwhile is passed over when its time comes."""
 
+    #: leases that ended early and may stay in the heap, beside as many as there are leases
+    MOST_ENDED = 1_000
+
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Peer, int]] = []
         self._until: dict[tuple[Peer, int], int] = {}
@@ -31,6 +34,9 @@ class Leases:
         self._until[peer, tag] = until_ms
         self._count += 1
         heappush(self._heap, (until_ms, self._count, peer, tag))
+        if len(self._heap) > 2 * len(self._until) + self.MOST_ENDED:
+            self._heap = [entry for entry in self._heap if self._until.get(entry[2:]) == entry[0]]
+            heapify(self._heap)
 
     def end(self, peer: Peer, tag: int) -> None:
         """Forget the lease of a delivery that was settled or returned."""

@@ -87,11 +87,13 @@ Match = tuple[list[Look], list[Subscription]]
 class Topics:
     """All topic subscriptions by filter."""
 
-    MAX_CACHED = 10_000
+    #: names remembered, and what they match: each counts one
+    MAX_CACHED = 500_000
 
     def __init__(self) -> None:
         self._root = _Node()
         self._matches: dict[str, Match] = {}
+        self._cached = 0
 
     def add(self, pattern: str, subscription: Subscription, *, together: bool) -> None:
         """Begin to match; `together` puts it into the look of its key, otherwise it is served singly."""
@@ -102,12 +104,12 @@ class Topics:
             look = node.looks.get(subscription.look_key)
             if look is None:
                 look = node.looks[subscription.look_key] = Look()
-                self._matches.clear()
+                self._forget()
             look.add(subscription)
             subscription.look = look
         else:
             node.singles[subscription] = None
-            self._matches.clear()
+            self._forget()
 
     def remove(self, pattern: str, subscription: Subscription) -> None:
         path = [self._root]
@@ -122,7 +124,7 @@ class Topics:
             del node.looks[subscription.look_key]
         else:
             node.singles.pop(subscription, None)
-        self._matches.clear()
+        self._forget()
         for parent, level, child in reversed(list(zip(path, _levels(pattern), path[1:], strict=False))):
             if not child.empty:
                 break
@@ -132,10 +134,17 @@ class Topics:
         """The looks and single subscriptions whose filter matches `name`."""
         found = self._matches.get(name)
         if found is None:
-            if len(self._matches) >= self.MAX_CACHED:
-                self._matches.clear()
-            found = self._matches[name] = self._walk(name.split("."))
+            found = self._walk(name.split("."))
+            size = 1 + len(found[0]) + len(found[1])
+            if self._cached + size > self.MAX_CACHED:
+                self._forget()
+            self._cached += size
+            self._matches[name] = found
         return found
+
+    def _forget(self) -> None:
+        self._matches.clear()
+        self._cached = 0
 
     def _walk(self, levels: list[str]) -> Match:
         looks: list[Look] = []

@@ -14,5 +14,6 @@ def check(identity: Identity, deed: str, destination: Destination) -> None:
     if deed == SEND and is_reserved(destination.name):
         raise Refused(
             "not-allowed",
-            f"{identity.user} may not send to {destination.address}: names that begin with $ are the broker's own",
+            f"{identity.user} may not send to {destination.address}: "
+            "names that begin with $ are the broker's own",
         )

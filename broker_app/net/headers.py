@@ -1,4 +1,4 @@
-"""What the headers of SEND and SUBSCRIBE mean, the dialects' names included (docs/protocol.md has the table)."""
+"""What the headers of SEND and SUBSCRIBE mean, the dialects' names included (table in docs/protocol.md)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from mom_client.stomp.encode import encode_headers
 
 #: headers of a SEND that are the frame's or the broker's, and do not travel with the message
 _NOT_CARRIED = frozenset(
-    "destination transaction message-id subscription ack redelivered timestamp attempt origin dead-reason dead-detail".split()
+    ("destination", "transaction", "message-id", "subscription", "ack", "redelivered", "timestamp", "attempt")
+    + ("origin", "dead-reason", "dead-detail")
 )
 #: what later versions will do; silence would break a promise, so they are refused
 _SEND_LATER = {
@@ -20,6 +21,8 @@ _SEND_LATER = {
     "AMQ_SCHEDULED_DELAY": "delayed delivery",
     "dedup-id": "suppression of duplicates",
 }
+#: headers, beside persistent, that change what becomes of a message
+_MEANINGFUL = frozenset(("priority", "expires", "ttl-s", "expiration", "x-message-ttl", *_SEND_LATER))
 _SUBSCRIBE_LATER = {
     "selector": "selectors",
     "durable-name": "durable subscriptions",
@@ -38,25 +41,26 @@ _TRUE, _FALSE = ("true", "1"), ("false", "0", "")
 
 def envelope(headers: Mapping[str, str], destination: Destination, reply_to: str | None = None) -> Envelope:
     """The envelope of a SEND to `destination`; `reply_to` replaces the header of that name."""
+    persistent = destination.kind == "queue"
+    if "persistent" in headers:
+        persistent = _flag(headers, "persistent", persistent)
+    lines = [(name, value) for name, value in headers.items() if name not in _NOT_CARRIED]
+    if reply_to is not None:
+        lines = [(name, reply_to if name == "reply-to" else value) for name, value in lines]
+    block = encode_headers(lines)
+    if _MEANINGFUL.isdisjoint(headers):  # nearly always
+        return Envelope(destination.address, block, persistent=persistent)
     for name, what in _SEND_LATER.items():
         if name in headers:
             raise Refused("unsupported", f"header {name}: this version of MOM has no {what}")
     return Envelope(
         destination.address,
-        _carried(headers, reply_to),
-        persistent=_flag(headers, "persistent", destination.kind == "queue"),
+        block,
+        persistent=persistent,
         priority=_number(headers, "priority", 0, 9, DEFAULT_PRIORITY),
         ttl_ms=_ttl_ms(headers),
         expires_ms=_number(headers, "expires", 0, 1 << 62, 0),
     )
-
-
-def _carried(headers: Mapping[str, str], reply_to: str | None) -> bytes:
-    """The header lines that travel with the message."""
-    carried = [(name, value) for name, value in headers.items() if name not in _NOT_CARRIED]
-    if reply_to is not None:
-        carried = [(name, reply_to if name == "reply-to" else value) for name, value in carried]
-    return encode_headers(carried)
 
 
 def _ttl_ms(headers: Mapping[str, str]) -> int:
@@ -86,7 +90,9 @@ def _number(headers: Mapping[str, str], name: str, least: int, most: int, defaul
     if value is None:
         return default
     if not (value.isascii() and value.isdigit()) or len(value) > 19 or not least <= int(value) <= most:
-        raise Refused("invalid", f"header {name} is {value[:40]!r}; it must be a number from {least} to {most}")
+        raise Refused(
+            "invalid", f"header {name} is {value[:40]!r}; it must be a number from {least} to {most}"
+        )
     return int(value)
 
 
@@ -114,7 +120,11 @@ def credit(headers: Mapping[str, str], default: int, most: int) -> int:
 def check_subscribe(headers: Mapping[str, str]) -> None:
     """Refused for what this version does not do."""
     for name, what in _SUBSCRIBE_LATER.items():
-        if name in headers and headers[name].lower() not in _FALSE and (name, headers[name]) != ("from", "now"):
+        if (
+            name in headers
+            and headers[name].lower() not in _FALSE
+            and (name, headers[name]) != ("from", "now")
+        ):
             raise Refused("unsupported", f"header {name}: this version of MOM has no {what}")
 
 

@@ -77,7 +77,7 @@ class Lobby:
                 session.tick(now, step)
 
     def policy_changed(self) -> None:
-        """Sessions forget what they derived from the former policy; those of users and tokens that are gone end."""
+        """Sessions forget what followed from the former policy; those of users and tokens now gone end."""
         for session in list(self.sessions):
             session.policy_changed()
 

@@ -91,7 +91,9 @@ class Logins:
         if identity.user not in self._policy.users:
             return False
         facts = self._policy.tokens.values()
-        return identity.token is None or any((f.user, f.name) == (identity.user, identity.token) for f in facts)
+        return identity.token is None or any(
+            (f.user, f.name) == (identity.user, identity.token) for f in facts
+        )
 
     def anonymous(self) -> Identity | None:
         """The identity of a client that shows no credentials, where the policy has one."""

@@ -104,9 +104,15 @@ class Renderer:
             message.body,
         )
 
-    def error(self, code: str, detail: str, receipt: bytes | None, extra: tuple[tuple[str, str], ...] = ()) -> bytes:
+    def error(
+        self, code: str, detail: str, receipt: bytes | None, extra: tuple[tuple[str, str], ...] = ()
+    ) -> bytes:
         """An ERROR frame whose body is the problem as JSON."""
-        headers = [("message", detail.splitlines()[0] if detail else code), ("content-type", MEDIA_TYPE), *extra]
+        headers = [
+            ("message", detail.splitlines()[0] if detail else code),
+            ("content-type", MEDIA_TYPE),
+            *extra,
+        ]
         frame = encode(ERROR, headers, problem_json(code, detail), version=self._version)
         return _with_receipt_id(frame, receipt)
 

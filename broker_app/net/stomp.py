@@ -100,8 +100,9 @@ class StompSession:
         self._refusals_sent = 0
         #: whether a subscription with ack:client exists
         self._cumulative = False
-        #: (subscription, message-id) → tag, for clients whose ACK names the message (1.0 and 1.1)
-        self._message_tags: dict[tuple[str, str], Tag] = {}
+        #: (subscription or None, message-id) → tag of the latest delivery, for clients whose ACK names the
+        #: message (1.0 and 1.1)
+        self._message_tags: dict[tuple[str | None, str], Tag] = {}
         self._leave_receipt: bytes | None = None
         self._beat_in_s = self._beat_out_s = 0.0
         self._since = self._heard = self._spoke = time.monotonic()
@@ -129,7 +130,9 @@ class StompSession:
         """The transport is ready; a node that is full says so and ends it."""
         if self._lobby.full:
             most = self._lobby.config.max_connections
-            self._refuse(Refused("too-many", f"this node serves at most {most} connections"), None, soft=False)
+            self._refuse(
+                Refused("too-many", f"this node serves at most {most} connections"), None, soft=False
+            )
 
     def receive(self, data: bytes) -> None:
         """Bytes of the client, in any pieces."""
@@ -141,6 +144,9 @@ class StompSession:
             self._frames += frames
         else:
             self._take(frames)
+        if self._state == CONNECTING and self._parser.buffered > 2 * self._lobby.config.max_header_bytes:
+            # Only a SEND may be so long; its body is not waited for.
+            self._refuse(Refused("not-connected", "SEND came before CONNECT"), None, soft=False)
         if self._lobby.engine.full and self._state == OPEN:
             self._transport.pause_reading()
             self._lobby.engine.tell_when_relieved(self)
@@ -156,8 +162,8 @@ class StompSession:
             self._submit(c.Pause(self._peer))
 
     def uncongested(self) -> None:
-        self._stuck_since = 0.0
         if self._state == OPEN:
+            self._stuck_since = 0.0
             self._submit(c.Resume(self._peer))
 
     def lost(self) -> None:
@@ -233,8 +239,8 @@ class StompSession:
         if not self._lobby.knows_host(host):
             raise Refused(
                 "wrong-host",
-                f"there is no virtual host {host[:80]!r} here; use /, {self._lobby.config.name!r} or a host name of "
-                "this broker (more are listed in MOM_ALLOWED_HOSTS)",
+                f"there is no virtual host {host[:80]!r} here; use /, {self._lobby.config.name!r} or "
+                "a host name of this broker (more are listed in MOM_ALLOWED_HOSTS)",
             )
         self._beat_in_s, self._beat_out_s = self._heart_beats(given.get("heart-beat", "0,0"))
         self._soft_errors = given.get("mom-soft-errors", "").lower() == "true"
@@ -247,6 +253,7 @@ class StompSession:
             self._open(identity)
             return
         self._state = LOGGING_IN
+        self._transport.pause_reading()  # nobody fills our memory before we know who it is
         self._lobby.spawn(self._log_in(login, passcode))
 
     async def _log_in(self, login: str, passcode: str) -> None:
@@ -254,9 +261,13 @@ class StompSession:
         if self._state != LOGGING_IN:
             return
         self._state = CONNECTING
+        self._heard = time.monotonic()
+        self._transport.resume_reading()
         if identity is None:
             who = f"user {login[:80]!r}" if login else "nobody: CONNECT has no login"
-            self._refuse(Refused("not-authenticated", f"login or passcode is wrong for {who}"), None, soft=False)
+            self._refuse(
+                Refused("not-authenticated", f"login or passcode is wrong for {who}"), None, soft=False
+            )
             return
         self._open(identity)
         frames, self._frames = self._frames, []
@@ -289,10 +300,15 @@ class StompSession:
     def _heart_beats(self, text: str) -> tuple[float, float]:
         """Seconds between beats (from the client, to the client); 0 is none."""
         can_send, _, wants = text.partition(",")
-        if not (can_send.strip().isdigit() and wants.strip().isdigit()) or len(text) > 40:
-            raise Refused("malformed-frame", f"header heart-beat is {text[:40]!r}; it must be two numbers of ms")
+        both_are_numbers = can_send.strip().isdigit() and wants.strip().isdigit()
+        if not (both_are_numbers and text.isascii() and len(text) <= 40):
+            raise Refused(
+                "malformed-frame", f"header heart-beat is {text[:40]!r}; it must be two numbers of ms"
+            )
         ours = self._lobby.config.heartbeat_ms
-        both = [max(ours, int(theirs)) / 1000 if ours and int(theirs) else 0.0 for theirs in (can_send, wants)]
+        both = [
+            max(ours, int(theirs)) / 1000 if ours and int(theirs) else 0.0 for theirs in (can_send, wants)
+        ]
         return both[0], both[1]
 
     # ------------------------------------------------------------------ SEND
@@ -374,9 +390,13 @@ class StompSession:
         if self._version == "1.2":
             id = given.get("id")
             if id is None:
-                raise Refused("malformed-frame", "ACK and NACK need an id header: the value of the message's ack header")
+                raise Refused(
+                    "malformed-frame", "ACK and NACK need an id header: the value of the message's ack header"
+                )
             if not (id.isascii() and id.isdigit()) or len(id) > 18:
-                raise Refused("unknown-delivery", f"there is no unsettled delivery {id[:40]!r} in this session")
+                raise Refused(
+                    "unknown-delivery", f"there is no unsettled delivery {id[:40]!r} in this session"
+                )
             return int(id)
         message_id = given.get("message-id")
         if message_id is None:
@@ -385,9 +405,11 @@ class StompSession:
         if subscription is not None:
             tag = self._message_tags.get((subscription, message_id), 0)
         else:
-            tag = next((tag for key, tag in self._message_tags.items() if key[1] == message_id), 0)
+            tag = self._message_tags.get((None, message_id), 0)
         if not tag:
-            raise Refused("unknown-delivery", f"there is no unsettled delivery of message {message_id[:80]!r}")
+            raise Refused(
+                "unknown-delivery", f"there is no unsettled delivery of message {message_id[:80]!r}"
+            )
         return tag
 
     # ------------------------------------------------------------------ SUBSCRIBE, transactions, DISCONNECT
@@ -403,7 +425,9 @@ class StompSession:
         destination = self._destination(given, access.RECEIVE)
         assert self._names is not None
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) and not self._names.owns(destination):
-            raise Refused("not-allowed", f"{destination.address} is the temporary destination of another connection")
+            raise Refused(
+                "not-allowed", f"{destination.address} is the temporary destination of another connection"
+            )
         if self._names.owns(destination):
             self._temporary.add(destination.address)
         ack = headers.ack_mode(given)
@@ -462,16 +486,17 @@ class StompSession:
             for receipt, refusal in refusals:
                 self._refuse(refusal, receipt, soft=True)
         if leaving:
-            self._transport.close()
+            self._close()
 
     def _remember_tags(self, deliveries: list[Delivery]) -> None:
         unsettled = self._peer.unsettled
-        if len(self._message_tags) > 2 * len(unsettled) + 1000:
+        if len(self._message_tags) > 4 * len(unsettled) + 1000:
             self._message_tags = {key: tag for key, tag in self._message_tags.items() if tag in unsettled}
         of = self._lobby.ids.of
         for subscription, tag, message in deliveries:
             if tag:
-                self._message_tags[subscription.id, of(message).decode()] = tag
+                message_id = of(message).decode()
+                self._message_tags[subscription.id, message_id] = self._message_tags[None, message_id] = tag
 
     def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
         return b"".join(self._renderer.deliveries([(subscription, 0, message) for message in messages]))
@@ -504,7 +529,7 @@ class StompSession:
         self._refuse(refusal, frame.receipt, soft=self._state == OPEN)
 
     def _refuse(self, refusal: Refused, receipt: bytes | None, *, soft: bool) -> None:
-        """Say no to one act (`soft`, for clients that asked for it) or with an ERROR that ends the connection."""
+        """Say no to one act (`soft`, for clients that asked for it), or by an ERROR and the end."""
         if self._state == CLOSED:
             return
         if soft and self._soft_errors:
@@ -512,7 +537,9 @@ class StompSession:
             self._write(self._renderer.soft_refusal(refusal, receipt, f"refused-{self._refusals_sent}"))
             return
         log.info("%s %s refused: %s", self.peer_name, self.user, refusal)
-        extra = (("version", ",".join(reversed(VERSIONS))),) if isinstance(refusal, _UnsupportedVersion) else ()
+        extra = (
+            (("version", ",".join(reversed(VERSIONS))),) if isinstance(refusal, _UnsupportedVersion) else ()
+        )
         self._write(self._renderer.error(refusal.code, refusal.detail, receipt, extra))
         self._end()
 
@@ -521,6 +548,11 @@ class StompSession:
         if self._state == OPEN:
             self._submit(c.Disconnect(self._peer))
         self._state = CLOSED
+        self._close()
+
+    def _close(self) -> None:
+        """End the connection when the client has taken what is written; it has `STUCK_S` to do so."""
+        self._stuck_since = self._stuck_since or time.monotonic()
         self._transport.close()
 
     def go_away(self, reason: str) -> None:
@@ -537,14 +569,19 @@ class StompSession:
         if self._stuck_since and now - self._stuck_since > self._lobby.STUCK_S:
             log.info("%s took nothing for %d s and was cut off", self.peer_name, self._lobby.STUCK_S)
             self._transport.abort()
+            self.lost()  # now, for a WebSocket's server may go on to wait for the client
         elif self._state == CONNECTING and now - self._since > config.connect_timeout:
-            self._refuse(Refused("login-timeout", f"no CONNECT within {config.connect_timeout:g} s"), None, soft=False)
+            self._refuse(
+                Refused("login-timeout", f"no CONNECT within {config.connect_timeout:g} s"), None, soft=False
+            )
         elif self._state == OPEN:
             if self._beat_out_s and now - self._spoke >= self._beat_out_s - step:
                 self._write(b"\n")
             silent = now - self._heard
             if self._beat_in_s and silent > 2 * self._beat_in_s + step:
-                detail = f"nothing came for {silent:.1f} s; a heart-beat every {self._beat_in_s:g} s was agreed"
+                detail = (
+                    f"nothing came for {silent:.1f} s; a heart-beat every {self._beat_in_s:g} s was agreed"
+                )
                 self._refuse(Refused("heart-beat-lost", detail), None, soft=False)
             elif self._parser.has_partial and silent > PARTIAL_S:
                 detail = f"a frame was begun and its rest did not come for {silent:.0f} s"
@@ -585,7 +622,9 @@ _DEEDS: dict[bytes, Callable[[StompSession, Frame], None]] = {
     wire.DISCONNECT: StompSession._disconnect,
 }
 
-_HTTP_TEXT = b"This port speaks STOMP. The web console and the REST API are on the web port (8000 by default).\n"
+_HTTP_TEXT = (
+    b"This port speaks STOMP. The web console and the REST API are on the web port (8000 by default).\n"
+)
 _HTTP_ANSWER = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
     b"Content-Length: %d\r\n\r\n%b" % (len(_HTTP_TEXT), _HTTP_TEXT)

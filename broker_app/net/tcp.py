@@ -69,5 +69,3 @@ async def listen(lobby: Lobby, listener: socket.socket) -> asyncio.Server:
     """Accept STOMP clients on `listener`."""
     loop = asyncio.get_running_loop()
     return await loop.create_server(lambda: TcpConnection(lobby), sock=listener, backlog=2048)
-
-

@@ -26,9 +26,22 @@ NORMAL, GOING_AWAY, PROTOCOL_ERROR, TRY_LATER = 1000, 1001, 1002, 1013
 class WebSocketConnection:
     """One WebSocket; the `Transport` of its session."""
 
-    __slots__ = ("_closing", "_high_water", "_outbox", "_outbox_bytes", "_paused", "_resumed", "_send", "_session", "_wake", "peer_name")
+    __slots__ = (
+        "_closing",
+        "_high_water",
+        "_outbox",
+        "_outbox_bytes",
+        "_paused",
+        "_resumed",
+        "_send",
+        "_session",
+        "_wake",
+        "peer_name",
+    )
 
-    def __init__(self, lobby: Lobby, scope: MutableMapping[str, Any], send: Send, identity: Identity | None) -> None:
+    def __init__(
+        self, lobby: Lobby, scope: MutableMapping[str, Any], send: Send, identity: Identity | None
+    ) -> None:
         client = scope.get("client") or ("?", 0)
         self.peer_name = f"websocket {client[0]}:{client[1]}"
         self._send = send
@@ -125,7 +138,8 @@ async def serve(
     chosen = next((name for name in SUBPROTOCOLS if name in offered), None)
     await send({"type": "websocket.accept", "subprotocol": chosen})
     if offered and chosen is None:
-        detail = f"the subprotocols {', '.join(offered)[:120]} are not spoken here; offer {', '.join(SUBPROTOCOLS)}"
+        theirs, ours = ", ".join(offered)[:120], ", ".join(SUBPROTOCOLS)
+        detail = f"the subprotocols {theirs} are not spoken here; offer {ours}"
         error = Renderer("1.2", lobby.ids).error("unsupported-protocol", detail, None)
         await send({"type": "websocket.send", "bytes": error})
         await send({"type": "websocket.close", "code": PROTOCOL_ERROR})

@@ -53,6 +53,9 @@ _CACHE_BYTES: Final = 32 * 1024
 
 _ACK_RUN: Final = re.compile(rb"(?:ACK\nid:[!-9;-\[\]-~]{1,255}+\n\n\0)++")
 _RECEIPT_RUN: Final = re.compile(rb"(?:RECEIPT\nreceipt-id:[!-9;-\[\]-~]{1,255}+\n\n\0)++")
+_HEADER_LINE: Final = re.compile(r"\n([^:\n]+):([^\n]*)")
+#: headers of the frame, which are cut out before a block is looked up
+_VOLATILE: Final = frozenset(("receipt", "content-length"))
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _EOLS: Final = re.compile(rb"[\r\n]*+")
 _HTTP: Final = re.compile(rb"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS|CONNECT|TRACE|PRI) ")
@@ -228,7 +231,7 @@ class Parser:
             return 0
         receipt, head = _cut(data[start:stop], b"\nreceipt:")
         number, head = _cut(head, b"\ncontent-length:")
-        headers = self._cache.get(head)
+        headers = self._cache.get(head) or self._plain_headers(head)
         if headers is None:
             return 0
         if receipt is not None and (receipt.translate(None, _PLAIN) or len(receipt) >= self._longest_receipt):
@@ -250,10 +253,39 @@ class Parser:
             self._last_number = number
         return body_end + 1
 
+    def _plain_headers(self, head: bytes) -> Headers | None:
+        """The headers of a block in which nothing needs a second look; None leaves it to the strict path.
+
+        Blocks that never repeat, such as those with a correlation-id, come this way.
+        """
+        unusual = b"\\" in head or b"\r" in head or b"\0" in head or len(head) > self._limits.max_header_line
+        if unusual or not head.startswith(b"SEND\n"):
+            return None
+        if head.count(b"\n") + len(_VOLATILE) > self._limits.max_headers:
+            return None
+        try:
+            pairs = _HEADER_LINE.findall(head.decode())
+        except UnicodeDecodeError:
+            return None
+        headers = Headers(pairs)
+        # Fewer pairs than lines: one is malformed. Fewer headers than pairs: one is repeated.
+        # Two lines more are allowed for, which may have been cut out.
+        wrong = (
+            not len(headers) == len(pairs) == head.count(b"\n") or len(pairs) + 2 > self._limits.max_headers
+        )
+        if wrong or not _VOLATILE.isdisjoint(headers):
+            return None
+        self._keep(head, headers)
+        return headers
+
     def _remember(self, head: bytes, headers: Headers) -> None:
-        """Ensures: whatever block the hot path finds by this key means exactly `headers`."""
+        """Keep what the strict path has found out about a header block."""
         _, head = _cut(head, b"\nreceipt:")
         _, head = _cut(head, b"\ncontent-length:")
+        self._keep(head, headers)
+
+    def _keep(self, head: bytes, headers: Headers) -> None:
+        """Ensures: whatever block the hot path finds by this key means exactly `headers`."""
         # A CR may end a line or be data; two more header lines may come with the next frame.
         if b"\r" in head or head.count(b"\n") + 2 > self._limits.max_headers or len(head) > _CACHE_BYTES:
             return

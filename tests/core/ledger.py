@@ -324,11 +324,7 @@ class Ledger:
     def _end_what_was_slow(self, session: Session) -> None:
         if session.client.closed:
             session.client.closed.clear()
-            for id in [
-                id
-                for id, it in session.interests.items()
-                if it.is_topic and id not in session.peer.subscriptions
-            ]:
+            for id in [id for id in session.interests if id not in session.peer.subscriptions]:
                 self._let_go(session, session.interests.pop(id))
         for tag in [tag for tag, until in session.until_ms.items() if until <= self.stage.now_ms]:
             del session.until_ms[tag]

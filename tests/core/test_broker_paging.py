@@ -281,3 +281,13 @@ class TestPaging:
             b"h:1\n",
             sent.expires_ms,
         )
+
+
+def test_a_sweep_reads_no_more_back_than_half_of_the_memory_takes() -> None:
+    stage = Stage(memory_bytes=4_000, fetch_bytes=500)
+    addresses = [f"/queue/{number}" for number in range(50)]
+    stage.decide(*[stage.client().sending(address, *[b"x" * 100] * 3) for address in addresses])
+    stage.restart()
+    for _ in range(10):
+        stage.pass_time(1_000)
+    assert 0 < stage.broker.memory_bytes <= 4_000

@@ -168,3 +168,12 @@ def test_a_committed_message_goes_to_topics_too(client: Client, stage: Stage) ->
     assert listener.take() == []
     commit(client)
     assert listener.take() == [b"1"]
+
+
+def test_what_a_transaction_holds_is_counted_and_not_added_up_each_time() -> None:
+    stage = Stage(commands_per_transaction=50_000, bytes_per_transaction=50_000)
+    client = stage.client()
+    run: list[c.Command] = [c.Begin(client.peer, "t")]
+    run += [c.Enlist(client.peer, "t", client.sending("/queue/out", b"x")) for _ in range(50_000)]
+    stage.decide(*run, c.Commit(client.peer, "t"))  # takes minutes where each step looks at all former ones
+    assert stage.queue("/queue/out").depth == 50_000

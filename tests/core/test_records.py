@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.message import Envelope, Message
+from tests.core.stage import Stage
 
 U64 = st.integers(0, 2**64 - 1)
 
@@ -80,17 +82,17 @@ def test_a_record_is_laid_out_as_documented() -> None:
     message = Message(Envelope("/queue/a", b"h:1\n", priority=5), b"body", 1, 0x0102, True)
     assert (
         b"".join(records.published(message, 3))
-        == struct.pack("<IBBBBHIQQ", 38, 1, 1, 0, 5, 3, 4, 0x0102, 0) + b"h:1\nbody"
+        == struct.pack("<IBBBBIIQQ", 40, 1, 2, 0, 5, 3, 4, 0x0102, 0) + b"h:1\nbody"
     )
-    assert records.acked(3, records.PURGED, [9]) == struct.pack("<IBBBBHQ", 18, 2, 1, 4, 0, 3, 9)
-    assert records.delivered(3, 5, 9) == struct.pack("<IBBBBHQ", 18, 3, 1, 0, 5, 3, 9)
-    assert records.returned(3, [(9, 2)]) == struct.pack("<IBBBBHQQ", 26, 4, 1, 0, 0, 3, 9, 2)
+    assert records.acked(3, records.PURGED, [9]) == struct.pack("<IBBBBIQ", 20, 2, 2, 4, 0, 3, 9)
+    assert records.delivered(3, 5, 9) == struct.pack("<IBBBBIQ", 20, 3, 2, 0, 5, 3, 9)
+    assert records.returned(3, [(9, 2)]) == struct.pack("<IBBBBIQQ", 28, 4, 2, 0, 0, 3, 9, 2)
 
 
-def test_a_record_of_a_newer_version_is_refused() -> None:
+def test_a_record_of_another_version_is_refused() -> None:
     record = bytearray(records.acked(0, 0, [1]))
     record[5] = records.VERSION + 1
-    with pytest.raises(ValueError, match="start a newer MOM"):
+    with pytest.raises(ValueError, match="start the MOM that wrote this data"):
         list(records.walk(bytes(record)))
 
 
@@ -112,3 +114,11 @@ def test_the_number_of_envelopes_kept_for_sharing_is_bounded() -> None:
         message = Message(Envelope("/queue/a", b"n:%d\n" % number), b"", 1, 1, True)
         assert reader.message(b"".join(records.published(message, 0)), 1).envelope.block == b"n:%d\n" % number
         assert len(reader._envelopes) <= reader.MAX_ENVELOPES
+
+
+def test_one_batch_may_touch_more_destinations_than_16_bits_count() -> None:
+    stage = Stage()
+    client = stage.client()
+    entries = [(Envelope(f"/queue/{number}"), b"x", None) for number in range(66_000)]
+    stage.decide(c.Publish(client.peer, entries))
+    assert [row[3] for row in records.walk(stage.batches[-1].records)] == list(range(66_000))

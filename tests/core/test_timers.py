@@ -42,3 +42,13 @@ def test_deliveries_of_different_peers_have_different_leases() -> None:
 
 def test_a_sweep_follows_the_last_after_a_second() -> None:
     assert next_sweep(5_000) == 5_000 + SWEEP_MS
+
+
+def test_leases_that_ended_early_take_no_room_until_their_time() -> None:
+    leases, peer = Leases(), Stage().client().peer
+    for tag in range(10 * Leases.MOST_ENDED):
+        leases.begin(peer, tag, 43_200_000)
+        leases.end(peer, tag)
+    leases.begin(peer, 1, 43_200_001)
+    assert len(leases._heap) <= Leases.MOST_ENDED + 3
+    assert list(leases.due(43_200_001)) == [(peer, 1)]

@@ -48,7 +48,7 @@ class Connection:
 
     def __init__(self, broker: BrokerProcess) -> None:
         self._broker = broker
-        self._parser = Parser(role="client")
+        self._parser = Parser(role="client", strict=True)  # frames alone, no runs
         self._frames: list[Frame] = []
 
     async def open(self) -> None:
@@ -84,7 +84,9 @@ async def produce(number: int, connection: Connection, ledger: Ledger) -> None:
             sequence = ledger.sent[number]
             ledger.sent[number] += 1
             headers = {"destination": f"/queue/storm-{number % QUEUES}", "receipt": f"{sequence}"}
-            connection.send(SEND, headers, b"%d:%d:" % (number, sequence) + b"x" * random.choice((10, 500, 3000)))
+            connection.send(
+                SEND, headers, b"%d:%d:" % (number, sequence) + b"x" * random.choice((10, 500, 3000))
+            )
             outstanding += 1
         await connection.drain()
         frame = await connection.frame()
@@ -99,7 +101,8 @@ async def consume(number: int, connection: Connection, ledger: Ledger, idle_s: f
     forgotten = 0.02 if idle_s is None else 0.0
     queue = f"/queue/storm-{number % QUEUES}"
     connection.send(
-        SUBSCRIBE, {"id": "0", "destination": queue, "ack": "client-individual", "credit": "50", "receipt": "s"}
+        SUBSCRIBE,
+        {"id": "0", "destination": queue, "ack": "client-individual", "credit": "50", "receipt": "s"},
     )
     last: dict[int, int] = {}
     with contextlib.suppress(TimeoutError):

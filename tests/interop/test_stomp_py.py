@@ -143,7 +143,9 @@ def test_heart_beats_go_both_ways(broker: BrokerProcess, start_broker: Any) -> N
 
 
 def test_a_message_with_receipt_arrives_unchanged(client: Client, name: str) -> None:
-    client.confirmed("send", f"/queue/{name}", "hällo wörld", content_type="text/plain", headers={"tenant": "acme"})
+    client.confirmed(
+        "send", f"/queue/{name}", "hällo wörld", content_type="text/plain", headers={"tenant": "acme"}
+    )
     client.subscribe(f"/queue/{name}")
     message = client.message()
     assert message.body == "hällo wörld".encode()
@@ -216,7 +218,11 @@ def test_nack_without_requeue_goes_to_the_dead_letters(client: Client, name: str
     client.ack(client.message(), "nack", requeue="false")
     client.subscribe(f"/queue/{name}.dead", id="2")
     dead = client.message()
-    assert (dead.body, dead.headers["origin"], dead.headers["dead-reason"]) == (b"bad", f"/queue/{name}", "REJECTED")
+    assert (dead.body, dead.headers["origin"], dead.headers["dead-reason"]) == (
+        b"bad",
+        f"/queue/{name}",
+        "REJECTED",
+    )
 
 
 def test_a_committed_transaction_appears_whole(client: Client, name: str) -> None:
@@ -276,7 +282,9 @@ def test_a_request_is_answered_on_a_temporary_queue(client: Client, name: str, b
     server.close()
 
 
-def test_a_temporary_queue_may_be_subscribed_to_first(client: Client, name: str, broker: BrokerProcess) -> None:
+def test_a_temporary_queue_may_be_subscribed_to_first(
+    client: Client, name: str, broker: BrokerProcess
+) -> None:
     client.subscribe("/temp-queue/mine", id="t")
     client.subscribe(f"/queue/{name}", id="q")
     client.connection.send(f"/queue/{name}", "question", headers={"reply-to": "/temp-queue/mine"})

@@ -40,7 +40,13 @@ def test_the_scenarios_are_found() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_in_node(broker: BrokerProcess, name: str, version: str) -> None:
     node = Path(sys.executable).with_name("node")
-    command = [str(node), str(HERE / "stompjs_in_node.mjs"), LIBRARY, name, json.dumps(settings(broker, version))]
+    command = [
+        str(node),
+        str(HERE / "stompjs_in_node.mjs"),
+        str(LIBRARY),
+        name,
+        json.dumps(settings(broker, version)),
+    ]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert ended.returncode == 0, ended.stderr
 

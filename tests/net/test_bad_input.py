@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 
 import pytest
 
+from broker_app.net.login import Identity
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:anna\npasscode:secret\n\n\0"
@@ -37,6 +40,12 @@ BEFORE_LOGIN = {
     "an unknown virtual host": (b"CONNECT\naccept-version:1.2\nhost:elsewhere\n\n\0", "wrong-host", "'elsewhere'"),
     "heart-beats that are no numbers": (
         b"CONNECT\naccept-version:1.2\nhost:/\nheart-beat:a,b\n\n\0", "malformed-frame", "heart-beat is 'a,b'",
+    ),
+    "heart-beats in digits that are no decimals": (
+        "CONNECT\naccept-version:1.2\nhost:/\nheart-beat:²,0\n\n\0".encode(), "malformed-frame", "heart-beat is '²,0'",
+    ),
+    "a long frame before CONNECT, before it is whole": (
+        b"SEND\ndestination:/queue/a\ncontent-length:90000\n\n" + b"x" * 9000, "not-connected", "SEND came before CONNECT",
     ),
     "no login": (b"CONNECT\naccept-version:1.2\nhost:/\n\n\0", "not-authenticated", "CONNECT has no login"),
     "a wrong passcode": (
@@ -217,7 +226,9 @@ async def test_a_connection_too_many_is_told_so() -> None:
         first = await broker.client()
         second = await broker.stranger()
         assert problem((await second.ended()).rstrip(b"\0"))["type"] == "/docs/problems/too-many"
-        assert await first.ask(b"SEND\ndestination:/queue/a\nreceipt:1\n\nx\0") == b"RECEIPT\nreceipt-id:1\n\n"
+        assert (
+            await first.ask(b"SEND\ndestination:/queue/a\nreceipt:1\n\nx\0") == b"RECEIPT\nreceipt-id:1\n\n"
+        )
         await first.close()
         await second.close()
 
@@ -233,3 +244,57 @@ async def test_nobody_else_is_harmed_by_malformed_frames(broker: SmallBroker) ->
     assert answer == b"RECEIPT\nreceipt-id:ok\n\n"
     assert broker.engine.ended is None
     await good.close()
+
+
+async def test_nothing_is_read_while_a_login_is_checked(broker: SmallBroker) -> None:
+    checked = asyncio.Event()
+
+    async def authenticate(login: str, passcode: str) -> Identity:
+        await checked.wait()
+        return Identity(login)
+
+    broker.lobby.logins.authenticate = authenticate  # type: ignore[method-assign]
+    client = await broker.stranger()
+    client.send(CONNECT)
+    async with asyncio.timeout(10):
+        while (
+            not (socket := [s._transport._transport for s in broker.lobby.sessions]) or socket[0].is_reading()
+        ):
+            await asyncio.sleep(0)
+    client.send(b"SEND\ndestination:/queue/a\nreceipt:1\n\nx\0")
+    checked.set()
+    assert (await client.frame()).startswith(b"CONNECTED\n")
+    assert (await client.frame()).startswith(b"RECEIPT\nreceipt-id:1\n")
+    await client.close()
+
+
+async def test_an_old_client_acknowledges_by_the_message_alone_also_after_it_moved(
+    broker: SmallBroker,
+) -> None:
+    client = await broker.client("1.0")
+    client.send(b"SUBSCRIBE\nid:first\ndestination:/queue/moved\nack:client\n\n\0")
+    once = await client.ask(b"SEND\ndestination:/queue/moved\n\nx\0")
+    client.send(b"SUBSCRIBE\nid:second\ndestination:/queue/moved\nack:client\n\n\0")
+    again = await client.ask(b"UNSUBSCRIBE\nid:first\n\n\0")
+    assert b"subscription:second\n" in again
+    id_line = next(line for line in once.split(b"\n") if line.startswith(b"message-id:"))
+    assert id_line in again
+    answer = await client.ask(b"ACK\n" + id_line + b"\nreceipt:1\n\n\0")
+    assert answer.startswith(b"RECEIPT\nreceipt-id:1\n")
+    await client.close()
+
+
+async def test_a_client_that_takes_nothing_gives_back_what_it_holds(broker: SmallBroker) -> None:
+    client = await broker.client()
+    got = await client.ask(
+        b"SUBSCRIBE\nid:1\ndestination:/queue/held\nack:client\n\n\0SEND\ndestination:/queue/held\n\nx\0"
+    )
+    assert got.endswith(b"x")
+    (session,) = broker.lobby.sessions
+    session.congested()
+    session.tick(time.monotonic() + broker.lobby.STUCK_S + 1, 1.0)
+    assert session not in broker.lobby.sessions
+    await broker.engine.wait_idle()
+    assert broker.engine.broker.queues["/queue/held"].depth == 1
+    assert (await client.ended()).strip(b"\n") == b""
+    await client.close()

@@ -19,7 +19,9 @@ CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:anna\npasscode:secret\n\n
 class Conversation:
     """The server's and the client's side of one WebSocket."""
 
-    def __init__(self, broker: SmallBroker, *, offered: tuple[str, ...] = (), identity: Identity | None = None) -> None:
+    def __init__(
+        self, broker: SmallBroker, *, offered: tuple[str, ...] = (), identity: Identity | None = None
+    ) -> None:
         self.incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.outgoing: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.taking = asyncio.Event()
@@ -143,7 +145,9 @@ async def test_a_client_that_takes_nothing_gets_no_more_than_fits(broker: SmallB
 
 async def test_what_a_client_held_returns_when_its_websocket_ends(broker: SmallBroker) -> None:
     client = await opened(broker)
-    client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/q\nack:client-individual\n\n\0SEND\ndestination:/queue/q\n\nx\0")
+    client.send(
+        b"SUBSCRIBE\nid:1\ndestination:/queue/q\nack:client-individual\n\n\0SEND\ndestination:/queue/q\n\nx\0"
+    )
     assert b"MESSAGE\n" in await client.data()
     await client.leave()
     await broker.engine.wait_idle()

@@ -21,9 +21,10 @@ CHROMIUM_FLAGS = [
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The browser, for one module: Playwright keeps a loop running, which tests that bring their own would trip over.
+    """The browser. Without Chromium: skipped at home, failed in CI.
 
-    Without Chromium: skipped at home, failed in CI."""
+    For one module: Playwright keeps a loop running, which tests that bring their own would trip over.
+    """
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         missing = "the browser tests need Debian's package chromium"

@@ -98,7 +98,11 @@ async def test_any_cut_of_any_frames_gives_the_same_bytes(site: tuple[Site, Clie
         sent += data
         if random.random() < 0.2:
             middle = len(data) // 2
-            wire += frame(data[:middle], Opcode.TEXT, fin=False) + frame(b"", Opcode.PING) + frame(data[middle:], Opcode.CONT)
+            wire += (
+                frame(data[:middle], Opcode.TEXT, fin=False)
+                + frame(b"", Opcode.PING)
+                + frame(data[middle:], Opcode.CONT)
+            )
         else:
             wire += frame(data, random.choice((Opcode.BINARY, Opcode.TEXT)))
     await site[1].send(wire, pieces=random.choice((1, 3, 200)))
