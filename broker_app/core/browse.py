@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from broker_app.core.broker import UNRECORDED, Broker
+from broker_app.core.broker import Broker
 from broker_app.core.message import Message
 from broker_app.core.queue import Lane, Queue
+from broker_app.core.state import UNRECORDED
 
 READY, UNSETTLED = "ready", "unsettled"
 

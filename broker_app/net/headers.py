@@ -12,8 +12,10 @@ from mom_client.stomp.encode import encode_headers
 
 #: headers of a SEND that are the frame's or the broker's, and do not travel with the message
 _NOT_CARRIED = frozenset(
-    ("destination", "transaction", "message-id", "subscription", "ack", "redelivered", "timestamp", "attempt")
-    + ("origin", "dead-reason", "dead-detail")
+    (
+        *("destination", "transaction", "message-id", "subscription", "ack", "redelivered", "timestamp"),
+        *("attempt", "origin", "dead-reason", "dead-detail"),
+    )
 )
 #: what later versions will do; silence would break a promise, so they are refused
 _SEND_LATER = {

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.broker import UNRECORDED
 from broker_app.core.destination import parse
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
@@ -27,6 +27,7 @@ from broker_app.core.outcome import Outcome
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.queue import Queue
 from broker_app.core.recovery import freeze
+from broker_app.core.state import UNRECORDED
 from broker_app.core.subscription import Subscription
 from tests.core.stage import Client, Stage, read
 
@@ -283,7 +284,7 @@ class Ledger:
         elif enlisted is not None:
             sizes = [
                 len(body)
-                for deed in [*enlisted, command.command]
+                for deed in [*chain.from_iterable(session.transactions.values()), command.command]
                 for _, body, _ in getattr(deed, "entries", ())
             ]
             over = sum(sizes) > self.limits.bytes_per_transaction

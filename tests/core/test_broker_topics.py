@@ -141,7 +141,7 @@ def test_a_filter_that_looks_too_far_or_matches_nothing_is_refused(stage: Stage,
 
 
 def test_topics_are_counted_up_to_a_bound(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_app.core.broker.MAX_COUNTED_TOPICS", 2)
+    monkeypatch.setattr("broker_app.core.publishing.MAX_COUNTED_TOPICS", 2)
     for topic in "abacb":
         publish(stage, b"", address=f"/topic/{topic}")
     assert stage.broker.topic_published == {"a": 2, "b": 2}

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from broker_app.net.login import Identity
+from broker_app.net.stomp import StompSession
+from broker_app.net.tcp import TcpConnection
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:anna\npasscode:secret\n\n\0"
@@ -246,6 +248,12 @@ async def test_nobody_else_is_harmed_by_malformed_frames(broker: SmallBroker) ->
     await good.close()
 
 
+def is_paused(session: StompSession) -> bool:
+    connection = session._transport
+    assert isinstance(connection, TcpConnection)
+    return not connection._transport.is_reading()
+
+
 async def test_nothing_is_read_while_a_login_is_checked(broker: SmallBroker) -> None:
     checked = asyncio.Event()
 
@@ -257,9 +265,7 @@ async def test_nothing_is_read_while_a_login_is_checked(broker: SmallBroker) -> 
     client = await broker.stranger()
     client.send(CONNECT)
     async with asyncio.timeout(10):
-        while (
-            not (socket := [s._transport._transport for s in broker.lobby.sessions]) or socket[0].is_reading()
-        ):
+        while not any(is_paused(session) for session in broker.lobby.sessions):
             await asyncio.sleep(0)
     client.send(b"SEND\ndestination:/queue/a\nreceipt:1\n\nx\0")
     checked.set()

@@ -1,0 +1,182 @@
+"""Messages into lanes, and out of them to whoever has credit."""
+
+from __future__ import annotations
+
+from heapq import heappop
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
+from broker_app.core.outcome import Fetch
+from broker_app.core.queue import Lane, Queue
+from broker_app.core.state import State
+
+
+class Dispatch(State):
+    """Arrival, handing out, reading back, and the records of what is gone."""
+
+    def _enqueue(
+        self, queue: Queue, envelope: Envelope, body: bytes, explicit_id: bytes | None = None
+    ) -> Message:
+        """Put a new message at the end of its lane, recorded where it must survive or memory is full."""
+        lanes = queue.lanes
+        lane = (
+            lanes[0]
+            if len(lanes) == 1 and lanes[0].priority == envelope.priority
+            else queue.lane(envelope.priority)
+        )
+        paging = queue.durable and (
+            len(lane.paged) > 0
+            or len(lane.loading) > 0
+            or len(lane.ready) >= self.limits.window
+            or self.memory_bytes >= self.limits.memory_bytes
+        )
+        recorded = queue.durable and (envelope.persistent or paging)
+        if recorded:
+            out = self._out
+            message = Message(envelope, body, out.first_position + out.count, self.now_ms, True)
+            message.explicit_id = explicit_id
+            out.parts += records.published(message, out.destination(queue.address))
+            out.count += 1
+            out.published.append(message.position)
+        else:
+            self._unrecorded += 1
+            message = Message(envelope, body, self._unrecorded, self.now_ms, False)
+            message.explicit_id = explicit_id
+        if queue is self._NOWHERE:
+            self.counters["discarded"] += 1
+            return message
+        queue.published_total += 1
+        if paging:
+            lane.paged.append(message.position)
+            lane.average += (len(body) - lane.average) >> 4
+        else:
+            self._arrive(lane, message)
+        if message.expires_ms:
+            queue.expiring = True
+        if not queue.dirty and queue.available:
+            queue.dirty = True
+            self._dirty.append(queue)
+        return message
+
+    def _arrive(self, lane: Lane, message: Message) -> None:
+        self._arrivals += 1
+        message.order = self._arrivals
+        lane.ready.append(message)
+        self.memory_bytes += len(message.body) + OVERHEAD_BYTES
+
+    def _dispatch_dirty(self) -> None:
+        while self._dirty:
+            dirty, self._dirty = self._dirty, []
+            for queue in dirty:
+                queue.dirty = False
+                self._dispatch(queue)
+
+    def _dispatch(self, queue: Queue) -> None:
+        """Hand out messages while there are both messages in memory and consumers with credit."""
+        available = queue.available
+        now_ms = self.now_ms
+        touched = self._out.touched
+        handed_out = 0
+        while available:
+            lane = queue.first_lane()
+            if lane is None:
+                break
+            ready, returned = lane.ready, lane.returned
+            mark = lane.mark
+            while available:
+                if returned and (not ready or returned[0][0] < ready[0].order):
+                    message = heappop(returned)[1]
+                elif ready:
+                    message = ready.popleft()
+                else:
+                    break
+                self.memory_bytes -= len(message.body) + OVERHEAD_BYTES
+                if 0 < message.expires_ms <= now_ms:
+                    self._expire(queue, message)
+                    continue
+                subscription = available[0]
+                if len(available) > 1:
+                    available.rotate(-1)
+                peer = subscription.peer
+                if subscription.ack == c.AUTO:
+                    tag = 0
+                    queue.acked_total += 1
+                    if message.recorded:
+                        self._acknowledged(queue, message)
+                else:
+                    tag = peer.next_tag
+                    peer.next_tag = tag + 1
+                    peer.unsettled[tag] = (subscription, message)
+                    queue.unsettled += 1
+                    subscription.unsettled += 1
+                    if subscription.lease_ms:
+                        self.leases.begin(peer, tag, now_ms + subscription.lease_ms)
+                    if message.recorded and message.position > lane.mark:
+                        lane.mark = message.position
+                    if subscription.unsettled >= subscription.credit:
+                        available.pop()
+                        subscription.available = False
+                handed_out += 1
+                peer.deliveries.append((subscription, tag, message))
+                if not peer.touched:
+                    peer.touched = True
+                    touched.append(peer)
+            if lane.mark != mark:
+                out = self._out
+                out.record(records.delivered(out.destination(queue.address), lane.priority, lane.mark))
+            self._fetch(queue, lane)
+            if not ready and (lane.loading or lane.paged):
+                break
+        queue.delivered_total += handed_out
+        self.counters["delivered"] += handed_out
+
+    def _fetch(self, queue: Queue, lane: Lane) -> None:
+        """Ask for the next run of bodies when memory runs low on them."""
+        limits = self.limits
+        if lane.loading or not lane.paged or len(lane.ready) > limits.fetch_messages:
+            return
+        count = max(1, min(limits.fetch_messages, limits.fetch_bytes // max(1, lane.average)))
+        lane.loading = lane.paged.take(count)
+        self._out.fetches.append(Fetch(queue.address, lane.priority, list(lane.loading)))
+
+    def _loaded(self, command: c.Loaded) -> None:
+        queue = self.queues.get(command.address)
+        if queue is None:
+            return
+        lane = queue.lane(command.priority)
+        if list(lane.loading) != list(command.positions):
+            return  # the queue was purged meanwhile
+        del lane.loading[:]
+        read = queue.reader.message
+        for position, record in zip(command.positions, command.records, strict=True):
+            message = read(record, position)
+            if position <= lane.mark:
+                message.attempts = lane.attempts.pop(position, 1)
+            self._arrive(lane, message)
+        lane.average = sum(map(len, command.records)) // len(command.records)
+        self._touch(queue)
+
+    def _acknowledged(self, queue: Queue, message: Message) -> None:
+        if not queue.acked:
+            self._acking.append(queue)
+        queue.acked.append(message.position)
+
+    def _record_acks(self) -> None:
+        out = self._out
+        for queue in self._acking:
+            out.record(records.acked(out.destination(queue.address), records.ACKNOWLEDGED, queue.acked))
+            out.freed += queue.acked
+            queue.acked = []
+        self._acking.clear()
+
+    def _expire(self, queue: Queue, message: Message) -> None:
+        queue.expired_total += 1
+        self._drop(queue, message, records.EXPIRED)
+
+    def _drop(self, queue: Queue, message: Message, cause: int) -> None:
+        """Forget a message that is in no lane and no longer unsettled."""
+        if message.recorded:
+            out = self._out
+            out.record(records.acked(out.destination(queue.address), cause, (message.position,)))
+            out.freed.append(message.position)

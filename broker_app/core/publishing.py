@@ -1,0 +1,99 @@
+"""Messages on their way in: to a queue, to everybody on a topic, or nowhere."""
+
+from __future__ import annotations
+
+from broker_app.core import commands as c
+from broker_app.core.destination import (
+    TEMP_QUEUE,
+    Destination,
+    has_wildcard,
+    parse,
+)
+from broker_app.core.errors import Refused
+from broker_app.core.message import Envelope, Message
+from broker_app.core.queue import Queue
+from broker_app.core.subscribing import Subscribing
+
+MAX_COUNTED_TOPICS = 1_000
+
+
+class Publishing(Subscribing):
+    """Accepting messages."""
+
+    def _publish(self, command: c.Publish) -> None:
+        peer = command.peer
+        last: Envelope | None = None
+        queue: Queue | None = None
+        enqueue, accept = self._enqueue, self._accept
+        for envelope, body, receipt in command.entries:
+            if envelope is not last:
+                try:
+                    queue = self._target(envelope.address)
+                except Refused as refusal:
+                    self._refuse(peer, receipt, refusal)
+                    self.counters["published"] -= 1
+                    continue
+                last = envelope
+            if queue is None:
+                message = self._publish_to_topic(envelope, body)
+            elif not queue.durable and queue.depth >= self.limits.topic_pending:
+                message = self._overflow(queue, envelope, body)
+            else:
+                message = enqueue(queue, envelope, body)
+            if receipt is not None:
+                accept(peer, receipt, message)
+        self.counters["published"] += len(command.entries)
+
+    def _target(self, address: str) -> Queue | None:
+        """The queue of `address`, made on first use; None when it names a topic."""
+        queue = self.queues.get(address)
+        if queue is not None:
+            return queue
+        destination = sendable(address)
+        if not destination.is_queue:
+            return None
+        if destination.kind == TEMP_QUEUE:
+            # The requester has left: its replies go nowhere, and that is no fault of who answers.
+            return self._NOWHERE
+        return self.queue(address)
+
+    def _publish_to_topic(self, envelope: Envelope, body: bytes) -> Message:
+        self._unrecorded += 1
+        message = Message(envelope, body, self._unrecorded, self.now_ms, False)
+        address = envelope.address
+        if address.startswith("/topic/"):
+            topics, name = self.topics, address.removeprefix("/topic/")
+            if name in self.topic_published or len(self.topic_published) < MAX_COUNTED_TOPICS:
+                self.topic_published[name] = self.topic_published.get(name, 0) + 1
+        else:
+            topics, name = self.temporary_topics, address.removeprefix("/temp-topic/")
+        if 0 < message.expires_ms <= self.now_ms:
+            self.counters["discarded"] += 1
+            return message
+        looks, singles = topics.match(name)
+        for look in looks:
+            fanout = look.fanout
+            if fanout is None:
+                fanout = look.open()
+                self._out.fanouts.append(fanout)
+            fanout.messages.append(message)
+            self.counters["delivered"] += len(fanout.members)
+        for subscription in singles:
+            self._keep_for(subscription, message)
+        return message
+
+    def _overflow(self, queue: Queue, envelope: Envelope, body: bytes) -> Message:
+        """Replies that a requester does not take: it is ended, not the one who answers."""
+        for subscription in queue.consumers[:]:
+            self._end_slow(subscription)
+        self.counters["discarded"] += 1
+        self._unrecorded += 1
+        return Message(envelope, body, self._unrecorded, self.now_ms, False)
+
+
+def sendable(address: str) -> Destination:
+    """The destination of a message; Refused when it names more than one."""
+    destination = parse(address)
+    if not destination.is_queue and has_wildcard(destination.name):
+        raise Refused("bad-destination", f"{address!r} has a wildcard; a message is sent to one topic")
+    return destination

@@ -1,0 +1,156 @@
+"""What becomes of a delivery: acknowledged, given back, or a dead letter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappush
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.destination import (
+    DEAD_SUFFIX,
+)
+from broker_app.core.dispatch import Dispatch
+from broker_app.core.errors import Refused
+from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
+from broker_app.core.peer import Peer
+from broker_app.core.queue import Queue
+from broker_app.core.subscription import Subscription
+
+
+class Settling(Dispatch):
+    """Settling deliveries by tag."""
+
+    def _settle(self, command: c.Settle) -> None:
+        peer = command.peer
+        try:
+            tags = self._tags(peer, command.tags, command.cumulative)
+        except Refused as refusal:
+            self._refuse(peer, command.receipt, refusal)
+            return
+        unsettled = peer.unsettled
+        for tag in tags:
+            subscription, message = unsettled.pop(tag)
+            queue = subscription.queue
+            queue.unsettled -= 1
+            queue.acked_total += 1
+            subscription.unsettled -= 1
+            if subscription.lease_ms:
+                self.leases.end(peer, tag)
+            if message.recorded:
+                acked = queue.acked
+                if not acked:
+                    self._acking.append(queue)
+                acked.append(message.position)
+            if not subscription.available:
+                self._offer(subscription)
+            elif not queue.dirty:
+                queue.dirty = True
+                self._dirty.append(queue)
+        self._accept(peer, command.receipt)
+
+    def _tags(self, peer: Peer, tags: Sequence[int], cumulative: bool) -> Sequence[int]:
+        """The tags meant, all of them known; Refused names the first that is not."""
+        unsettled = peer.unsettled
+        for tag in tags:
+            if tag not in unsettled:
+                raise Refused(
+                    "unknown-delivery",
+                    f"there is no unsettled delivery {tag} in this session; "
+                    "it was settled, returned or never made",
+                )
+        if not cumulative:
+            return tags if len(tags) == 1 or len(set(tags)) == len(tags) else list(dict.fromkeys(tags))
+        wanted: dict[Subscription, int] = {}
+        for tag in tags:
+            subscription = unsettled[tag][0]
+            wanted[subscription] = max(tag, wanted.get(subscription, 0))
+        last = max(tags, default=0)
+        found = []
+        for tag, (subscription, _) in unsettled.items():
+            if tag > last:
+                break
+            if tag <= wanted.get(subscription, 0):
+                found.append(tag)
+        return found
+
+    def _return(self, command: c.Return) -> None:
+        peer = command.peer
+        try:
+            tags = self._tags(peer, command.tags, command.cumulative)
+        except Refused as refusal:
+            self._refuse(peer, command.receipt, refusal)
+            return
+        for tag in tags:
+            subscription, message = peer.unsettled.pop(tag)
+            self.leases.end(peer, tag)
+            self._give_back(subscription, message, command.dead_reason, command.detail)
+        self._accept(peer, command.receipt)
+
+    def _give_back(
+        self, subscription: Subscription, message: Message, dead_reason: str = "", detail: str = ""
+    ) -> None:
+        """A delivery came back unsettled: to its original place, or to the dead letters."""
+        queue = subscription.queue
+        queue.unsettled -= 1
+        subscription.unsettled -= 1
+        if not subscription.available:
+            self._offer(subscription)
+        message.attempts += 1
+        if queue.gone:
+            return
+        if dead_reason:
+            self._dead_letter(queue, message, dead_reason, detail)
+        elif message.attempts >= self.limits.max_attempts and _has_dead_letters(queue):
+            self._dead_letter(queue, message, "MAX_ATTEMPTS", f"handed out {message.attempts} times")
+        else:
+            self._back_to_place(queue, message)
+
+    def _back_to_place(self, queue: Queue, message: Message) -> None:
+        lane = queue.lane(message.envelope.priority)
+        heappush(lane.returned, (message.order, message))
+        self.memory_bytes += len(message.body) + OVERHEAD_BYTES
+        if message.expires_ms:
+            queue.expiring = True
+        # A first return follows from the lane's mark; only further ones need a record of their own.
+        if message.recorded and message.attempts > 1:
+            out = self._out
+            out.record(
+                records.returned(out.destination(queue.address), [(message.position, message.attempts)])
+            )
+        self._touch(queue)
+
+    def _dead_letter(self, queue: Queue, message: Message, reason: str, detail: str) -> None:
+        queue.dead_total += 1
+        if not _has_dead_letters(queue):
+            self._drop(queue, message, records.DISCARDED)
+            self.counters["discarded"] += 1
+            return
+        self._drop(queue, message, records.DEAD_LETTERED)
+        origin = message.envelope
+        facts = {"origin": queue.address, "dead-reason": reason, "dead-detail": detail}
+        block = origin.block + b"".join(
+            f"{name}:{_escape(value)}\n".encode() for name, value in facts.items() if value
+        )
+        address = queue.address + DEAD_SUFFIX
+        envelope = Envelope(address, block, persistent=origin.persistent, priority=origin.priority)
+        self._enqueue(self.queue(address), envelope, message.body, self.ids.of(message))
+
+    def _extend(self, command: c.Extend) -> None:
+        peer = command.peer
+        try:
+            tags = self._tags(peer, command.tags, False)
+        except Refused as refusal:
+            self._refuse(peer, command.receipt, refusal)
+            return
+        for tag in tags:
+            self.leases.begin(peer, tag, self.now_ms + command.lease_ms)
+        self._accept(peer, command.receipt)
+
+
+def _has_dead_letters(queue: Queue) -> bool:
+    return queue.durable and not queue.address.endswith(DEAD_SUFFIX)
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n").replace(":", "\\c")

@@ -1,0 +1,103 @@
+"""What a broker consists of, and the few deeds that every floor above shares: answering, and who is in line.
+
+The floors of the broker's mind, each on the ones before it: state, dispatch, settling, subscribing,
+publishing, transacting, broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from broker_app.core import commands as c
+from broker_app.core.errors import Refused
+from broker_app.core.limits import Limits
+from broker_app.core.message import Message, MessageIds
+from broker_app.core.outcome import Outcome
+from broker_app.core.peer import Peer
+from broker_app.core.queue import Queue
+from broker_app.core.subscription import Subscription
+from broker_app.core.timers import Leases
+from broker_app.core.topic import Topics
+
+# Messages outside the journal take their positions from here up, so that ids stay unique.
+UNRECORDED = 1 << 47
+
+
+class State:
+    """The fields of a broker; see `Broker`."""
+
+    #: stands for queues that are gone: what is sent there is counted and forgotten
+    _NOWHERE = Queue("/temp-queue/gone", durable=False)
+
+    def __init__(self, *, tag: int = 0, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self.ids = MessageIds(tag)
+        self.queues: dict[str, Queue] = {}
+        self.topics = Topics()
+        #: apart from the others, so that no wildcard reaches what is private
+        self.temporary_topics = Topics()
+        self.topic_published: dict[str, int] = {}
+        self.next_position = 1
+        self.now_ms = 0
+        #: bytes of messages whose bodies are in memory and waiting
+        self.memory_bytes = 0
+        #: peers that may hold deliveries
+        self.peers: dict[Peer, None] = {}
+        self.leases = Leases()
+        self.sweep_ms = 0
+        self.counters = {"published": 0, "delivered": 0, "discarded": 0}
+        self._unrecorded = UNRECORDED
+        self._arrivals = 0
+        self._dirty: list[Queue] = []
+        self._acking: list[Queue] = []
+        self._out = Outcome(1, 0)
+        self._deeds: dict[type, Callable[[Any], None]] = {}
+
+    def queue(self, address: str, *, durable: bool = True) -> Queue:
+        """The queue of `address`, made when it does not exist."""
+        queue = self.queues.get(address)
+        if queue is None:
+            queue = self.queues[address] = Queue(address, durable=durable)
+        return queue
+
+    def _touch(self, queue: Queue) -> None:
+        if not queue.dirty:
+            queue.dirty = True
+            self._dirty.append(queue)
+
+    def _offer(self, subscription: Subscription) -> None:
+        """Let a subscription stand in line for messages when it has credit."""
+        if (
+            subscription.available
+            or subscription.peer.paused
+            or subscription.unsettled >= subscription.credit
+        ):
+            return
+        if subscription.peer.subscriptions.get(subscription.id) is not subscription:
+            return  # it has ended; only its unsettled deliveries were left
+        subscription.available = True
+        subscription.queue.available.append(subscription)
+        self._touch(subscription.queue)
+
+    def _withdraw(self, subscription: Subscription) -> None:
+        if subscription.available:
+            subscription.available = False
+            subscription.queue.available.remove(subscription)
+
+    def _answer_only(self, command: c.Answer) -> None:
+        self._accept(command.peer, command.receipt)
+
+    def _accept(self, peer: Peer, receipt: Any, message: Message | None = None) -> None:
+        if receipt is None:
+            return
+        peer.receipts.append((receipt, message) if peer.detailed else receipt)
+        if not peer.touched:
+            peer.touched = True
+            self._out.touched.append(peer)
+
+    def _refuse(self, peer: Peer, receipt: Any, refusal: Refused) -> None:
+        peer.refusals.append((receipt, refusal))
+        if not peer.touched:
+            peer.touched = True
+            self._out.touched.append(peer)

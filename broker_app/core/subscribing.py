@@ -1,0 +1,204 @@
+"""Subscriptions and sessions: their beginning, their pauses and their end."""
+
+from __future__ import annotations
+
+from broker_app.core import commands as c
+from broker_app.core.destination import (
+    QUEUE,
+    TEMP_QUEUE,
+    TEMP_TOPIC,
+    TOPIC,
+    Destination,
+    has_wildcard,
+    parse,
+)
+from broker_app.core.errors import Refused
+from broker_app.core.message import Message
+from broker_app.core.queue import Queue
+from broker_app.core.settling import Settling
+from broker_app.core.subscription import Subscription
+
+
+class Subscribing(Settling):
+    """Who listens to what."""
+
+    def _subscribe(self, command: c.Subscribe) -> None:
+        peer = command.peer
+        try:
+            subscription = self._new_subscription(command)
+        except Refused as refusal:
+            self._refuse(peer, command.receipt, refusal)
+            return
+        peer.subscriptions[command.id] = subscription
+        self.peers[peer] = None
+        self._accept(peer, command.receipt)
+        if not peer.paused:
+            self._offer(subscription)
+
+    def _new_subscription(self, command: c.Subscribe) -> Subscription:
+        peer, limits = command.peer, self.limits
+        if command.id in peer.subscriptions:
+            raise Refused("conflict", f"subscription id {command.id!r} is already in use on this connection")
+        if len(peer.subscriptions) >= limits.subscriptions_per_peer:
+            raise Refused("too-many", f"a connection may hold {limits.subscriptions_per_peer} subscriptions")
+        if not 1 <= command.credit <= limits.max_credit:
+            raise Refused(
+                "invalid", f"credit is {command.credit}; it must be between 1 and {limits.max_credit}"
+            )
+        destination = parse(command.address)
+        look = None if destination.is_queue else command.look
+        subscription = Subscription(
+            peer, command.id, command.address, command.ack, command.credit, command.lease_ms, look
+        )
+        if destination.is_queue:
+            self._join_queue(subscription, destination)
+        else:
+            _check_filter(destination)
+            subscription.queue = Queue(command.address, durable=False)
+            subscription.queue.consumers.append(subscription)
+            self._listen(subscription, destination)
+        return subscription
+
+    def _listen(self, subscription: Subscription, destination: Destination) -> None:
+        topics = self.topics if destination.kind == TOPIC else self.temporary_topics
+        topics.add(destination.name, subscription, together=_goes_together(subscription))
+
+    def _unlisten(self, subscription: Subscription, destination: Destination) -> None:
+        topics = self.topics if destination.kind == TOPIC else self.temporary_topics
+        topics.remove(destination.name, subscription)
+
+    def _join_queue(self, subscription: Subscription, destination: Destination) -> None:
+        address = destination.address
+        if destination.kind == TEMP_QUEUE:
+            temporary = subscription.peer.temporary
+            if address in self.queues and address not in temporary:
+                raise Refused(
+                    "not-allowed", f"{address} belongs to another connection; only that one may consume it"
+                )
+            temporary.add(address)
+        subscription.queue = self.queue(address, durable=destination.kind == QUEUE)
+        subscription.queue.consumers.append(subscription)
+
+    def _unsubscribe(self, command: c.Unsubscribe) -> None:
+        subscription = command.peer.subscriptions.get(command.id)
+        if subscription is None:
+            refusal = Refused("not-found", f"there is no subscription {command.id!r} on this connection")
+            self._refuse(command.peer, command.receipt, refusal)
+            return
+        self._end_subscription(subscription, keep_unsettled=command.keep_unsettled)
+        self._accept(command.peer, command.receipt)
+
+    def _end_subscription(self, subscription: Subscription, *, keep_unsettled: bool) -> None:
+        peer = subscription.peer
+        peer.subscriptions.pop(subscription.id, None)
+        queue = subscription.queue
+        self._withdraw(subscription)
+        queue.consumers.remove(subscription)
+        destination = parse(subscription.address)
+        if not destination.is_queue:
+            self._leave_fanouts(subscription)
+            self._unlisten(subscription, destination)
+            self._forget(queue)
+            keep_unsettled = False
+        if subscription.unsettled and not keep_unsettled:
+            for tag in [tag for tag, (holder, _) in peer.unsettled.items() if holder is subscription]:
+                _, message = peer.unsettled.pop(tag)
+                self._give_back(subscription, message)
+
+    def _keep_for(self, subscription: Subscription, message: Message) -> None:
+        """Let a topic's message wait for one subscription, or end the subscription when too many wait."""
+        queue = subscription.queue
+        if queue.depth >= self.limits.topic_pending:
+            self._end_slow(subscription)
+        else:
+            self._enqueue(queue, message.envelope, message.body, self.ids.of(message))
+
+    def _leave_fanouts(self, subscription: Subscription) -> list[Message]:
+        """Take a subscription out of the fan-outs of this batch; returns what it would have got."""
+        missed: list[Message] = []
+        for fanout in self._out.fanouts:
+            if fanout.look is subscription.look and fanout.leave(subscription):
+                missed += fanout.messages
+        self.counters["delivered"] -= len(missed)
+        return missed
+
+    def _close_fanouts(self) -> None:
+        self._out.fanouts = [fanout for fanout in self._out.fanouts if fanout.close()]
+
+    def _end_slow(self, subscription: Subscription) -> None:
+        detail = (
+            f"{self.limits.topic_pending} messages wait for subscription {subscription.id!r} on "
+            f"{subscription.address}; it reads too slowly and was ended"
+        )
+        self._out.closes.append((subscription.peer, Refused("slow-consumer", detail)))
+        self._end_subscription(subscription, keep_unsettled=False)
+
+    def _pause(self, command: c.Pause) -> None:
+        peer = command.peer
+        peer.paused = True
+        for subscription in list(peer.subscriptions.values()):
+            self._withdraw(subscription)
+            if subscription.look is not None:
+                self._serve_singly(subscription)
+
+    def _serve_singly(self, subscription: Subscription) -> None:
+        """Hold back what goes to a paused subscription, beginning with what this batch has for it."""
+        missed = self._leave_fanouts(subscription)
+        destination = parse(subscription.address)
+        self._unlisten(subscription, destination)
+        self._listen(subscription, destination)
+        for message in missed:
+            if not subscription.queue.gone:
+                self._keep_for(subscription, message)
+
+    def _resume(self, command: c.Resume) -> None:
+        peer = command.peer
+        peer.paused = False
+        for subscription in peer.subscriptions.values():
+            self._offer(subscription)
+            if _goes_together(subscription) and subscription.look is None:
+                # What waits goes into its mailbox at the end of this run, and mailboxes go before fan-outs.
+                destination = parse(subscription.address)
+                self._unlisten(subscription, destination)
+                self._listen(subscription, destination)
+
+    def _disconnect(self, command: c.Disconnect) -> None:
+        peer = command.peer
+        peer.paused = True  # nothing more is handed to it, whatever comes back below
+        peer.transactions.clear()
+        for subscription, message in peer.unsettled.values():
+            self._give_back(subscription, message)
+        peer.unsettled.clear()
+        for subscription in list(peer.subscriptions.values()):
+            self._end_subscription(subscription, keep_unsettled=True)
+        self.peers.pop(peer, None)
+        for address in peer.temporary:
+            self._remove_queue(address)
+        peer.temporary.clear()
+        self._accept(peer, command.receipt)
+
+    def _remove_queue(self, address: str) -> None:
+        queue = self.queues.pop(address, None)
+        if queue is not None:
+            self.counters["discarded"] += queue.depth
+            self._forget(queue)
+
+    def _forget(self, queue: Queue) -> None:
+        """The end of a queue that lives in memory."""
+        queue.gone = True
+        self.memory_bytes -= sum(message.size for lane in queue.lanes for message in lane.in_memory())
+        queue.lanes.clear()
+
+
+def _goes_together(subscription: Subscription) -> bool:
+    return subscription.ack == c.AUTO and subscription.look_key is not None and not subscription.peer.paused
+
+
+def _check_filter(destination: Destination) -> None:
+    """Refused when a topic filter could never match, or would look into the topics of others."""
+    if destination.kind == TEMP_TOPIC and has_wildcard(destination.name):
+        raise Refused("bad-destination", "a temporary topic is subscribed to by its name, not by a wildcard")
+    if any(level in (">", "#") for level in destination.name.split(".")[:-1]):
+        raise Refused(
+            "bad-destination", f"{destination.name!r} has '>' or '#' before its end; they stand for the rest"
+        )
