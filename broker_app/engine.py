@@ -103,15 +103,6 @@ class Engine:
             self._scheduled = True
             self._loop.call_soon(self._turn)
 
-    def submit_alone(self, command: Command, size: int = 0) -> None:
-        """Take a command that needs no commit. When nothing else is under way it is carried out at once: a
-        request or reply that travels alone saves a turn of the loop. The caller must be done with its own work."""
-        if self._inbox or self._committing or self._held is not None:
-            self.submit(command, size)
-        else:
-            self._inbox.append(command)
-            self._turn()
-
     @property
     def full(self) -> bool:
         return self._inbox_bytes > self._inbox_limit

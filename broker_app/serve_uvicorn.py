@@ -16,7 +16,6 @@ from broker_app.serve_websocket import StreamedWebSocket
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _NEVER = float("inf")
-_REPLY_HEAD = b"HTTP/1.1 "
 
 
 async def serve(app: Any, config: Config, listener: socket.socket, stop: asyncio.Event) -> None:
@@ -72,38 +71,6 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-class Corked:
-    """A transport that sends the head of a reply together with what follows it: uvicorn writes them one by
-    one, and on loopback a write is the dearest part of a small reply."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-        self._head = b""
-        self._call_soon = asyncio.get_running_loop().call_soon
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        if self._head:
-            data, self._head = self._head + data, b""
-        elif data.startswith(_REPLY_HEAD) and data.endswith(b"\r\n\r\n"):
-            self._head = data
-            self._call_soon(self.flush)
-            return
-        self._transport.write(data)
-
-    def flush(self) -> None:
-        """Send a head that nothing followed in its turn of the loop."""
-        if self._head:
-            head, self._head = self._head, b""
-            self._transport.write(head)
-
-    def close(self) -> None:
-        self.flush()
-        self._transport.close()
-
-
 class HttpConnection(HttpToolsProtocol):
     """uvicorn's connection, bounded while it waits for the end of a request's head."""
 
@@ -114,7 +81,7 @@ class HttpConnection(HttpToolsProtocol):
     _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(Corked(transport))  # type: ignore[arg-type]
+        super().connection_made(transport)
         self.asking_since = time.monotonic()
 
     def on_message_begin(self) -> None:

@@ -97,30 +97,6 @@ async def test_plain_acknowledgements_alone_are_committed_soon() -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_what_travels_alone_and_needs_no_commit_is_carried_out_at_once() -> None:
-    engine = engine_over(MemoryJournal(hold=True))
-    client = Listener()
-    engine.submit(c.Subscribe(client.peer, "1", "/queue/a"))
-    await turns()
-    engine.submit_alone(c.Publish(client.peer, [(TRANSIENT, b"quick", None)]))
-    assert client.bodies == [b"quick"]
-
-
-async def test_what_travels_alone_keeps_its_place_behind_what_came_before() -> None:
-    journal = MemoryJournal(hold=True)
-    engine = engine_over(journal)
-    client = Listener()
-    engine.submit(c.Subscribe(client.peer, "1", "/queue/a"))
-    engine.submit(c.Publish(client.peer, [(QUEUE, b"first", None)]))
-    engine.submit_alone(c.Publish(client.peer, [(TRANSIENT, b"second", None)]))
-    await turns()
-    engine.submit_alone(c.Publish(client.peer, [(TRANSIENT, b"third", None)]))
-    assert client.bodies == []
-    journal.release()
-    await engine.wait_idle()
-    assert client.bodies == [b"first", b"second", b"third"]
-
-
 async def test_a_failed_commit_ends_the_engine_and_lets_nothing_out() -> None:
     journal = MemoryJournal()
     failures: list[BaseException] = []

@@ -208,10 +208,7 @@ class StompSession:
                 return
             if self._state >= LEAVING:
                 return
-        if len(entries) == 1 and not entries[0][0].persistent:
-            self._lobby.engine.submit_alone(c.Publish(self._peer, entries), len(entries[0][1]) + FRAME_BYTES)
-        else:
-            self._publish(entries)
+        self._publish(entries)
 
     def _publish(self, entries: list[c.Entry]) -> list[c.Entry]:
         if not entries:
