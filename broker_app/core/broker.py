@@ -15,6 +15,7 @@ from broker_app.core import records
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.outcome import Outcome
+from broker_app.core.policy import Policies
 from broker_app.core.queue import Queue
 from broker_app.core.timers import next_sweep
 from broker_app.core.transacting import Transacting
@@ -26,8 +27,10 @@ class Broker(Transacting):
     `tag` distinguishes this broker's message ids from others'. `counters` are totals since start.
     """
 
-    def __init__(self, *, tag: int = 0, limits: Limits | None = None) -> None:
-        super().__init__(tag=tag, limits=limits)
+    def __init__(
+        self, *, tag: int = 0, limits: Limits | None = None, policies: Policies | None = None
+    ) -> None:
+        super().__init__(tag=tag, limits=limits, policies=policies)
         self._deeds |= {
             c.Publish: self._publish,
             c.Subscribe: self._subscribe,

@@ -30,7 +30,12 @@ class Publish:
 @dataclass(slots=True)
 class Subscribe:
     """Begin a subscription. `look` is equal for subscriptions whose messages are rendered to equal bytes
-    (None: rendered singly). `lease_ms` > 0: an unsettled delivery comes back by itself after that time."""
+    (None: rendered singly). `lease_ms` > 0: an unsettled delivery comes back by itself after that time.
+
+    `durable`, on a topic: the name under which messages are kept while nobody is there; `shared`: several
+    may consume that name at once. `start`, on a topic: where in the retained history to begin ("first",
+    "last", "seq:…", "time:…"; empty is now). `exclusive`, on a queue: one such consumer is served, others
+    stand by."""
 
     peer: Peer
     id: str
@@ -39,6 +44,11 @@ class Subscribe:
     credit: int = 100
     look: object = None
     lease_ms: int = 0
+    selector: str = ""
+    durable: str = ""
+    shared: bool = False
+    exclusive: bool = False
+    start: str = ""
     receipt: Any = None
 
 

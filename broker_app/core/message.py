@@ -6,9 +6,20 @@ again, so thousands of messages point to one envelope. A `Message` adds body, po
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 DEFAULT_PRIORITY = 4
 # What a message costs in memory beside its body: the objects and their places in collections.
 OVERHEAD_BYTES = 320
+
+
+class Special(NamedTuple):
+    """What few messages ask for. `delay_ms` counts from arrival, `dedup_id` names repeats of one message,
+    messages of one `group` go to one consumer at a time."""
+
+    delay_ms: int = 0
+    dedup_id: str = ""
+    group: str = ""
 
 
 class Envelope:
@@ -16,10 +27,21 @@ class Envelope:
 
     `address` is the full destination ("/queue/orders"), `block` the user's header lines in STOMP 1.2
     escaping, each ended by a newline. `expires_ms` is absolute, `ttl_ms` relative to arrival; 0 is never.
+    `special` is None for nearly all, which take the short way through the core.
     `tail` and `tail_key` are a free place where a session keeps the rendered form of the block.
     """
 
-    __slots__ = ("address", "block", "expires_ms", "persistent", "priority", "tail", "tail_key", "ttl_ms")
+    __slots__ = (
+        "address",
+        "block",
+        "expires_ms",
+        "persistent",
+        "priority",
+        "special",
+        "tail",
+        "tail_key",
+        "ttl_ms",
+    )
 
     def __init__(
         self,
@@ -30,6 +52,7 @@ class Envelope:
         priority: int = DEFAULT_PRIORITY,
         ttl_ms: int = 0,
         expires_ms: int = 0,
+        special: Special | None = None,
     ) -> None:
         self.address = address
         self.block = block
@@ -37,6 +60,7 @@ class Envelope:
         self.priority = priority
         self.ttl_ms = ttl_ms
         self.expires_ms = expires_ms
+        self.special = special
         self.tail = b""
         self.tail_key: object = None
 

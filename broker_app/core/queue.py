@@ -13,8 +13,12 @@ from collections import deque
 from collections.abc import Iterator
 
 from broker_app.core.message import Message
+from broker_app.core.policy import DestinationPolicy
 from broker_app.core.records import Reader
 from broker_app.core.subscription import Subscription
+
+
+DEFAULT_POLICY = DestinationPolicy()
 
 
 class Positions:
@@ -122,6 +126,7 @@ class Queue:
         "gone",
         "idle_since_ms",
         "lanes",
+        "policy",
         "published_total",
         "reader",
         "unsettled",
@@ -130,6 +135,7 @@ class Queue:
     def __init__(self, address: str, *, durable: bool) -> None:
         self.address = address
         self.durable = durable
+        self.policy = DEFAULT_POLICY
         self.lanes: list[Lane] = []  # highest priority first
         self.consumers: list[Subscription] = []
         #: consumers that can take a message now, the next one in turn first

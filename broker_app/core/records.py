@@ -19,7 +19,7 @@ from struct import Struct
 from broker_app.core.message import Envelope, Message
 
 PUBLISHED, ACKED, DELIVERED, RETURNED = 1, 2, 3, 4
-VERSION = 2  # 1 had destinations of 16 bits, too few for a batch that touches every queue
+VERSION = 3  # versions 1 and 2 were never released
 
 #: why a message left for good
 ACKNOWLEDGED, EXPIRED, DEAD_LETTERED, DISCARDED, PURGED = range(5)

@@ -17,7 +17,7 @@ from broker_app.core import records
 from broker_app.core.broker import Broker
 from broker_app.core.queue import Lane
 
-FORMAT = 2  # grows with the version of the records, which it leads to
+FORMAT = 3  # grows with the version of the records, which it leads to
 
 
 def freeze(broker: Broker) -> bytes:

@@ -15,6 +15,7 @@ from broker_app.core.limits import Limits
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.outcome import Outcome
 from broker_app.core.peer import Peer
+from broker_app.core.policy import Policies
 from broker_app.core.queue import Queue
 from broker_app.core.subscription import Subscription
 from broker_app.core.timers import Leases
@@ -30,8 +31,11 @@ class State:
     #: stands for queues that are gone: what is sent there is counted and forgotten
     _NOWHERE = Queue("/temp-queue/gone", durable=False)
 
-    def __init__(self, *, tag: int = 0, limits: Limits | None = None) -> None:
+    def __init__(
+        self, *, tag: int = 0, limits: Limits | None = None, policies: Policies | None = None
+    ) -> None:
         self.limits = limits or Limits()
+        self.policies = policies or Policies()
         self.ids = MessageIds(tag)
         self.queues: dict[str, Queue] = {}
         self.topics = Topics()
@@ -59,6 +63,7 @@ class State:
         queue = self.queues.get(address)
         if queue is None:
             queue = self.queues[address] = Queue(address, durable=durable)
+            queue.policy = self.policies.of(address)
         return queue
 
     def _touch(self, queue: Queue) -> None:

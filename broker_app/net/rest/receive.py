@@ -111,7 +111,9 @@ class Receiver:
         try:
             ticket = desk.ticket()
             desk.submit(
-                c.Subscribe(desk.peer, subscription, address, c.INDIVIDUAL, most, None, lease_ms, ticket)
+                c.Subscribe(
+                    desk.peer, subscription, address, c.INDIVIDUAL, most, None, lease_ms, receipt=ticket
+                )
             )
             await desk.answer(ticket)
             await self._read_back(address, arrived)

@@ -1,0 +1,67 @@
+"""What holds for one destination: limits, what happens at them, attempts, dead letters, retention.
+
+`Policies` is one frozen value, replaced as a whole between two batches when an administrator changes
+something. A pattern ends in `>` (the rest of the name) and is beaten by an exact name, and by a longer
+pattern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+FLOW_CONTROL, REJECT_NEWEST, REMOVE_OLDEST, REMOVE_LOW_PRIORITY = LIMIT_BEHAVIORS = (
+    "FLOW_CONTROL",
+    "REJECT_NEWEST",
+    "REMOVE_OLDEST",
+    "REMOVE_LOW_PRIORITY",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationPolicy:
+    """The rules of one destination. Sizes are bytes; 0 is "no limit" unless a line says otherwise."""
+
+    max_messages: int = 0
+    max_bytes: int = 0
+    max_message_bytes: int = 0
+    max_producers: int = 0
+    max_consumers: int = 0
+    limit_behavior: str = FLOW_CONTROL
+    #: deliveries that come back this often go to the dead letters
+    max_attempts: int = 16
+    #: wait before a message that came back is given out again; grows by `retry_factor` each time, up to the most
+    retry_delay_ms: int = 0
+    retry_factor: float = 2.0
+    max_retry_delay_ms: int = 3_600_000
+    #: name of the queue that takes the dead letters; empty: the name and ".dead"
+    dead_letters: str = ""
+    #: whether messages that expire go there too
+    dead_letter_expired: bool = False
+    #: whether there are dead letters at all; without, such messages are discarded
+    use_dead_letters: bool = True
+    #: how long a dedup-id is remembered
+    dedup_window_ms: int = 600_000
+    #: history of a topic that can be replayed: kept at least so long, at most so many bytes; both 0: none
+    retention_ms: int = 0
+    retention_bytes: int = 0
+    #: a consumer that holds all its credit this long while messages wait is disconnected
+    slow_consumer_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The policies of all destinations, by address ("/queue/orders", "/topic/prices.>")."""
+
+    default: DestinationPolicy = field(default_factory=DestinationPolicy)
+    exact: Mapping[str, DestinationPolicy] = field(default_factory=dict)
+    #: by the part before the ">"
+    prefixes: Mapping[str, DestinationPolicy] = field(default_factory=dict)
+
+    def of(self, address: str) -> DestinationPolicy:
+        """The policy of a destination: its own, that of the longest pattern, or the default."""
+        found = self.exact.get(address)
+        if found is not None:
+            return found
+        fitting = [prefix for prefix in self.prefixes if address.startswith(prefix)]
+        return self.prefixes[max(fitting, key=len)] if fitting else self.default
