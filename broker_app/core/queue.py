@@ -17,7 +17,6 @@ from broker_app.core.policy import DestinationPolicy
 from broker_app.core.records import Reader
 from broker_app.core.subscription import Subscription
 
-
 DEFAULT_POLICY = DestinationPolicy()
 
 
