@@ -30,7 +30,7 @@ class DestinationPolicy:
     limit_behavior: str = FLOW_CONTROL
     #: deliveries that come back this often go to the dead letters
     max_attempts: int = 16
-    #: wait before a message that came back is given out again; each time `retry_factor` longer, up to the most
+    #: wait before a message that came back is given out again; each time `retry_factor` longer
     retry_delay_ms: int = 0
     retry_factor: float = 2.0
     max_retry_delay_ms: int = 3_600_000
