@@ -14,14 +14,14 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
+from broker_app.core.moving import Moving
 from broker_app.core.outcome import Outcome
 from broker_app.core.policy import Policies
 from broker_app.core.queue import Queue
 from broker_app.core.timers import next_sweep
-from broker_app.core.transacting import Transacting
 
 
-class Broker(Transacting):
+class Broker(Moving):
     """All destinations, subscriptions and unsettled deliveries of one broker.
 
     `tag` distinguishes this broker's message ids from others'. `counters` are totals since start.
@@ -48,6 +48,8 @@ class Broker(Transacting):
             c.Disconnect: self._disconnect,
             c.Loaded: self._loaded,
             c.Purge: self._purge,
+            c.Transfer: self._transfer,
+            c.Insert: self._insert,
         }
 
     def decide(self, run: Sequence[c.Command], now_us: int, onto: Outcome | None = None) -> Outcome:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker_app.core.message import Envelope
 from broker_app.core.peer import Peer
 
 AUTO, CLIENT, INDIVIDUAL = "auto", "client", "client-individual"
 ACK_MODES = (AUTO, CLIENT, INDIVIDUAL)
+#: the target of a Transfer that returns dead letters to where they died
+ORIGIN = "origin"
 
 # (envelope, body, receipt)
 Entry = tuple[Envelope, bytes, Any]
@@ -174,6 +176,44 @@ class Purge:
     receipt: Any = None
 
 
+class Chosen(NamedTuple):
+    """One message of a Transfer: its position, its PUBLISHED record (None does for a message whose body is in
+    memory, and where no copy is made), and header lines to add to its block."""
+
+    position: int
+    record: bytes | None = None
+    lines: bytes = b""
+
+
+@dataclass(slots=True)
+class Transfer:
+    """Take waiting messages out of the queue `source`, each by itself: to the queue `target` under their old
+    ids, to where each of them died (`target` is ORIGIN), or away for good (`target` empty).
+
+    `keep` leaves them at the source as well, which makes it a copy. `revive` takes off what made them dead
+    letters. The answer is a list of `moving.Moved`, one for each message chosen; Refused, when there is no
+    such source or no such target can be."""
+
+    peer: Peer
+    source: str
+    chosen: Sequence[Chosen]
+    target: str = ""
+    keep: bool = False
+    revive: bool = False
+    receipt: Any = None
+
+
+@dataclass(slots=True)
+class Insert:
+    """Put messages (id, envelope, body) with ids of their own into one queue, in order: all of them or, when
+    they are refused, none. The answer is a list of `moving.Moved`."""
+
+    peer: Peer
+    target: str
+    entries: Sequence[tuple[bytes, Envelope, bytes]]
+    receipt: Any = None
+
+
 Command = (
     Publish
     | Subscribe
@@ -191,4 +231,6 @@ Command = (
     | Disconnect
     | Loaded
     | Purge
+    | Transfer
+    | Insert
 )

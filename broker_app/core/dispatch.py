@@ -145,11 +145,14 @@ class Dispatch(State):
         if queue is None:
             return
         lane = queue.lane(command.priority)
-        if list(lane.loading) != list(command.positions):
-            return  # the queue was purged meanwhile
+        wanted = set(lane.loading)
+        if not wanted or not wanted.issubset(command.positions):
+            return  # the queue was purged meanwhile, or all of them were moved away
         del lane.loading[:]
         read = queue.reader.message
         for position, record in zip(command.positions, command.records, strict=True):
+            if position not in wanted:
+                continue  # moved away while it was read
             message = read(record, position)
             if position <= lane.mark:
                 message.attempts = lane.attempts.pop(position, 1)

@@ -8,9 +8,9 @@ rest is in the journal). While anything is paged, new arrivals go behind it.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from broker_app.core.message import Message
 from broker_app.core.policy import DestinationPolicy
@@ -69,6 +69,35 @@ class Positions:
     def chunks(self) -> Iterator[array[int]]:
         yield from self._chunks
 
+    def among(self, wanted: Sequence[int]) -> list[int]:
+        """Which of the sorted positions `wanted` are here, in order."""
+        return [position for _, found in self._overlaps(wanted) for position in found]
+
+    def remove(self, wanted: Sequence[int]) -> None:
+        """Take out those of the sorted positions `wanted` that are here, wherever they stand."""
+        emptied = False
+        for chunk, found in self._overlaps(wanted):
+            self._length -= len(found)
+            start = bisect_left(chunk, found[0])
+            if chunk[start + len(found) - 1] == found[-1]:  # neighbours, as of a whole queue
+                del chunk[start : start + len(found)]
+            else:
+                gone = set(found)
+                chunk[:] = array("Q", [position for position in chunk if position not in gone])
+            emptied = emptied or not chunk
+        if emptied:
+            self._chunks = deque(chunk for chunk in self._chunks if chunk or chunk is self._last)
+
+    def _overlaps(self, wanted: Sequence[int]) -> Iterator[tuple[array[int], list[int]]]:
+        """(chunk, those of `wanted` in it) for each chunk that has any."""
+        for chunk in self._chunks:
+            if not chunk or not wanted or chunk[-1] < wanted[0] or wanted[-1] < chunk[0]:
+                continue
+            near = wanted[bisect_left(wanted, chunk[0]) : bisect_right(wanted, chunk[-1])]
+            found = [position for position in near if chunk[bisect_left(chunk, position)] == position]
+            if found:
+                yield chunk, found
+
     def after(self, position: int) -> Iterator[int]:
         """Positions beyond `position`, in order, without walking what lies before."""
         for chunk in self._chunks:
@@ -125,6 +154,7 @@ class Queue:
         "gone",
         "idle_since_ms",
         "lanes",
+        "moved_total",
         "policy",
         "published_total",
         "reader",
@@ -152,6 +182,8 @@ class Queue:
         self.acked_total = 0
         self.expired_total = 0
         self.dead_total = 0
+        #: taken out by an operator: moved to another queue, or deleted by choice
+        self.moved_total = 0
         self.reader = Reader(address)
 
     @property

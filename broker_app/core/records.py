@@ -22,8 +22,8 @@ PUBLISHED, ACKED, DELIVERED, RETURNED = 1, 2, 3, 4
 VERSION = 3  # versions 1 and 2 were never released
 
 #: why a message left for good
-ACKNOWLEDGED, EXPIRED, DEAD_LETTERED, DISCARDED, PURGED = range(5)
-CAUSES = ("acknowledged", "expired", "dead-lettered", "discarded", "purged")
+ACKNOWLEDGED, EXPIRED, DEAD_LETTERED, DISCARDED, PURGED, MOVED = range(6)
+CAUSES = ("acknowledged", "expired", "dead-lettered", "discarded", "purged", "moved")
 
 TRANSIENT = 1  # not persistent: in the journal only because memory is full
 HAS_ID = 2

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from heapq import heappush
 
 from broker_app.core import commands as c
-from broker_app.core import records
+from broker_app.core import deadletter, records
 from broker_app.core.destination import (
     DEAD_SUFFIX,
 )
@@ -129,9 +129,7 @@ class Settling(Dispatch):
         self._drop(queue, message, records.DEAD_LETTERED)
         origin = message.envelope
         facts = {"origin": queue.address, "dead-reason": reason, "dead-detail": detail}
-        block = origin.block + b"".join(
-            f"{name}:{_escape(value)}\n".encode() for name, value in facts.items() if value
-        )
+        block = origin.block + deadletter.lines(facts)
         address = queue.address + DEAD_SUFFIX
         envelope = Envelope(address, block, persistent=origin.persistent, priority=origin.priority)
         self._enqueue(self.queue(address), envelope, message.body, self.ids.of(message))
@@ -150,7 +148,3 @@ class Settling(Dispatch):
 
 def _has_dead_letters(queue: Queue) -> bool:
     return queue.durable and not queue.address.endswith(DEAD_SUFFIX)
-
-
-def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\r", "\\r").replace("\n", "\\n").replace(":", "\\c")

@@ -1,7 +1,7 @@
 """What a broker consists of, and the few deeds that every floor above shares: answering, and who is in line.
 
 The floors of the broker's mind, each on the ones before it: state, dispatch, settling, subscribing,
-publishing, transacting, broker.
+publishing, transacting, moving, broker.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
-from broker_app.core.message import Message, MessageIds
+from broker_app.core.message import MessageIds
 from broker_app.core.outcome import Outcome
 from broker_app.core.peer import Peer
 from broker_app.core.policy import Policies
@@ -93,10 +93,11 @@ class State:
     def _answer_only(self, command: c.Answer) -> None:
         self._accept(command.peer, command.receipt)
 
-    def _accept(self, peer: Peer, receipt: Any, message: Message | None = None) -> None:
+    def _accept(self, peer: Peer, receipt: Any, answer: object = None) -> None:
+        """Say yes; a detailed peer also gets `answer`: the message that was published, or what was moved."""
         if receipt is None:
             return
-        peer.receipts.append((receipt, message) if peer.detailed else receipt)
+        peer.receipts.append((receipt, answer) if peer.detailed else receipt)
         if not peer.touched:
             peer.touched = True
             self._out.touched.append(peer)

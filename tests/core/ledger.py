@@ -23,6 +23,7 @@ from broker_app.core.destination import parse
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
+from broker_app.core.moving import DONE, UNSETTLED, Moved
 from broker_app.core.outcome import Outcome
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.queue import Queue
@@ -119,18 +120,27 @@ class Ledger:
         self.life_began_at = 1
         self.newest: dict[tuple[str, int], int] = {}
         self.purged: Counter[Queue] = Counter()
+        self.moved: Counter[Queue] = Counter()
+        #: the order in which what was moved was accepted at its new place
+        self.moved_at: dict[tuple[str, int], int] = {}
+        self.acceptances = 0
         self.at_start: dict[Queue, int] = {}
         self.interests: dict[Subscription, Interest] = {}
         self._forget_run()
 
     def _forget_run(self) -> None:
-        self.answers: set[Any] = set()
+        self.answers: dict[Any, Any] = {}
         self.refusals: dict[Any, Refused] = {}
         self.recorded: list[tuple[str, bytes]] = []
         self.settled: list[int] = []
         self.rejected: set[int] = set()
         self.returned: dict[int, Message] = {}
         self.emptied: set[str] = set()
+        #: positions that were moved away, and deleted
+        self.left: set[int] = set()
+        self.deleted: set[int] = set()
+        #: what was published anew: address and body
+        self.placed: list[tuple[str, bytes]] = []
         self.held_back = {session.peer for session in self.sessions if session.paused}
 
     # ------------------------------------------------------------------ one run
@@ -143,7 +153,7 @@ class Ledger:
         outcome = self.stage.decide(*run)
         for session in self.sessions:
             client = session.client
-            self.answers.update(token for token, _ in client.accepted)
+            self.answers.update(client.accepted)
             self.refusals.update(client.refused)
             client.accepted.clear()
             client.refused.clear()
@@ -170,6 +180,7 @@ class Ledger:
         self.sessions.clear()
         self.interests.clear()
         self.purged.clear()
+        self.moved.clear()
         for key in [key for key in self.times if key[1] >= UNRECORDED]:
             del self.times[key]
         self.life_began_at = self.stage.broker.next_position
@@ -204,7 +215,8 @@ class Ledger:
 
     def _publish(self, envelope: Envelope, body: bytes) -> None:
         serial = serial_of(body)
-        self.accepted_at[serial] = len(self.accepted_at) + 1
+        self.acceptances += 1
+        self.accepted_at[serial] = self.acceptances
         ends = [envelope.expires_ms, self.stage.now_ms + envelope.ttl_ms if envelope.ttl_ms else 0]
         self.expires_ms[serial] = min((end for end in ends if end), default=0)
         if envelope.address.startswith("/queue/"):
@@ -313,6 +325,38 @@ class Ledger:
     def _follow_answer(self, session: Session, command: c.Answer) -> None:
         assert self._accepted(session, command)
 
+    def _follow_transfer(self, session: Session, command: c.Transfer) -> None:
+        if not self._accepted(session, command):
+            return
+        results: list[Moved] = self.answers[command.receipt]
+        assert [moved.position for moved in results] == [chosen.position for chosen in command.chosen]
+        for moved in results:
+            held = [m.position for s in self.sessions for _, m in s.held.values() if m.position < UNRECORDED]
+            assert moved.status != UNSETTLED or moved.position in held or moved.position >= UNRECORDED
+            if moved.status != DONE:
+                continue
+            if not command.keep:
+                self.moved[self.stage.broker.queues[command.source]] += 1
+                if moved.position < UNRECORDED:
+                    (self.left if command.target else self.deleted).add(moved.position)
+            if command.target:
+                self._place(moved)
+
+    def _follow_insert(self, session: Session, command: c.Insert) -> None:
+        if self._accepted(session, command):
+            results: list[Moved] = self.answers[command.receipt]
+            assert len(results) == len(command.entries)
+            for moved in results:
+                self._place(moved)
+
+    def _place(self, moved: Moved) -> None:
+        message = moved.message
+        assert message is not None
+        self.acceptances += 1
+        self.moved_at[message.envelope.address, message.position] = self.acceptances
+        if message.envelope.persistent:
+            self.placed.append((message.envelope.address, message.body))
+
     def _follow_disconnect(self, session: Session, command: c.Disconnect) -> None:
         assert self._accepted(session, command)
         for _, message in session.held.values():
@@ -398,8 +442,9 @@ class Ledger:
                 orders = newest.setdefault(queue, {})
                 orders[priority] = max(orders.get(priority, 0), message.order)
                 if message.attempts == 0 and not queue.address.endswith(".dead"):
+                    moved_at = self.moved_at.get((queue.address, message.position))
                     first.setdefault((queue.address, priority), []).append(
-                        self.accepted_at[serial_of(message.body)]
+                        moved_at or self.accepted_at[serial_of(message.body)]
                     )
             session.got = []
         for queue, orders in newest.items():
@@ -447,12 +492,17 @@ class Ledger:
                     elif record.flags == records.EXPIRED:
                         assert has_expired(live.expires_ms, self.stage.now_ms)
                     elif record.flags == records.PURGED:
-                        assert live.address in self.emptied
+                        assert live.address in self.emptied or position in self.deleted
+                    elif record.flags == records.MOVED:
+                        assert position in self.left
                     elif record.flags == records.DISCARDED:
                         assert position in self.rejected and live.address.endswith(".dead")
         assert not self.recorded, "every accepted persistent message is recorded"
         assert sorted(ends[records.ACKNOWLEDGED]) == sorted(self.settled)
         assert all(grave in buried for grave in dead), "dead letters are moved, not lost"
+        assert all(placed in buried for placed in self.placed), "what is moved is recorded anew"
+        assert self.left == set(ends[records.MOVED]), "it ends at its source in the batch that moves it"
+        assert self.deleted <= set(ends[records.PURGED])
         assert self.rejected <= {*ends[records.DEAD_LETTERED], *ends[records.DISCARDED]}
         assert outcome.published == published
         assert sorted(outcome.freed) == sorted(position for ended in ends.values() for position in ended)
@@ -528,6 +578,7 @@ class Ledger:
                 "nobody waits in vain"
             )
         ended = queue.acked_total + queue.expired_total + queue.dead_total + self.purged[queue]
+        ended += self.moved[queue]
         there = queue.depth + queue.unsettled
         assert queue.published_total + self.at_start.get(queue, 0) == ended + there
 

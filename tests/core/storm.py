@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from broker_app.core import commands as c
+from broker_app.core.browse import browse
 from broker_app.core.message import OVERHEAD_BYTES, Envelope
 from tests.core.ledger import Ledger, Session, has_expired
 from tests.core.stage import Stage
@@ -36,6 +37,8 @@ WEIGHTS = {
     "abort": 1,
     "extend": 2,
     "purge": 2,
+    "transfer": 5,
+    "insert": 1,
     "answer": 1,
 }
 KINDS = list(WEIGHTS)
@@ -249,6 +252,28 @@ class Storm:
     def _draw_purge(self, session: Session) -> c.Purge:
         return c.Purge(session.peer, self.random.choice((*self.queues, "/queue/none")), self._next_token())
 
+    def _draw_transfer(self, session: Session) -> c.Transfer:
+        random = self.random
+        source = random.choice((*self.queues, "/queue/none"))
+        there = [item.position for item in browse(self.stage.broker, source, limit=100) or ()]
+        chosen = [*random.sample(there, min(len(there), random.choice((1, 2, 4)))), random.randint(1, 9)]
+        random.shuffle(chosen)
+        target = random.choice(("", c.ORIGIN, *QUEUES, *QUEUES, random.choice((*ILLEGAL, *TEMPORARY))))
+        return c.Transfer(
+            session.peer,
+            source,
+            [c.Chosen(position, self.stage.bodies.get(position)) for position in chosen],
+            target,
+            keep=bool(target) and random.random() < 0.2,
+            revive=target == c.ORIGIN or random.random() < 0.2,
+            receipt=self._next_token(),
+        )
+
+    def _draw_insert(self, session: Session) -> c.Insert:
+        envelope = self.random.choice(self.envelopes)
+        entries = [(b"%036d" % self._next_token(), envelope, self._body()) for _ in range(2)]
+        return c.Insert(session.peer, envelope.address, entries, self._next_token())
+
     def _draw_answer(self, session: Session) -> c.Answer:
         return c.Answer(session.peer, self._next_token())
 
@@ -261,13 +286,15 @@ class Storm:
         facts = [
             f"{name}={getattr(command, name)!r}"
             for name in command.__slots__
-            if name not in ("peer", "entries", "command")
+            if name not in ("peer", "entries", "command", "chosen")
         ]
         if isinstance(command, c.Publish):
             facts = [
                 f"{e.address} p{e.priority} {body!r}" + " transient" * (not e.persistent)
                 for e, body, _ in command.entries
             ]
+        if isinstance(command, c.Transfer):
+            facts.append(f"positions={[chosen.position for chosen in command.chosen]}")
         inner = f" ({self._describe(command.command)})" if isinstance(command, c.Enlist) else ""
         return f"client {numbers[command.peer]}: {type(command).__name__} {' '.join(facts)}{inner}"
 

@@ -1,0 +1,210 @@
+"""Moving what waits: messages leave a queue, or are copied, because an operator chose them by position.
+
+A move publishes the message anew at its target, under its old id, and ends it at its source, in one
+batch: it is always in exactly one of the two. Attempts begin anew. What is handed out is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heapify
+from typing import NamedTuple
+
+from broker_app.core import commands as c
+from broker_app.core import deadletter, records
+from broker_app.core.destination import QUEUE, is_reserved, parse
+from broker_app.core.errors import Refused
+from broker_app.core.message import Envelope, Message
+from broker_app.core.queue import Lane, Queue
+from broker_app.core.state import UNRECORDED
+from broker_app.core.transacting import Transacting
+
+DONE, GONE, UNSETTLED, REFUSED = "done", "gone", "unsettled", "refused"
+
+
+class Moved(NamedTuple):
+    """What became of one message: `status` is one of the constants above. `message` is the new one at the
+    target, `lines` are the header lines that it lost by being revived, `detail` says why it was refused."""
+
+    position: int
+    status: str
+    message: Message | None = None
+    lines: bytes = b""
+    detail: str = ""
+
+
+class Moving(Transacting):
+    """Transfers between queues, and insertions."""
+
+    def _transfer(self, command: c.Transfer) -> None:
+        try:
+            source = self._source(command.source)
+            if command.target not in ("", c.ORIGIN):
+                self._check_target(source, command.target)
+        except Refused as refusal:
+            self._refuse(command.peer, command.receipt, refusal)
+            return
+        waiting = self._waiting(source, {chosen.position for chosen in command.chosen})
+        copies = _Copies(command)
+        results = [self._transfer_one(command, source, chosen, waiting, copies) for chosen in command.chosen]
+        if not command.keep:
+            done = {moved.position for moved in results if moved.status == DONE}
+            self._take_out(source, done, records.MOVED if command.target else records.PURGED)
+        missing = {moved.position for moved in results if moved.status == GONE}
+        held = self._unsettled_among(source, missing) if missing else ()
+        self._accept(
+            command.peer,
+            command.receipt,
+            [m._replace(status=UNSETTLED) if m.position in held else m for m in results],
+        )
+
+    def _transfer_one(
+        self,
+        command: c.Transfer,
+        source: Queue,
+        chosen: c.Chosen,
+        waiting: dict[int, Message | None],
+        copies: _Copies,
+    ) -> Moved:
+        position = chosen.position
+        if position not in waiting:
+            return Moved(position, GONE)
+        if not command.target:
+            del waiting[position]
+            return Moved(position, DONE)
+        message = waiting.pop(position)
+        if message is None:
+            if chosen.record is None:
+                return Moved(position, REFUSED, detail="its body is in the journal and was not read")
+            message = source.reader.message(chosen.record, position)
+        try:
+            envelope, lost = copies.envelope(message, chosen.lines)
+            target = self._check_target(source, envelope.address)
+        except Refused as refusal:
+            return Moved(position, REFUSED, detail=refusal.detail)
+        new = self._enqueue(target, envelope, message.body, self.ids.of(message))
+        return Moved(position, DONE, new, lost)
+
+    def _insert(self, command: c.Insert) -> None:
+        try:
+            target = self._check_target(None, command.target)
+        except Refused as refusal:
+            self._refuse(command.peer, command.receipt, refusal)
+            return
+        messages = [
+            self._enqueue(target, envelope, body, message_id)
+            for message_id, envelope, body in command.entries
+        ]
+        self.counters["published"] += len(messages)
+        results = [Moved(message.position, DONE, message) for message in messages]
+        self._accept(command.peer, command.receipt, results)
+
+    # ------------------------------------------------------------------ from where, to where
+
+    def _source(self, address: str) -> Queue:
+        queue = self.queues.get(address)
+        if queue is None or not queue.durable:
+            raise Refused("not-found", f"there is no queue {address} whose messages could be moved")
+        return queue
+
+    def _check_target(self, source: Queue | None, address: str) -> Queue:
+        """The queue that messages are to go to, made when it does not exist. Refused when they cannot."""
+        if source is not None and address == source.address:
+            raise Refused("invalid", f"{address} is where the message is already")
+        queue = self.queues.get(address)
+        if queue is None:
+            destination = parse(address)
+            if destination.kind != QUEUE or is_reserved(destination.name):
+                raise Refused("bad-destination", f"messages are moved to queues, and {address} is none")
+            queue = self.queue(address)
+        if not queue.durable:
+            raise Refused("bad-destination", f"{address} belongs to one connection and takes no messages")
+        return queue
+
+    # ------------------------------------------------------------------ in the lanes
+
+    def _waiting(self, queue: Queue, wanted: set[int]) -> dict[int, Message | None]:
+        """Those of the positions that wait in `queue`; with the message where it is in memory."""
+        found: dict[int, Message | None] = {}
+        in_order = sorted(wanted)
+        for lane in queue.lanes:
+            found.update((p, None) for p in lane.paged.among(in_order))
+            found.update((p, None) for p in lane.loading if p in wanted)
+            found.update((m.position, m) for m in _in_memory(lane) if m.position in wanted)
+        return found
+
+    def _take_out(self, queue: Queue, gone: set[int], cause: int) -> None:
+        """End waiting messages in the middle of their lanes."""
+        if not gone:
+            return
+        in_order = sorted(gone)
+        for lane in queue.lanes:
+            taken = [message for message in _in_memory(lane) if message.position in gone]
+            if taken:
+                self.memory_bytes -= sum(message.size for message in taken)
+                alive = [message for message in lane.ready if message.position not in gone]
+                lane.ready.clear()
+                lane.ready.extend(alive)
+                lane.returned = [entry for entry in lane.returned if entry[1].position not in gone]
+                heapify(lane.returned)
+            if lane.loading:
+                lane.loading = type(lane.loading)("Q", [p for p in lane.loading if p not in gone])
+            lane.paged.remove(in_order)
+            for position in gone.intersection(lane.attempts):
+                del lane.attempts[position]
+        queue.moved_total += len(gone)
+        recorded = [position for position in in_order if position < UNRECORDED]
+        if recorded:
+            out = self._out
+            out.record(records.acked(out.destination(queue.address), cause, recorded))
+            out.freed += recorded
+        if queue.available:  # the next run may have to be read back
+            self._touch(queue)
+
+    def _unsettled_among(self, queue: Queue, wanted: set[int]) -> set[int]:
+        return {
+            message.position
+            for peer in self.peers
+            for subscription, message in peer.unsettled.values()
+            if message.position in wanted and subscription.queue is queue
+        }
+
+
+class _Copies:
+    """Envelopes of what one Transfer publishes anew; messages that shared one go on sharing."""
+
+    def __init__(self, command: c.Transfer) -> None:
+        self._target = command.target
+        self._revive = command.revive
+        self._made: dict[tuple[Envelope, int, bytes], tuple[Envelope, bytes]] = {}
+
+    def envelope(self, message: Message, lines: bytes) -> tuple[Envelope, bytes]:
+        """The envelope at the target, and the header lines that it lost. Refused when there is no origin."""
+        key = (message.envelope, message.expires_ms, lines)
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = self._make(message, lines)
+        return made
+
+    def _make(self, message: Message, lines: bytes) -> tuple[Envelope, bytes]:
+        old = message.envelope
+        block, lost = deadletter.divide(old.block) if self._revive else (old.block, b"")
+        address = self._target
+        if address == c.ORIGIN:
+            address = deadletter.origin_of(old.block)
+            if not address:
+                raise Refused("invalid", "it is no dead letter: its headers name no origin")
+        envelope = Envelope(
+            address,
+            block + lines,
+            persistent=old.persistent,
+            priority=old.priority,
+            expires_ms=message.expires_ms,
+        )
+        return envelope, lost
+
+
+def _in_memory(lane: Lane) -> Iterable[Message]:
+    """The messages of a lane whose bodies are here, in no order."""
+    yield from lane.ready
+    yield from (message for _, message in lane.returned)
