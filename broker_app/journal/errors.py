@@ -17,6 +17,10 @@ class JournalFailed(JournalError):
     """A write or sync failed. The journal refuses further commits; restart and replay."""
 
 
+class NoSpace(JournalFailed):
+    """There is no space for what was to be written."""
+
+
 class NoSuchPosition(JournalError, KeyError):
     """No PUBLISHED record is kept at this position."""
 

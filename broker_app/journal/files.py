@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from broker_app.journal.errors import JournalFailed
+from broker_app.journal.errors import JournalFailed, NoSpace
 
 _REMEDIES = {
     errno.ENOSPC: "free space on that file system or move the data directory, then start the broker again",
@@ -102,6 +102,14 @@ class Files:
         for path in {self.directory, *missing}:
             self._sync_directory(path.parent)
 
+    def free_bytes(self) -> int:
+        """What may still be written on the directory's file system."""
+        try:
+            found = self._system.statvfs(self.directory)
+        except OSError as error:
+            raise failed(error, "asking for free space", self.directory, None) from error
+        return int(found.f_bavail * found.f_frsize)
+
     def names(self) -> list[str]:
         """All names in the directory, sorted."""
         try:
@@ -189,4 +197,5 @@ def failed(error: OSError, deed: str, path: Path, offset: int | None) -> Journal
     """The error that says which file, where, what happened and what an operator can do."""
     place = "" if offset is None else f" at offset {offset}"
     remedy = _REMEDIES.get(error.errno or 0, "see to it, then start the broker again")
-    return JournalFailed(f"{path}: {deed}{place} failed: {error.strerror}; {remedy}")
+    kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else JournalFailed
+    return kind(f"{path}: {deed}{place} failed: {error.strerror}; {remedy}")

@@ -35,7 +35,8 @@ class MemoryJournal:
     """See `port.Journal` for the promises.
 
     With `hold`, commits wait until `release` is called, as they would for a disk. `failure`, once set,
-    is what the next commit fails with. Closing without `release` loses the batch, as a power failure would.
+    is what the next commit fails with. `space` is what `room` tells.
+    Closing without `release` loses the batch, as a power failure would.
     """
 
     def __init__(self, storage: MemoryStorage | None = None, *, hold: bool = False) -> None:
@@ -43,6 +44,7 @@ class MemoryJournal:
         self.tag, self.created_us, self.epoch = self.storage.tag, self.storage.created_us, 0
         self.hold = hold
         self.failure: Exception | None = None
+        self.space = 1 << 40
         self._failed: Exception | None = None
         self._open = False
         self._pending: Callable[[], None] | None = None
@@ -121,6 +123,10 @@ class MemoryJournal:
         self._counters["records"] += batch.count
         self._counters["bytes_written"] += len(records)
         done(None)
+
+    def room(self) -> int:
+        """See `port.Journal.room`."""
+        return self.space if self._open else 0
 
     def read(self, positions: Sequence[int]) -> list[bytes]:
         """See `port.Journal.read`."""

@@ -4,9 +4,10 @@ import fcntl
 import json
 import os
 import random
+from contextlib import suppress
 from dataclasses import dataclass
 
-from broker_app.journal.errors import JournalDamaged, JournalFailed, JournalInUse
+from broker_app.journal.errors import JournalDamaged, JournalFailed, JournalInUse, NoSpace
 from broker_app.journal.files import File, Files
 
 LOCK, META = "lock", "meta.json"
@@ -37,7 +38,8 @@ def lock(files: Files) -> File:
         ) from None
     try:
         file.truncate(0)
-        file.write((f"{os.getpid()}\n".encode(),), 0)
+        with suppress(NoSpace):  # it only says who
+            file.write((f"{os.getpid()}\n".encode(),), 0)
     except JournalFailed:
         file.close()
         raise

@@ -96,6 +96,15 @@ class Journal(Protocol):
         """
         ...
 
+    def room(self) -> int:
+        """Bytes that new messages may still take; 0 while they must be refused for want of space.
+
+        Cheap: may be asked before every batch. Ensures: what settles waiting messages can be committed
+        while it is 0, as long as nothing else is; it rises again by itself when space returns. A batch that
+        finds no space nevertheless is kept, and `done` called when it could be written.
+        """
+        ...
+
     def read(self, positions: Sequence[int]) -> list[bytes]:
         """The whole records at these PUBLISHED positions, in the order asked; neighbours are cheapest.
 

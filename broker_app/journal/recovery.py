@@ -5,10 +5,11 @@ agree with what was found.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from broker_app.journal import codec, snapshots
-from broker_app.journal.errors import JournalDamaged, JournalFailed
+from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace
 from broker_app.journal.files import File, Files
 from broker_app.journal.port import FIRST_POSITION
 from broker_app.journal.scan import scan
@@ -194,13 +195,14 @@ def _gap(files: Files, segment: Segment, expected: int, found: Survey) -> Journa
     )
 
 
-def repair(files: Files, found: Survey, segment_bytes: int, spare_segments: int) -> list[str]:
+def repair(files: Files, found: Survey, spare_segments: int) -> list[str]:
     """Cut what is torn, delete litter, write missing indexes. Returns the files free for another use.
 
-    Raises JournalFailed; trying again is harmless.
+    Raises JournalFailed; trying again is harmless. A full disk is no hindrance.
     """
-    for segment in found.without_index:
-        files.replace(index_name(segment.name), segment.encode_index())
+    with suppress(NoSpace):  # the next start reads the frames again
+        for segment in found.without_index:
+            files.replace(index_name(segment.name), segment.encode_index())
     if found.last is not None:
         found.litter.append(index_name(found.last.name))
     free: list[str] = []
@@ -213,18 +215,26 @@ def repair(files: Files, found: Survey, segment_bytes: int, spare_segments: int)
         files.remove(name)
     files.sync_directory()
     if found.last is not None:
-        found.last.file = _cut(files, found.last, segment_bytes)
+        found.last.file = _cut(files, found.last)
     return free
 
 
-def _cut(files: Files, last: Segment, segment_bytes: int) -> File:
+def _cut(files: Files, last: Segment) -> File:
     # Everything behind the end goes, so that nothing of a torn batch can ever be met again.
     file = files.open(last.name, write=True)
     try:
         file.truncate(last.end)
-        file.reserve(max(segment_bytes, last.end))
         file.sync()
     except JournalFailed:
         file.close()
         raise
     return file
+
+
+def allocate(last: Segment, segment_bytes: int) -> None:
+    """Have blocks for the rest of the segment to be continued, if there is space for them."""
+    assert last.file is not None
+    with suppress(NoSpace):
+        last.file.reserve(max(segment_bytes, last.end))
+        last.file.sync()
+        last.allocated = max(segment_bytes, last.end)

@@ -39,6 +39,7 @@ class Segment:
     """
 
     __slots__ = (
+        "allocated",
         "batch_offsets",
         "batch_positions",
         "busy",
@@ -64,6 +65,7 @@ class Segment:
         self.first_position = header.covers_first
         self.next_position = header.covers_next
         self.end = end  # the byte after the last frame
+        self.allocated = end  # bytes of the file that have their blocks
         self.file: File | None = None
         self.batch_positions = array("Q")
         self.batch_offsets = array("Q")

@@ -12,11 +12,12 @@ from functools import partial
 from pathlib import Path
 
 from broker_app.journal import codec, meta, recovery, snapshots
-from broker_app.journal.errors import JournalDamaged, JournalFailed
+from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace
 from broker_app.journal.files import File, Files
 from broker_app.journal.port import FIRST_POSITION, Batch, Done, Recovery, StoredBatch
 from broker_app.journal.reader import Reader, load_frame
 from broker_app.journal.reclaim import Reclaimer
+from broker_app.journal.room import Room, Watch
 from broker_app.journal.segment import Catalogue, Segment
 from broker_app.journal.supply import Supply
 from broker_app.journal.worker import CallSoon, Worker
@@ -71,14 +72,26 @@ class SegmentJournal:
             call_soon_threadsafe=call_soon_threadsafe,
             failed=self._background_failed,
         )
+        self._room = Room(segment_bytes // 2)
+        self._watch = Watch(self._files, call_soon_threadsafe, self._tick)
         self._active: Segment | None = None
         self._next_position = FIRST_POSITION
         self._snapshot_position = FIRST_POSITION
         self._in_flight = self._snapshotting = self._retained = False
         self._failure: JournalFailed | None = None
+        self._postponed: tuple[Batch, Done] | None = None  # it found no space
         self._lock: File | None = None
         self._counters = dict.fromkeys(
-            ("commits", "records", "bytes_written", "syncs_inline", "snapshots", "background_failures"), 0
+            (
+                "commits",
+                "records",
+                "bytes_written",
+                "syncs_inline",
+                "snapshots",
+                "background_failures",
+                "postponed",
+            ),
+            0,
         )
         self.background_error: Exception | None = None  # the last failure that the journal lives with
 
@@ -101,16 +114,27 @@ class SegmentJournal:
         found = recovery.survey(self._files)
         if former is None and found.segments:
             found.report.append(f"{self._files.directory / meta.META} was missing; the journal has a new tag")
-        now = meta.advance(self._files, former, found.epoch, time.time_ns() // 1000)
-        spares = recovery.repair(self._files, found, self._segment_bytes, self._spare_segments)
+        spares = recovery.repair(self._files, found, self._spare_segments)
         self._supply.stock(spares, found.next_sequence)
+        now = self._advance(former, found.epoch)
+        if found.last is not None:
+            recovery.allocate(found.last, self._segment_bytes)
         self._active = found.last or self._supply.first()
         self.epoch, self.tag, self.created_us = now.epoch, now.tag, now.created_us
         self._next_position = found.next_position
         self._snapshot_position = found.snapshot_position
         for segment in found.segments:
             self._catalogue.add(segment)
+        self._watch.start()
         return Recovery(found.snapshot, found.snapshot_position, found.next_position, found.report)
+
+    def _advance(self, former: meta.Meta | None, epoch_seen: int) -> meta.Meta:
+        while True:
+            try:
+                return meta.advance(self._files, former, epoch_seen, time.time_ns() // 1000)
+            except NoSpace:
+                if not self._supply.give_way(self._segment_bytes):
+                    raise
 
     def replay(self) -> Iterator[StoredBatch]:
         """See `port.Journal.replay`."""
@@ -159,6 +183,12 @@ class SegmentJournal:
         self._check(batch)
         try:
             segment, length = self._write(batch)
+        except NoSpace:
+            if self._supply.give_way(sum(map(len, batch.parts))):
+                self.commit(batch, done)
+            else:
+                self._postpone(batch, done)
+            return
         except JournalFailed as error:
             self._fail(error, done)
             return
@@ -202,8 +232,26 @@ class SegmentJournal:
             table=table,
             parts=batch.parts,
         )
+        length = len(pieces[0]) + len(pieces[1])
+        if segment.end + length > segment.allocated:
+            self._grow(segment, segment.end + length)
         segment.file.write(pieces, segment.end)
-        return segment, len(pieces[0]) + len(pieces[1])
+        return segment, length
+
+    def _grow(self, segment: Segment, end: int) -> None:
+        """Have blocks up to byte `end`, before anything is written there. Raises NoSpace."""
+        assert segment.file is not None
+        size = end + self._segment_bytes // 16
+        while True:
+            try:
+                segment.file.reserve(size)
+            except NoSpace:
+                if size == end:
+                    raise
+                size = end  # what is needed, then
+            else:
+                segment.allocated = size
+                return
 
     def _segment_with(self, room: int) -> Segment:
         """The active segment if it ends before byte `room`, else the next one, if that is ready.
@@ -240,6 +288,36 @@ class SegmentJournal:
         self._supply.watch(segment.end)
         done(None)
 
+    def _postpone(self, batch: Batch, done: Done) -> None:
+        """Keep a batch that found no space. Nobody was told of it: it can as well be written later."""
+        self._postponed = batch, done
+        self._in_flight = True
+        self._counters["postponed"] += 1
+
+    # ----------------------------------------------------------------------------- space
+
+    def room(self) -> int:
+        """See `port.Journal.room`."""
+        active = self._active
+        if active is None or self._postponed is not None:
+            return 0
+        return self._room.left(max(0, active.allocated - active.end) + self._supply.ready_bytes)
+
+    def tick(self) -> None:
+        """Look how much space there is, and try again what found none. With a loop, every second does."""
+        self._watch.look()
+
+    def _tick(self, free: int | None) -> None:
+        if self._active is None:
+            return
+        measured = free or 0
+        self._room.free = 0 if self._supply.starved else measured
+        self._supply.tick(self._active.end, measured)
+        if self._postponed is not None:
+            (batch, done), self._postponed = self._postponed, None
+            self._in_flight = False
+            self.commit(batch, done)
+
     def _fail(self, error: Exception, done: Done) -> None:
         self._failure = error if isinstance(error, JournalFailed) else JournalFailed(str(error))
         done(self._failure)
@@ -261,9 +339,12 @@ class SegmentJournal:
                 f"position {position} is not the start of a committed batch after the last snapshot"
             )
         self._snapshotting = True
+        self._write_snapshot(position, blob, done)
+
+    def _write_snapshot(self, position: int, blob: bytes, done: Done) -> None:
         self._snapshotter.submit(
             partial(snapshots.write_snapshot, self._files, position, blob),
-            partial(self._snapshot_done, position, done),
+            partial(self._snapshot_done, position, blob, done),
         )
 
     def _starts_batch(self, position: int) -> bool:
@@ -272,7 +353,12 @@ class SegmentJournal:
             return position in (self._next_position, self._snapshot_position)
         return segment.batch_positions[segment.batch_of(position)] == position
 
-    def _snapshot_done(self, position: int, done: Done, _: list[int] | None, error: Exception | None) -> None:
+    def _snapshot_done(
+        self, position: int, blob: bytes, done: Done, _: list[int] | None, error: Exception | None
+    ) -> None:
+        if isinstance(error, NoSpace) and self._lock is not None and self._supply.give_way(2 * len(blob)):
+            self._write_snapshot(position, blob, done)
+            return
         self._snapshotting = False
         if error is None:
             self._snapshot_position = position
@@ -306,6 +392,7 @@ class SegmentJournal:
             "bytes_copied": self._reclaimer.bytes_copied,
             "live_records": sum(segment.live_count for segment in segments),
             "bytes_stored": sum(segment.end for segment in segments),
+            "short_of_space": int(self._room.short),
             "index_bytes": sum(map(_index_bytes, segments)),
             "batches_loaded": self._reader.loads,
         }
@@ -314,9 +401,10 @@ class SegmentJournal:
         """See `port.Journal.close`."""
         if self._lock is None:
             return
-        for part in (self._reclaimer, self._supply, self._snapshotter, self._syncer):
+        for part in (self._watch, self._reclaimer, self._supply, self._snapshotter, self._syncer):
             part.close()
         self._release()
+        self._active = None
 
     def _release(self) -> None:
         self._reader.close()

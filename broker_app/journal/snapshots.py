@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from broker_app.journal import codec
+from broker_app.journal.errors import NoSpace
 from broker_app.journal.files import Files
 
 KEPT = 2  # the newest, and its predecessor in case the newest is found damaged
@@ -23,12 +24,24 @@ def snapshot_positions(names: Iterable[str]) -> list[int]:
 
 def write_snapshot(files: Files, position: int, blob: bytes) -> list[int]:
     """Store a snapshot durably, drop those too old to be needed; the positions of those kept."""
-    files.replace(snapshot_name(position), codec.seal(_MAGIC, (position,), blob))
+    content = codec.seal(_MAGIC, (position,), blob)
+    try:
+        files.replace(snapshot_name(position), content)
+    except NoSpace:
+        if not _drop(files, keep=KEPT - 1):
+            raise
+        files.replace(snapshot_name(position), content)
     files.sync_directory()
-    positions = snapshot_positions(files.names())
-    for old in positions[:-KEPT]:
-        files.remove(snapshot_name(old))
-    return positions[-KEPT:]
+    _drop(files, keep=KEPT)
+    return snapshot_positions(files.names())
+
+
+def _drop(files: Files, keep: int) -> bool:
+    """Delete all but the newest snapshots; whether there were any to delete."""
+    old = snapshot_positions(files.names())[:-keep]
+    for position in old:
+        files.remove(snapshot_name(position))
+    return bool(old)
 
 
 def read_snapshot(files: Files, position: int) -> bytes | None:

@@ -10,8 +10,9 @@ from functools import partial
 from threading import Event
 
 from broker_app.journal import codec
-from broker_app.journal.errors import JournalError
+from broker_app.journal.errors import JournalError, NoSpace
 from broker_app.journal.files import File, Files
+from broker_app.journal.reserve import Reserve
 from broker_app.journal.segment import Segment, draw_segment_id, index_name
 from broker_app.journal.worker import CallSoon, Worker
 
@@ -21,7 +22,9 @@ _FILL_PAUSE = 2.0  # filling rests so many times as long as it works: at most a 
 
 
 class Supply:
-    """Owns the segment files that are not in use, and the numbers of those to come.
+    """Owns the segment files that are not in use, the numbers of those to come, and the reserve.
+
+    `starved` says that the next segment could not be made ready because there is no space for it.
 
     `failed` is told of background work that failed; the log does not need it to go on.
     """
@@ -40,11 +43,13 @@ class Supply:
         self._threaded = call_soon_threadsafe is not None
         self._failed = failed
         self._worker = Worker("journal-prepare", call_soon_threadsafe)
+        self._reserve = Reserve(files, segment_bytes // 4)
+        self._filling = False
         self._spares: list[str] = []
         self._expected_spares = 0  # those that are being given back, too
         self._sequence = 1
         self._next: Segment | None = None
-        self._preparing = self._closed = False
+        self._preparing = self._closed = self.starved = False
         self._used = 0  # of the segment being written, bytes
         self._prepare_from = segment_bytes // 4
         self._hurry = Event()
@@ -55,6 +60,7 @@ class Supply:
         self._spares = spares
         self._expected_spares = len(spares)
         self._sequence = next_sequence
+        self._reserve.find()
 
     @property
     def spares(self) -> int:
@@ -66,14 +72,26 @@ class Supply:
         """Whether `take` would give a segment."""
         return self._next is not None
 
+    @property
+    def ready_bytes(self) -> int:
+        """Allocated in the segment that is ready."""
+        return 0 if self._next is None else self._next.allocated
+
     def draw_sequence(self) -> int:
         """The number of a new segment file."""
         self._sequence += 1
         return self._sequence - 1
 
     def first(self) -> Segment:
-        """A segment at once, for a log that has none: reserved, not filled, so that nobody waits."""
-        return prepare_log(self._files, None, self.draw_sequence(), self._segment_bytes, None)
+        """A segment at once, for a log that has none: reserved, not filled, so that nobody waits.
+
+        Without space for a whole one, it is as small as can be and grows.
+        """
+        sequence = self.draw_sequence()
+        try:
+            return prepare_log(self._files, None, sequence, self._segment_bytes, None)
+        except NoSpace:
+            return prepare_log(self._files, None, sequence, codec.SEGMENT_HEADER_BYTES, None)
 
     def watch(self, used: int) -> None:
         """Have the next segment made ready in time; `used` is how far the present one is written."""
@@ -82,6 +100,24 @@ class Supply:
             self._prepare()
         if self._preparing and used * 4 >= self._segment_bytes * 3:
             self._hurry.set()
+
+    def tick(self, used: int, free: int) -> None:
+        """Ask again for what could not be had, now that `free` bytes are free."""
+        if self.starved and self._next is None:
+            self._prepare_from = 0
+        self.watch(used)
+        wanted = self._reserve.wanted
+        if self._reserve.size < wanted and free > 2 * wanted and not self._filling and not self._closed:
+            self._filling = True
+            self._worker.submit(self._reserve.fill, self._filled)
+
+    def give_way(self, needed: int) -> bool:
+        """Let go of blocks so that `needed` bytes can be written elsewhere; False if none are left."""
+        if self._spares:
+            self._expected_spares -= 1
+            self._files.remove(self._spares.pop())
+            return True
+        return not self._filling and self._reserve.give(needed)
 
     def take(self) -> Segment | None:
         """The next segment to be written, or None if it is not ready."""
@@ -125,7 +161,9 @@ class Supply:
 
     def _prepared(self, segment: Segment | None, error: Exception | None) -> None:
         self._preparing = False
-        self._done(None, error)
+        starved, self.starved = self.starved, isinstance(error, NoSpace)
+        if not (starved and self.starved):  # told once
+            self._done(None, error)
         if segment is None:
             self._prepare_from = self._used + self._segment_bytes // 4  # try again, but not at once
         elif self._closed:
@@ -133,6 +171,12 @@ class Supply:
             segment.file.close()
         else:
             self._next = segment
+
+    def _filled(self, size: int | None, error: Exception | None) -> None:
+        self._filling = False
+        if size is not None:
+            self._reserve.size = size
+        self._done(None, error)
 
     def _released(self, spare: str | None, error: Exception | None) -> None:
         if spare is not None:
@@ -172,8 +216,10 @@ def prepare_log(
 
     `free` is a file to use again. With `pause`, new blocks are filled with zeros in small steps: syncing
     an overwrite is cheaper than syncing a first write. `pause` is told how long (s) a step took; once
-    it answers False the rest is only reserved.
+    it answers False the rest is only reserved. Raises NoSpace before it would take the last of the space.
     """
+    if free is None and files.free_bytes() < segment_bytes:
+        raise NoSpace(f"{files.directory}: there is no space for another segment of {segment_bytes} bytes")
     header = codec.SegmentHeader(codec.LOG, draw_segment_id(), sequence)
     segment = Segment(header)
     draft = free or f"{segment.name}.new"
@@ -194,6 +240,7 @@ def prepare_log(
         raise
     file.path = files.directory / segment.name
     segment.file = file
+    segment.allocated = segment_bytes
     return segment
 
 

@@ -1,0 +1,81 @@
+"""How much may still be written, known before a commit would fail.
+
+A batch that finds no space has already changed the broker's memory. So new messages are refused while
+there is still place for the records that settle the waiting ones, and for the snapshot that lets their
+space come back. What counts is what is allocated already; free space of the file system is added as long as
+the journal gets what it asks for, because others may take that at any moment.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from broker_app.journal.errors import JournalFailed
+from broker_app.journal.files import Files
+from broker_app.journal.worker import CallSoon
+
+TICK_S = 1.0
+
+
+class Room:
+    """The level, with hysteresis: short when `keep` bytes are left, until there are twice as many."""
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self.short = False
+        self.free = 0  # bytes of the file system that may be counted on
+
+    def left(self, allocated: int) -> int:
+        """Bytes that new messages may take, 0 while short; `allocated` are the journal's own, not written."""
+        left = allocated + self.free - self._keep
+        self.short = left < self._keep if self.short else left <= 0
+        return 0 if self.short else left
+
+
+class Watch:
+    """Measures the free space every second in a thread of its own; without a loop, when `look` is called.
+
+    `report` is told the bytes that are free, None if that cannot be found out.
+    """
+
+    def __init__(
+        self, files: Files, call_soon_threadsafe: CallSoon | None, report: Callable[[int | None], None]
+    ) -> None:
+        self._files = files
+        self._call_soon = call_soon_threadsafe
+        self._report = report
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Measure at once, and from now on."""
+        self.look()
+        if self._call_soon is not None:
+            self._thread = threading.Thread(target=self._run, name="journal-watch", daemon=True)
+            self._thread.start()
+
+    def look(self) -> None:
+        """Measure and report in the caller's thread."""
+        self._report(self._measure())
+
+    def close(self) -> None:
+        """Measure no more."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        assert self._call_soon is not None
+        while not self._closing.wait(TICK_S):
+            try:
+                self._call_soon(self._report, self._measure())
+            except RuntimeError:  # the loop is closed: nobody is left to be told
+                return
+
+    def _measure(self) -> int | None:
+        try:
+            return self._files.free_bytes()
+        except JournalFailed:
+            return None
