@@ -182,7 +182,7 @@ async def run(
     node = Node(config, logins, control_document)
     await node.start(stomp_listener)
     ports = web_listener.getsockname()[1], stomp_listener.getsockname()[1]
-    web = asyncio.create_task(serve(site(node), config, web_listener, stop))
+    web = asyncio.create_task(serve(site(node), config, web_listener, stop, node.rest.direct))
     following = asyncio.create_task(follow(node.reload))
     stopped = asyncio.create_task(stop.wait())
     ready(*ports)

@@ -10,6 +10,7 @@ import socket
 from typing import Any
 
 from broker_app.config import Config
+from broker_app.net.rest.direct import Direct
 
 _BACKLOG = 2048
 
@@ -20,8 +21,16 @@ def listen(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family, backlog=_BACKLOG)
 
 
-async def serve(app: Any, config: Config, listener: socket.socket, stop: asyncio.Event) -> None:
+async def serve(
+    app: Any,
+    config: Config,
+    listener: socket.socket,
+    stop: asyncio.Event,
+    direct: Direct | None = None,
+) -> None:
     """Serves `app` on `listener` until `stop` is set, then ends open connections and returns.
+
+    uvicorn's connections hand single messages to `direct`; Daphne's all go through `app`.
 
     Requests still running after `config.drain` seconds are cancelled. The listener is closed.
     Daphne can be served once in the life of a process.
@@ -35,4 +44,4 @@ async def serve(app: Any, config: Config, listener: socket.socket, stop: asyncio
         else:
             from broker_app import serve_uvicorn
 
-            await serve_uvicorn.serve(app, config, listener, stop)
+            await serve_uvicorn.serve(app, config, listener, stop, direct)

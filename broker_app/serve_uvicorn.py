@@ -1,4 +1,4 @@
-"""uvicorn, with the bounds on a request's head that it lacks."""
+"""uvicorn, on a listener and a loop that are ours."""
 
 import asyncio
 import contextlib
@@ -8,23 +8,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from broker_app.config import Config
+from broker_app.net.rest.direct import Direct
+from broker_app.serve_http import HttpConnection, connection_type
 from broker_app.serve_websocket import StreamedWebSocket
 
-_TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-_NEVER = float("inf")
 
-
-async def serve(app: Any, config: Config, listener: socket.socket, stop: asyncio.Event) -> None:
+async def serve(
+    app: Any, config: Config, listener: socket.socket, stop: asyncio.Event, direct: Direct | None = None
+) -> None:
     """See `broker_app.serve.serve`."""
     server = Server(
         uvicorn.Config(
             app,
             loop="none",
-            http=_connection_type(config.max_header_bytes),
+            http=connection_type(config.max_header_bytes, direct),
             ws=StreamedWebSocket,
             ws_max_size=config.max_websocket_bytes,
             ws_ping_interval=config.ping,
@@ -67,47 +66,5 @@ class Server(uvicorn.Server):
             latest = time.monotonic() - self._patience_s
             for connection in list(self.server_state.connections):
                 if isinstance(connection, HttpConnection) and connection.asking_since < latest:
-                    connection.refuse(_TOO_SLOW)
+                    connection.refuse_slow()
         return await super().on_tick(counter)
-
-
-class HttpConnection(HttpToolsProtocol):
-    """uvicorn's connection, bounded while it waits for the end of a request's head."""
-
-    longest_head = 64 * 1024
-
-    #: when the client began to ask; never, while it does not
-    asking_since = _NEVER
-    _head_bytes = 0
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.asking_since = time.monotonic()
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.asking_since = time.monotonic()
-        self._head_bytes = 0
-
-    def on_headers_complete(self) -> None:
-        self.asking_since = _NEVER
-        super().on_headers_complete()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.asking_since is not _NEVER:
-            self._head_bytes += len(data)
-            if self._head_bytes > self.longest_head:
-                self.refuse(_TOO_LONG)
-
-    def refuse(self, reply: bytes) -> None:
-        """Answers without the application and closes."""
-        self.asking_since = _NEVER
-        if not self.transport.is_closing():
-            self.transport.write(reply)
-            self.transport.close()
-
-
-def _connection_type(longest_head: int) -> type[HttpConnection]:
-    """uvicorn makes connections by their class, so what they need to know is in the class."""
-    return type("HttpConnection", (HttpConnection,), {"longest_head": longest_head})

@@ -48,21 +48,34 @@ class Access:
         self._check_own_page(request)
         return anonymous
 
-    async def _by_authorization(self, request: Request, authorization: bytes) -> Identity:
+    def known(self, authorization: bytes) -> Identity | None:
+        """Who this header names, as far as that is known without waiting. None says nothing more."""
         scheme, _, rest = authorization.partition(b" ")
         kind = scheme.lower()
         if kind == b"bearer":
-            identity = self._logins.bearer(rest.strip().decode("latin-1"))
-            if identity is None:
-                raise _not_authenticated(request, "the token is unknown, revoked or expired")
+            return self._logins.bearer(rest.strip().decode("latin-1"))
+        pair = _credentials(rest) if kind == b"basic" else None
+        return self._logins.cached(*pair) if pair else None
+
+    async def _by_authorization(self, request: Request, authorization: bytes) -> Identity:
+        identity = self.known(authorization)
+        if identity is not None:
             return identity
-        if kind == b"basic":
-            login, passcode = _credentials(request, rest)
-            known = self._logins.cached(login, passcode) or await self._logins.authenticate(login, passcode)
-            if known is None:
-                raise _not_authenticated(request, "user name or password is wrong")
-            return known
-        raise _not_authenticated(request, "the header Authorization must begin with Bearer or Basic")
+        scheme, _, rest = authorization.partition(b" ")
+        kind = scheme.lower()
+        if kind == b"bearer":
+            raise _not_authenticated(request, "the token is unknown, revoked or expired")
+        if kind != b"basic":
+            raise _not_authenticated(request, "the header Authorization must begin with Bearer or Basic")
+        pair = _credentials(rest)
+        if pair is None:
+            raise _not_authenticated(
+                request, "the Basic credentials are not base64 of user:password in UTF-8"
+            )
+        identity = await self._logins.authenticate(*pair)
+        if identity is None:
+            raise _not_authenticated(request, "user name or password is wrong")
+        return identity
 
     def _check_own_page(self, request: Request) -> None:
         origin, site = request.header(b"origin"), request.header(b"sec-fetch-site")
@@ -87,14 +100,13 @@ class Access:
             raise Refusal("not-allowed", "this node is not known by the host name that was asked for")
 
 
-def _credentials(request: Request, encoded: bytes) -> tuple[str, str]:
+def _credentials(encoded: bytes) -> tuple[str, str] | None:
+    """Login and passcode of Basic credentials, None when there are none in them."""
     try:
         login, colon, passcode = base64.b64decode(encoded.strip(), validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
-        colon = login = passcode = ""
-    if not colon or not (login or passcode):
-        raise _not_authenticated(request, "the Basic credentials are not base64 of user:password in UTF-8")
-    return login, passcode
+        return None
+    return (login, passcode) if colon and (login or passcode) else None
 
 
 def _not_authenticated(request: Request, detail: str) -> Refusal:

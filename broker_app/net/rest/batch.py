@@ -42,13 +42,13 @@ class BatchPublisher:
     async def to_queue(self, request: Request) -> Reply:
         """POST queues/{name}/messages/batch"""
         query = request.query(("queue", "atomic"))
-        destination, _ = self._publisher.target(request, "/queue/" + request.name)
+        destination = self._publisher.permitted(request, "/queue/" + request.name).destination
         return await self._publish(request, destination, truth(query, "atomic"))
 
     async def to_topic(self, request: Request) -> Reply:
         """POST topics/{name}/messages/batch"""
         query = request.query(("topic", "atomic"))
-        destination, _ = self._publisher.target(request, "/topic/" + request.name)
+        destination = self._publisher.permitted(request, "/topic/" + request.name).destination
         return await self._publish(request, destination, truth(query, "atomic"))
 
     async def _publish(self, request: Request, destination: Destination, atomic: bool) -> Reply:

@@ -21,6 +21,7 @@ from broker_app.core.subscription import Subscription
 from broker_app.engine import Engine
 from broker_app.net.rest import refusals
 from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.replies import Header
 
 _Value = TypeVar("_Value")
 _SEPARATOR = "\0"
@@ -86,6 +87,16 @@ class Glance(Ticket):
         return self._seen
 
 
+class Awaiting(Protocol):
+    """Who waits for an answer of the engine."""
+
+    def accepted(self, message: Message | None) -> None: ...
+
+    def refused(self, refusal: Refused) -> None: ...
+
+    def failed(self, error: Exception) -> None: ...
+
+
 class Collector(Protocol):
     """Whoever takes the deliveries of one subscription."""
 
@@ -101,12 +112,17 @@ class Desk:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.boot = secrets.token_hex(4)
+        self._boot = self.boot.encode()
         self.peer = Peer(self, user="rest", detailed=True)
         self._numbers = itertools.count(1)
         self._collectors: dict[str, Collector] = {}
-        self._open: set[Ticket] = set()
+        self._open: set[Awaiting] = set()
         self._relief: asyncio.Event | None = None
         self._settled: OrderedDict[int, None] = OrderedDict()
+
+    def request_id(self, number: int) -> Header:
+        """The header that names a request of this process."""
+        return (b"request-id", b"%b-%x" % (self._boot, number))
 
     # ------------------------------------------------------------------ commands
 
@@ -114,8 +130,12 @@ class Desk:
         """A ticket for `awaited` answers; hand it to commands as their receipt."""
         self.check_alive()
         ticket = Ticket(awaited)
-        self._open.add(ticket)
+        self.watch(ticket)
         return ticket
+
+    def watch(self, waiting: Awaiting) -> None:
+        """Tell `waiting` when the engine fails, until it is forgotten."""
+        self._open.add(waiting)
 
     def submit(self, command: Command, size: int = 0) -> None:
         self.engine.submit(command, size)
@@ -127,9 +147,9 @@ class Desk:
         finally:
             self._open.discard(ticket)
 
-    def forget(self, ticket: Ticket) -> None:
-        """Nobody waits for this ticket any more."""
-        self._open.discard(ticket)
+    def forget(self, waiting: Awaiting) -> None:
+        """It was answered, or nobody waits for the answer any more."""
+        self._open.discard(waiting)
 
     async def glance(self, look: Callable[[], _Value]) -> _Value:
         """What `look` returns when it is called between two batches."""

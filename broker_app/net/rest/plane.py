@@ -18,6 +18,7 @@ from broker_app.net.rest.access import Access
 from broker_app.net.rest.batch import BatchPublisher
 from broker_app.net.rest.browse import Browser
 from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.direct import Direct
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.events import Events
 from broker_app.net.rest.facts import NodeFacts
@@ -94,6 +95,9 @@ class RestPlane:
         desk, limits, add = self._desk, self._limits, self._router.add
         blocks, envelopes = self._blocks, Envelopes(limits)
         publisher = Publisher(desk, envelopes, limits)
+        self.direct = Direct(
+            desk, self._router, self._access, self._logins, publisher, envelopes, limits, self._numbers
+        )
         batches = BatchPublisher(desk, publisher, envelopes, limits)
         receiver = Receiver(desk, self._waiting, blocks, limits)
         settler = Settler(desk, limits)
@@ -127,7 +131,7 @@ class RestPlane:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send, self._limits, self._uploads)
-        own: list[Header] = [(b"request-id", b"%b-%x" % (self._desk.boot.encode(), next(self._numbers)))]
+        own = [self._desk.request_id(next(self._numbers))]
         trace_id = None
         trace = request.header(b"traceparent")
         if trace is not None and (parts := _TRACEPARENT.fullmatch(trace)):

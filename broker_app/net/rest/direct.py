@@ -1,0 +1,179 @@
+"""The short way of the commonest request: one message to a queue, from a program that is known already.
+
+The long way (`plane`) gives every request a scope, a task and a future of its own, which costs more than
+all else together (benchmarks/RESULTS.md, W5). Here a request is a token that the engine answers. Nothing is
+decided here that is not decided there: whatever is unusual, wrong or has to wait goes the long way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from typing import Protocol
+
+from broker_app.core import commands as c
+from broker_app.core.errors import Refused
+from broker_app.core.message import Message
+from broker_app.net.login import Identity, Logins
+from broker_app.net.policy import Policy
+from broker_app.net.rest import refusals
+from broker_app.net.rest.access import Access
+from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.envelopes import Envelopes
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.publish import COMMAND_BYTES, Publisher, Target
+from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.replies import Header, Reply, problem_reply
+from broker_app.net.rest.routing import PREFIX, Router
+
+_log = logging.getLogger(__name__)
+
+#: headers that need what only the long way does
+_UNUSUAL = frozenset((b"content-encoding", b"idempotency-key", b"traceparent"))
+
+
+class Caller:
+    """Who speaks on a connection, as it was found out for the header `authorization` under `policy`."""
+
+    __slots__ = ("authorization", "identity", "policy", "until")
+
+    def __init__(self, authorization: bytes, identity: Identity, policy: Policy, until: float) -> None:
+        self.authorization = authorization
+        self.identity = identity
+        self.policy = policy
+        self.until = until
+
+
+class Connection(Protocol):
+    """The HTTP connection under a request. `caller` is a free place for us."""
+
+    caller: Caller | None
+
+    def answer(self, reply: Reply, own: list[Header]) -> None:
+        """Send the reply to the request in hand; `own` are headers that go before the reply's."""
+
+
+class Post:
+    """One request, from its submission to its answer."""
+
+    __slots__ = ("_connection", "_desk", "_number", "_publisher", "_target")
+
+    def __init__(
+        self, desk: Desk, publisher: Publisher, connection: Connection, target: Target, number: int
+    ) -> None:
+        self._desk = desk
+        self._publisher = publisher
+        self._connection = connection
+        self._target = target
+        self._number = number
+
+    def accepted(self, message: Message | None) -> None:
+        assert message is not None, "a detailed peer gets the message"
+        self._answer(self._publisher.created(message, self._target))
+
+    def refused(self, refusal: Refused) -> None:
+        self._answer(problem_reply(refusals.of_core(refusal), None))
+
+    def failed(self, error: Exception) -> None:
+        if not isinstance(error, Refusal):
+            _log.error("request %s-%x failed: %s", self._desk.boot, self._number, error)
+            error = Refusal("internal", "the node failed; its log has the details")
+        self._answer(problem_reply(error, None))
+
+    def _answer(self, reply: Reply) -> None:
+        self._desk.forget(self)
+        self._connection.answer(reply, [self._desk.request_id(self._number)])
+
+
+class Direct:
+    """Takes what can go the short way."""
+
+    MAX_TARGETS = 1_024
+    #: longer bodies gain nothing
+    MAX_BODY = 64 * 1024
+    #: how long a caller is believed before its credentials are looked at again
+    BELIEVED_S = 1.0
+
+    def __init__(
+        self,
+        desk: Desk,
+        router: Router,
+        access: Access,
+        logins: Logins,
+        publisher: Publisher,
+        envelopes: Envelopes,
+        limits: RestLimits,
+        numbers: itertools.count[int],
+    ) -> None:
+        self._desk = desk
+        self._router = router
+        self._access = access
+        self._logins = logins
+        self._publisher = publisher
+        self._envelopes = envelopes
+        self._numbers = numbers
+        self.max_body = min(self.MAX_BODY, limits.max_body_bytes)
+        self._clock = asyncio.get_running_loop().time
+        #: by address as it was sent; None for addresses that always go the long way
+        self._targets: dict[bytes, Target | None] = {}
+
+    def take(self, connection: Connection, url: bytes, headers: list[Header], body: bytes) -> bool:
+        """Publish the body of a POST to `url`; False, with nothing done, when it must go the long way."""
+        desk = self._desk
+        try:
+            target = self._targets[url]
+        except KeyError:
+            target = self._find(url)
+        if target is None or desk.engine.full or desk.engine.ended is not None:
+            return False
+        identity = self._identity(connection, headers)
+        if identity is None:
+            return False
+        try:
+            self._publisher.check(identity, target)
+            envelope = self._envelopes.of_request(target.destination.address, headers)
+        except (Refused, Refusal):
+            return False
+        post = Post(desk, self._publisher, connection, target, next(self._numbers))
+        desk.watch(post)
+        desk.submit(c.Publish(desk.peer, [(envelope, body, post)]), len(body) + COMMAND_BYTES)
+        return True
+
+    def _find(self, url: bytes) -> Target | None:
+        target = None
+        if url.startswith(PREFIX.encode()) and b"?" not in url and b"#" not in url:
+            try:
+                match = self._router.find("POST", url)
+                if match.endpoint == self._publisher.to_queue and match.name:
+                    target = self._publisher.target("/queue/" + match.name)
+            except (Refused, Refusal):
+                return None
+        if len(url) <= Router.MAX_CACHED_BYTES:
+            if len(self._targets) >= self.MAX_TARGETS:
+                self._targets.clear()
+            self._targets[url] = target
+        return target
+
+    def _identity(self, connection: Connection, headers: list[Header]) -> Identity | None:
+        """Whose request it is, when its header Authorization says so and that is known without waiting."""
+        authorization = None
+        for name, value in headers:
+            if name in _UNUSUAL:
+                return None
+            if name == b"authorization" and authorization is None:
+                authorization = value
+        if authorization is None:
+            return None
+        caller, now, policy = connection.caller, self._clock(), self._logins.policy
+        if (
+            caller is not None
+            and caller.authorization == authorization
+            and caller.policy is policy
+            and now < caller.until
+        ):
+            return caller.identity
+        identity = self._access.known(authorization)
+        if identity is not None:
+            connection.caller = Caller(authorization, identity, policy, now + self.BELIEVED_S)
+        return identity
