@@ -11,17 +11,15 @@ from collections.abc import Sequence
 from heapq import heapify
 
 from broker_app.core import commands as c
-from broker_app.core import records
-from broker_app.core.errors import Refused
+from broker_app.core.configuring import Configuring
 from broker_app.core.limits import Limits
-from broker_app.core.moving import Moving
 from broker_app.core.outcome import Outcome
 from broker_app.core.policy import Policies
 from broker_app.core.queue import Queue
 from broker_app.core.timers import next_sweep
 
 
-class Broker(Moving):
+class Broker(Configuring):
     """All destinations, subscriptions and unsettled deliveries of one broker.
 
     `tag` distinguishes this broker's message ids from others'. `counters` are totals since start.
@@ -50,6 +48,8 @@ class Broker(Moving):
             c.Purge: self._purge,
             c.Transfer: self._transfer,
             c.Insert: self._insert,
+            c.Reconfigure: self._reconfigure,
+            c.RemoveQueue: self._remove,
         }
 
     def decide(self, run: Sequence[c.Command], now_us: int, onto: Outcome | None = None) -> Outcome:
@@ -77,32 +77,6 @@ class Broker(Moving):
         lease = self.leases.next_ms
         return min(lease, self.sweep_ms) if lease else self.sweep_ms
 
-    def _purge(self, command: c.Purge) -> None:
-        queue = self.queues.get(command.address)
-        if queue is None:
-            self._refuse(
-                command.peer, command.receipt, Refused("not-found", f"there is no queue {command.address}")
-            )
-            return
-        positions: list[int] = []
-        for lane in queue.lanes:
-            for message in lane.in_memory():
-                self.memory_bytes -= message.size
-                if message.recorded:
-                    positions.append(message.position)
-            positions += lane.loading
-            for chunk in lane.paged.chunks():
-                positions += chunk
-        if positions:
-            out = self._out
-            out.record(records.acked(out.destination(queue.address), records.PURGED, positions))
-            out.freed += positions
-        marks = [(lane.priority, lane.mark) for lane in queue.lanes]
-        queue.lanes.clear()
-        for priority, mark in marks:
-            queue.lane(priority).mark = mark
-        self._accept(command.peer, command.receipt)
-
     def _due(self) -> None:
         for peer, tag in self.leases.due(self.now_ms):
             held = peer.unsettled.pop(tag, None)
@@ -123,7 +97,13 @@ class Broker(Moving):
                     if room > 0 and lane.paged and not lane.ready:
                         self._fetch(queue, lane)
                         room -= self.limits.fetch_bytes
-            if queue.consumers or queue.unsettled or queue.depth or not queue.durable:
+            if (
+                queue.consumers
+                or queue.unsettled
+                or queue.depth
+                or not queue.durable
+                or queue.address in self.policies.exact
+            ):
                 queue.idle_since_ms = 0
             elif not queue.idle_since_ms:
                 queue.idle_since_ms = self.now_ms

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from broker_app.core.message import Envelope
 from broker_app.core.peer import Peer
+from broker_app.core.policy import Policies
 
 AUTO, CLIENT, INDIVIDUAL = "auto", "client", "client-individual"
 ACK_MODES = (AUTO, CLIENT, INDIVIDUAL)
@@ -214,6 +215,24 @@ class Insert:
     receipt: Any = None
 
 
+@dataclass(slots=True)
+class Reconfigure:
+    """From now on these policies hold. Queues that have one of their own are made."""
+
+    policies: Policies
+
+
+@dataclass(slots=True)
+class RemoveQueue:
+    """End a queue that has no consumers; with `force` also when messages wait in it or are unsettled, which
+    are dropped. One that its policy declares comes back, empty, with the next `Reconfigure`."""
+
+    peer: Peer
+    address: str
+    force: bool = False
+    receipt: Any = None
+
+
 Command = (
     Publish
     | Subscribe
@@ -233,4 +252,6 @@ Command = (
     | Purge
     | Transfer
     | Insert
+    | Reconfigure
+    | RemoveQueue
 )

@@ -16,6 +16,7 @@ FLOW_CONTROL, REJECT_NEWEST, REMOVE_OLDEST, REMOVE_LOW_PRIORITY = LIMIT_BEHAVIOR
     "REMOVE_OLDEST",
     "REMOVE_LOW_PRIORITY",
 )
+NONE, PRODUCERS, CONSUMERS, ALL = PAUSES = ("none", "producers", "consumers", "all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +48,24 @@ class DestinationPolicy:
     retention_bytes: int = 0
     #: a consumer that holds all its credit this long while messages wait is disconnected
     slow_consumer_ms: int = 0
+    #: whether a queue is made by its first use; without, it has to have a policy of its own
+    auto_create: bool = True
+    #: who is held back: what producers send is refused, consumers are handed nothing
+    paused: str = NONE
+
+    @property
+    def refuses_producers(self) -> bool:
+        return self.paused in (PRODUCERS, ALL)
+
+    @property
+    def holds_consumers(self) -> bool:
+        return self.paused in (CONSUMERS, ALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """The policies of all destinations, by address ("/queue/orders", "/topic/prices.>")."""
+    """The policies of all destinations, by address ("/queue/orders", "/topic/prices.>"). A queue that has
+    one of its own exists, whether it is used or not."""
 
     default: DestinationPolicy = field(default_factory=DestinationPolicy)
     exact: Mapping[str, DestinationPolicy] = field(default_factory=dict)
@@ -63,5 +77,7 @@ class Policies:
         found = self.exact.get(address)
         if found is not None:
             return found
+        if not self.prefixes:
+            return self.default
         fitting = [prefix for prefix in self.prefixes if address.startswith(prefix)]
         return self.prefixes[max(fitting, key=len)] if fitting else self.default

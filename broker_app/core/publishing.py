@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker_app.core import commands as c
 from broker_app.core.destination import (
+    QUEUE,
     TEMP_QUEUE,
     Destination,
     has_wildcard,
@@ -47,15 +48,26 @@ class Publishing(Subscribing):
     def _target(self, address: str) -> Queue | None:
         """The queue of `address`, made on first use; None when it names a topic."""
         queue = self.queues.get(address)
-        if queue is not None:
+        if queue is not None and not queue.shut:
             return queue
-        destination = sendable(address)
+        destination = self._check_sendable(address)
         if not destination.is_queue:
             return None
         if destination.kind == TEMP_QUEUE:
             # The requester has left: its replies go nowhere, and that is no fault of who answers.
             return self._NOWHERE
         return self.queue(address)
+
+    def _check_sendable(self, address: str) -> Destination:
+        """The destination of a message; Refused when none may be sent there now. Makes nothing."""
+        destination = sendable(address)
+        queue = self.queues.get(address)
+        shut = self.policies.of(address).refuses_producers if queue is None else queue.shut
+        if shut:
+            raise Refused("paused", f"{address} takes no messages now: an administrator paused it")
+        if queue is None and destination.kind == QUEUE:
+            self._check_creation(address)
+        return destination
 
     def _publish_to_topic(self, envelope: Envelope, body: bytes) -> Message:
         self._unrecorded += 1

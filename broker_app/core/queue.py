@@ -152,19 +152,21 @@ class Queue:
         "expired_total",
         "expiring",
         "gone",
+        "held",
         "idle_since_ms",
         "lanes",
         "moved_total",
         "policy",
         "published_total",
         "reader",
+        "shut",
         "unsettled",
     )
 
     def __init__(self, address: str, *, durable: bool) -> None:
         self.address = address
         self.durable = durable
-        self.policy = DEFAULT_POLICY
+        self.obey(DEFAULT_POLICY)
         self.lanes: list[Lane] = []  # highest priority first
         self.consumers: list[Subscription] = []
         #: consumers that can take a message now, the next one in turn first
@@ -185,6 +187,13 @@ class Queue:
         #: taken out by an operator: moved to another queue, or deleted by choice
         self.moved_total = 0
         self.reader = Reader(address)
+
+    def obey(self, policy: DestinationPolicy) -> None:
+        """Take over new rules, and what follows from them for every message or consumer."""
+        self.policy = policy
+        #: whether producers are refused, and whether consumers are handed nothing
+        self.shut = policy.refuses_producers
+        self.held = policy.holds_consumers
 
     @property
     def depth(self) -> int:

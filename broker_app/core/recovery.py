@@ -117,6 +117,7 @@ class Recovery:
             queue.expiring = True
             if not queue.lanes:
                 del broker.queues[address]
+        broker.make_declared()
 
     @staticmethod
     def _settle(lane: Lane, gone: set[int], attempts: dict[int, int]) -> None:

@@ -1,7 +1,7 @@
 """What a broker consists of, and the few deeds that every floor above shares: answering, and who is in line.
 
 The floors of the broker's mind, each on the ones before it: state, dispatch, settling, subscribing,
-publishing, transacting, moving, broker.
+publishing, transacting, moving, configuring, broker.
 """
 
 from __future__ import annotations
@@ -63,8 +63,14 @@ class State:
         queue = self.queues.get(address)
         if queue is None:
             queue = self.queues[address] = Queue(address, durable=durable)
-            queue.policy = self.policies.of(address)
+            queue.obey(self.policies.of(address))
         return queue
+
+    def make_declared(self) -> None:
+        """Make the queues that have a policy of their own."""
+        for address in self.policies.exact:
+            if address.startswith("/queue/"):
+                self.queue(address)
 
     def _touch(self, queue: Queue) -> None:
         if not queue.dirty:
@@ -76,6 +82,7 @@ class State:
         if (
             subscription.available
             or subscription.peer.paused
+            or subscription.queue.held
             or subscription.unsettled >= subscription.credit
         ):
             return

@@ -76,8 +76,17 @@ class Subscribing(Settling):
                     "not-allowed", f"{address} belongs to another connection; only that one may consume it"
                 )
             temporary.add(address)
+        elif address not in self.queues:
+            self._check_creation(address)
         subscription.queue = self.queue(address, durable=destination.kind == QUEUE)
         subscription.queue.consumers.append(subscription)
+
+    def _check_creation(self, address: str) -> None:
+        """Refused when a queue of this name is not made by its use."""
+        if not self.policies.of(address).auto_create:
+            raise Refused(
+                "not-found", f"there is no queue {address}, and only an administrator can make it here"
+            )
 
     def _unsubscribe(self, command: c.Unsubscribe) -> None:
         subscription = command.peer.subscriptions.get(command.id)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.peer import Peer
-from broker_app.core.publishing import Publishing, sendable
+from broker_app.core.publishing import Publishing
 from broker_app.core.transaction import Transaction
 
 
@@ -73,7 +73,7 @@ class Transacting(Publishing):
         for deed in enlisted:
             if isinstance(deed, c.Publish):
                 for envelope, _, _ in deed.entries:
-                    sendable(envelope.address)
+                    self._check_sendable(envelope.address)
             elif isinstance(deed, c.Settle | c.Return):
                 if settled.intersection(deed.tags):
                     raise Refused("unknown-delivery", "the transaction settles one delivery twice")

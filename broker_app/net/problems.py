@@ -117,6 +117,10 @@ PROBLEMS = {
             "The destination is at its limit. Try again after the time in Retry-After.",
         ),
         Problem(
+            "paused", 503, "Paused",
+            "An administrator paused the destination: it takes no messages now.",
+        ),
+        Problem(
             "busy", 503, "Busy",
             "The node has as much under way as it takes. Try again after the time in Retry-After.",
         ),

@@ -7,6 +7,7 @@ did, run by run, and compares that with what the broker then holds:
 - nothing twice: a message that is handed out again says how often it was before
 - order: per queue and priority as accepted; per topic subscription and priority as published
 - limits: credit, pending messages, memory, attempts; whoever can take a message gets one if there is any
+- policies: who is paused gets or sends nothing; queues that have a policy of their own are there
 - replay: the records, from the start or from a snapshot in between, give the same broker
 """
 
@@ -126,6 +127,9 @@ class Ledger:
         self.acceptances = 0
         self.at_start: dict[Queue, int] = {}
         self.interests: dict[Subscription, Interest] = {}
+        self.policies = stage.broker.policies
+        #: queues that an administrator has removed although their policy stands
+        self.removed: set[str] = set()
         self._forget_run()
 
     def _forget_run(self) -> None:
@@ -147,7 +151,13 @@ class Ledger:
 
     def decide(self, run: Sequence[Any]) -> None:
         """Let the broker carry out `run` and hold what it did against the ledger."""
+        self.there_before = set(self.stage.broker.queues)
         depths = {address: (queue, queue.depth) for address, queue in self.stage.broker.queues.items()}
+        used = {
+            address
+            for address, queue in self.stage.broker.queues.items()
+            if queue.consumers or queue.depth or queue.unsettled
+        }
         self._forget_run()
         self.sweep_ms = self.stage.broker.sweep_ms
         outcome = self.stage.decide(*run)
@@ -161,10 +171,17 @@ class Ledger:
         assert None not in self.refusals, f"refused without having been asked: {self.refusals[None]}"
         by_peer = {session.peer: session for session in self.sessions}
         for command in run:
-            if isinstance(command, c.Purge) and command.receipt in self.answers:
-                queue, depth = depths[command.address]
-                self.purged[queue] += depth
-                depths[command.address] = (queue, 0)
+            if isinstance(command, c.Reconfigure):
+                self.policies = command.policies
+                self.removed.clear()
+                self.there_before.update(self.policies.exact)
+            elif isinstance(command, c.RemoveQueue):
+                self._follow_removequeue(command, used)
+            elif isinstance(command, c.Purge) and command.receipt in self.answers:
+                if command.address in depths:  # else it was made in this run
+                    queue, depth = depths[command.address]
+                    self.purged[queue] += depth
+                    depths[command.address] = (queue, 0)
                 self.emptied.add(command.address)
             elif not isinstance(command, c.Loaded | c.Purge):
                 self._follow(by_peer[command.peer], command)
@@ -178,6 +195,7 @@ class Ledger:
     def restarted(self) -> None:
         """The broker was killed and recovered: what was not recorded is lost, everybody has to come back."""
         self.sessions.clear()
+        self.removed.clear()
         self.interests.clear()
         self.purged.clear()
         self.moved.clear()
@@ -189,6 +207,19 @@ class Ledger:
         self._check_state()
 
     # ------------------------------------------------------------------ following the commands
+
+    def _follow_removequeue(self, command: c.RemoveQueue, used: set[str]) -> None:
+        address = command.address
+        if command.receipt not in self.answers:
+            assert address in used or address not in self.there_before
+            return
+        assert address in self.there_before
+        self.removed.add(address)
+        self.there_before.discard(address)
+        self.emptied.add(address)
+        for session in self.sessions:
+            for tag in [tag for tag, (holder, _) in session.held.items() if holder.address == address]:
+                del session.held[tag]
 
     def _follow(self, session: Session, command: Any) -> None:
         getattr(self, "_follow_" + type(command).__name__.lower())(session, command)
@@ -207,7 +238,11 @@ class Ledger:
                 legal = destination.is_queue or not set(destination.name.split(".")) & {"*", ">", "#"}
             except Refused:
                 legal = False
+            policy = self.policies.of(envelope.address)
+            legal = legal and not policy.refuses_producers
             if receipt is not None:
+                if envelope.address.startswith("/queue/") and not policy.auto_create:
+                    legal = legal and (receipt in self.answers or envelope.address in self.there_before)
                 assert (receipt in self.answers) == legal
                 assert (receipt in self.refusals) != legal
             if legal:
@@ -390,6 +425,7 @@ class Ledger:
                 assert subscription.peer is session.peer
                 assert not has_expired(message.expires_ms, self.stage.now_ms)
                 assert bool(tag) == (interest.ack != c.AUTO)
+                assert interest.is_topic or not self.policies.of(interest.address).holds_consumers
                 self._check_attempts(subscription, message)
                 if interest.is_topic:
                     self._check_topic_delivery(interest, message)
@@ -527,6 +563,7 @@ class Ledger:
                     topic_queues.append(subscription.queue)
             assert not session.leaving or not (session.peer.unsettled or session.peer.subscriptions)
         broker = self.stage.broker
+        assert broker.queues.keys() >= self.policies.exact.keys() - self.removed, "what is declared is there"
         if self.sweep_ms <= self.stage.now_ms:
             for queue in broker.queues.values():
                 waiting = [message for lane in queue.lanes for message in lane.in_memory()]
@@ -542,7 +579,11 @@ class Ledger:
     def _check_subscription(self, session: Session, subscription: Subscription) -> None:
         held = sum(holder is subscription for holder, _ in session.peer.unsettled.values())
         assert subscription.unsettled == held <= subscription.credit
-        assert subscription.available == (held < subscription.credit and not session.paused)
+        on_hold = session.paused or (
+            not self.interests[subscription].is_topic
+            and self.policies.of(subscription.address).holds_consumers
+        )
+        assert subscription.available == (held < subscription.credit and not on_hold)
         assert subscription.queue.available.count(subscription) == subscription.available
         interest, queue = self.interests[subscription], subscription.queue
         if not interest.is_topic:

@@ -123,7 +123,7 @@ class Stage:
 
     def recovered(self, snapshot: bytes | None = None, batches_before: int = 0) -> Broker:
         """A new broker from the journal: from `snapshot`, taken after so many batches, or from the start."""
-        broker = Broker(tag=self.tag, limits=self.limits)
+        broker = Broker(tag=self.tag, limits=self.limits, policies=self.broker.policies)
         recovery = Recovery(broker)
         if snapshot is not None:
             recovery.thaw(snapshot)

@@ -12,6 +12,7 @@ from typing import Any
 from broker_app.core import commands as c
 from broker_app.core.browse import browse
 from broker_app.core.message import OVERHEAD_BYTES, Envelope
+from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
 from tests.core.ledger import Ledger, Session, has_expired
 from tests.core.stage import Stage
 
@@ -40,8 +41,11 @@ WEIGHTS = {
     "transfer": 5,
     "insert": 1,
     "answer": 1,
+    "reconfigure": 3,
+    "remove": 2,
 }
 KINDS = list(WEIGHTS)
+AT_FIRST = {kind: ("reconfigure", "remove", "purge", kind).index(kind) for kind in WEIGHTS}
 
 
 class Storm:
@@ -117,6 +121,7 @@ class Storm:
     def _drain(self) -> None:
         """All that is not gone comes to one client, in order."""
         stage, ledger = self.stage, self.ledger
+        self._decide([c.Reconfigure(Policies())])
         session = Session(stage.client(), 0)
         self.sessions.append(session)
         for number, address in enumerate(stage.broker.queues):
@@ -139,15 +144,15 @@ class Storm:
         run: list[Any] = []
         kinds = random.choices(KINDS, self.weights, k=random.choice((1, 2, 4, 8)))
         cast = random.sample(self.sessions, min(len(self.sessions), random.choice((1, 2, 4))))
-        # The ledger knows how much a purge removes only at the beginning of a run.
-        for kind in sorted(kinds, key="purge".__ne__):
+        # The ledger knows what is removed, and from whom it is held back, only at the beginning of a run.
+        for kind in sorted(kinds, key=AT_FIRST.get):  # type: ignore[arg-type]
             session = random.choice(cast)
             if session.closed:
                 kind = "disconnect"
             if not session.leaving:
                 run.append(getattr(self, "_draw_" + kind)(session))
         if fetches and random.random() < 0.6:
-            first = sum(isinstance(command, c.Purge) for command in run)
+            first = sum(isinstance(command, c.Purge | c.Reconfigure | c.RemoveQueue) for command in run)
             loaded = self.stage.loaded(fetches.pop(random.randrange(len(fetches))))
             run.insert(random.randint(first, len(run)), loaded)
         return run
@@ -274,6 +279,21 @@ class Storm:
         entries = [(b"%036d" % self._next_token(), envelope, self._body()) for _ in range(2)]
         return c.Insert(session.peer, envelope.address, entries, self._next_token())
 
+    def _draw_reconfigure(self, session: Session) -> c.Reconfigure:
+        random = self.random
+        policies = [DestinationPolicy(paused=paused) for paused in PAUSES]
+        return c.Reconfigure(
+            Policies(
+                DestinationPolicy(auto_create=random.random() < 0.9),
+                {address: random.choice(policies) for address in self.queues if random.random() < 0.4},
+                {"/queue/": random.choice(policies)} if random.random() < 0.2 else {},
+            )
+        )
+
+    def _draw_remove(self, session: Session) -> c.RemoveQueue:
+        address = self.random.choice((*self.queues, "/queue/none"))
+        return c.RemoveQueue(session.peer, address, self.random.random() < 0.6, self._next_token())
+
     def _draw_answer(self, session: Session) -> c.Answer:
         return c.Answer(session.peer, self._next_token())
 
@@ -282,6 +302,8 @@ class Storm:
     def _describe(self, command: Any) -> str:
         if isinstance(command, c.Loaded):
             return f"Loaded {command.address} {command.priority} {list(command.positions)}"
+        if isinstance(command, c.Reconfigure):
+            return str(command)
         numbers = {session.peer: session.number for session in self.sessions}
         facts = [
             f"{name}={getattr(command, name)!r}"

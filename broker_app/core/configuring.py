@@ -1,0 +1,101 @@
+"""What an administrator decides about destinations: their policies, emptying a queue, and its end."""
+
+from __future__ import annotations
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.errors import Refused
+from broker_app.core.queue import Queue
+from broker_app.core.moving import Moving
+
+
+class Configuring(Moving):
+    """New policies for what is there; queues emptied and removed."""
+
+    def _reconfigure(self, command: c.Reconfigure) -> None:
+        self.policies = command.policies
+        self.make_declared()
+        for queue in self.queues.values():
+            self._obey(queue)
+
+    def _obey(self, queue: Queue) -> None:
+        queue.obey(self.policies.of(queue.address))
+        for subscription in queue.consumers:
+            if queue.held:
+                self._withdraw(subscription)
+            else:
+                self._offer(subscription)
+
+    def _purge(self, command: c.Purge) -> None:
+        queue = self.queues.get(command.address)
+        if queue is None:
+            self._refuse(command.peer, command.receipt, _no_queue(command.address))
+            return
+        marks = [(lane.priority, lane.mark) for lane in queue.lanes]
+        self._record_purged(queue, self._empty(queue))
+        for priority, mark in marks:
+            queue.lane(priority).mark = mark
+        self._accept(command.peer, command.receipt)
+
+    def _remove(self, command: c.RemoveQueue) -> None:
+        try:
+            queue = self._removable(command.address, command.force)
+        except Refused as refusal:
+            self._refuse(command.peer, command.receipt, refusal)
+            return
+        self._record_purged(queue, self._empty(queue) + self._take_unsettled(queue))
+        del self.queues[queue.address]
+        queue.gone = True
+        self._accept(command.peer, command.receipt)
+
+    def _removable(self, address: str, force: bool) -> Queue:
+        queue = self.queues.get(address)
+        if queue is None:
+            raise _no_queue(address)
+        if queue.consumers:
+            raise Refused("conflict", f"{address} has {len(queue.consumers)} consumers; end them first")
+        if (queue.depth or queue.unsettled) and not force:
+            raise Refused(
+                "conflict",
+                f"{queue.depth} messages wait in {address} and {queue.unsettled} are unsettled; "
+                "purge it first, or remove it by force",
+            )
+        return queue
+
+    def _empty(self, queue: Queue) -> list[int]:
+        """Take out all that waits; the positions of what was recorded."""
+        positions: list[int] = []
+        for lane in queue.lanes:
+            for message in lane.in_memory():
+                self.memory_bytes -= message.size
+                if message.recorded:
+                    positions.append(message.position)
+            positions += lane.loading
+            for chunk in lane.paged.chunks():
+                positions += chunk
+        queue.lanes.clear()
+        return positions
+
+    def _take_unsettled(self, queue: Queue) -> list[int]:
+        """Take the queue's deliveries away from those who hold them; the positions of what was recorded."""
+        positions: list[int] = []
+        for peer in self.peers:
+            tags = [tag for tag, (holder, _) in peer.unsettled.items() if holder.queue is queue]
+            for tag in tags:
+                subscription, message = peer.unsettled.pop(tag)
+                subscription.unsettled -= 1
+                self.leases.end(peer, tag)
+                if message.recorded:
+                    positions.append(message.position)
+        queue.unsettled = 0
+        return positions
+
+    def _record_purged(self, queue: Queue, positions: list[int]) -> None:
+        if positions:
+            out = self._out
+            out.record(records.acked(out.destination(queue.address), records.PURGED, positions))
+            out.freed += positions
+
+
+def _no_queue(address: str) -> Refused:
+    return Refused("not-found", f"there is no queue {address}")
