@@ -5,8 +5,8 @@ from __future__ import annotations
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
-from broker_app.core.queue import Queue
 from broker_app.core.moving import Moving
+from broker_app.core.queue import Queue
 
 
 class Configuring(Moving):
