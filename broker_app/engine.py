@@ -16,6 +16,7 @@ from typing import Protocol
 
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Command, Loaded
+from broker_app.core.facts import Fact
 from broker_app.core.message import MessageIds
 from broker_app.core.outcome import Outcome
 from broker_app.core.recovery import Recovery, freeze, live_positions
@@ -56,6 +57,8 @@ class Engine:
         failed: Callable[[BaseException], None] | None = None,
     ) -> None:
         self.broker = broker
+        #: hears what happened, each batch's facts together
+        self.told: Callable[[list[Fact]], None] | None = None
         self._journal = journal
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -204,6 +207,9 @@ class Engine:
         for fetch in outcome.fetches:
             records = self._journal.read(fetch.positions)
             self.submit(Loaded(fetch.address, fetch.priority, fetch.positions, records))
+        facts = outcome.take_facts()
+        if facts and self.told is not None:
+            self.told(facts)
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             for source in waiting:

@@ -12,6 +12,7 @@ from heapq import heapify
 
 from broker_app.core import commands as c
 from broker_app.core.configuring import Configuring
+from broker_app.core.facts import DestinationGone
 from broker_app.core.limits import Limits
 from broker_app.core.outcome import Outcome
 from broker_app.core.policy import Policies
@@ -33,6 +34,7 @@ class Broker(Configuring):
             c.Publish: self._publish,
             c.Subscribe: self._subscribe,
             c.Unsubscribe: self._unsubscribe,
+            c.Hand: self._hand,
             c.Settle: self._settle,
             c.Return: self._return,
             c.Extend: self._extend,
@@ -109,6 +111,7 @@ class Broker(Configuring):
                 queue.idle_since_ms = self.now_ms
             elif self.now_ms - queue.idle_since_ms >= self.limits.idle_queue_ms:
                 del self.queues[queue.address]
+                self._tell_of_destination(DestinationGone(queue.address))
 
     def _expire_waiting(self, queue: Queue) -> None:
         for lane in queue.lanes:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from broker_app.core.message import Envelope
 from broker_app.core.peer import Peer
 from broker_app.core.policy import Policies
+from broker_app.core.subscription import Subscription
 
 AUTO, CLIENT, INDIVIDUAL = "auto", "client", "client-individual"
 ACK_MODES = (AUTO, CLIENT, INDIVIDUAL)
@@ -38,7 +39,8 @@ class Subscribe:
     `durable`, on a topic: the name under which messages are kept while nobody is there; `shared`: several
     may consume that name at once. `start`, on a topic: where in the retained history to begin ("first",
     "last", "seq:…", "time:…"; empty is now). `exclusive`, on a queue: one such consumer is served, others
-    stand by."""
+    stand by. `snapshot`, on a topic of the broker itself: it wants to hear first how things stand
+    (`facts.SnapshotWanted`)."""
 
     peer: Peer
     id: str
@@ -52,6 +54,7 @@ class Subscribe:
     shared: bool = False
     exclusive: bool = False
     start: str = ""
+    snapshot: bool = False
     receipt: Any = None
 
 
@@ -63,6 +66,14 @@ class Unsubscribe:
     id: str
     receipt: Any = None
     keep_unsettled: bool = False
+
+
+@dataclass(slots=True)
+class Hand:
+    """Messages of the broker itself for one topic subscription alone, in order: (envelope, body)."""
+
+    subscription: Subscription
+    messages: Sequence[tuple[Envelope, bytes]]
 
 
 @dataclass(slots=True)
@@ -237,6 +248,7 @@ Command = (
     Publish
     | Subscribe
     | Unsubscribe
+    | Hand
     | Settle
     | Return
     | Extend

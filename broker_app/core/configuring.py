@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
+from broker_app.core.facts import DestinationGone
 from broker_app.core.moving import Moving
 from broker_app.core.queue import Queue
 
@@ -46,6 +47,7 @@ class Configuring(Moving):
         self._record_purged(queue, self._empty(queue) + self._take_unsettled(queue))
         del self.queues[queue.address]
         queue.gone = True
+        self._tell_of_destination(DestinationGone(queue.address))
         self._accept(command.peer, command.receipt)
 
     def _removable(self, address: str, force: bool) -> Queue:
@@ -65,6 +67,7 @@ class Configuring(Moving):
     def _empty(self, queue: Queue) -> list[int]:
         """Take out all that waits; the positions of what was recorded."""
         positions: list[int] = []
+        queue.removed_total += queue.depth
         for lane in queue.lanes:
             for message in lane.in_memory():
                 self.memory_bytes -= message.size
@@ -84,9 +87,11 @@ class Configuring(Moving):
             for tag in tags:
                 subscription, message = peer.unsettled.pop(tag)
                 subscription.unsettled -= 1
+                subscription.returned += 1
                 self.leases.end(peer, tag)
                 if message.recorded:
                     positions.append(message.position)
+        queue.removed_total += queue.unsettled
         queue.unsettled = 0
         return positions
 

@@ -77,7 +77,7 @@ class Dispatch(State):
         available = queue.available
         now_ms = self.now_ms
         touched = self._out.touched
-        handed_out = 0
+        handed_out = settled = 0
         while available:
             lane = queue.first_lane()
             if lane is None:
@@ -101,14 +101,13 @@ class Dispatch(State):
                 peer = subscription.peer
                 if subscription.ack == c.AUTO:
                     tag = 0
-                    queue.acked_total += 1
+                    settled += 1
                     if message.recorded:
                         self._acknowledged(queue, message)
                 else:
                     tag = peer.next_tag
                     peer.next_tag = tag + 1
                     peer.unsettled[tag] = (subscription, message)
-                    queue.unsettled += 1
                     subscription.unsettled += 1
                     if subscription.lease_ms:
                         self.leases.begin(peer, tag, now_ms + subscription.lease_ms)
@@ -118,6 +117,7 @@ class Dispatch(State):
                         available.pop()
                         subscription.available = False
                 handed_out += 1
+                subscription.handed_out += 1
                 peer.deliveries.append((subscription, tag, message))
                 if not peer.touched:
                     peer.touched = True
@@ -128,6 +128,13 @@ class Dispatch(State):
             self._fetch(queue, lane)
             if not ready and (lane.loading or lane.paged):
                 break
+        if not handed_out:
+            return
+        queue.acked_total += settled
+        queue.unsettled += handed_out - settled
+        queue.waits.append(now_ms - message.time_ms)
+        if tag and not subscription.probe_tag:
+            subscription.probe_tag, subscription.probe_ms = tag, now_ms
         queue.delivered_total += handed_out
         self.counters["delivered"] += handed_out
 

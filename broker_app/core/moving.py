@@ -152,7 +152,7 @@ class Moving(Transacting):
             lane.paged.remove(in_order)
             for position in gone.intersection(lane.attempts):
                 del lane.attempts[position]
-        queue.moved_total += len(gone)
+        queue.removed_total += len(gone)
         recorded = [position for position in in_order if position < UNRECORDED]
         if recorded:
             out = self._out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from broker_app.core.errors import Refused
+from broker_app.core.facts import DeadLetter, Fact
 from broker_app.core.peer import Peer
 from broker_app.core.topic import Fanout
 
@@ -28,7 +29,9 @@ class Outcome:
         "_indexes",
         "closes",
         "count",
+        "dead_letters",
         "destinations",
+        "facts",
         "fanouts",
         "fetches",
         "first_position",
@@ -53,6 +56,9 @@ class Outcome:
         self.fetches: list[Fetch] = []
         #: peers to be told why and disconnected
         self.closes: list[tuple[Peer, Refused]] = []
+        #: what happened, for who listens to the broker itself
+        self.facts: list[Fact] = []
+        self.dead_letters: dict[tuple[str, str], DeadLetter] = {}
         self._indexes: dict[str, int] = {}
 
     @property
@@ -67,6 +73,14 @@ class Outcome:
             index = self._indexes[address] = len(self.destinations)
             self.destinations.append(address)
         return index
+
+    def take_facts(self) -> list[Fact]:
+        """What happened since the last call."""
+        if not (self.facts or self.dead_letters):
+            return []
+        facts, self.facts = [*self.facts, *self.dead_letters.values()], []
+        self.dead_letters.clear()
+        return facts
 
     def record(self, part: bytes) -> None:
         """Add a record of one part."""

@@ -42,6 +42,7 @@ class Peer:
     __slots__ = (
         "deliveries",
         "detailed",
+        "fanned_out",
         "next_tag",
         "paused",
         "receipts",
@@ -65,6 +66,8 @@ class Peer:
         self.touched = False
         self.paused = False
         self.next_tag = 1
+        #: messages that its ended topic subscriptions got together with others
+        self.fanned_out = 0
         self.unsettled: dict[int, tuple[Subscription, Message]] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.transactions: dict[str, Transaction] = {}

@@ -18,6 +18,8 @@ from broker_app.core.records import Reader
 from broker_app.core.subscription import Subscription
 
 DEFAULT_POLICY = DestinationPolicy()
+#: takes samples that nobody wants
+NO_SAMPLES: deque[int] = deque(maxlen=0)
 
 
 class Positions:
@@ -153,14 +155,16 @@ class Queue:
         "expiring",
         "gone",
         "held",
+        "holds",
         "idle_since_ms",
         "lanes",
-        "moved_total",
         "policy",
         "published_total",
         "reader",
+        "removed_total",
         "shut",
         "unsettled",
+        "waits",
     )
 
     def __init__(self, address: str, *, durable: bool) -> None:
@@ -184,8 +188,11 @@ class Queue:
         self.acked_total = 0
         self.expired_total = 0
         self.dead_total = 0
-        #: taken out by an operator: moved to another queue, or deleted by choice
-        self.moved_total = 0
+        #: taken out by an operator: purged, moved to another queue, or deleted by choice
+        self.removed_total = 0
+        #: samples in ms: of one message a dispatch, the time since its arrival, and that from delivery to
+        #: acknowledgement. Whoever wants them puts a bounded deque here and empties it.
+        self.waits = self.holds = NO_SAMPLES
         self.reader = Reader(address)
 
     def obey(self, policy: DestinationPolicy) -> None:
@@ -219,5 +226,6 @@ class Queue:
 
     def oldest(self) -> Message | None:
         """The message in memory that waits longest, if any."""
-        heads = [next(lane.in_memory(), None) for lane in self.lanes]
-        return min((head for head in heads if head), key=lambda message: message.time_ms, default=None)
+        heads = [lane.returned[0][1] for lane in self.lanes if lane.returned]
+        heads += [lane.ready[0] for lane in self.lanes if lane.ready]
+        return min(heads, key=lambda message: message.time_ms, default=None)

@@ -47,6 +47,9 @@ class Settling(Dispatch):
             elif not queue.dirty:
                 queue.dirty = True
                 self._dirty.append(queue)
+        if tags and subscription.probe_tag and subscription.probe_tag not in unsettled:
+            subscription.queue.holds.append(self.now_ms - subscription.probe_ms)
+            subscription.probe_tag = 0
         self._accept(peer, command.receipt)
 
     def _tags(self, peer: Peer, tags: Sequence[int], cumulative: bool) -> Sequence[int]:
@@ -94,6 +97,8 @@ class Settling(Dispatch):
         queue = subscription.queue
         queue.unsettled -= 1
         subscription.unsettled -= 1
+        subscription.returned += 1
+        subscription.probe_tag = 0  # perhaps this one's
         if not subscription.available:
             self._offer(subscription)
         message.attempts += 1
@@ -122,6 +127,8 @@ class Settling(Dispatch):
 
     def _dead_letter(self, queue: Queue, message: Message, reason: str, detail: str) -> None:
         queue.dead_total += 1
+        if queue.durable and self._listened:
+            self._tell_of_dead_letter(queue, message, reason, detail)
         if not _has_dead_letters(queue):
             self._drop(queue, message, records.DISCARDED)
             self.counters["discarded"] += 1

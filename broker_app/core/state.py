@@ -10,9 +10,19 @@ from collections.abc import Callable
 from typing import Any
 
 from broker_app.core import commands as c
+from broker_app.core.destination import is_reserved
 from broker_app.core.errors import Refused
+from broker_app.core.facts import (
+    ConsumerJoined,
+    ConsumerLeft,
+    ConsumerSlow,
+    DeadLetter,
+    DestinationFull,
+    DestinationGone,
+    DestinationMade,
+)
 from broker_app.core.limits import Limits
-from broker_app.core.message import MessageIds
+from broker_app.core.message import Message, MessageIds
 from broker_app.core.outcome import Outcome
 from broker_app.core.peer import Peer
 from broker_app.core.policy import Policies
@@ -23,6 +33,8 @@ from broker_app.core.topic import Topics
 
 # Messages outside the journal take their positions from here up, so that ids stay unique.
 UNRECORDED = 1 << 47
+#: the first level of all topics on which the broker tells of itself
+SYSTEM = "$mom"
 
 
 class State:
@@ -64,6 +76,7 @@ class State:
         if queue is None:
             queue = self.queues[address] = Queue(address, durable=durable)
             queue.obey(self.policies.of(address))
+            self._tell_of_destination(DestinationMade(address))
         return queue
 
     def make_declared(self) -> None:
@@ -71,6 +84,33 @@ class State:
         for address in self.policies.exact:
             if address.startswith("/queue/"):
                 self.queue(address)
+
+    # ------------------------------------------------------------------ telling
+
+    @property
+    def _listened(self) -> bool:
+        """Whether anybody hears what the broker tells of itself."""
+        return self.topics.reaches(SYSTEM)
+
+    def _tell_of_destination(self, fact: DestinationMade | DestinationGone | DestinationFull) -> None:
+        """Temporary destinations are their owners' affair."""
+        if self._listened and not fact.address.startswith("/temp-"):
+            self._out.facts.append(fact)
+
+    def _tell_of_consumer(self, fact: ConsumerJoined | ConsumerLeft | ConsumerSlow) -> None:
+        """Who listens to the broker is not told of."""
+        _, kind, name = fact.subscription.address.split("/", 2)
+        if self._listened and not kind.startswith("temp-") and not is_reserved(name):
+            self._out.facts.append(fact)
+
+    def _tell_of_dead_letter(self, queue: Queue, message: Message, reason: str, detail: str) -> None:
+        """One fact a batch for each queue and reason, however many there are."""
+        former = self._out.dead_letters.get((queue.address, reason))
+        count = former.messages + 1 if former else 1
+        fact = DeadLetter(queue.address, reason, count, self.ids.of(message).decode(), detail)
+        self._out.dead_letters[queue.address, reason] = fact
+
+    # ------------------------------------------------------------------ consumers in line, and answers
 
     def _touch(self, queue: Queue) -> None:
         if not queue.dirty:

@@ -13,6 +13,7 @@ from broker_app.core.destination import (
     parse,
 )
 from broker_app.core.errors import Refused
+from broker_app.core.facts import ConsumerJoined, ConsumerLeft, ConsumerSlow, DestinationGone, SnapshotWanted
 from broker_app.core.message import Message
 from broker_app.core.queue import Queue
 from broker_app.core.settling import Settling
@@ -31,6 +32,9 @@ class Subscribing(Settling):
             return
         peer.subscriptions[command.id] = subscription
         self.peers[peer] = None
+        self._tell_of_consumer(ConsumerJoined(subscription))
+        if command.snapshot and self._listened:
+            self._out.facts.append(SnapshotWanted(subscription))
         self._accept(peer, command.receipt)
         if not peer.paused:
             self._offer(subscription)
@@ -50,6 +54,7 @@ class Subscribing(Settling):
         subscription = Subscription(
             peer, command.id, command.address, command.ack, command.credit, command.lease_ms, look
         )
+        subscription.since_ms = self.now_ms
         if destination.is_queue:
             self._join_queue(subscription, destination)
         else:
@@ -88,6 +93,15 @@ class Subscribing(Settling):
                 "not-found", f"there is no queue {address}, and only an administrator can make it here"
             )
 
+    def _hand(self, command: c.Hand) -> None:
+        """Messages for one subscription alone, in whatever way it is served otherwise."""
+        for envelope, body in command.messages:
+            if command.subscription.queue.gone:
+                return
+            self._unrecorded += 1
+            message = Message(envelope, body, self._unrecorded, self.now_ms, False)
+            self._keep_for(command.subscription, message)
+
     def _unsubscribe(self, command: c.Unsubscribe) -> None:
         subscription = command.peer.subscriptions.get(command.id)
         if subscription is None:
@@ -100,6 +114,7 @@ class Subscribing(Settling):
     def _end_subscription(self, subscription: Subscription, *, keep_unsettled: bool) -> None:
         peer = subscription.peer
         peer.subscriptions.pop(subscription.id, None)
+        self._tell_of_consumer(ConsumerLeft(subscription))
         queue = subscription.queue
         self._withdraw(subscription)
         queue.consumers.remove(subscription)
@@ -129,6 +144,7 @@ class Subscribing(Settling):
             if fanout.look is subscription.look and fanout.leave(subscription):
                 missed += fanout.messages
         self.counters["delivered"] -= len(missed)
+        subscription.handed_out -= len(missed)
         return missed
 
     def _close_fanouts(self) -> None:
@@ -140,6 +156,7 @@ class Subscribing(Settling):
             f"{subscription.address}; it reads too slowly and was ended"
         )
         self._out.closes.append((subscription.peer, Refused("slow-consumer", detail)))
+        self._tell_of_consumer(ConsumerSlow(subscription, detail))
         self._end_subscription(subscription, keep_unsettled=False)
 
     def _pause(self, command: c.Pause) -> None:
@@ -191,6 +208,7 @@ class Subscribing(Settling):
         if queue is not None:
             self.counters["discarded"] += queue.depth
             self._forget(queue)
+            self._tell_of_destination(DestinationGone(address))
 
     def _forget(self, queue: Queue) -> None:
         """The end of a queue that lives in memory."""

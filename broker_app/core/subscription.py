@@ -15,6 +15,7 @@ class Subscription:
 
     `head` is a free place for the session's rendering. `look`, while set, is the group of topic
     subscriptions that are served together because their messages are rendered to equal bytes.
+    `probe_tag` is the delivery whose way to its acknowledgement is timed, 0 when there is none.
     """
 
     __slots__ = (
@@ -22,13 +23,19 @@ class Subscription:
         "address",
         "available",
         "credit",
+        "fanned_out_before",
+        "handed_out",
         "head",
         "id",
         "lease_ms",
         "look",
         "look_key",
         "peer",
+        "probe_ms",
+        "probe_tag",
         "queue",
+        "returned",
+        "since_ms",
         "unsettled",
     )
 
@@ -46,5 +53,23 @@ class Subscription:
         self.queue: Queue
         self.head: bytes | None = None
         self.unsettled = 0
+        #: when it began
+        self.since_ms = 0
+        self.handed_out = 0
+        #: deliveries that came back
+        self.returned = 0
+        #: what its look had fanned out when it joined it
+        self.fanned_out_before = 0
+        self.probe_tag = self.probe_ms = 0
         #: whether it stands in `queue.available`
         self.available = False
+
+    @property
+    def delivered(self) -> int:
+        """Deliveries so far, with repeats."""
+        look = self.look
+        return self.handed_out + (look.fanned_out - self.fanned_out_before if look else 0)
+
+    @property
+    def acked(self) -> int:
+        return self.delivered - self.unsettled - self.returned

@@ -36,7 +36,7 @@ class Fanout:
 
     def close(self) -> bool:
         """The batch is decided, no more messages come; returns whether any member is left."""
-        self.look.fanout = None
+        self.look.seal()
         if self._left:
             self.members = tuple(member for member in self.members if member not in self._left)
         return bool(self.members)
@@ -45,21 +45,36 @@ class Fanout:
 class Look:
     """Subscriptions of one filter whose messages are rendered to equal bytes and need no settling."""
 
-    __slots__ = ("_frozen", "fanout", "members")
+    __slots__ = ("_frozen", "fanned_out", "fanout", "members")
 
     def __init__(self) -> None:
         self.members: dict[Subscription, None] = {}
         self._frozen: tuple[Subscription, ...] | None = None
         #: the fan-out of the batch being decided; a change of members begins a new one
         self.fanout: Fanout | None = None
+        #: messages that its members got so far
+        self.fanned_out = 0
 
     def add(self, subscription: Subscription) -> None:
+        self.seal()
+        self._frozen = None
         self.members[subscription] = None
-        self._frozen = self.fanout = None
+        subscription.fanned_out_before = self.fanned_out
 
     def remove(self, subscription: Subscription) -> None:
-        self.members.pop(subscription, None)
-        self._frozen = self.fanout = None
+        self.seal()
+        self._frozen = None
+        if subscription in self.members:
+            del self.members[subscription]
+            got = self.fanned_out - subscription.fanned_out_before
+            subscription.handed_out += got
+            subscription.peer.fanned_out += got
+
+    def seal(self) -> None:
+        """No more messages into the fan-out that is open."""
+        if self.fanout is not None:
+            self.fanned_out += len(self.fanout.messages)
+            self.fanout = None
 
     def open(self) -> Fanout:
         if self._frozen is None:
@@ -129,6 +144,10 @@ class Topics:
             if not child.empty:
                 break
             del parent.children[level]
+
+    def reaches(self, level: str) -> bool:
+        """Whether any filter begins with this first level, literally."""
+        return level in self._root.children
 
     def match(self, name: str) -> Match:
         """The looks and single subscriptions whose filter matches `name`."""

@@ -19,9 +19,10 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
-from broker_app.core import records
+from broker_app.core import facts, records
 from broker_app.core.destination import parse
 from broker_app.core.errors import Refused
+from broker_app.core.facts import Fact
 from broker_app.core.limits import Limits
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
 from broker_app.core.moving import DONE, UNSETTLED, Moved
@@ -68,6 +69,7 @@ class Interest:
         self.came: set[int] = set()
         #: when the newest that came was accepted, by priority
         self.newest: dict[int, int] = {}
+        self.deliveries = 0
 
 
 class Session:
@@ -130,6 +132,7 @@ class Ledger:
         self.policies = stage.broker.policies
         #: queues that an administrator has removed although their policy stands
         self.removed: set[str] = set()
+        self._hear_anew()
         self._forget_run()
 
     def _forget_run(self) -> None:
@@ -191,6 +194,7 @@ class Ledger:
         self._check_deliveries()
         self._check_records(outcome)
         self._check_state()
+        self._check_facts(outcome.take_facts())
 
     def restarted(self) -> None:
         """The broker was killed and recovered: what was not recorded is lost, everybody has to come back."""
@@ -203,6 +207,7 @@ class Ledger:
             del self.times[key]
         self.life_began_at = self.stage.broker.next_position
         self.sweep_ms = self.stage.now_ms + 1
+        self._hear_anew()
         self.at_start = {queue: queue.depth for queue in self.stage.broker.queues.values()}
         self._check_state()
 
@@ -422,6 +427,7 @@ class Ledger:
             assert not session.client.got or session.peer not in self.held_back, "who is paused gets nothing"
             for subscription, tag, message in session.client.got:
                 interest = self.interests[subscription]
+                interest.deliveries += 1
                 assert subscription.peer is session.peer
                 assert not has_expired(message.expires_ms, self.stage.now_ms)
                 assert bool(tag) == (interest.ack != c.AUTO)
@@ -577,6 +583,8 @@ class Ledger:
         assert all(self.live[position].address == address for address, position in self._held)
 
     def _check_subscription(self, session: Session, subscription: Subscription) -> None:
+        assert subscription.delivered == self.interests[subscription].deliveries
+        assert 0 <= subscription.returned <= subscription.delivered - subscription.unsettled
         held = sum(holder is subscription for holder, _ in session.peer.unsettled.values())
         assert subscription.unsettled == held <= subscription.credit
         on_hold = session.paused or (
@@ -618,10 +626,44 @@ class Ledger:
             assert first is None or (first.loading and not first.ready and not first.returned), (
                 "nobody waits in vain"
             )
-        ended = queue.acked_total + queue.expired_total + queue.dead_total + self.purged[queue]
-        ended += self.moved[queue]
+        assert queue.removed_total == self.purged[queue] + self.moved[queue]
+        ended = queue.acked_total + queue.expired_total + queue.dead_total + queue.removed_total
         there = queue.depth + queue.unsettled
         assert queue.published_total + self.at_start.get(queue, 0) == ended + there
+
+    # ------------------------------------------------------------------ what the broker tells
+
+    def _hear_anew(self) -> None:
+        """What the broker told adds up to what it holds, from here on."""
+        self.told_queues = {address for address in self.stage.broker.queues if address.startswith("/queue/")}
+        self.told_consumers: set[Subscription] = set()
+        self.told_dead: Counter[str] = Counter()
+
+    def _check_facts(self, told: list[Fact]) -> None:
+        for fact in told:
+            match fact:
+                case facts.DestinationMade(address):
+                    assert address not in self.told_queues
+                    self.told_queues.add(address)
+                case facts.DestinationGone(address):
+                    self.told_queues.remove(address)
+                    del self.told_dead[address]
+                case facts.ConsumerJoined(subscription):
+                    assert subscription not in self.told_consumers
+                    self.told_consumers.add(subscription)
+                case facts.ConsumerLeft(subscription):
+                    self.told_consumers.remove(subscription)
+                case facts.DeadLetter():
+                    self.told_dead[fact.address] += fact.messages
+        queues = self.stage.broker.queues
+        assert self.told_queues == {address for address in queues if address.startswith("/queue/")}
+        assert all(queues[address].dead_total == self.told_dead[address] for address in self.told_queues)
+        assert self.told_consumers == {
+            subscription
+            for session in self.sessions
+            for subscription in session.peer.subscriptions.values()
+            if not subscription.address.startswith("/temp-")
+        }
 
     # ------------------------------------------------------------------ replay
 

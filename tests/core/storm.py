@@ -80,6 +80,7 @@ class Storm:
         self.priorities = random.choice(((4, 4, 4, 0, 9), (4,)))
         self.persistence = random.choice((0.75, 0.75, 1, 0.2))
         self.ledger = Ledger(self.stage)
+        self._listen()
         self.sessions = self.ledger.sessions
         self.envelopes = [self._draw_envelope() for _ in range(8)]
         self.serial = self.token = self.joined = 0
@@ -116,7 +117,12 @@ class Storm:
             print("restart")
         self.ledger.check_replay(*self.snapshot)
         self.stage.restart()
+        self._listen()
         self.ledger.restarted()
+
+    def _listen(self) -> None:
+        """Somebody hears what the broker tells of itself; the ledger sees whether it is true."""
+        self.stage.client().subscribe("/topic/$mom.>", c.AUTO)
 
     def _drain(self) -> None:
         """All that is not gone comes to one client, in order."""
