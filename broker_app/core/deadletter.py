@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from broker_app.core.block import escape, unescape
+
 ORIGIN = "origin"
 #: names of the headers that a message gets when it dies and loses when it is retried
 FACTS = (ORIGIN, "dead-reason", "dead-detail")
 
 _PREFIXES = tuple(f"{name}:".encode() for name in FACTS)
-_ESCAPED = {"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"}
 
 
 def lines(facts: dict[str, str]) -> bytes:
     """`facts` as header lines in STOMP 1.2 escaping; empty ones are left out."""
-    return b"".join(f"{name}:{_escape(value)}\n".encode() for name, value in facts.items() if value)
+    return b"".join(f"{name}:{escape(value)}\n".encode() for name, value in facts.items() if value)
 
 
 def origin_of(block: bytes) -> str:
@@ -20,7 +21,7 @@ def origin_of(block: bytes) -> str:
     prefix = _PREFIXES[0]
     for line in block.split(b"\n"):
         if line.startswith(prefix):
-            return _unescape(line[len(prefix) :].decode())
+            return unescape(line[len(prefix) :].decode())
     return ""
 
 
@@ -31,16 +32,3 @@ def divide(block: bytes) -> tuple[bytes, bytes]:
     lines = [line + b"\n" for line in block.split(b"\n")[:-1]]
     alive = [line for line in lines if not line.startswith(_PREFIXES)]
     return b"".join(alive), b"".join(line for line in lines if line.startswith(_PREFIXES))
-
-
-def _escape(value: str) -> str:
-    return "".join(_ESCAPED.get(character, character) for character in value)
-
-
-def _unescape(value: str) -> str:
-    if "\\" not in value:
-        return value
-    parts = value.split("\\\\")
-    for escaped, plain in (("\\r", "\r"), ("\\n", "\n"), ("\\c", ":")):
-        parts = [part.replace(escaped, plain) for part in parts]
-    return "\\".join(parts)

@@ -34,6 +34,11 @@ PROBLEMS = {
             "them a control character.",
         ),
         Problem(
+            "invalid-selector", 400, "Invalid selector",
+            "The selector is no condition in the SQL subset of JMS. The detail names line and column, and what "
+            "was expected there.",
+        ),
+        Problem(
             "not-authenticated", 401, "Not authenticated",
             "The request has no credentials, or they are wrong, revoked or expired. Send a token as "
             "Authorization: Bearer.",

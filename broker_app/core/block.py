@@ -1,0 +1,30 @@
+"""Header blocks: a message's lines `name:value`, in the escaping of STOMP 1.2, each ended by a newline."""
+
+from __future__ import annotations
+
+_ESCAPED = {"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"}
+
+
+def escape(value: str) -> str:
+    return "".join(_ESCAPED.get(character, character) for character in value)
+
+
+def unescape(value: str) -> str:
+    if "\\" not in value:
+        return value
+    parts = value.split("\\\\")
+    for escaped, plain in (("\\r", "\r"), ("\\n", "\n"), ("\\c", ":")):
+        parts = [part.replace(escaped, plain) for part in parts]
+    return "\\".join(parts)
+
+
+def headers(block: bytes) -> dict[str, str]:
+    """The headers of a block; of a name that comes twice the first value counts."""
+    found: dict[str, str] = {}
+    for line in block.decode().split("\n"):
+        name, colon, value = line.partition(":")
+        if colon and name not in found:
+            found[name] = value
+    if b"\\" in block:
+        return {unescape(name): unescape(value) for name, value in found.items()}
+    return found
