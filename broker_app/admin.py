@@ -10,7 +10,7 @@ from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
 
-from broker_app.models import PolicyVersion, Token
+from broker_app.models import DestinationSettings, PolicyVersion, Token
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -30,6 +30,11 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 class TokenAdmin(ReadOnlyAdmin):
     list_display = ("name", "owner", "prefix", "created", "expires")
     exclude = ("digest",)
+
+
+@admin.register(DestinationSettings)
+class DestinationSettingsAdmin(ReadOnlyAdmin):
+    list_display = ("address", "values", "version", "changed")
 
 
 @admin.register(PolicyVersion)

@@ -37,6 +37,25 @@ class LoginLink(models.Model):
         return f"login link of {self.user}"
 
 
+class DestinationSettings(models.Model):
+    """What was said about a destination ("/queue/orders"), a pattern ("/queue/orders.>") or all (">").
+
+    `values` are by name, as `broker_app.net.destinations` lists them; what is not there was not said.
+    """
+
+    address = models.CharField(max_length=300, unique=True)
+    values = models.JSONField(default=dict)
+    version = models.PositiveBigIntegerField(help_text="the number of the change that wrote it")
+    changed = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering: ClassVar = ["address"]
+        verbose_name_plural = "destination settings"
+
+    def __str__(self) -> str:
+        return self.address
+
+
 class PolicyVersion(models.Model):
     """One row that counts the changes, so that every process notices those of the others."""
 

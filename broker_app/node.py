@@ -13,7 +13,7 @@ from typing import Any
 
 from broker_app.config import Config
 from broker_app.core.broker import Broker
-from broker_app.core.commands import Publish
+from broker_app.core.commands import Publish, Reconfigure
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message
@@ -73,7 +73,7 @@ class Node:
             transactions_per_peer=config.max_transactions,
             bytes_per_transaction=config.max_transaction_bytes,
         )
-        self.broker = Broker(limits=limits)
+        self.broker = Broker(limits=limits, policies=logins.policy.destinations.policies)
         #: set when the node must end because of an error
         self.failed: asyncio.Future[BaseException] = loop.create_future()
         self.engine = Engine(self.broker, self.journal, inbox_bytes=config.inbox_bytes, failed=self._fail)
@@ -123,6 +123,8 @@ class Node:
 
     def reload(self, policy: Policy) -> None:
         """Swap the policy between two batches."""
+        if policy.destinations != self.logins.policy.destinations:
+            self.engine.submit(Reconfigure(policy.destinations.policies))
         self.logins.reload(policy)
         self.lobby.policy_changed()
         self.rest.policy_changed()

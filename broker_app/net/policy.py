@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from broker_app.net.destinations import Destinations
+
 
 @dataclass(frozen=True, slots=True)
 class UserFacts:
@@ -24,9 +26,10 @@ class TokenFacts:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Who may come in, as of `version`. Versions only grow."""
+    """Who may come in, and what holds for destinations, as of `version`. Versions only grow."""
 
     version: int = 0
     users: Mapping[str, UserFacts] = field(default_factory=dict)
     tokens: Mapping[bytes, TokenFacts] = field(default_factory=dict)
     anonymous: bool = False
+    destinations: Destinations = field(default_factory=Destinations)

@@ -6,28 +6,40 @@ this process by `policy_changed`; other processes notice the version.
 
 import hashlib
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth import password_validation
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.db.models import F
 from django.dispatch import Signal
 from django.utils import timezone
 
-from broker_app.models import LoginLink, PolicyVersion, Token
+from broker_app.core.errors import Refused
+from broker_app.models import DestinationSettings, LoginLink, PolicyVersion, Token
+from broker_app.net.destinations import SETTINGS, check_address, faults
 
 ADMIN = "admin"
 TOKEN_MARK = "mom_"
 LOGIN_LINK_LIFE = timedelta(minutes=10)
+MAX_DESTINATION_SETTINGS = 100_000
 
 policy_changed = Signal()
 
 
 class Conflict(Exception):
     """What was asked for contradicts what is there."""
+
+
+class Stale(Exception):
+    """A row is of another version than was expected; 0 when there is none."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"The version is {version} now.")
+        self.version = version
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +139,74 @@ def redeem_login_link(secret: str) -> User | None:
 
 
 @transaction.atomic
-def changed() -> None:
-    """Raises the version, and tells this process once it is committed.
+def set_destination(address: str, values: Mapping[str, Any], expected: int | None) -> DestinationSettings:
+    """Says `values` about an address or a pattern, and nothing else any more.
+
+    `expected` is the version that is to be replaced, 0 for none, None for any. Raises ValidationError,
+    Stale, Conflict when there are too many.
+    """
+    _check(address, values)
+    row = _destination(address, expected)
+    if row is None:
+        if DestinationSettings.objects.count() >= MAX_DESTINATION_SETTINGS:
+            raise Conflict(f"There are settings of {MAX_DESTINATION_SETTINGS} destinations already.")
+        return DestinationSettings.objects.create(address=address, values=dict(values), version=changed())
+    if row.values != values:
+        row.values = dict(values)
+        row.version = changed()
+        row.save()
+    return row
+
+
+@transaction.atomic
+def change_destination(address: str, changes: Mapping[str, Any], expected: int | None) -> DestinationSettings:
+    """Says something more about an address or a pattern, or takes back what was said (None)."""
+    row = _destination(address, expected)
+    values = {**(row.values if row is not None else {}), **changes}
+    said = {name: value for name, value in values.items() if value is not None}
+    _check(address, {name: changes[name] for name in changes if name not in SETTINGS})
+    return set_destination(address, said, expected)
+
+
+@transaction.atomic
+def forget_destination(address: str, expected: int | None) -> bool:
+    """Takes back all that was said about an address or a pattern; whether anything was. Raises Stale."""
+    row = _destination(address, expected)
+    if row is None:
+        return False
+    row.delete()
+    changed()
+    return True
+
+
+def _destination(address: str, expected: int | None) -> DestinationSettings | None:
+    row = DestinationSettings.objects.select_for_update().filter(address=address).first()
+    version = row.version if row is not None else 0
+    if expected is not None and expected != version:
+        raise Stale(version)
+    return row
+
+
+def _check(address: str, values: Mapping[str, Any]) -> None:
+    try:
+        check_address(address)
+    except Refused as refusal:
+        raise ValidationError(refusal.detail) from refusal
+    if wrong := faults(values, address):
+        raise ValidationError(wrong)
+
+
+@transaction.atomic
+def changed() -> int:
+    """Raises the version, and tells this process once it is committed. Returns the new version.
 
     Public for the only writers that are not ours, Django's commands.
     """
-    row, _ = PolicyVersion.objects.get_or_create(pk=PolicyVersion.ONLY)
-    PolicyVersion.objects.filter(pk=row.pk).update(number=F("number") + 1)
+    row, _ = PolicyVersion.objects.select_for_update().get_or_create(pk=PolicyVersion.ONLY)
+    row.number += 1
+    row.save()
     transaction.on_commit(lambda: policy_changed.send(sender=PolicyVersion))
+    return row.number
 
 
 def _write_admin(password: str) -> None:

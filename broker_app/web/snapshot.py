@@ -15,7 +15,8 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.db import DatabaseError, connection, transaction
 from django.http import HttpRequest
 
-from broker_app.models import PolicyVersion, Token
+from broker_app.models import DestinationSettings, PolicyVersion, Token
+from broker_app.net.destinations import Destinations, Own, node_values
 from broker_app.net.login import Logins
 from broker_app.net.policy import Policy, TokenFacts, UserFacts
 from broker_app.web.actions import policy_changed
@@ -43,7 +44,17 @@ def read_policy(anonymous: bool) -> Policy:
             for token in tokens
         },
         anonymous=anonymous,
+        destinations=_read_destinations(),
     )
+
+
+def _read_destinations() -> Destinations:
+    rows = DestinationSettings.objects.values_list("address", "values", "version")
+    found = Destinations(
+        {address: Own(values, version) for address, values, version in rows}, node_values(settings.MOM)
+    )
+    _ = found.policies  # worked out here, in a thread, and not in the loop
+    return found
 
 
 def session_user(session_key: str) -> str | None:

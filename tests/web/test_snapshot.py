@@ -12,6 +12,8 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 
+from broker_app.config import Config
+from broker_app.net.destinations import Destinations, node_values
 from broker_app.net.login import Identity
 from broker_app.net.policy import Policy
 from broker_app.web import actions, snapshot
@@ -40,7 +42,8 @@ def test_the_policy_holds_active_users_and_their_tokens() -> None:
 
 @pytest.mark.django_db
 def test_an_empty_database_is_a_policy_that_lets_nobody_in() -> None:
-    assert snapshot.read_policy(anonymous=False) == Policy()
+    destinations = Destinations({}, node_values(Config()))
+    assert snapshot.read_policy(anonymous=False) == Policy(destinations=destinations)
 
 
 @pytest.mark.django_db(transaction=True)

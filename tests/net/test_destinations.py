@@ -1,0 +1,116 @@
+"""What is said about destinations, and the policies that follow from it."""
+
+import math
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from broker_app.core.errors import Refused
+from broker_app.core.policy import DestinationPolicy
+from broker_app.net.destinations import SETTINGS, Destinations, Effective, Own, check_address, faults
+
+A = "/queue/a"
+
+
+def said(**rows: dict[str, Any]) -> Destinations:
+    names = {"everything": ">", "queues": "/queue/>", "orders": "/queue/orders.>", "own": "/queue/orders.new"}
+    return Destinations(
+        {names[name]: Own(values, number) for number, (name, values) in enumerate(rows.items(), 1)},
+        {"max_attempts": 7},
+    )
+
+
+def test_every_rule_of_a_policy_can_be_said() -> None:
+    assert {setting.field for setting in SETTINGS.values()} == {row.name for row in fields(DestinationPolicy)}
+
+
+def test_every_default_is_one_that_could_be_said() -> None:
+    assert faults({name: setting.default for name, setting in SETTINGS.items()}, A) == {}
+
+
+def test_without_rows_the_settings_of_the_node_hold() -> None:
+    destinations = said()
+    assert destinations.policies.of(A) == DestinationPolicy(max_attempts=7)
+    assert destinations.effective(A)["max_attempts"] == Effective(7, "node")
+    assert destinations.effective(A)["max_messages"] == Effective(0, "default")
+    assert destinations.version(A) == 0
+
+
+def test_each_value_comes_from_the_nearest_row_that_has_it() -> None:
+    destinations = said(
+        own={"max_messages": 1},
+        everything={"max_messages": 4, "max_bytes": 4, "max_consumers": 4, "max_attempts": 4},
+        orders={"max_messages": 2, "max_bytes": 2},
+        queues={"max_messages": 3, "max_bytes": 3, "max_consumers": 3},
+    )
+    expected = {
+        "max_messages": (1, "own"),
+        "max_bytes": (2, "/queue/orders.>"),
+        "max_consumers": (3, "/queue/>"),
+        "max_attempts": (4, ">"),
+        "max_producers": (0, "default"),
+    }
+    found = destinations.effective("/queue/orders.new")
+    assert {name: found[name] for name in expected} == expected
+    policy = destinations.policies.of("/queue/orders.new")
+    assert {name: getattr(policy, name) for name in expected} == {
+        name: value for name, (value, _) in expected.items()
+    }
+    assert destinations.policies.of("/queue/orders.old").max_messages == 2
+    assert destinations.policies.of("/queue/orders").max_messages == 3
+    assert destinations.policies.of("/topic/orders.new").max_messages == 4
+    assert destinations.version("/queue/orders.new") == 1
+
+
+def test_seconds_become_milliseconds() -> None:
+    destinations = said(own={"retry_delay_s": 0.25, "retry_factor": 3})
+    policy = destinations.policies.of("/queue/orders.new")
+    assert (policy.retry_delay_ms, policy.retry_factor, type(policy.retry_delay_ms)) == (250, 3.0, int)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "word"),
+    [
+        ("max_mesages", 1, "did you mean max_messages"),
+        ("colour", 1, "no such setting"),
+        ("max_messages", -1, "from 0"),
+        ("max_messages", 1.5, "whole number"),
+        ("max_messages", True, "whole number"),
+        ("max_messages", "1", "whole number"),
+        ("max_messages", 10**30, "from 0"),
+        ("max_attempts", 0, "from 1"),
+        ("retry_delay_s", math.nan, "number"),
+        ("retry_delay_s", math.inf, "number"),
+        ("retry_factor", 0.5, "from 1"),
+        ("limit_behavior", "DROP", "REMOVE_OLDEST"),
+        ("limit_behavior", ["DROP"], "REMOVE_OLDEST"),
+        ("dead_letters", 7, "name of a queue"),
+        ("dead_letters", "a\n", "white space"),
+        ("auto_create", "yes", "true or false"),
+        ("paused", None, "one of none, producers"),
+    ],
+)
+def test_what_cannot_be_is_told(name: str, value: object, word: str) -> None:
+    assert word in faults({name: value, "max_bytes": 1}, A)[name]
+
+
+def test_consumers_of_a_topic_are_not_paused() -> None:
+    assert faults({"paused": "producers"}, "/topic/t") == {}
+    assert "gone" in faults({"paused": "all"}, "/topic/t")["paused"]
+
+
+@pytest.mark.parametrize(
+    "address", [">", "/queue/>", "/queue/a", "/queue/a.>", "/queue/a b/c", "/topic/a.b.>"]
+)
+def test_addresses_and_patterns_have_settings(address: str) -> None:
+    assert check_address(address) == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "a", "/queue/", "/queue/a>", "/temp-queue/a", "/topic/$mom.x", "/topic/*.a", "/topic/a.#", "/x/a"],
+)
+def test_other_addresses_have_none(address: str) -> None:
+    with pytest.raises(Refused):
+        check_address(address)
