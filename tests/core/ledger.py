@@ -205,6 +205,8 @@ class Ledger:
         self.moved.clear()
         for key in [key for key in self.times if key[1] >= UNRECORDED]:
             del self.times[key]
+        for place in [place for place in self.moved_at if place[1] >= UNRECORDED]:
+            del self.moved_at[place]
         self.life_began_at = self.stage.broker.next_position
         self.sweep_ms = self.stage.now_ms + 1
         self._hear_anew()
