@@ -40,6 +40,8 @@ class Silent:
 
     def send(self, data: bytes) -> None: ...
 
+    def throttle(self, on: bool) -> None: ...
+
     def close(self, refusal: Refused) -> None:
         raise refusal
 

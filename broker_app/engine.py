@@ -204,6 +204,8 @@ class Engine:
                 subscription.peer.receiver.send(data)
         for peer, refusal in outcome.closes:
             peer.receiver.close(refusal)
+        for peer, on in outcome.throttles:
+            peer.receiver.throttle(on)
         for fetch in outcome.fetches:
             records = self._journal.read(fetch.positions)
             self.submit(Loaded(fetch.address, fetch.priority, fetch.positions, records))

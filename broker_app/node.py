@@ -48,6 +48,9 @@ class Voice:
     def send(self, data: bytes) -> None:
         """Nothing is ever delivered here."""
 
+    def throttle(self, on: bool) -> None:
+        """It publishes what it has to say, whatever happens."""
+
     def close(self, refusal: Refused) -> None:
         """There is no connection."""
 

@@ -52,6 +52,7 @@ class Broker(Configuring):
             c.Insert: self._insert,
             c.Reconfigure: self._reconfigure,
             c.RemoveQueue: self._remove,
+            c.StoreSpace: self._store_space,
         }
 
     def decide(self, run: Sequence[c.Command], now_us: int, onto: Outcome | None = None) -> Outcome:
@@ -61,12 +62,17 @@ class Broker(Configuring):
         """
         out = self._out = onto or Outcome(self.next_position, now_us)
         self.now_ms = now_us // 1000
+        self._gauge()
         deeds = self._deeds
         for command in run:
             deeds[type(command)](command)
         if self.now_ms >= self.next_deadline_ms:
             self._due()
         self._dispatch_dirty()
+        if self._overfull or self.parking.bytes:
+            self._ease()
+        if self.parking.changed:
+            out.throttles += self.parking.turns()
         self._record_acks()
         if out.fanouts:
             self._close_fanouts()
@@ -86,6 +92,7 @@ class Broker(Configuring):
                 self._give_back(*held)
         if self.now_ms >= self.sweep_ms:
             self.sweep_ms = next_sweep(self.now_ms)
+            self._give_up_waiting()
             self._sweep()
 
     def _sweep(self) -> None:

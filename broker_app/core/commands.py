@@ -244,6 +244,14 @@ class RemoveQueue:
     receipt: Any = None
 
 
+@dataclass(slots=True)
+class StoreSpace:
+    """How many bytes of messages the journal has space for, beside those of the commands of this run; None
+    when that is more than enough."""
+
+    room: int | None
+
+
 Command = (
     Publish
     | Subscribe
@@ -266,4 +274,5 @@ Command = (
     | Insert
     | Reconfigure
     | RemoveQueue
+    | StoreSpace
 )

@@ -15,12 +15,14 @@ class Configuring(Moving):
 
     def _reconfigure(self, command: c.Reconfigure) -> None:
         self.policies = command.policies
+        self._limits_topics = command.policies.limits_topics
+        self._topic_guards.clear()
         self.make_declared()
         for queue in self.queues.values():
             self._obey(queue)
 
     def _obey(self, queue: Queue) -> None:
-        queue.obey(self.policies.of(queue.address))
+        self._reguard(queue, self.policies.of(queue.address))
         for subscription in queue.consumers:
             if queue.held:
                 self._withdraw(subscription)
@@ -36,6 +38,7 @@ class Configuring(Moving):
         self._record_purged(queue, self._empty(queue))
         for priority, mark in marks:
             queue.lane(priority).mark = mark
+        self._recount(queue)
         self._accept(command.peer, command.receipt)
 
     def _remove(self, command: c.RemoveQueue) -> None:

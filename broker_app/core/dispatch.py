@@ -43,9 +43,14 @@ class Dispatch(State):
             self._unrecorded += 1
             message = Message(envelope, body, self._unrecorded, self.now_ms, False)
             message.explicit_id = explicit_id
-        if queue is self._NOWHERE:
-            self.counters["discarded"] += 1
-            return message
+        guard = queue.guarded
+        if guard is not None:
+            if queue is self._NOWHERE:
+                self.counters["discarded"] += 1
+                return message
+            guard.bytes += len(body)
+            if guard.removes:
+                self._overfull[queue] = None
         queue.published_total += 1
         if paging:
             lane.paged.append(message.position)
@@ -77,6 +82,7 @@ class Dispatch(State):
         available = queue.available
         now_ms = self.now_ms
         touched = self._out.touched
+        guard = queue.guarded
         handed_out = settled = 0
         while available:
             lane = queue.first_lane()
@@ -104,6 +110,8 @@ class Dispatch(State):
                     settled += 1
                     if message.recorded:
                         self._acknowledged(queue, message)
+                    if guard is not None:
+                        guard.bytes -= len(message.body)
                 else:
                     tag = peer.next_tag
                     peer.next_tag = tag + 1
@@ -156,11 +164,13 @@ class Dispatch(State):
         if not wanted or not wanted.issubset(command.positions):
             return  # the queue was purged meanwhile, or all of them were moved away
         del lane.loading[:]
-        read = queue.reader.message
+        read, guard = queue.reader.message, queue.guarded
         for position, record in zip(command.positions, command.records, strict=True):
             if position not in wanted:
                 continue  # moved away while it was read
             message = read(record, position)
+            if guard is not None:
+                guard.read_back(position, len(message.body))
             if position <= lane.mark:
                 message.attempts = lane.attempts.pop(position, 1)
             self._arrive(lane, message)
@@ -186,6 +196,8 @@ class Dispatch(State):
 
     def _drop(self, queue: Queue, message: Message, cause: int) -> None:
         """Forget a message that is in no lane and no longer unsettled."""
+        if queue.guarded is not None:
+            queue.guarded.bytes -= len(message.body)
         if message.recorded:
             out = self._out
             out.record(records.acked(out.destination(queue.address), cause, (message.position,)))

@@ -26,3 +26,14 @@ class Limits:
     bytes_per_transaction: int = 64 * 1024 * 1024
     #: an automatically created queue without consumers and messages goes after this time
     idle_queue_ms: int = 120_000
+    #: how long a message waits for room in a full queue before it is refused
+    patience_ms: int = 30_000
+    #: bytes of all messages that wait for room (one peer may have half of it), and of one peer before it is
+    #: read no further
+    parked_bytes: int = 64 * 1024 * 1024
+    parked_per_peer: int = 256 * 1024
+    #: messages in all queues together, and their bytes; 0 is no limit
+    max_messages: int = 0
+    max_bytes: int = 0
+    #: what messages may take beyond `memory_bytes`: those that live in memory only, as nothing else does then
+    transient_bytes: int = 256 * 1024 * 1024

@@ -80,6 +80,7 @@ class Moving(Transacting):
         try:
             envelope, lost = copies.envelope(message, chosen.lines)
             target = self._check_target(source, envelope.address)
+            self._check_room(target, 1, len(message.body))
         except Refused as refusal:
             return Moved(position, REFUSED, detail=refusal.detail)
         new = self._enqueue(target, envelope, message.body, self.ids.of(message))
@@ -88,6 +89,7 @@ class Moving(Transacting):
     def _insert(self, command: c.Insert) -> None:
         try:
             target = self._check_target(None, command.target)
+            self._check_room(target, len(command.entries), sum(len(body) for _, _, body in command.entries))
         except Refused as refusal:
             self._refuse(command.peer, command.receipt, refusal)
             return
@@ -158,6 +160,7 @@ class Moving(Transacting):
             out = self._out
             out.record(records.acked(out.destination(queue.address), cause, recorded))
             out.freed += recorded
+        self._recount(queue)
         if queue.available:  # the next run may have to be read back
             self._touch(queue)
 

@@ -38,6 +38,7 @@ class Outcome:
         "freed",
         "parts",
         "published",
+        "throttles",
         "time_us",
         "touched",
     )
@@ -59,12 +60,16 @@ class Outcome:
         #: what happened, for who listens to the broker itself
         self.facts: list[Fact] = []
         self.dead_letters: dict[tuple[str, str], DeadLetter] = {}
+        #: peers whose clients are read no further from now on (True), or again (False)
+        self.throttles: list[tuple[Peer, bool]] = []
         self._indexes: dict[str, int] = {}
 
     @property
     def quiet(self) -> bool:
         """Whether nobody waits for it: nothing to let out, only records, as of plain acknowledgements."""
-        return not (self.touched or self.fanouts or self.fetches or self.closes or self.published)
+        return not (
+            self.touched or self.fanouts or self.fetches or self.closes or self.published or self.throttles
+        )
 
     def destination(self, address: str) -> int:
         """The index of `address` in this batch's destination table."""

@@ -27,6 +27,9 @@ class Receiver(Protocol):
     def send(self, data: bytes) -> None:
         """Take bytes that `render` made, perhaps for another receiver."""
 
+    def throttle(self, on: bool) -> None:
+        """Read no more of the client for the time being (`on`), for what it sent waits for room; or go on."""
+
     def close(self, refusal: Refused) -> None:
         """Tell the client why, and end the connection."""
 
@@ -36,14 +39,17 @@ class Peer:
 
     `receipts`, `refusals` and `deliveries` are filled while a batch is decided and taken by
     `receiver.flush` after its commit. A `detailed` peer gets `(token, message | None)` for each
-    success, others the bare token.
+    success, others the bare token. What it sends waits `patience_ms` for room in a full queue (0: as long
+    as the broker's limits say).
     """
 
     __slots__ = (
         "deliveries",
         "detailed",
         "fanned_out",
+        "gone",
         "next_tag",
+        "patience_ms",
         "paused",
         "receipts",
         "receiver",
@@ -56,10 +62,15 @@ class Peer:
         "user",
     )
 
-    def __init__(self, receiver: Receiver, *, user: str = "", detailed: bool = False) -> None:
+    def __init__(
+        self, receiver: Receiver, *, user: str = "", detailed: bool = False, patience_ms: int = 0
+    ) -> None:
         self.receiver = receiver
         self.user = user
         self.detailed = detailed
+        self.patience_ms = patience_ms
+        #: whether it has disconnected
+        self.gone = False
         self.receipts: list[Any] = []
         self.refusals: list[tuple[Any, Refused]] = []
         self.deliveries: list[Delivery] = []

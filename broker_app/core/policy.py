@@ -8,7 +8,9 @@ pattern.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from broker_app.core.destination import DEAD_SUFFIX
 
 FLOW_CONTROL, REJECT_NEWEST, REMOVE_OLDEST, REMOVE_LOW_PRIORITY = LIMIT_BEHAVIORS = (
     "FLOW_CONTROL",
@@ -61,6 +63,17 @@ class DestinationPolicy:
     def holds_consumers(self) -> bool:
         return self.paused in (CONSUMERS, ALL)
 
+    @property
+    def guards(self) -> bool:
+        """Whether there is anything to look at when a message comes in."""
+        return bool(self.max_messages or self.max_bytes or self.max_message_bytes or self.max_producers)
+
+
+#: of queues of dead letters without a policy of their own: they are looked at, not consumed
+DEAD_LETTERS_POLICY = DestinationPolicy(
+    max_messages=100_000, max_bytes=256 * 1024 * 1024, limit_behavior=REMOVE_OLDEST, use_dead_letters=False
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Policies:
@@ -75,9 +88,22 @@ class Policies:
     def of(self, address: str) -> DestinationPolicy:
         """The policy of a destination: its own, that of the longest pattern, or the default."""
         found = self.exact.get(address)
-        if found is not None:
-            return found
-        if not self.prefixes:
-            return self.default
-        fitting = [prefix for prefix in self.prefixes if address.startswith(prefix)]
-        return self.prefixes[max(fitting, key=len)] if fitting else self.default
+        if found is None and self.prefixes:
+            fitting = [prefix for prefix in self.prefixes if address.startswith(prefix)]
+            found = self.prefixes[max(fitting, key=len)] if fitting else None
+        if not address.endswith(DEAD_SUFFIX):
+            return found or self.default
+        if found is None:
+            return DEAD_LETTERS_POLICY
+        # Dead letters make room for others: nobody could wait for it, and they leave nothing behind.
+        return replace(found, limit_behavior=REMOVE_OLDEST, use_dead_letters=False)
+
+    @property
+    def limits_topics(self) -> bool:
+        """Whether any topic may have limits."""
+        return self.default.guards or any(
+            policy.guards
+            for policies in (self.exact, self.prefixes)
+            for address, policy in policies.items()
+            if not address.startswith("/queue/")
+        )

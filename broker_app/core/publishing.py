@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from broker_app.core import commands as c
 from broker_app.core.destination import (
     QUEUE,
     TEMP_QUEUE,
@@ -19,31 +18,15 @@ MAX_COUNTED_TOPICS = 1_000
 
 
 class Publishing(Subscribing):
-    """Accepting messages."""
+    """Where messages go."""
 
-    def _publish(self, command: c.Publish) -> None:
-        peer = command.peer
-        last: Envelope | None = None
-        queue: Queue | None = None
-        enqueue, accept = self._enqueue, self._accept
-        for envelope, body, receipt in command.entries:
-            if envelope is not last:
-                try:
-                    queue = self._target(envelope.address)
-                except Refused as refusal:
-                    self._refuse(peer, receipt, refusal)
-                    self.counters["published"] -= 1
-                    continue
-                last = envelope
-            if queue is None:
-                message = self._publish_to_topic(envelope, body)
-            elif not queue.durable and queue.depth >= self.limits.topic_pending:
-                message = self._overflow(queue, envelope, body)
-            else:
-                message = enqueue(queue, envelope, body)
-            if receipt is not None:
-                accept(peer, receipt, message)
-        self.counters["published"] += len(command.entries)
+    def _take_in(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
+        """Publish one message that may come in, to `queue` or (None) to the topic that it names."""
+        if queue is None:
+            return self._publish_to_topic(envelope, body)
+        if not queue.durable and queue.depth >= self.limits.topic_pending:
+            return self._overflow(queue, envelope, body)
+        return self._enqueue(queue, envelope, body)
 
     def _target(self, address: str) -> Queue | None:
         """The queue of `address`, made on first use; None when it names a topic."""
@@ -98,6 +81,10 @@ class Publishing(Subscribing):
         """Replies that a requester does not take: it is ended, not the one who answers."""
         for subscription in queue.consumers[:]:
             self._end_slow(subscription)
+        return self._discarded(envelope, body)
+
+    def _discarded(self, envelope: Envelope, body: bytes) -> Message:
+        """A message that was accepted and is not kept."""
         self.counters["discarded"] += 1
         self._unrecorded += 1
         return Message(envelope, body, self._unrecorded, self.now_ms, False)

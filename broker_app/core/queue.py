@@ -11,7 +11,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
+from heapq import heappop
 
+from broker_app.core.guard import Guard
 from broker_app.core.message import Message
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.records import Reader
@@ -136,6 +138,19 @@ class Lane:
         yield from (message for _, message in sorted(self.returned, key=lambda entry: entry[0]))
         yield from self.ready
 
+    def first(self) -> Message | None:
+        """The message in memory that is next, if any."""
+        if self.returned and (not self.ready or self.returned[0][0] < self.ready[0].order):
+            return self.returned[0][1]
+        return self.ready[0] if self.ready else None
+
+    def pop_first(self) -> Message | None:
+        """Take that message out."""
+        first = self.first()
+        if first is None:
+            return None
+        return self.ready.popleft() if self.ready and self.ready[0] is first else heappop(self.returned)[1]
+
 
 class Queue:
     """One queue. Durable queues are recorded; temporary ones and those behind a topic
@@ -154,6 +169,7 @@ class Queue:
         "expired_total",
         "expiring",
         "gone",
+        "guarded",
         "held",
         "holds",
         "idle_since_ms",
@@ -170,6 +186,8 @@ class Queue:
     def __init__(self, address: str, *, durable: bool) -> None:
         self.address = address
         self.durable = durable
+        #: what its limits need, None when there are none
+        self.guarded: Guard | None = None
         self.obey(DEFAULT_POLICY)
         self.lanes: list[Lane] = []  # highest priority first
         self.consumers: list[Subscription] = []
@@ -201,6 +219,15 @@ class Queue:
         #: whether producers are refused, and whether consumers are handed nothing
         self.shut = policy.refuses_producers
         self.held = policy.holds_consumers
+        if self.guarded is not None:
+            self.guarded.policy = policy
+        elif policy.guards and self.durable:
+            self.guarded = Guard(policy)
+
+    @property
+    def paged_bytes(self) -> int:
+        """About how much there is of bodies that are not in memory."""
+        return sum(lane.average * (len(lane.paged) + len(lane.loading)) for lane in self.lanes)
 
     @property
     def depth(self) -> int:

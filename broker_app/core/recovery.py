@@ -115,6 +115,8 @@ class Recovery:
                 self._settle(lane, gone, self._attempts.get(address, {}))
             queue.lanes = [lane for lane in queue.lanes if len(lane)]
             queue.expiring = True
+            if queue.guarded is not None:
+                queue.guarded.recount(0, queue.depth, next_position)
             if not queue.lanes:
                 del broker.queues[address]
         broker.make_declared()

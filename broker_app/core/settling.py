@@ -35,8 +35,8 @@ class Settling(Dispatch):
             queue.unsettled -= 1
             queue.acked_total += 1
             subscription.unsettled -= 1
-            if subscription.lease_ms:
-                self.leases.end(peer, tag)
+            if subscription.watched:
+                self._watched_ends(subscription, tag, message)
             if message.recorded:
                 acked = queue.acked
                 if not acked:
@@ -51,6 +51,14 @@ class Settling(Dispatch):
             subscription.queue.holds.append(self.now_ms - subscription.probe_ms)
             subscription.probe_tag = 0
         self._accept(peer, command.receipt)
+
+    def _watched_ends(self, subscription: Subscription, tag: int, message: Message) -> None:
+        """A delivery was settled that has a lease, or whose bytes are counted."""
+        if subscription.lease_ms:
+            self.leases.end(subscription.peer, tag)
+        guard = subscription.queue.guarded
+        if guard is not None:
+            guard.bytes -= len(message.body)
 
     def _tags(self, peer: Peer, tags: Sequence[int], cumulative: bool) -> Sequence[int]:
         """The tags meant, all of them known; Refused names the first that is not."""
@@ -106,7 +114,7 @@ class Settling(Dispatch):
             return
         if dead_reason:
             self._dead_letter(queue, message, dead_reason, detail)
-        elif message.attempts >= self.limits.max_attempts and _has_dead_letters(queue):
+        elif message.attempts >= self.limits.max_attempts and has_dead_letters(queue):
             self._dead_letter(queue, message, "MAX_ATTEMPTS", f"handed out {message.attempts} times")
         else:
             self._back_to_place(queue, message)
@@ -129,7 +137,7 @@ class Settling(Dispatch):
         queue.dead_total += 1
         if queue.durable and self._listened:
             self._tell_of_dead_letter(queue, message, reason, detail)
-        if not _has_dead_letters(queue):
+        if not (has_dead_letters(queue) and queue.policy.use_dead_letters):
             self._drop(queue, message, records.DISCARDED)
             self.counters["discarded"] += 1
             return
@@ -153,5 +161,6 @@ class Settling(Dispatch):
         self._accept(peer, command.receipt)
 
 
-def _has_dead_letters(queue: Queue) -> bool:
+def has_dead_letters(queue: Queue) -> bool:
+    """Whether messages that die in `queue` go to another one."""
     return queue.durable and not queue.address.endswith(DEAD_SUFFIX)

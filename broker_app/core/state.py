@@ -1,11 +1,12 @@
 """What a broker consists of, and the few deeds that every floor above shares: answering, and who is in line.
 
 The floors of the broker's mind, each on the ones before it: state, dispatch, settling, subscribing,
-publishing, transacting, moving, configuring, broker.
+publishing, admitting, transacting, moving, configuring, broker.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -21,12 +22,15 @@ from broker_app.core.facts import (
     DestinationGone,
     DestinationMade,
 )
+from broker_app.core.guard import Guard, Parked
 from broker_app.core.limits import Limits
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.outcome import Outcome
+from broker_app.core.parking import Parking
 from broker_app.core.peer import Peer
 from broker_app.core.policy import Policies
 from broker_app.core.queue import Queue
+from broker_app.core.strain import GREEN, Strain
 from broker_app.core.subscription import Subscription
 from broker_app.core.timers import Leases
 from broker_app.core.topic import Topics
@@ -42,6 +46,7 @@ class State:
 
     #: stands for queues that are gone: what is sent there is counted and forgotten
     _NOWHERE = Queue("/temp-queue/gone", durable=False)
+    _NOWHERE.guarded = Guard(_NOWHERE.policy)  # so that each arrival is looked at
 
     def __init__(
         self, *, tag: int = 0, limits: Limits | None = None, policies: Policies | None = None
@@ -62,11 +67,29 @@ class State:
         self.peers: dict[Peer, None] = {}
         self.leases = Leases()
         self.sweep_ms = 0
-        self.counters = {"published": 0, "delivered": 0, "discarded": 0}
+        self.counters = {"published": 0, "delivered": 0, "discarded": 0, "refused": 0}
+        #: what waits for room
+        self.parking = Parking(self.limits)
+        #: why the broker as a whole takes no messages, None when it does
+        self.strain: Strain | None = None
+        #: one of MEMORY_LEVELS
+        self.memory_level = GREEN
+        #: bytes of messages that the journal has space for; None while that is more than enough
+        self.store_room: int | None = None
         self._unrecorded = UNRECORDED
         self._arrivals = 0
         self._dirty: list[Queue] = []
         self._acking: list[Queue] = []
+        #: queues with somebody in line, and those that may hold too much
+        self._crowded: dict[Queue, None] = {}
+        self._overfull: dict[Queue, None] = {}
+        #: what waits because of a strain
+        self._line: deque[Parked] = deque()
+        #: the answers to those who took their leave while something of theirs waited
+        self._farewells: dict[Peer, Any] = {}
+        self._topic_guards: dict[str, Guard] = {}
+        self._limits_topics = self.policies.limits_topics
+        self._count_again_at = 0
         self._out = Outcome(1, 0)
         self._deeds: dict[type, Callable[[Any], None]] = {}
 

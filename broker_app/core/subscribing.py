@@ -15,6 +15,7 @@ from broker_app.core.destination import (
 from broker_app.core.errors import Refused
 from broker_app.core.facts import ConsumerJoined, ConsumerLeft, ConsumerSlow, DestinationGone, SnapshotWanted
 from broker_app.core.message import Message
+from broker_app.core.policy import DestinationPolicy
 from broker_app.core.queue import Queue
 from broker_app.core.settling import Settling
 from broker_app.core.subscription import Subscription
@@ -59,6 +60,10 @@ class Subscribing(Settling):
             self._join_queue(subscription, destination)
         else:
             _check_filter(destination)
+            if not has_wildcard(destination.name):
+                _check_number(
+                    self.policies.of(command.address), command.address, self._listeners(destination)
+                )
             subscription.queue = Queue(command.address, durable=False)
             subscription.queue.consumers.append(subscription)
             self._listen(subscription, destination)
@@ -67,6 +72,12 @@ class Subscribing(Settling):
     def _listen(self, subscription: Subscription, destination: Destination) -> None:
         topics = self.topics if destination.kind == TOPIC else self.temporary_topics
         topics.add(destination.name, subscription, together=_goes_together(subscription))
+
+    def _listeners(self, destination: Destination) -> int:
+        """How many subscriptions a topic has, those by wildcards too."""
+        topics = self.topics if destination.kind == TOPIC else self.temporary_topics
+        looks, singles = topics.match(destination.name)
+        return sum(len(look.members) for look in looks) + len(singles)
 
     def _unlisten(self, subscription: Subscription, destination: Destination) -> None:
         topics = self.topics if destination.kind == TOPIC else self.temporary_topics
@@ -83,8 +94,10 @@ class Subscribing(Settling):
             temporary.add(address)
         elif address not in self.queues:
             self._check_creation(address)
-        subscription.queue = self.queue(address, durable=destination.kind == QUEUE)
-        subscription.queue.consumers.append(subscription)
+        queue = subscription.queue = self.queue(address, durable=destination.kind == QUEUE)
+        _check_number(queue.policy, address, len(queue.consumers))
+        queue.consumers.append(subscription)
+        subscription.watched |= queue.guarded is not None
 
     def _check_creation(self, address: str) -> None:
         """Refused when a queue of this name is not made by its use."""
@@ -229,3 +242,9 @@ def _check_filter(destination: Destination) -> None:
         raise Refused(
             "bad-destination", f"{destination.name!r} has '>' or '#' before its end; they stand for the rest"
         )
+
+
+def _check_number(policy: DestinationPolicy, address: str, consumers: int) -> None:
+    """Refused when a destination has as many consumers as it may."""
+    if policy.max_consumers and consumers >= policy.max_consumers:
+        raise Refused("too-many", f"{address} has {policy.max_consumers} consumers, as many as it may have")

@@ -37,6 +37,7 @@ class Subscription:
         "returned",
         "since_ms",
         "unsettled",
+        "watched",
     )
 
     def __init__(
@@ -61,6 +62,8 @@ class Subscription:
         #: what its look had fanned out when it joined it
         self.fanned_out_before = 0
         self.probe_tag = self.probe_ms = 0
+        #: whether settling has to look closer: there are leases, or limits for the queue
+        self.watched = lease_ms > 0
         #: whether it stands in `queue.available`
         self.available = False
 

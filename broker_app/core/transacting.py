@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker_app.core import commands as c
+from broker_app.core.admitting import Admitting
 from broker_app.core.errors import Refused
 from broker_app.core.peer import Peer
-from broker_app.core.publishing import Publishing
 from broker_app.core.transaction import Transaction
 
 
-class Transacting(Publishing):
+class Transacting(Admitting):
     """Begin, enlist, commit, abort."""
 
     def _begin(self, command: c.Begin) -> None:
@@ -70,6 +70,7 @@ class Transacting(Publishing):
     def _check_all(self, peer: Peer, enlisted: Sequence[c.Command]) -> None:
         """Refused when any deed of a transaction cannot be carried out."""
         settled: set[int] = set()
+        published = [entry for deed in enlisted if isinstance(deed, c.Publish) for entry in deed.entries]
         for deed in enlisted:
             if isinstance(deed, c.Publish):
                 for envelope, _, _ in deed.entries:
@@ -78,6 +79,7 @@ class Transacting(Publishing):
                 if settled.intersection(deed.tags):
                     raise Refused("unknown-delivery", "the transaction settles one delivery twice")
                 settled.update(self._tags(peer, deed.tags, deed.cumulative))
+        self._check_all_fit(peer, published)
 
     def _abort(self, command: c.Abort) -> None:
         if command.peer.transactions.pop(command.transaction, None) is None:

@@ -36,6 +36,8 @@ FRAME_BYTES = 200
 PARTIAL_S = 60.0
 
 CONNECTING, LOGGING_IN, OPEN, LEAVING, CLOSED = range(5)
+#: reasons to read nothing of a client for a while
+ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST = 1, 2, 4, 8
 
 #: what a session derived from the headers of a SEND: (transaction or "", envelope)
 Plan = tuple[str, Envelope]
@@ -44,7 +46,7 @@ Tag = int
 
 class StompSession:
     """One client. The transport calls `receive`, `congested`, `uncongested` and `lost`; the engine calls
-    `flush`, `render`, `send`, `close` and `relieved`; the lobby calls `tick`.
+    `flush`, `render`, `send`, `throttle`, `close` and `relieved`; the lobby calls `tick`.
 
     `identity` is set where the transport already knows who it is (a browser's session cookie).
     """
@@ -56,6 +58,7 @@ class StompSession:
         "_deeds",
         "_frames",
         "_heard",
+        "_holds",
         "_identity",
         "_leave_receipt",
         "_lobby",
@@ -107,6 +110,8 @@ class StompSession:
         self._beat_in_s = self._beat_out_s = 0.0
         self._since = self._heard = self._spoke = time.monotonic()
         self._stuck_since = 0.0
+        #: why nothing is read of the client now; bits
+        self._holds = 0
         lobby.sessions[self] = None
         lobby.opened_total += 1
 
@@ -148,12 +153,26 @@ class StompSession:
             # Only a SEND may be so long; its body is not waited for.
             self._refuse(Refused("not-connected", "SEND came before CONNECT"), None, soft=False)
         if self._lobby.engine.full and self._state == OPEN:
-            self._transport.pause_reading()
+            self._hold(ENGINE_FULL)
             self._lobby.engine.tell_when_relieved(self)
 
     def relieved(self) -> None:
-        if self._state == OPEN:
-            self._transport.resume_reading()
+        self._release(ENGINE_FULL)
+
+    def _hold(self, reason: int) -> None:
+        """Read no more of the client until there is no reason for it any more."""
+        if not self._holds:
+            self._transport.pause_reading()
+        self._holds |= reason
+
+    def _release(self, reason: int) -> None:
+        if not self._holds & reason:
+            return
+        self._holds &= ~reason
+        if not self._holds:
+            self._heard = time.monotonic()  # what it said meanwhile was not listened to
+            if self._state < LEAVING:
+                self._transport.resume_reading()
 
     def congested(self) -> None:
         """The client does not take what was written: hold its deliveries back."""
@@ -253,7 +272,7 @@ class StompSession:
             self._open(identity)
             return
         self._state = LOGGING_IN
-        self._transport.pause_reading()  # nobody fills our memory before we know who it is
+        self._hold(LOGIN)  # nobody fills our memory before we know who it is
         self._lobby.spawn(self._log_in(login, passcode))
 
     async def _log_in(self, login: str, passcode: str) -> None:
@@ -261,8 +280,7 @@ class StompSession:
         if self._state != LOGGING_IN:
             return
         self._state = CONNECTING
-        self._heard = time.monotonic()
-        self._transport.resume_reading()
+        self._release(LOGIN)
         if identity is None:
             who = f"user {login[:80]!r}" if login else "nobody: CONNECT has no login"
             self._refuse(
@@ -504,6 +522,12 @@ class StompSession:
     def send(self, data: bytes) -> None:
         self._write(data)
 
+    def throttle(self, on: bool) -> None:
+        if on:
+            self._hold(THROTTLED)
+        else:
+            self._release(THROTTLED)
+
     def close(self, refusal: Refused) -> None:
         self._refuse(refusal, None, soft=False)
 
@@ -577,7 +601,7 @@ class StompSession:
         elif self._state == OPEN:
             if self._beat_out_s and now - self._spoke >= self._beat_out_s - step:
                 self._write(b"\n")
-            silent = now - self._heard
+            silent = 0.0 if self._holds else now - self._heard
             if self._beat_in_s and silent > 2 * self._beat_in_s + step:
                 detail = (
                     f"nothing came for {silent:.1f} s; a heart-beat every {self._beat_in_s:g} s was agreed"

@@ -116,6 +116,8 @@ class Stage:
                 receiver.got += [(subscription, 0, message) for message in fanout.messages]
         for peer, refusal in outcome.closes:
             peer.receiver.close(refusal)
+        for peer, on in outcome.throttles:
+            peer.receiver.throttle(on)
         self.fetches += outcome.fetches
 
     def freeze(self) -> bytes:
@@ -156,6 +158,7 @@ class Client:
         self.accepted: list[tuple[Any, Message | None]] = []
         self.refused: list[tuple[Any, Refused]] = []
         self.closed: list[Refused] = []
+        self.throttled = False
 
     # what the stage calls
 
@@ -171,6 +174,9 @@ class Client:
 
     def send(self, data: bytes) -> None:
         raise NotImplementedError("the stage hands fan-outs over unrendered")
+
+    def throttle(self, on: bool) -> None:
+        self.throttled = on
 
     def close(self, refusal: Refused) -> None:
         self.closed.append(refusal)

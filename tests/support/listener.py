@@ -19,6 +19,7 @@ class Listener:
         self.refusals: list[Any] = []
         self.bodies: list[bytes] = []
         self.tags: list[int] = []
+        self.throttled = False
 
     def flush(self, peer: Peer) -> None:
         self.receipts += peer.receipts
@@ -32,6 +33,9 @@ class Listener:
 
     def send(self, data: bytes) -> None:
         self.bodies.append(data)
+
+    def throttle(self, on: bool) -> None:
+        self.throttled = on
 
     def close(self, refusal: Refused) -> None:
         self.refusals.append((None, refusal))

@@ -276,6 +276,9 @@ class Desk:
     def send(self, data: bytes) -> None:
         raise AssertionError("subscriptions of the REST plane are rendered singly")
 
+    def throttle(self, on: bool) -> None:
+        """Each request waits for its own answer, and there is a bound for them all."""
+
     def close(self, refusal: Refused) -> None:
         raise AssertionError("the REST plane subscribes to queues alone, and these are never too slow")
 

@@ -1,0 +1,448 @@
+"""Whether and when a message comes in: limits of destinations and of the broker, and what happens at them.
+
+What finds no room waits in line (FLOW_CONTROL) until there is some or its time is over; its producer gets
+no answer and, when much of its waits, is read no further. A line is in the order of arrival, and what comes
+later stands behind it, so that the order of each producer is kept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.errors import Refused
+from broker_app.core.guard import Guard, Parked
+from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
+from broker_app.core.peer import Peer
+from broker_app.core.policy import REJECT_NEWEST, REMOVE_LOW_PRIORITY, DestinationPolicy
+from broker_app.core.publishing import Publishing
+from broker_app.core.queue import Lane, Queue
+from broker_app.core.settling import has_dead_letters
+from broker_app.core.strain import (
+    BROKER_FULL,
+    MEMORY_ORANGE,
+    MEMORY_RED,
+    ORANGE,
+    RED,
+    SPARED,
+    STORE_FULL,
+    memory_level,
+)
+
+MAX_GUARDED_TOPICS = 10_000
+_LATE = Refused("queue-full", "the broker was full, and others wait in line before this message")
+
+
+class Admitting(Publishing):
+    """Messages on their way in, at the gate."""
+
+    def _publish(self, command: c.Publish) -> None:
+        if self.strain is not None or self._line:
+            self._publish_under_strain(command)
+            return
+        peer = command.peer
+        last: Envelope | None = None
+        queue: Queue | None = None
+        plain = open_topic = False
+        enqueue, to_topic, accept = self._enqueue, self._publish_to_topic, self._accept
+        for envelope, body, receipt in command.entries:
+            if envelope is not last:
+                try:
+                    queue = self._target(envelope.address)
+                except Refused as refusal:
+                    self._not_published(peer, receipt, refusal)
+                    continue
+                last = envelope
+                plain = queue is not None and queue.durable and queue.guarded is None
+                open_topic = queue is None and self._guard_of_topic(envelope.address) is None
+            message: Message | None
+            if plain:
+                message = enqueue(queue, envelope, body)  # type: ignore[arg-type]  # `plain` says that it is one
+            elif open_topic:
+                message = to_topic(envelope, body)
+            else:
+                message = self._admit(peer, queue, envelope, body, receipt)
+                if message is None:
+                    continue
+            if receipt is not None:
+                accept(peer, receipt, message)
+        self.counters["published"] += len(command.entries)
+
+    def _not_published(self, peer: Peer, receipt: Any, refusal: Refused) -> None:
+        """Refuse one message of a run that is counted as published at its end."""
+        self.counters["published"] -= 1
+        self._refuse(peer, receipt, refusal)
+
+    def _admit(
+        self,
+        peer: Peer,
+        queue: Queue | None,
+        envelope: Envelope,
+        body: bytes,
+        receipt: Any,
+        until_ms: int = 0,
+    ) -> Message | None:
+        """Let one message in when its destination has room; None when it waits (until `until_ms`, where it
+        has waited before) or was refused."""
+        guard = self._guard_of_topic(envelope.address) if queue is None else queue.guarded
+        if guard is None or queue is self._NOWHERE:
+            return self._take_in(queue, envelope, body)
+        try:
+            self._check_admissible(peer, guard, envelope.address, len(body))
+        except Refused as refusal:
+            self._not_published(peer, receipt, refusal)
+            return None
+        if queue is None or guard.removes or (not guard.line and _fits(queue, guard, 1, len(body))):
+            return self._take_in(queue, envelope, body)
+        if guard.policy.limit_behavior != REJECT_NEWEST:
+            self.counters["published"] -= 1
+            until_ms = until_ms or self._patience(peer)
+            self._park(guard.line, Parked(peer, envelope, body, receipt, until_ms), _full(queue))
+            self._crowded[queue] = None
+            return None
+        self.counters["refused"] += 1
+        if envelope.persistent:
+            self._not_published(peer, receipt, _full(queue))
+            return None
+        return self._discarded(envelope, body)
+
+    def _check_admissible(self, peer: Peer, guard: Guard, address: str, size: int) -> None:
+        """Refused when a message of this producer can never come in."""
+        policy = guard.policy
+        most = policy.max_message_bytes or policy.max_bytes
+        if policy.max_bytes:
+            most = min(most, policy.max_bytes)
+        if 0 < most < size:
+            raise Refused("too-large", f"the body has {size} bytes; {address} takes at most {most}")
+        if not guard.admits(peer, self.now_ms):
+            raise Refused(
+                "too-many", f"{address} has {policy.max_producers} producers, as many as it may have"
+            )
+
+    def _guard_of_topic(self, address: str) -> Guard | None:
+        """The limits of a topic, None when it has none."""
+        guard = self._topic_guards.get(address)
+        if guard is None and self._limits_topics:
+            policy = self.policies.of(address)
+            if policy.guards:
+                if len(self._topic_guards) >= MAX_GUARDED_TOPICS:
+                    self._topic_guards.clear()
+                guard = self._topic_guards[address] = Guard(policy)
+        return guard
+
+    # ------------------------------------------------------------------ in line
+
+    def _patience(self, peer: Peer) -> int:
+        return self.now_ms + (peer.patience_ms or self.limits.patience_ms)
+
+    def _park(self, line: deque[Parked], parked: Parked, why: Refused) -> None:
+        """Let a message wait in `line` for room, or refuse it where too much waits already."""
+        if self.parking.takes(parked):
+            line.append(parked)
+        else:
+            self.counters["refused"] += 1
+            self._refuse(parked.peer, parked.receipt, why)
+
+    def _ease(self) -> None:
+        """Let in what has room by now and take out what is too much, until nothing moves any more."""
+        moved = True
+        while moved:
+            moved = self._let_in_from_the_gate()
+            for queue in list(self._crowded):
+                moved |= self._let_in(queue)
+            overfull, self._overfull = self._overfull, {}
+            for queue in overfull:
+                moved |= self._trim(queue)
+            self._dispatch_dirty()
+
+    def _let_in(self, queue: Queue) -> bool:
+        """Let in from the front of a queue's line; returns whether there was any room."""
+        guard, moved = queue.guarded, False
+        if guard is None:
+            del self._crowded[queue]
+            return False
+        line = guard.line
+        while line and (queue.gone or guard.removes or _fits(queue, guard, 1, len(line[0].body))):
+            moved = True
+            self._let_through(line.popleft())
+        if not line:
+            del self._crowded[queue]
+            if not queue.policy.guards:
+                queue.guarded = None
+        return moved
+
+    def _let_through(self, parked: Parked) -> None:
+        """Publish what has waited; to its destination as it is now."""
+        self.parking.leaves(parked)
+        envelope, peer = parked.envelope, parked.peer
+        try:
+            message = self._take_in(self._target(envelope.address), envelope, parked.body)
+        except Refused as refusal:
+            self._refuse(peer, parked.receipt, refusal)
+        else:
+            self.counters["published"] += 1
+            self._accept(peer, parked.receipt, message)
+        self._farewell(peer)
+
+    def _give_up_waiting(self) -> None:
+        """Refuse what waited for as long as it may."""
+        for queue in list(self._crowded):
+            if queue.guarded is not None:
+                self._refuse_overdue(queue.guarded.line, _full(queue))
+        if self._line:
+            self._refuse_overdue(self._line, self.strain.refusal if self.strain else _LATE)
+
+    def _refuse_overdue(self, line: deque[Parked], refusal: Refused) -> None:
+        overdue = [parked for parked in line if parked.until_ms <= self.now_ms]
+        if not overdue:
+            return
+        waiting = [parked for parked in line if parked.until_ms > self.now_ms]
+        line.clear()
+        line.extend(waiting)
+        for parked in overdue:
+            self.parking.leaves(parked)
+            self.counters["refused"] += 1
+            self._refuse(parked.peer, parked.receipt, refusal)
+            self._farewell(parked.peer)
+
+    def _disconnect(self, command: c.Disconnect) -> None:
+        """What a session sent before it took its leave still comes in, and its leave is answered after that;
+        what waits of a session that broke off is as if it had never come."""
+        peer = command.peer
+        if peer in self.parking.by_peer:
+            if command.receipt is None:
+                self._abandon(peer)
+            else:
+                self._farewells[peer] = command.receipt
+                command = replace(command, receipt=None)
+        peer.gone = True
+        super()._disconnect(command)
+        self.parking.look_again(peer)
+
+    def _farewell(self, peer: Peer) -> None:
+        """Answer the leave of a peer when nothing of it waits any more."""
+        if peer in self._farewells and peer not in self.parking.by_peer:
+            self._accept(peer, self._farewells.pop(peer))
+
+    def _abandon(self, peer: Peer) -> None:
+        for line in [self._line, *(queue.guarded.line for queue in self._crowded if queue.guarded)]:
+            mine = [parked for parked in line if parked.peer is peer]
+            if mine:
+                others = [parked for parked in line if parked.peer is not peer]
+                line.clear()
+                line.extend(others)
+                for parked in mine:
+                    self.parking.leaves(parked)
+                self.counters["discarded"] += len(mine)
+
+    # ------------------------------------------------------------------ the broker as a whole
+
+    def _gauge(self) -> None:
+        """See whether all messages together leave room for more."""
+        level = self.memory_level = memory_level(
+            self.memory_bytes - self.limits.memory_bytes, self.limits.transient_bytes
+        )
+        if self.store_room is not None and self.store_room <= 0:
+            self.strain = STORE_FULL
+        elif level is RED:
+            self.strain = MEMORY_RED
+        elif level is ORANGE:
+            self.strain = MEMORY_ORANGE
+        else:
+            self.strain = BROKER_FULL if self._total_is_reached() else None
+
+    def _total_is_reached(self) -> bool:
+        limits = self.limits
+        if not (limits.max_messages or limits.max_bytes):
+            return False
+        published = self.counters["published"]
+        if published >= self._count_again_at:
+            self._count_again_at = published + self._total_room()
+        return published >= self._count_again_at
+
+    def _total_room(self) -> int:
+        """How many messages may come before all have to be counted again; 0 when none may."""
+        limits = self.limits
+        messages = sum(queue.depth + queue.unsettled for queue in self.queues.values())
+        rooms = [limits.max_messages - messages] if limits.max_messages else []
+        if limits.max_bytes:
+            bytes_ = self.memory_bytes + sum(queue.paged_bytes for queue in self.queues.values())
+            average = max(OVERHEAD_BYTES, bytes_ // max(1, messages))
+            rooms.append((limits.max_bytes - bytes_) // average)
+        return max(0, min(rooms))
+
+    def _store_space(self, command: c.StoreSpace) -> None:
+        self.store_room = command.room
+        self._gauge()
+
+    def _publish_under_strain(self, command: c.Publish) -> None:
+        """Publish while the broker takes nothing, or while what came before still waits at its gate."""
+        peer, strain = command.peer, self.strain
+        self.counters["published"] += len(command.entries)
+        for envelope, body, receipt in command.entries:
+            if envelope.address.startswith(strain.spares if strain else SPARED):
+                self._publish_one(Parked(peer, envelope, body, receipt, 0))
+            elif strain is None or strain.waits:
+                self.counters["published"] -= 1
+                parked = Parked(peer, envelope, body, receipt, self._patience(peer))
+                self._park(self._line, parked, strain.refusal if strain else _LATE)
+            else:
+                self.counters["refused"] += 1
+                self._not_published(peer, receipt, strain.refusal)
+
+    def _publish_one(self, entry: Parked) -> None:
+        """Publish a message that is counted as published already."""
+        peer = entry.peer
+        try:
+            queue = self._target(entry.envelope.address)
+        except Refused as refusal:
+            self._not_published(peer, entry.receipt, refusal)
+            return
+        message = self._admit(peer, queue, entry.envelope, entry.body, entry.receipt, entry.until_ms)
+        if message is not None:
+            self._accept(peer, entry.receipt, message)
+
+    def _let_in_from_the_gate(self) -> bool:
+        """Let in what the broker as a whole had no room for."""
+        moved = False
+        while self._line:
+            self._gauge()
+            if self.strain is not None:
+                break
+            moved = True
+            parked = self._line.popleft()
+            self.parking.leaves(parked)
+            if self.store_room is not None:
+                self.store_room -= parked.size + len(parked.envelope.block)
+            self.counters["published"] += 1
+            self._publish_one(parked)
+            self._farewell(parked.peer)
+        return moved
+
+    def _check_all_fit(self, peer: Peer, entries: Sequence[c.Entry]) -> None:
+        """Refused unless all of these messages, of one transaction, can come in at once."""
+        strain = self.strain
+        wanted: dict[str, tuple[int, int]] = {}
+        for envelope, body, _ in entries:
+            address = envelope.address
+            if (strain or self._line) and not address.startswith(strain.spares if strain else SPARED):
+                raise strain.refusal if strain else _LATE
+            queue = self.queues.get(address)
+            policy = self.policies.of(address)
+            guard = queue.guarded if queue else Guard(policy) if policy.guards else None
+            if guard is None:
+                continue
+            self._check_admissible(peer, guard, address, len(body))
+            messages, bytes_ = wanted.get(address, (0, 0))
+            wanted[address] = messages, bytes_ = messages + 1, bytes_ + len(body)
+            if not guard.removes and (guard.line or not _fits(queue, guard, messages, bytes_)):
+                raise Refused("queue-full", f"{address} has no room for all messages of the transaction")
+
+    # ------------------------------------------------------------------ new limits
+
+    def _reguard(self, queue: Queue, policy: DestinationPolicy) -> None:
+        """Have a queue obey another policy while messages are in it."""
+        before = queue.guarded
+        queue.obey(policy)
+        guard = queue.guarded
+        if guard is not None and before is None:
+            self._recount(queue)
+        elif guard is not None and not policy.guards and not guard.line:
+            queue.guarded = guard = None
+        for subscription in queue.consumers:
+            subscription.watched = subscription.lease_ms > 0 or guard is not None
+        if guard is not None and guard.removes:
+            self._overfull[queue] = None
+
+    def _recount(self, queue: Queue) -> None:
+        """Weigh what is in memory of a queue, and count what is not."""
+        guard = queue.guarded
+        if guard is None:
+            return
+        known = sum(len(message.body) for lane in queue.lanes for message in lane.in_memory())
+        for peer in self.peers if queue.unsettled else ():
+            for subscription, message in peer.unsettled.values():
+                if subscription.queue is queue:
+                    known += len(message.body)
+        unread = sum(len(lane.paged) + len(lane.loading) for lane in queue.lanes)
+        guard.recount(known, unread, self._out.first_position + self._out.count)
+
+    def _check_room(self, queue: Queue, messages: int, bytes_: int) -> None:
+        """Refused when so much more does not fit into a queue now."""
+        guard = queue.guarded
+        if guard is None or guard.removes:
+            return
+        if guard.line or not _fits(queue, guard, messages, bytes_):
+            raise _full(queue)
+
+    # ------------------------------------------------------------------ too much
+
+    def _trim(self, queue: Queue) -> bool:
+        """Take waiting messages out of a queue that removes some at its limits; whether any went."""
+        guard, moved = queue.guarded, False
+        if guard is None or queue.gone:
+            return False
+        while not _fits(queue, guard, 0, 0):
+            lane = _victims(queue)
+            if lane is None:
+                break  # all of it is unsettled
+            if not self._remove_first(queue, guard, lane):
+                self._overfull[queue] = None  # when its body is here
+                break
+            moved = True
+        return moved
+
+    def _remove_first(self, queue: Queue, guard: Guard, lane: Lane) -> bool:
+        """Remove the oldest message of a lane; False when its body has to be read back before."""
+        low = guard.policy.limit_behavior == REMOVE_LOW_PRIORITY
+        message = lane.pop_first()
+        if message is not None:
+            self.memory_bytes -= len(message.body) + OVERHEAD_BYTES
+            self._dead_letter(
+                queue, message, "LOW_PRIORITY" if low else "OLDEST", "the queue is at its limit"
+            )
+            return True
+        if queue.policy.use_dead_letters and has_dead_letters(queue):
+            self._fetch(queue, lane)
+            return False
+        position = lane.loading.pop(0) if lane.loading else lane.paged.take(1)[0]
+        lane.attempts.pop(position, None)
+        guard.left_unread(position, lane.average)
+        queue.dead_total += 1
+        self.counters["discarded"] += 1
+        out = self._out
+        out.record(records.acked(out.destination(queue.address), records.DISCARDED, (position,)))
+        out.freed.append(position)
+        return True
+
+
+def _fits(queue: Queue | None, guard: Guard, messages: int, bytes_: int) -> bool:
+    """Whether so many more messages, of so many bytes together, are within the limits."""
+    there = queue.depth + queue.unsettled if queue else 0
+    if not there and guard.bytes:
+        guard.recount(0, 0, 0)  # guesses end where nothing is left to guess
+    return guard.holds(there + messages, guard.estimated_bytes + bytes_)
+
+
+def _full(queue: Queue) -> Refused:
+    policy = queue.policy
+    limits = [f"{policy.max_messages} messages"] if policy.max_messages else []
+    limits += [f"{policy.max_bytes} bytes"] if policy.max_bytes else []
+    return Refused("queue-full", f"{queue.address} is full: it holds at most {' and '.join(limits)}")
+
+
+def _victims(queue: Queue) -> Lane | None:
+    """The lane whose first message is removed next: the oldest one's, or that of the lowest priority."""
+    lanes = [lane for lane in reversed(queue.lanes) if len(lane)]
+    if not lanes or queue.policy.limit_behavior == REMOVE_LOW_PRIORITY:
+        return lanes[0] if lanes else None
+    return min(lanes, key=_age)
+
+
+def _age(lane: Lane) -> int:
+    first = lane.first()
+    return first.time_ms if first else 0  # what is not in memory waits longest

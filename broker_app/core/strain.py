@@ -1,0 +1,48 @@
+"""States in which the broker as a whole takes no more messages, while consumers go on."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from broker_app.core.errors import Refused
+
+#: how full memory is, as in the field: nothing to do, soon full, messages wait, messages are refused
+GREEN, YELLOW, ORANGE, RED = MEMORY_LEVELS = ("green", "yellow", "orange", "red")
+#: where each level begins, per cent
+_BEGINS = ((RED, 98), (ORANGE, 90), (YELLOW, 80))
+
+#: what never waits: the broker's own topics, and answers, for which somebody waits who may make room
+SPARED = ("/topic/$", "/temp-queue/", "/temp-topic/")
+
+
+class Strain(NamedTuple):
+    """Why nothing comes in: `waits` is whether messages wait for better times before they are refused,
+    `spares` are beginnings of addresses that are not concerned."""
+
+    refusal: Refused
+    waits: bool
+    spares: tuple[str, ...] = SPARED
+
+
+STORE_FULL = Strain(
+    Refused(
+        "store-full", "the broker has no space left to store messages; it takes some again when there is"
+    ),
+    waits=True,
+)
+BROKER_FULL = Strain(
+    Refused("queue-full", "the broker holds as many messages or bytes as it may, in all queues together"),
+    waits=True,
+)
+MEMORY_ORANGE = Strain(
+    Refused("busy", "messages that live in memory have nearly filled it"), waits=True, spares=("/topic/$",)
+)
+MEMORY_RED = Strain(
+    Refused("busy", "messages that live in memory have filled it"), waits=False, spares=("/topic/$",)
+)
+
+
+def memory_level(used: int, most: int) -> str:
+    """The level of `used` bytes (less than none is none) of `most`."""
+    percent = 100 * used // most
+    return next((level for level, begins in _BEGINS if percent >= begins), GREEN)

@@ -1,0 +1,465 @@
+"""Limits of a destination, and what happens at them: one test for each row of the tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker_app.core import commands as c
+from broker_app.core.errors import Refused
+from broker_app.core.message import OVERHEAD_BYTES, Envelope
+from broker_app.core.policy import (
+    DEAD_LETTERS_POLICY,
+    FLOW_CONTROL,
+    REJECT_NEWEST,
+    REMOVE_LOW_PRIORITY,
+    REMOVE_OLDEST,
+    DestinationPolicy,
+    Policies,
+)
+from tests.core.stage import Client, Stage
+
+Q = "/queue/a"
+
+
+def stage_with(*, address: str = Q, limits: dict[str, int] | None = None, **rules: Any) -> Stage:
+    """A stage on which `address` has these rules."""
+    stage = Stage(**(limits or {}))
+    configure(stage, address, **rules)
+    return stage
+
+
+def configure(stage: Stage, address: str = Q, **rules: Any) -> None:
+    stage.decide(c.Reconfigure(Policies(exact={address: DestinationPolicy(**rules)})))
+
+
+def waiting(stage: Stage, address: str = Q) -> list[bytes]:
+    """The bodies that wait in a queue, in order of delivery; all of them must be in memory."""
+    return [message.body for lane in stage.queue(address).lanes for message in lane.in_memory()]
+
+
+def send(client: Client, *bodies: bytes, address: str = Q, **facts: Any) -> list[object]:
+    """Publish in one run; the tokens of the answers."""
+    envelope = Envelope(address, **facts)
+    entries = [(envelope, body, object()) for body in bodies]
+    client.stage.decide(c.Publish(client.peer, entries))
+    return [token for _, _, token in entries]
+
+
+def accepted(client: Client) -> list[object]:
+    return [token for token, _ in client.accepted]
+
+
+def codes(client: Client) -> list[str]:
+    return [refusal.code for _, refusal in client.refused]
+
+
+# ---------------------------------------------------------------------- what is limited
+
+
+def test_the_number_of_messages_counts_what_waits_and_what_is_unsettled() -> None:
+    stage = stage_with(max_messages=2, limit_behavior=REJECT_NEWEST)
+    client = stage.client()
+    client.publish(Q, b"1")
+    client.subscribe(Q, credit=1)
+    client.publish(Q, b"2")
+    with pytest.raises(Refused, match=r"queue-full: /queue/a is full: it holds at most 2 messages"):
+        client.publish(Q, b"3")
+    client.settle(1)
+    client.publish(Q, b"3")
+    assert stage.queue(Q).depth + stage.queue(Q).unsettled == 2
+
+
+def test_the_bytes_are_those_of_the_bodies() -> None:
+    stage = stage_with(max_bytes=10, limit_behavior=REJECT_NEWEST)
+    client = stage.client()
+    client.publish(Q, b"12345", block=b"long:header\n" * 10)
+    client.publish(Q, b"12345")
+    with pytest.raises(Refused, match="at most 10 bytes"):
+        client.publish(Q, b"6")
+    client.publish(Q, b"")
+    client.subscribe(Q, c.AUTO, credit=1)
+    client.publish(Q, b"1234567890")
+
+
+def test_a_message_may_be_too_large_for_its_queue() -> None:
+    client = stage_with(max_message_bytes=3).client()
+    client.publish(Q, b"123")
+    with pytest.raises(Refused, match=r"too-large: the body has 4 bytes; /queue/a takes at most 3"):
+        client.publish(Q, b"1234")
+
+
+def test_a_message_larger_than_all_a_queue_may_hold_is_refused_at_once() -> None:
+    client = stage_with(max_bytes=3, limit_behavior=FLOW_CONTROL).client()
+    with pytest.raises(Refused, match="too-large"):
+        client.publish(Q, b"1234")
+
+
+def test_a_message_may_be_too_large_for_its_topic() -> None:
+    client = stage_with(address="/topic/t", max_message_bytes=3).client()
+    client.subscribe("/topic/t", c.AUTO)
+    client.publish("/topic/t", b"123")
+    with pytest.raises(Refused, match="too-large"):
+        client.publish("/topic/t", b"1234")
+    assert client.take() == [b"123"]
+
+
+@pytest.mark.parametrize("address", ["/queue/a", "/topic/a"])
+def test_producers_are_counted_and_refused(address: str) -> None:
+    stage = stage_with(address=address, max_producers=2)
+    first, second, third = (stage.client() for _ in range(3))
+    first.publish(address)
+    second.publish(address)
+    first.publish(address)
+    with pytest.raises(Refused, match="too-many"):
+        third.publish(address)
+    first.disconnect()
+    third.publish(address)
+
+
+def test_who_has_sent_nothing_for_a_minute_is_no_producer_any_more() -> None:
+    stage = stage_with(max_producers=1)
+    first, second = stage.client(), stage.client()
+    first.publish(Q)
+    stage.pass_time(59_000)
+    with pytest.raises(Refused):
+        second.publish(Q)
+    stage.pass_time(1_000)
+    second.publish(Q)
+
+
+@pytest.mark.parametrize("address", ["/queue/a", "/topic/a"])
+def test_consumers_are_counted_and_refused(address: str) -> None:
+    stage = stage_with(address=address, max_consumers=1)
+    first, second = stage.client(), stage.client()
+    first.subscribe(address)
+    with pytest.raises(Refused, match="too-many"):
+        second.subscribe(address)
+    first.unsubscribe()
+    second.subscribe(address)
+
+
+# ---------------------------------------------------------------------- REJECT_NEWEST
+
+
+def test_what_is_not_persistent_is_dropped_silently_and_counted() -> None:
+    stage = stage_with(max_messages=1, limit_behavior=REJECT_NEWEST)
+    client = stage.client()
+    client.publish(Q, b"1")
+    client.publish(Q, b"2", persistent=False)
+    assert waiting(stage) == [b"1"]
+    assert stage.broker.counters["discarded"] == stage.broker.counters["refused"] == 1
+
+
+# ---------------------------------------------------------------------- REMOVE_OLDEST, REMOVE_LOW_PRIORITY
+
+
+def test_the_oldest_makes_room_and_goes_to_the_dead_letters() -> None:
+    stage = stage_with(max_messages=2, limit_behavior=REMOVE_OLDEST)
+    client = stage.client()
+    for body in (b"1", b"2", b"3"):
+        client.publish(Q, body)
+    assert waiting(stage) == [b"2", b"3"]
+    client.subscribe("/queue/a.dead")
+    ((_, _, dead),) = client.got
+    assert dead.body == b"1"
+    assert b"dead-reason:OLDEST\n" in dead.envelope.block
+
+
+def test_the_oldest_is_the_oldest_of_all_priorities() -> None:
+    stage = stage_with(max_messages=2, limit_behavior=REMOVE_OLDEST)
+    client = stage.client()
+    for priority, body in ((9, b"1"), (4, b"2"), (0, b"3")):
+        stage.pass_time(1)
+        client.publish(Q, body, priority=priority)
+    assert waiting(stage) == [b"2", b"3"]
+
+
+def test_the_lowest_priority_makes_room_be_it_the_newest() -> None:
+    stage = stage_with(max_messages=2, limit_behavior=REMOVE_LOW_PRIORITY)
+    client = stage.client()
+    for priority, body in ((4, b"1"), (4, b"2"), (0, b"3"), (9, b"4")):
+        client.publish(Q, body, priority=priority)
+    assert waiting(stage) == [b"4", b"2"]
+    client.subscribe("/queue/a.dead", c.AUTO)
+    assert sorted(client.take()) == [b"1", b"3"]
+
+
+def test_without_dead_letters_what_makes_room_is_discarded_and_counted() -> None:
+    stage = stage_with(max_bytes=3, limit_behavior=REMOVE_OLDEST, use_dead_letters=False)
+    client = stage.client()
+    for body in (b"11", b"22", b"333"):
+        client.publish(Q, body)
+    assert waiting(stage) == [b"333"]
+    assert "/queue/a.dead" not in stage.broker.queues
+    assert stage.broker.counters["discarded"] == 2
+
+
+def test_what_makes_room_is_read_back_when_it_is_not_in_memory() -> None:
+    stage = stage_with(max_messages=2, limit_behavior=REMOVE_OLDEST)
+    client = stage.client()
+    for body in (b"1", b"2"):
+        client.publish(Q, body)
+    stage.restart()
+    configure(stage, max_messages=2, limit_behavior=REMOVE_OLDEST)
+    client = stage.client()
+    client.publish(Q, b"3")
+    client.publish(Q, b"4")
+    client.subscribe(Q, c.AUTO, id="1")
+    client.subscribe("/queue/a.dead", c.AUTO, id="2")
+    assert client.take() == [b"3", b"4", b"1", b"2"]
+
+
+def test_what_is_unsettled_is_never_taken_away() -> None:
+    stage = stage_with(max_messages=1, limit_behavior=REMOVE_OLDEST)
+    client = stage.client()
+    client.subscribe(Q)
+    send(client, b"1", b"2", b"3")
+    assert client.take() == [b"1", b"2", b"3"]
+    client.settle(1, 2, 3)
+
+
+def test_dead_letters_are_bounded_and_die_no_second_time() -> None:
+    stage = stage_with(address="/queue/a.dead", max_messages=2, limit_behavior=FLOW_CONTROL)
+    client = stage.client()
+    client.subscribe(Q)
+    for number in range(3):
+        client.publish(Q, b"%d" % number)
+        client.reject(client.tags[0])
+    assert waiting(stage, "/queue/a.dead") == [b"1", b"2"]
+    assert list(stage.broker.queues) == ["/queue/a.dead", Q]
+
+
+def test_dead_letters_have_a_bound_without_any_policy() -> None:
+    assert Policies().of("/queue/a.dead") is DEAD_LETTERS_POLICY
+    assert DEAD_LETTERS_POLICY.limit_behavior == REMOVE_OLDEST
+    assert DEAD_LETTERS_POLICY.max_messages and DEAD_LETTERS_POLICY.max_bytes
+
+
+# ---------------------------------------------------------------------- FLOW_CONTROL
+
+
+def test_what_finds_no_room_waits_and_is_answered_when_it_is_in() -> None:
+    stage = stage_with(max_messages=2)
+    client, consumer = stage.client(), stage.client()
+    tokens = send(client, b"1", b"2", b"3", b"4")
+    assert accepted(client) == tokens[:2]
+    consumer.subscribe(Q, credit=1)
+    assert accepted(client) == tokens[:2]
+    consumer.settle(1)
+    assert accepted(client) == tokens[:3]
+    consumer.settle(2)
+    assert accepted(client) == tokens
+    consumer.settle(3)
+    consumer.settle(4)
+    assert consumer.take() == [b"1", b"2", b"3", b"4"]
+
+
+def test_consumers_that_settle_nothing_empty_the_line_too() -> None:
+    stage = stage_with(max_messages=1)
+    client, consumer = stage.client(), stage.client()
+    tokens = send(client, b"1", b"2", b"3", b"4")
+    consumer.subscribe(Q, c.AUTO)
+    assert consumer.take() == [b"1", b"2", b"3", b"4"]
+    assert accepted(client) == tokens
+
+
+def test_who_comes_later_stands_behind_though_a_smaller_one_would_fit() -> None:
+    stage = stage_with(max_bytes=10)
+    first, second, consumer = (stage.client() for _ in range(3))
+    send(first, b"12345678")
+    send(first, b"abc")
+    send(second, b"x")
+    assert waiting(stage) == [b"12345678"]
+    consumer.subscribe(Q, c.AUTO)
+    assert consumer.take() == [b"12345678", b"abc", b"x"]
+
+
+def test_messages_to_other_destinations_go_on() -> None:
+    stage = stage_with(max_messages=1)
+    client = stage.client()
+    send(client, b"1", b"2")
+    client.publish("/queue/b", b"3")
+    assert waiting(stage, "/queue/b") == [b"3"]
+
+
+def test_what_waited_too_long_is_refused() -> None:
+    stage = stage_with(max_messages=1, limits={"patience_ms": 5_000})
+    client = stage.client()
+    send(client, b"1", b"2")
+    stage.pass_time(4_000)
+    (late,) = send(client, b"3")
+    stage.pass_time(1_000)
+    assert codes(client) == ["queue-full"]
+    stage.pass_time(4_000)
+    assert codes(client) == ["queue-full", "queue-full"]
+    assert client.refused[1][0] is late
+    assert not stage.broker.parking.bytes
+    assert stage.broker.counters["refused"] == 2
+
+
+def test_a_peer_may_have_less_patience_than_others() -> None:
+    stage = stage_with(max_messages=1)
+    client, hasty = stage.client(), stage.client()
+    hasty.peer.patience_ms = 2_000
+    send(client, b"1", b"2")
+    send(hasty, b"3")
+    stage.pass_time(2_000)
+    assert (codes(client), codes(hasty)) == ([], ["queue-full"])
+
+
+def test_who_has_much_waiting_is_throttled_until_half_of_it_is_in() -> None:
+    stage = stage_with(max_messages=1, limits={"parked_per_peer": 4 * (OVERHEAD_BYTES + 1)})
+    client, consumer = stage.client(), stage.client()
+    send(client, b"1", b"2", b"3", b"4", b"5")
+    assert not client.throttled
+    send(client, b"6")
+    assert client.throttled
+    consumer.subscribe(Q, credit=1)
+    consumer.settle(1)
+    consumer.settle(2)
+    assert client.throttled
+    consumer.settle(3)
+    assert not client.throttled
+
+
+def test_who_has_deliveries_to_settle_is_not_throttled_and_can_make_room_itself() -> None:
+    stage = stage_with(max_messages=2, limits={"parked_per_peer": 1})
+    client = stage.client()
+    client.subscribe(Q, credit=1)
+    tokens = send(client, *(b"%d" % number for number in range(8)))
+    assert not client.throttled
+    for tag in range(1, 9):
+        client.settle(tag)
+    assert client.take() == [b"%d" % number for number in range(8)]
+    assert accepted(client)[-1] is not None and set(tokens) <= set(accepted(client))
+
+
+def test_what_goes_beyond_the_share_of_a_peer_is_refused() -> None:
+    stage = stage_with(max_messages=1, limits={"parked_bytes": 8 * (OVERHEAD_BYTES + 1)})
+    client, other = stage.client(), stage.client()
+    send(client, *(b"%d" % number for number in range(8)))
+    assert codes(client) == ["queue-full"] * 3
+    send(other, *(b"%d" % number for number in range(5)))
+    assert codes(other) == ["queue-full"]
+    assert stage.broker.parking.bytes <= stage.limits.parked_bytes
+
+
+def test_who_takes_its_leave_is_answered_when_all_it_sent_is_in() -> None:
+    stage = stage_with(max_messages=1)
+    client, consumer = stage.client(), stage.client()
+    send(client, b"1", b"2")
+    token = object()
+    stage.decide(c.Disconnect(client.peer, token))
+    assert token not in accepted(client)
+    consumer.subscribe(Q, c.AUTO)
+    assert consumer.take() == [b"1", b"2"]
+    assert accepted(client)[-1] is token
+
+
+def test_what_waits_of_a_client_that_broke_off_never_comes_in() -> None:
+    stage = stage_with(max_messages=1)
+    client, consumer = stage.client(), stage.client()
+    send(client, b"1", b"2")
+    client.disconnect()
+    consumer.subscribe(Q, c.AUTO)
+    assert consumer.take() == [b"1"]
+    assert stage.broker.parking.by_peer == {}
+
+
+def test_an_unlimited_queue_lets_everybody_in_who_waits() -> None:
+    stage = stage_with(max_messages=1)
+    client = stage.client()
+    send(client, b"1", b"2", b"3")
+    stage.decide(c.Reconfigure(Policies()))
+    assert waiting(stage) == [b"1", b"2", b"3"]
+    assert stage.queue(Q).guarded is None
+
+
+def test_a_removed_queue_is_made_anew_by_what_waits_for_it() -> None:
+    stage = stage_with(max_messages=1)
+    client = stage.client()
+    send(client, b"1", b"2")
+    client.do(c.RemoveQueue(client.peer, Q, force=True))
+    assert waiting(stage) == [b"2"]
+
+
+# ---------------------------------------------------------------------- new limits, transactions, restarts
+
+
+def test_new_limits_hold_for_what_is_there() -> None:
+    stage = Stage()
+    client = stage.client()
+    client.subscribe(Q, credit=1)
+    for body in (b"11", b"22", b"33"):
+        client.publish(Q, body)
+    configure(stage, max_bytes=6, limit_behavior=REJECT_NEWEST)
+    with pytest.raises(Refused):
+        client.publish(Q, b"4")
+    client.settle(1)
+    client.publish(Q, b"44")
+    configure(stage, max_messages=1, limit_behavior=REMOVE_OLDEST)
+    assert waiting(stage) == []
+    assert client.tags == [2]
+
+
+def test_a_purge_makes_room() -> None:
+    stage = stage_with(max_bytes=4)
+    client = stage.client()
+    tokens = send(client, b"1111", b"2222", b"3333")
+    client.purge(Q)
+    assert waiting(stage) == [b"2222"]
+    assert tokens[1] in accepted(client) and tokens[2] not in accepted(client)
+
+
+def test_bytes_are_estimated_after_a_restart_until_they_were_read_back() -> None:
+    stage = stage_with(max_bytes=10, limit_behavior=REJECT_NEWEST)
+    client = stage.client()
+    client.publish(Q, b"12345")
+    client.publish(Q, b"123")
+    stage.restart()
+    configure(stage, max_bytes=10, limit_behavior=REJECT_NEWEST)
+    client = stage.client()
+    client.subscribe(Q, credit=1)
+    with pytest.raises(Refused):
+        client.publish(Q, b"123")
+    client.publish(Q, b"12")
+    client.settle(1)
+    client.settle(2)
+    client.settle(3)
+    assert stage.queue(Q).guarded.estimated_bytes == 0
+
+
+@pytest.mark.parametrize("behavior", [FLOW_CONTROL, REJECT_NEWEST])
+def test_a_transaction_comes_in_whole_or_not_at_all(behavior: str) -> None:
+    stage = stage_with(max_messages=2, limit_behavior=behavior)
+    client = stage.client()
+    client.publish(Q, b"1")
+    client.do(c.Begin(client.peer, "t"))
+    client.do(c.Enlist(client.peer, "t", client.sending(Q, b"2", b"3")))
+    client.do(c.Enlist(client.peer, "t", client.sending("/queue/b", b"4")))
+    with pytest.raises(Refused, match="queue-full"):
+        client.do(c.Commit(client.peer, "t"))
+    assert waiting(stage) == [b"1"]
+    assert "/queue/b" not in stage.broker.queues
+
+
+def test_a_transaction_does_not_overtake_what_waits_in_line() -> None:
+    stage = stage_with(max_bytes=4)
+    client = stage.client()
+    send(client, b"111")
+    send(client, b"22")
+    client.do(c.Begin(client.peer, "t"))
+    client.do(c.Enlist(client.peer, "t", client.sending(Q, b"3")))
+    with pytest.raises(Refused, match="queue-full"):
+        client.do(c.Commit(client.peer, "t"))
+
+
+def test_a_transaction_makes_room_as_single_messages_do() -> None:
+    stage = stage_with(max_messages=2, limit_behavior=REMOVE_OLDEST)
+    client = stage.client()
+    client.do(c.Begin(client.peer, "t"))
+    client.do(c.Enlist(client.peer, "t", client.sending(Q, b"1", b"2", b"3")))
+    client.do(c.Commit(client.peer, "t"))
+    assert waiting(stage) == [b"2", b"3"]
