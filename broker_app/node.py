@@ -20,12 +20,14 @@ from broker_app.core.message import Envelope, Message
 from broker_app.core.peer import Peer
 from broker_app.core.subscription import Subscription
 from broker_app.engine import Engine
+from broker_app.jobs.office import Jobs
 from broker_app.journal.segments import SegmentJournal
 from broker_app.net import tcp, websocket
 from broker_app.net.lobby import VERSION, Lobby
 from broker_app.net.login import Identity, Logins
 from broker_app.net.policy import Policy
-from broker_app.net.rest import RestPlane
+from broker_app.net.rest import RestLimits, RestPlane
+from broker_app.net.rest.lines import MessageLines
 from broker_app.serve import listen, serve
 from broker_app.telemetry import STATS_TOPIC, Statistics
 
@@ -88,10 +90,12 @@ class Node:
         #: where STOMP over TCP listens; the setting may leave the choice to the system
         self.stomp_port = config.stomp_port
         self.lobby: Lobby
+        self.jobs: Jobs
         self.rest: RestPlane
 
     def _fail(self, error: BaseException) -> None:
         self.rest.engine_ended(error)
+        self.jobs.engine_ended(error)
         if not self.failed.done():
             self.failed.set_result(error)
 
@@ -103,11 +107,15 @@ class Node:
         gc.collect()
         gc.freeze()
         self.lobby = Lobby(self.engine, self.logins, self.config, ids=self.broker.ids)
+        lines = MessageLines(RestLimits.of(self.config))
+        self.jobs = Jobs(self.engine, self.journal.read, self.config.data / "jobs", lines)
+        self.jobs.start()
         self.rest = RestPlane(
             self.engine,
             self.journal.read,
             self.logins,
             self.config,
+            self.jobs,
             statistics=self.statistics.latest,
             control_document=self._control_document,
         )
@@ -153,6 +161,7 @@ class Node:
         self.rest.stop()
         for server in self._servers:
             server.close()
+        await self.jobs.stop()
         if self.engine.ended is None:
             await self.engine.wait_idle()
         await self.lobby.close_all("the broker is shutting down; connect again or use another broker")

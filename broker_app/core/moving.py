@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import deadletter, records
-from broker_app.core.destination import QUEUE, is_reserved, parse
+from broker_app.core.destination import QUEUE, is_reserved
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message
 from broker_app.core.queue import Lane, Queue
@@ -113,15 +113,10 @@ class Moving(Transacting):
         """The queue that messages are to go to, made when it does not exist. Refused when they cannot."""
         if source is not None and address == source.address:
             raise Refused("invalid", f"{address} is where the message is already")
-        queue = self.queues.get(address)
-        if queue is None:
-            destination = parse(address)
-            if destination.kind != QUEUE or is_reserved(destination.name):
-                raise Refused("bad-destination", f"messages are moved to queues, and {address} is none")
-            queue = self.queue(address)
-        if not queue.durable:
-            raise Refused("bad-destination", f"{address} belongs to one connection and takes no messages")
-        return queue
+        destination = self._check_sendable(address)
+        if destination.kind != QUEUE or is_reserved(destination.name):
+            raise Refused("bad-destination", f"messages are moved to queues, and {address} is none")
+        return self.queue(address)
 
     # ------------------------------------------------------------------ in the lanes
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -15,10 +16,12 @@ from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
 from broker_app.engine import Engine
-from broker_app.journal.memory import MemoryJournal
+from broker_app.jobs.office import Jobs
+from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net.login import Logins
 from broker_app.net.policy import Policy, TokenFacts, UserFacts
 from broker_app.net.rest import RestLimits, RestPlane
+from broker_app.net.rest.lines import MessageLines
 
 TOKENS = {"mom_alice": "alice", "mom_bob": "bob"}
 
@@ -46,8 +49,10 @@ class Rest:
         limits: RestLimits | None = None,
         core: Limits | None = None,
         hold: bool = False,
+        jobs: Path,
+        storage: MemoryStorage | None = None,
     ) -> None:
-        self.journal = MemoryJournal(hold=hold)
+        self.journal = MemoryJournal(storage, hold=hold)
         self.engine = Engine(Broker(limits=core), self.journal)
         self.engine.recover()
         self.logins = Logins(
@@ -56,11 +61,15 @@ class Rest:
             {"cookie-of-alice": "alice"}.get,
             failure_delay_s=0.0,
         )
+        lines = MessageLines(limits or RestLimits())
+        self.jobs = Jobs(self.engine, self.journal.read, jobs, lines)
+        self.jobs.start()
         self.plane = RestPlane(
             self.engine,
             self.journal.read,
             self.logins,
             Config(),
+            self.jobs,
             limits=limits,
             statistics=lambda: {"time": "2026-11-21T00:00:00Z"},
         )
@@ -102,16 +111,22 @@ class Rest:
             while not condition():
                 await asyncio.sleep(0)
 
+    async def until_later(self, condition: Callable[[], bool]) -> None:
+        """Wait until `condition` holds, which needs threads or time."""
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.005)
+
 
 MakeRest = Callable[..., Rest]
 
 
 @pytest.fixture
-async def make_rest() -> AsyncIterator[MakeRest]:
+async def make_rest(tmp_path: Path) -> AsyncIterator[MakeRest]:
     made: list[Rest] = []
 
     def make(**options: Any) -> Rest:
-        made.append(Rest(**options))
+        made.append(Rest(jobs=tmp_path / "jobs", **options))
         return made[-1]
 
     yield make
@@ -120,6 +135,7 @@ async def make_rest() -> AsyncIterator[MakeRest]:
         rest.plane.stop()
         for client in (rest.alice, rest.bob, rest.nobody):
             await client.aclose()
+        await rest.jobs.stop()
         await rest.engine.stop()
 
 

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,7 +46,8 @@ def as_lines(context: schemathesis.SerializationContext, value: object) -> bytes
 class Server:
     """A REST plane behind uvicorn, on a loop in a thread of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, jobs: Path) -> None:
+        self._jobs = jobs
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self._ready = threading.Event()
@@ -55,13 +57,14 @@ class Server:
 
     async def _serve(self) -> None:
         # Waits are bounded, so that no example takes long.
-        rest = Rest(limits=RestLimits(max_wait_s=0.01))
+        rest = Rest(limits=RestLimits(max_wait_s=0.01), jobs=self._jobs)
         await rest.publish("a", *map(str, range(100)))
         self._server = uvicorn.Server(
             uvicorn.Config(rest.plane, lifespan="off", log_level="warning", http="httptools")
         )
         self._ready.set()
         await self._server.serve(sockets=[self._socket])
+        await rest.jobs.stop()
         await rest.engine.stop()
 
     def stop(self) -> None:
@@ -71,8 +74,8 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    server = Server()
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("jobs"))
     yield server
     server.stop()
 

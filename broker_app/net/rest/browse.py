@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from broker_app.core import browse as look
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.destination import parse
 from broker_app.core.message import Message, MessageIds
+from broker_app.core.moving import GONE, Moved
 from broker_app.core.queue import Queue
 from broker_app.net import access
 from broker_app.net.rest import items
@@ -109,6 +110,23 @@ class Browser:
         row = await self._find(request)
         facts = self._blocks.facts(row.message.envelope.block)
         return Reply(200, items.http_content_type(facts), row.message.body, items.UNTRUSTED)
+
+    async def delete(self, request: Request) -> Reply:
+        """DELETE messages/{id}: one that waits; what is handed out is its consumer's to settle."""
+        row = await self._find(request)
+        status = UNSETTLED
+        if row.state == READY:
+            ticket = self._desk.ticket()
+            chosen = (c.Chosen(row.message.position),)
+            address = self._address(request, request.query(("queue",))["queue"])
+            self._desk.submit(c.Transfer(self._desk.peer, address, chosen, receipt=ticket))
+            (answer,) = await self._desk.answer(ticket)
+            status = cast("list[Moved]", answer)[0].status
+        if status == UNSETTLED:
+            raise Refusal("conflict", "the message is handed out; who holds it settles it")
+        if status == GONE:
+            raise Refusal("not-found", "the message has just gone")
+        return NO_CONTENT
 
     async def purge(self, request: Request) -> Reply:
         """DELETE queues/{name}/messages?all=true"""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from broker_app.jobs.plan import IMPORT, PLANNED, UNDO
 from broker_app.net.problems import MEDIA_TYPE, PROBLEMS
 
 _Json = dict[str, Any]
@@ -87,6 +88,33 @@ _PAGING: _Json = {
     "next": {"type": ["string", "null"], "description": "`after` of the next page"},
     "approx_total": _COUNT,
 }
+_OPTIONAL_TIME: _Json = {**_TIME, "type": ["string", "null"]}
+_COUNTS: _Json = {"type": "object", "additionalProperties": _COUNT}
+_JOB = _object(
+    {
+        "id": _TEXT,
+        "op": {"enum": [*PLANNED, IMPORT, UNDO]},
+        "state": {"enum": ["waiting", "running", "done", "cancelled", "stopped", "failed"]},
+        "source": _OPTIONAL_TEXT,
+        "target": _OPTIONAL_TEXT,
+        "filter": {},
+        "user": _TEXT,
+        "created": _TIME,
+        "started": _OPTIONAL_TIME,
+        "ended": _OPTIONAL_TIME,
+        "total": _COUNT,
+        "processed": _COUNT,
+        "done": _COUNT,
+        "gone": {**_COUNT, "description": "had left the queue before"},
+        "unsettled": {**_COUNT, "description": "were handed out, and not touched"},
+        "refused": _COUNT,
+        "rate_per_s": {"type": ["number", "null"]},
+        "reason": {**_OPTIONAL_TEXT, "description": "why it stopped or failed"},
+        "can_undo": _TRUTH,
+        "undo_of": _OPTIONAL_TEXT,
+        "undone_by": _OPTIONAL_TEXT,
+    }
+)
 _SETTLED = _object({"receipt": _TEXT, "error": _ref("Problem")}, required=("receipt",))
 
 _SCHEMAS: _Json = {
@@ -203,6 +231,57 @@ _SCHEMAS: _Json = {
             **_PAGING,
         }
     ),
+    "JobRequest": _object(
+        {
+            "plan": {**_TEXT, "description": "of a dry run; everything else is then left out"},
+            "op": {"enum": list(PLANNED)},
+            "source": {**_NAME, "description": "a queue"},
+            "target": {"type": ["string", "null"], "description": "a queue, or origin"},
+            "filter": {
+                "anyOf": [{"type": "null"}, _TEXT, _ref("Filter")],
+                "description": "members, or one line: `reason:REJECTED header.tenant:acme age_gt_s:60 text`",
+            },
+            "limit": {"type": ["integer", "null"], "minimum": 1, "maximum": 1_000_000},
+            "rate_per_s": {"type": ["number", "null"], "minimum": 0.01, "maximum": 1_000_000},
+            "max_error_ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.2},
+            "dry_run": {**_TRUTH, "default": False},
+        },
+        required=(),
+    ),
+    "Filter": _object(
+        {
+            "ids": _array(_TEXT, 10_000),
+            "selector": {**_TEXT, "description": "a condition on headers"},
+            "reason": {**_TEXT, "description": "a dead letter's reason, or a part of its detail"},
+            "origin": {**_TEXT, "description": "the queue where it died"},
+            "headers": _HEADERS,
+            "age_gt_s": {"type": "number"},
+            "age_lt_s": {"type": "number"},
+            "q": {**_TEXT, "description": "text in body or headers, in any case of letters"},
+        },
+        required=(),
+    ),
+    "Plan": _object(
+        {
+            "plan": _TEXT,
+            "op": _TEXT,
+            "source": _TEXT,
+            "target": _OPTIONAL_TEXT,
+            "matches": _COUNT,
+            "count": {**_COUNT, "description": "messages that the job would take"},
+            "scanned": _COUNT,
+            "complete": {**_TRUTH, "description": "false: there was more than is looked at"},
+            "by_origin": _COUNTS,
+            "by_reason": _COUNTS,
+            "oldest": _OPTIONAL_TIME,
+            "newest": _OPTIONAL_TIME,
+            "sample": _array(_ref("BrowsedMessage"), 5),
+            "warnings": _array(_TEXT),
+            "valid_until": _TIME,
+        }
+    ),
+    "Job": _JOB,
+    "JobPage": _object({"items": _array(_ref("Job")), **_PAGING}),
     "Health": _object({"status": {"enum": ["live", "ready"]}}),
 }
 
@@ -227,6 +306,7 @@ _QUEUE = _in_path("name", "name of the queue; `/queues/messages?queue=…` takes
 _TOPIC = _in_path("name", "name of the topic; levels are separated by dots")
 _RECEIPT = _in_path("receipt", "from a received message", {"type": "string", "minLength": 1})
 _ID = _in_path("id", "of the message", {"type": "string", "minLength": 1})
+_JOB_ID = _in_path("id", "of the job", {"type": "string", "minLength": 1})
 _AFTER = _parameter("after", _TEXT, "`next` of the page before")
 _PUBLISH_HEADERS = [
     _header("Mom-Persistent", {"enum": ["true", "false"]}, "survives a crash; default true on queues"),
@@ -304,6 +384,11 @@ _BATCH_REPLY: _Json = {
 }
 _BYTES: _Json = {"description": "the bytes of a message in its media type", "content": {"*/*": {}}}
 _PUBLISHED_REPLY = _json("stored", _ref("Published"), {"Location": {"schema": _TEXT}})
+_JOB_LOCATION: _Json = {"Location": {"schema": _TEXT}}
+_LINES: _Json = {
+    "description": "lines of JSON",
+    "content": {"application/x-ndjson": {}},
+}
 _ATOMIC = _parameter("atomic", _TRUTH, "one transaction: all or nothing; for application/json")
 
 _PATHS: _Json = {
@@ -392,6 +477,68 @@ _PATHS: _Json = {
         "get": _operation(
             "get_message", "One message", {"200": _json("the message", _ref("BrowsedMessage"))}, 404, 503,
             parameters=[_ID, _parameter("queue", _NAME, "where it is", required=True)],
+        ),
+        "delete": _operation(
+            "delete_message", "Remove one message that waits", {"204": _empty("removed")}, 404, 409, 503,
+            parameters=[_ID, _parameter("queue", _NAME, "where it is", required=True)],
+        ),
+    },
+    "/jobs": {
+        "get": _operation(
+            "list_jobs", "All jobs, the newest first", {"200": _json("jobs", _ref("JobPage"))},
+            parameters=[_parameter("limit", _whole(1, 500, 50), "most jobs of a page"), _AFTER],
+        ),
+        "post": _operation(
+            "begin_job", "Do something to many messages, or plan it",
+            {
+                "200": _json("what would be done; nothing was changed", _ref("Plan")),
+                "202": _json("it has begun", _ref("Job"), _JOB_LOCATION),
+            },
+            404, 408, 409, 413, 415, 422, 503,
+            body=_json_body("JobRequest"),
+        ),
+    },
+    "/jobs/{id}": {
+        "get": _operation(
+            "get_job", "How far a job is", {"200": _json("the job", _ref("Job"))}, 404, parameters=[_JOB_ID]
+        ),
+    },
+    "/jobs/{id}/cancel": {
+        "post": _operation(
+            "cancel_job", "End a job; what it has done stays", {"200": _json("the job", _ref("Job"))},
+            404, 409, parameters=[_JOB_ID],
+        ),
+    },
+    "/jobs/{id}/undo": {
+        "post": _operation(
+            "undo_job", "Move back what a move or retry has moved and nobody has taken since",
+            {"202": _json("the job that does it", _ref("Job"), _JOB_LOCATION)},
+            404, 409, 503, parameters=[_JOB_ID],
+        ),
+    },
+    "/jobs/{id}/results": {
+        "get": _operation(
+            "get_job_results", "What became of each message, so far", {"200": _LINES}, 404,
+            parameters=[_JOB_ID],
+        ),
+    },
+    "/jobs/{id}/export": {
+        "get": _operation(
+            "get_export", "The messages of an export", {"200": _LINES}, 404, 409, parameters=[_JOB_ID]
+        ),
+    },
+    "/queues/{name}/import": {
+        "post": _operation(
+            "import_messages", "Upload messages; a job publishes them",
+            {"202": _json("all lines have arrived", _ref("Job"), _JOB_LOCATION)},
+            404, 408, 409, 413, 415, 503,
+            parameters=[_QUEUE],
+            body={
+                "required": True,
+                "content": {
+                    "application/x-ndjson": {"schema": {"type": "string", "description": "an Item a line"}}
+                },
+            },
         ),
     },
     "/messages/{id}/body": {

@@ -11,6 +11,7 @@ from typing import Any
 from broker_app.config import Config
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
+from broker_app.jobs.office import Jobs
 from broker_app.net.login import Logins
 from broker_app.net.origin import Origins
 from broker_app.net.rest import items, openapi, refusals
@@ -22,6 +23,7 @@ from broker_app.net.rest.direct import Direct
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.events import Events
 from broker_app.net.rest.facts import NodeFacts
+from broker_app.net.rest.jobs import JobDesk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.publish import Publisher
 from broker_app.net.rest.receive import Receiver
@@ -41,8 +43,9 @@ _TRACEPARENT = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}
 class RestPlane:
     """All of `/api/v1` that moves or shows messages.
 
-    `journal_read` is `Journal.read`; `limits` replace those that follow from `config`; `statistics`
-    returns what `/stats` shows; `control_document` is an OpenAPI document whose paths are added to ours.
+    `journal_read` is `Journal.read`, `jobs` are the node's; `limits` replace those that follow from `config`;
+    `statistics` returns what `/stats` shows; `control_document` is an OpenAPI document whose paths are added
+    to ours.
     Made within the running loop. The node calls `policy_changed` after a new policy, `engine_ended`
     when the engine fails, and `stop` before it closes the listeners.
     """
@@ -53,6 +56,7 @@ class RestPlane:
         journal_read: Callable[[Sequence[int]], list[bytes]],
         logins: Logins,
         config: Config,
+        jobs: Jobs,
         *,
         limits: RestLimits | None = None,
         statistics: Callable[[], Mapping[str, Any]] = dict,
@@ -67,7 +71,7 @@ class RestPlane:
         self._numbers = itertools.count(1)
         self._blocks = items.Blocks()
         self._router = Router()
-        self._add_endpoints(journal_read, statistics, control_document)
+        self._add_endpoints(journal_read, jobs, statistics, control_document)
 
     def owns(self, path: str) -> bool:
         """Whether a request for this (decoded) path is answered here."""
@@ -89,6 +93,7 @@ class RestPlane:
     def _add_endpoints(
         self,
         journal_read: Callable[[Sequence[int]], list[bytes]],
+        jobs: Jobs,
         statistics: Callable[[], Mapping[str, Any]],
         control_document: Mapping[str, Any] | None,
     ) -> None:
@@ -114,9 +119,19 @@ class RestPlane:
         add("POST", Place((b"topics",), (b"messages",), True, "topic"), publisher.to_topic)
         add("POST", _queue(b"receive"), receiver.receive)
         add("GET", _queue(b"events"), Events(desk, self._waiting, blocks, limits).stream)
+        job_desk = JobDesk(jobs, desk.engine.broker.ids, blocks, limits)
+        add("POST", _queue(b"import"), job_desk.upload)
+        add("GET", Place((b"jobs",)), job_desk.all)
+        add("POST", Place((b"jobs",)), job_desk.begin)
+        add("POST", Place((b"jobs",), (b"cancel",), True), job_desk.cancel)
+        add("POST", Place((b"jobs",), (b"undo",), True), job_desk.undo)
+        add("GET", Place((b"jobs",), (b"results",), True), job_desk.results)
+        add("GET", Place((b"jobs",), (b"export",), True), job_desk.exported)
+        add("GET", Place((b"jobs",), (), True), job_desk.one)
         add("GET", Place((b"queues",)), facts.queues)
         add("GET", Place((b"messages",), (b"body",), True), browser.body)
         add("GET", Place((b"messages",), (), True), browser.one)
+        add("DELETE", Place((b"messages",), (), True), browser.delete)
         add("POST", Place((b"leases", b"settle")), settler.settle)
         add("POST", Place((b"leases",), (b"nack",), True), settler.nack)
         add("DELETE", Place((b"leases",), (), True), settler.acknowledge)

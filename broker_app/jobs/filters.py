@@ -1,0 +1,117 @@
+"""Which messages are meant: a filter, all of whose fields must fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import msgspec
+
+from broker_app.core import block, deadletter, selector
+from broker_app.core.errors import Refused
+from broker_app.core.message import Message, MessageIds
+from broker_app.jobs import where
+
+Fits = Callable[[Message, bytes], bool]
+
+MAX_IDS = 10_000
+
+
+class Filter(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
+    """`reason` is a dead letter's reason, or a part of its detail; `origin` where it died, with or without
+    "/queue/". Ages count from the time the message came into its queue. `q` is looked for in bodies and
+    header values, in any case of letters."""
+
+    ids: list[str] | None = None
+    selector: str | None = None
+    reason: str | None = None
+    origin: str | None = None
+    headers: dict[str, str] | None = None
+    age_gt_s: float | None = None
+    age_lt_s: float | None = None
+    q: str | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether every message fits."""
+        return all(getattr(self, name) is None for name in self.__struct_fields__)
+
+
+def of(given: str | dict[str, object] | None) -> Filter:
+    """The filter of its one-line form, or of JSON members. Refused("invalid") says what is wrong."""
+    try:
+        members = where.parse(given) if isinstance(given, str) else given or {}
+        chosen = msgspec.convert(members, Filter)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise Refused("invalid", f"filter: {error}") from None
+    if chosen.ids is not None and len(chosen.ids) > MAX_IDS:
+        raise Refused("invalid", f"filter: {len(chosen.ids)} ids; at most {MAX_IDS} are taken")
+    if chosen.selector is not None:
+        selector.compile(chosen.selector)
+    return chosen
+
+
+def fitting(chosen: Filter, ids: MessageIds, now_ms: int) -> Fits:
+    """A test of (message, its id) for the filter, the cheapest conditions first."""
+    tests: list[Fits] = []
+    if chosen.age_gt_s is not None:
+        latest = now_ms - chosen.age_gt_s * 1000
+        tests.append(lambda message, _: message.time_ms < latest)
+    if chosen.age_lt_s is not None:
+        earliest = now_ms - chosen.age_lt_s * 1000
+        tests.append(lambda message, _: message.time_ms > earliest)
+    if chosen.ids is not None:
+        wanted = {an_id.encode() for an_id in chosen.ids}
+        tests.append(lambda _, message_id: message_id in wanted)
+    if chosen.origin is not None:
+        origin = address_of(chosen.origin)
+        tests.append(lambda message, _: deadletter.origin_of(message.envelope.block) == origin)
+    if chosen.reason is not None:
+        reason = chosen.reason
+        tests.append(lambda message, _: _has_reason(headers_of(message.envelope.block), reason))
+    if chosen.selector is not None:
+        accepts = selector.compile(chosen.selector).accepts
+        tests.append(lambda message, _: accepts(headers_of(message.envelope.block), message, ids))
+    for name, value in (chosen.headers or {}).items():
+        tests.append(_header_test(name, value))
+    if chosen.q is not None:
+        tests.append(_text_test(chosen.q))
+    return lambda message, message_id: all(test(message, message_id) for test in tests)
+
+
+def address_of(name: str) -> str:
+    """A queue as an address: `orders`, `queue:orders` and `/queue/orders` are the same."""
+    if name.startswith("/"):
+        return name
+    kind, colon, rest = name.partition(":")
+    return (
+        f"/{kind}/{rest}" if colon and kind in ("queue", "topic", "topic-subscription") else f"/queue/{name}"
+    )
+
+
+headers_of = lru_cache(maxsize=256)(block.headers)
+
+
+def _has_reason(headers: dict[str, str], reason: str) -> bool:
+    detail = headers.get("dead-detail", "").casefold()
+    return headers.get("dead-reason", "").casefold() == reason.casefold() or reason.casefold() in detail
+
+
+def _header_test(name: str, value: str) -> Fits:
+    return lambda message, _: headers_of(message.envelope.block).get(name) == value
+
+
+def _text_test(text: str) -> Fits:
+    folded = text.casefold()
+    raw = text.lower().encode()
+
+    def contains(message: Message, _: bytes) -> bool:
+        if any(folded in value.casefold() for value in headers_of(message.envelope.block).values()):
+            return True
+        # Letters beyond ASCII are folded only where the body is text.
+        body = message.body
+        if raw in body.lower():
+            return True
+        return not raw.isascii() and folded in body.decode(errors="replace").casefold()
+
+    return contains

@@ -1,0 +1,69 @@
+"""A job: what is to be done, how far it is, and what became of it. One small JSON file each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from broker_app.jobs.plan import MOVE, RETRY
+
+WAITING, RUNNING, DONE, CANCELLED, STOPPED, FAILED = (
+    "waiting",
+    "running",
+    "done",
+    "cancelled",
+    "stopped",
+    "failed",
+)
+OPEN = (WAITING, RUNNING)
+
+
+class Job(msgspec.Struct, kw_only=True):
+    """`number` counts the jobs of this data directory. `boot` is the process that chose the positions:
+    those of messages outside the journal mean nothing to another. `began_at` is the journal's next
+    position before it touched anything. Times are ms since 1970."""
+
+    id: str
+    number: int
+    op: str
+    source: str
+    target: str
+    user: str
+    boot: str
+    created_ms: int
+    total: int
+    filter: str | dict[str, Any] | None = None
+    rate_per_s: float | None = None
+    max_error_ratio: float = 0.2
+    state: str = WAITING
+    started_ms: int = 0
+    ended_ms: int = 0
+    #: why it stopped or failed
+    reason: str = ""
+    next_position: int = 0
+    began_at: int = 0
+    undo_of: str = ""
+    undone_by: str = ""
+    #: how many it has dealt with, and by what became of them
+    processed: int = 0
+    counts: dict[str, int] = {}
+
+    @property
+    def open(self) -> bool:
+        """Whether something is still to be done."""
+        return self.state in OPEN
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether what it moved can be moved back."""
+        return (
+            self.op in (MOVE, RETRY)
+            and not self.open
+            and not self.undone_by
+            and bool(self.counts.get("done"))
+        )
+
+    def count(self, status: str, number: int = 1) -> None:
+        self.processed += number
+        self.counts[status] = self.counts.get(status, 0) + number

@@ -1,0 +1,273 @@
+"""The office of jobs: takes plans and wishes, keeps jobs, lets a few of them work at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+import time
+from array import array
+from collections import OrderedDict
+from collections.abc import AsyncIterable
+from pathlib import Path
+
+from broker_app.core.errors import Refused
+from broker_app.engine import Engine
+from broker_app.jobs import filters, plan, store
+from broker_app.jobs.errands import Errands
+from broker_app.jobs.exporting import Exporting
+from broker_app.jobs.importing import Importing
+from broker_app.jobs.job import CANCELLED, FAILED, Job
+from broker_app.jobs.plan import Plan, Wish
+from broker_app.jobs.purging import Purging
+from broker_app.jobs.reading import JournalRead
+from broker_app.jobs.store import Store
+from broker_app.jobs.transferring import Transferring
+from broker_app.jobs.work import Lines, Tools, Work
+
+log = logging.getLogger(__name__)
+
+#: jobs that work at the same time, and jobs that may be waiting or working
+MAX_WORKING = 4
+MAX_OPEN = 100
+#: plans that are remembered, and how long
+MAX_PLANS = 50
+PLAN_VALID_MS = 15 * 60 * 1000
+#: positions of all plans together: 8 bytes each
+MAX_PLANNED = 10_000_000
+MAX_PLANNING = 4
+MAX_IMPORT_BYTES = 1024 * 1024 * 1024
+MAX_IMPORT_LINES = 1 << 24
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Jobs:
+    """All jobs of a node. `directory` holds their files; `read` is `Journal.read`. Made within the running
+    loop; `start` once the engine has recovered, before anybody is served; `stop` before the engine stops."""
+
+    def __init__(self, engine: Engine, read: JournalRead, directory: Path, lines: Lines) -> None:
+        self._errands = Errands(engine)
+        self._store = Store(directory)
+        self._tools = Tools(self._errands, read, self._store, lines, secrets.token_hex(8), _now_ms)
+        self._plans: OrderedDict[str, Plan] = OrderedDict()
+        self._jobs: dict[str, Job] = {}
+        self._works: dict[str, Work] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._gate = asyncio.Semaphore(MAX_WORKING)
+        self._numbers = itertools.count(1)
+        self._planning = 0
+        self._stopping = False
+
+    def start(self) -> None:
+        """Read what is kept, and go on with what the former process had not finished."""
+        for job in self._store.load():
+            self._jobs[job.id] = job
+            work = _work_of(job, self._tools)
+            try:
+                work.recall()
+            except (OSError, ValueError, KeyError) as error:
+                log.warning("job %s cannot be read any more: %s", job.id, error)
+                job.state, job.reason = FAILED, "its files were damaged"
+            if job.open:
+                self._begin(work)
+        self._numbers = itertools.count(1 + max((job.number for job in self._jobs.values()), default=0))
+        self._prune()
+
+    async def stop(self) -> None:
+        """Let every job end the batch under way; the next start goes on with it."""
+        self._stopping = True
+        for work in self._works.values():
+            work.stop(cancel=False)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def engine_ended(self, error: BaseException) -> None:
+        """The engine carries out nothing any more."""
+        self._errands.engine_ended(error)
+
+    # ------------------------------------------------------------------ plans
+
+    async def plan(self, wish: Wish) -> Plan:
+        """A dry run. Raises Refused."""
+        if self._planning >= MAX_PLANNING:
+            raise Refused("busy", f"{MAX_PLANNING} plans are being made already")
+        self._planning += 1
+        try:
+            now_ms = _now_ms()
+            drawn = await plan.draw(
+                wish,
+                "p_" + secrets.token_hex(6),
+                self._errands,
+                self._tools.read,
+                now_ms,
+                now_ms + PLAN_VALID_MS,
+            )
+        finally:
+            self._planning -= 1
+        self._plans[drawn.id] = drawn
+        while len(self._plans) > MAX_PLANS or (
+            len(self._plans) > 1 and sum(len(known.positions) for known in self._plans.values()) > MAX_PLANNED
+        ):
+            self._plans.popitem(last=False)
+        return drawn
+
+    def take_plan(self, plan_id: str) -> Plan:
+        """A plan to be run, once. Raises Refused when it is unknown or too old."""
+        drawn = self._plans.pop(plan_id, None)
+        if drawn is None or drawn.valid_until_ms < _now_ms():
+            raise Refused("not-found", f"there is no plan {plan_id[:80]!r}; it was run, or is too old")
+        return drawn
+
+    # ------------------------------------------------------------------ jobs
+
+    async def run(self, drawn: Plan, user: str) -> Job:
+        """Begin a job that does what the plan says. Raises Refused."""
+        wish = drawn.wish
+        job = self._new(wish.op, drawn.source, drawn.target, user, drawn.count)
+        job.filter, job.rate_per_s, job.max_error_ratio = wish.filter, wish.rate_per_s, wish.max_error_ratio
+        job.next_position = drawn.next_position
+        return await self._keep(job, drawn.positions)
+
+    async def undo(self, job_id: str, user: str) -> Job:
+        """Begin a job that moves back what another one has moved. Raises Refused."""
+        former = self.get(job_id)
+        if not former.can_undo:
+            raise Refused("conflict", f"job {job_id} cannot be undone: {_why_not(former)}")
+        job = self._new(plan.UNDO, former.target, former.source, user, former.counts["done"])
+        job.undo_of, job.boot = former.id, former.boot
+        former.undone_by = job.id
+        await asyncio.to_thread(self._store.save, former)
+        return await self._keep(job, array("Q"))
+
+    async def take_import(self, target: str, lines: AsyncIterable[list[bytes]], user: str) -> Job:
+        """Store an upload, then begin to publish it into a queue. Raises Refused."""
+        address = plan.check_target(filters.address_of(target))
+        job = self._new(plan.IMPORT, "", address, user, 0)
+        folder = self._store.folder(job.id)
+        folder.mkdir(parents=True)
+        try:
+            with self._store.open_import(job.id, "wb") as file:
+                async for run in lines:
+                    wanted = [line + b"\n" for line in run if line.strip()]
+                    job.total += len(wanted)
+                    if job.total > MAX_IMPORT_LINES or file.tell() > MAX_IMPORT_BYTES:
+                        raise Refused("too-large", f"an import is at most {MAX_IMPORT_BYTES} bytes long")
+                    file.writelines(wanted)
+            return await self._keep(job, array("Q"))
+        except BaseException:
+            if job.id not in self._jobs:
+                self._store.remove(job.id)
+            raise
+
+    def get(self, job_id: str) -> Job:
+        """Raises Refused."""
+        job = self._jobs.get(job_id)
+        if job is None:
+            raise Refused("not-found", f"there is no job {job_id[:80]!r}")
+        return job
+
+    def all(self) -> list[Job]:
+        """The newest first."""
+        return sorted(self._jobs.values(), key=lambda job: -job.number)
+
+    async def cancel(self, job_id: str) -> Job:
+        """End a job after its batch under way; what it has done stays. Raises Refused."""
+        job = self.get(job_id)
+        if not job.open:
+            raise Refused("conflict", f"job {job_id} has ended already: it is {job.state}")
+        work = self._works[job_id]
+        work.stop(cancel=True)
+        return job
+
+    def results_file(self, job_id: str) -> Path:
+        """Where the results of a job are, if any. Raises Refused."""
+        return self._store.results_file(self.get(job_id).id)
+
+    def export_file(self, job_id: str) -> Path:
+        """Where the export of a job is. Raises Refused when it is no export, or not done."""
+        job = self.get(job_id)
+        if job.op != plan.EXPORT:
+            raise Refused("conflict", f"job {job_id} is no export")
+        if job.open or job.state == CANCELLED:
+            raise Refused("conflict", f"the export is {job.state}: {job.processed} of {job.total} messages")
+        return self._store.export_file(job_id)
+
+    # ------------------------------------------------------------------ within
+
+    def _new(self, op: str, source: str, target: str, user: str, total: int) -> Job:
+        if self._stopping:
+            raise Refused("not-active", "the node is stopping")
+        if sum(job.open for job in self._jobs.values()) >= MAX_OPEN:
+            raise Refused("busy", f"{MAX_OPEN} jobs are waiting or working already")
+        number = next(self._numbers)
+        return Job(
+            id=f"j_{number:x}{secrets.token_hex(4)}",
+            number=number,
+            op=op,
+            source=source,
+            target=target,
+            user=user,
+            boot=self._tools.boot,
+            created_ms=_now_ms(),
+            total=total,
+        )
+
+    async def _keep(self, job: Job, positions: array[int]) -> Job:
+        self._jobs[job.id] = job
+        self._prune()
+        try:
+            await asyncio.to_thread(self._store.create, job, positions)
+        except OSError as error:
+            del self._jobs[job.id]
+            self._store.remove(job.id)
+            raise Refused("store-unavailable", f"the job cannot be kept: {error.strerror}") from error
+        self._begin(_work_of(job, self._tools))
+        return job
+
+    def _begin(self, work: Work) -> None:
+        self._works[work.job.id] = work
+        task = asyncio.create_task(self._work(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self, work: Work) -> None:
+        try:
+            async with self._gate:
+                if not self._stopping:
+                    await work.run()
+        except Exception:
+            log.exception("job %s failed", work.job.id)
+            work.job.state, work.job.reason = FAILED, "the node failed; its log has the details"
+        finally:
+            del self._works[work.job.id]
+
+    def _prune(self) -> None:
+        """Forget finished jobs that are too many, too old or too large together."""
+        ended = sorted((job for job in self._jobs.values() if not job.open), key=lambda job: job.number)
+        needed = {job.undo_of for job in self._jobs.values() if job.open}
+        sizes = {job.id: self._store.size(job.id) for job in ended}
+        too_many, size = len(ended) - store.MAX_KEPT, sum(sizes.values())
+        for at, job in enumerate(ended):
+            old = job.ended_ms < _now_ms() - store.MAX_AGE_MS
+            if (at < too_many or old or size > store.MAX_BYTES) and job.id not in needed:
+                size -= sizes[job.id]
+                del self._jobs[job.id]
+                self._store.remove(job.id)
+
+
+def _work_of(job: Job, tools: Tools) -> Work:
+    kinds = {plan.PURGE: Purging, plan.EXPORT: Exporting, plan.IMPORT: Importing}
+    return kinds.get(job.op, Transferring)(job, tools)
+
+
+def _why_not(job: Job) -> str:
+    if job.open:
+        return "it has not ended; cancel it first"
+    if job.undone_by:
+        return f"job {job.undone_by} did it already"
+    if job.op not in (plan.MOVE, plan.RETRY):
+        return f"op {job.op} is final"
+    return "it moved nothing"

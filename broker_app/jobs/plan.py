@@ -1,0 +1,252 @@
+"""Plans: exactly which messages a job would touch, frozen, and what there is to know before it runs."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from broker_app.core import commands as c
+from broker_app.core import deadletter
+from broker_app.core.broker import Broker
+from broker_app.core.destination import QUEUE, is_reserved, parse
+from broker_app.core.errors import Refused
+from broker_app.core.message import Message
+from broker_app.core.records import Reader
+from broker_app.jobs import filters, reading
+from broker_app.jobs.errands import Errands
+from broker_app.jobs.filters import Filter
+from broker_app.jobs.reading import JournalRead, Survey
+
+MOVE, COPY, DELETE, RETRY, PURGE, EXPORT, IMPORT, UNDO = (
+    "move",
+    "copy",
+    "delete",
+    "retry",
+    "purge",
+    "export",
+    "import",
+    "undo",
+)
+#: what can be asked for; an import begins with its upload, and an undo with the job that it undoes
+PLANNED = (MOVE, COPY, DELETE, RETRY, PURGE, EXPORT)
+WITH_TARGET = (MOVE, COPY, RETRY)
+
+#: messages of one job; of a purge, any number
+MAX_MESSAGES = 1_000_000
+#: messages that a filter looks at, and bytes of them, before the plan says that it is not complete
+MAX_SCANNED = 1_000_000
+MAX_SCANNED_BYTES = 1024 * 1024 * 1024
+SAMPLE = 5
+
+
+class Wish(msgspec.Struct, forbid_unknown_fields=True):
+    """What somebody wants done. `target` is a queue or "origin"; `limit` and `rate_per_s` bound it."""
+
+    op: str
+    source: str
+    target: str | None = None
+    filter: str | dict[str, Any] | None = None
+    limit: int | None = None
+    rate_per_s: float | None = None
+    #: a job ends early when so large a part of what it has tried was refused
+    max_error_ratio: float = 0.2
+
+
+@dataclass(slots=True)
+class Plan:
+    """`positions` are what the job will touch, in order (none are kept for a purge, which takes everything
+    below `next_position`); the rest is for people. Times are ms since 1970."""
+
+    id: str
+    wish: Wish
+    source: str
+    target: str
+    valid_until_ms: int
+    positions: array[int] = field(default_factory=lambda: array("Q"))
+    next_position: int = 0
+    matches: int = 0
+    scanned: int = 0
+    complete: bool = True
+    bytes: int = 0
+    by_origin: Counter[str] = field(default_factory=Counter)
+    by_reason: Counter[str] = field(default_factory=Counter)
+    oldest_ms: int = 0
+    newest_ms: int = 0
+    sample: list[Message] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """How many messages the job will touch."""
+        return self.matches if self.wish.op == PURGE else len(self.positions)
+
+
+async def draw(
+    wish: Wish, plan_id: str, errands: Errands, read: JournalRead, now_ms: int, valid_until_ms: int
+) -> Plan:
+    """Find what `wish` means. Nothing is changed. Raises Refused for what cannot be done."""
+    chosen = _check(wish)
+    source, target = filters.address_of(wish.source), _target(wish)
+    broker = errands.engine.broker
+    surveyed = await errands.look(lambda: _survey(broker, source))
+    plan = Plan(plan_id, wish, source, target, valid_until_ms, next_position=surveyed.next_position)
+    most = min(wish.limit or MAX_MESSAGES, MAX_MESSAGES)
+    if chosen.empty and target != c.ORIGIN:
+        _take_all(plan, surveyed, read, most)
+    else:
+        await _match(plan, filters.fitting(chosen, broker.ids, now_ms), surveyed, broker, read, most)
+    plan.warnings += _warnings(plan, broker, surveyed)
+    return plan
+
+
+def _check(wish: Wish) -> Filter:
+    if wish.op not in PLANNED:
+        raise Refused("invalid", f"op is {wish.op[:80]!r}; one of {', '.join(PLANNED)} is needed")
+    if wish.limit is not None and not 1 <= wish.limit <= MAX_MESSAGES:
+        raise Refused("invalid", f"limit is {wish.limit}; it must be from 1 to {MAX_MESSAGES}")
+    if wish.rate_per_s is not None and not 0.01 <= wish.rate_per_s <= 1_000_000:
+        raise Refused("invalid", "rate_per_s must be from 0.01 to 1000000 messages a second")
+    if not 0 < wish.max_error_ratio <= 1:
+        raise Refused("invalid", "max_error_ratio must be above 0 and at most 1")
+    if (wish.op in WITH_TARGET) != (wish.target is not None) and wish.op != RETRY:
+        needed = "needs a target" if wish.op in WITH_TARGET else "has no target"
+        raise Refused("invalid", f"op {wish.op} {needed}")
+    if wish.target == c.ORIGIN and wish.op == COPY:
+        raise Refused("invalid", "a copy needs a queue as target; retry returns dead letters to their origin")
+    chosen = filters.of(wish.filter)
+    if wish.op == PURGE and not (chosen.empty and wish.limit is None):
+        raise Refused("invalid", "op purge takes everything; op delete has a filter and a limit")
+    return chosen
+
+
+def _target(wish: Wish) -> str:
+    """The address, ORIGIN, or nothing."""
+    if wish.op == RETRY and wish.target is None:
+        return c.ORIGIN
+    if wish.target is None or wish.target == c.ORIGIN:
+        return wish.target or ""
+    address = check_target(filters.address_of(wish.target))
+    if address == filters.address_of(wish.source):
+        raise Refused("invalid", "source and target are the same queue")
+    return address
+
+
+def check_target(address: str) -> str:
+    """`address` itself when messages can be put there. Raises Refused."""
+    destination = parse(address)
+    if destination.kind != QUEUE or is_reserved(destination.name):
+        raise Refused("bad-destination", f"messages are moved to queues, and {address} is none")
+    return address
+
+
+def _survey(broker: Broker, source: str) -> Survey:
+    queue = broker.queues.get(source)
+    if queue is None or not queue.durable:
+        raise Refused("not-found", f"there is no queue {source.removeprefix('/queue/')!r}")
+    return reading.survey(broker, queue)
+
+
+def _take_all(plan: Plan, surveyed: Survey, read: JournalRead, most: int) -> None:
+    """Without a filter nothing has to be read but a few, to show them."""
+    plan.matches = surveyed.size
+    if plan.wish.op != PURGE:
+        plan.positions = surveyed.positions()[:most]
+    for message in _ends(plan.source, surveyed, read):
+        _note_time(plan, message)
+    for stretch in surveyed.stretches:
+        plan.sample += stretch.messages[: SAMPLE - len(plan.sample)]
+        if len(plan.sample) < SAMPLE and stretch.outside:
+            more = reading.Survey([reading.Stretch([], stretch.outside[: SAMPLE - len(plan.sample)])], 0, 0)
+            plan.sample += _read_all(plan.source, more, read)
+
+
+def _ends(address: str, surveyed: Survey, read: JournalRead) -> Iterator[Message]:
+    """The first and the last message of each lane, in memory and outside."""
+    for stretch in surveyed.stretches:
+        yield from (stretch.messages[at] for at in (0, -1) if stretch.messages)
+        ends = stretch.outside[:1] + stretch.outside[-1:]
+        yield from _read_all(address, Survey([reading.Stretch([], ends)], 0, 0), read)
+
+
+def _read_all(address: str, surveyed: Survey, read: JournalRead) -> list[Message]:
+    reader = Reader(address)
+    found = []
+    for stretch in surveyed.stretches:
+        for position in stretch.outside:
+            record = reading.record_of(read, position)
+            if record is not None:
+                found.append(reader.message(record, position))
+    return found
+
+
+async def _match(
+    plan: Plan, fits: filters.Fits, surveyed: Survey, broker: Broker, read: JournalRead, most: int
+) -> None:
+    """Read what waits and keep what fits."""
+    of = broker.ids.of
+    seen = 0
+    async for message in reading.messages(read, plan.source, surveyed):
+        if plan.scanned >= MAX_SCANNED or seen >= MAX_SCANNED_BYTES:
+            plan.complete = False
+            return
+        plan.scanned += 1
+        seen += len(message.body)
+        if not fits(message, of(message)):
+            continue
+        plan.matches += 1
+        if len(plan.positions) < most:
+            plan.positions.append(message.position)
+            plan.bytes += len(message.body)
+        if len(plan.sample) < SAMPLE:
+            plan.sample.append(message)
+        _note_time(plan, message)
+        headers = filters.headers_of(message.envelope.block)
+        origin = deadletter.origin_of(message.envelope.block)
+        if origin:
+            plan.by_origin[origin] += 1
+        if "dead-reason" in headers:
+            plan.by_reason[headers["dead-reason"]] += 1
+
+
+def _note_time(plan: Plan, message: Message) -> None:
+    plan.oldest_ms = min(plan.oldest_ms or message.time_ms, message.time_ms)
+    plan.newest_ms = max(plan.newest_ms, message.time_ms)
+
+
+# ---------------------------------------------------------------------- warnings
+
+
+def _warnings(plan: Plan, broker: Broker, surveyed: Survey) -> Iterator[str]:
+    if not plan.complete:
+        yield f"only the first {plan.scanned} messages were looked at; run it again for the others"
+    if plan.wish.op != PURGE and plan.matches > len(plan.positions):
+        yield f"{plan.matches} messages match; this job takes the first {len(plan.positions)}"
+    if surveyed.unsettled and plan.wish.op not in (COPY, EXPORT):
+        yield f"{surveyed.unsettled} messages are handed out and not touched"
+    if plan.target == c.ORIGIN:
+        lost = plan.matches - sum(plan.by_origin.values())
+        if lost:
+            yield f"{lost} messages name no origin and will be refused"
+        for origin, count in plan.by_origin.most_common():
+            yield from _of_target(broker, origin, count)
+    elif plan.target:
+        yield from _of_target(broker, plan.target, len(plan.positions))
+
+
+def _of_target(broker: Broker, address: str, count: int) -> Iterator[str]:
+    """What may go wrong at the queue that `count` messages are to go to."""
+    name = address.removeprefix("/queue/")
+    queue = broker.queues.get(address)
+    policy = broker.policies.of(address)
+    if queue is None:
+        yield f"{name} does not exist and will be made; nobody consumes it"
+    elif not queue.consumers:
+        yield f"{name} has no consumer"
+    room = policy.max_messages - (queue.depth if queue is not None else 0)
+    if policy.max_messages and room < count:
+        yield f"{name} has room for {max(0, room)} of {count} messages (max_messages)"

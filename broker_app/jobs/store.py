@@ -1,0 +1,159 @@
+"""The files of jobs: one folder each, below `data/jobs`.
+
+job.json         the job as it was at its last change of state; replaced as a whole
+positions        what it touches: u64, little endian, in order
+intent.json      the messages of the batch under way, written before it is asked for
+results.ndjson   one line for each message that was dealt with, in order; a torn last line is cut
+import.ndjson    what was uploaded          export.ndjson   what was written
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from array import array
+from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import msgspec
+
+from broker_app.jobs.job import Job
+
+#: finished jobs that are kept, and how long
+MAX_KEPT = 200
+MAX_AGE_MS = 7 * 24 * 3600 * 1000
+#: bytes of all files of jobs; the oldest finished ones make room
+MAX_BYTES = 4 * 1024 * 1024 * 1024
+
+_Intent = list[tuple[int, int, str, str]]
+
+
+class Store:
+    """Owns `directory`. All methods block for as long as a small file takes; those that sync say so."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def folder(self, job_id: str) -> Path:
+        return self._directory / job_id
+
+    def results_file(self, job_id: str) -> Path:
+        return self.folder(job_id) / "results.ndjson"
+
+    def import_file(self, job_id: str) -> Path:
+        return self.folder(job_id) / "import.ndjson"
+
+    def export_file(self, job_id: str) -> Path:
+        return self.folder(job_id) / "export.ndjson"
+
+    def create(self, job: Job, positions: array[int]) -> None:
+        """Keep a new job; synced. It is there when `job.json` is."""
+        self.folder(job.id).mkdir(parents=True, exist_ok=True)
+        if sys.byteorder != "little":
+            positions = array("Q", positions)
+            positions.byteswap()
+        _write(self.folder(job.id) / "positions", positions.tobytes())
+        self.save(job)
+        _sync_directory(self._directory)
+
+    def save(self, job: Job) -> None:
+        """Replace what is kept of a job; synced."""
+        _write(self.folder(job.id) / "job.json", msgspec.json.encode(job))
+
+    def positions(self, job_id: str) -> array[int]:
+        found: array[int] = array("Q")
+        found.frombytes((self.folder(job_id) / "positions").read_bytes())
+        if sys.byteorder != "little":
+            found.byteswap()
+        return found
+
+    def intend(self, job_id: str, intent: _Intent) -> None:
+        """Keep (number, position, id, target) of messages that are about to be moved; synced."""
+        _write(self.folder(job_id) / "intent.json", msgspec.json.encode(intent))
+
+    def intent(self, job_id: str) -> _Intent:
+        """What was intended last; nothing when it was never written."""
+        try:
+            return msgspec.json.decode((self.folder(job_id) / "intent.json").read_bytes(), type=_Intent)
+        except (OSError, msgspec.DecodeError):
+            return []
+
+    def open_results(self, job_id: str) -> FileIO:
+        """For appending results, behind the last whole line."""
+        file = FileIO(self.results_file(job_id), "a+")
+        file.truncate(_whole_lines(file.fileno()))
+        return file
+
+    def open_export(self, job_id: str, size: int) -> FileIO:
+        """For appending to the export, which is cut to `size` bytes."""
+        file = FileIO(self.export_file(job_id), "a+")
+        file.truncate(size)
+        return file
+
+    def open_import(self, job_id: str, mode: Literal["rb", "wb"] = "rb") -> BinaryIO:
+        """For reading what was uploaded, or for writing it."""
+        return self.import_file(job_id).open(mode)
+
+    def results(self, job_id: str) -> Iterator[dict[str, Any]]:
+        """The results that are there, in order."""
+        with contextlib.suppress(FileNotFoundError), self.results_file(job_id).open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    yield msgspec.json.decode(line)
+
+    def load(self) -> list[Job]:
+        """All jobs, oldest first. Folders without a whole job (it was never accepted) are removed."""
+        jobs = []
+        for folder in sorted(self._directory.glob("j_*")):
+            try:
+                jobs.append(msgspec.json.decode((folder / "job.json").read_bytes(), type=Job))
+            except (OSError, msgspec.DecodeError):
+                shutil.rmtree(folder, ignore_errors=True)
+        return sorted(jobs, key=lambda job: job.number)
+
+    def remove(self, job_id: str) -> None:
+        shutil.rmtree(self.folder(job_id), ignore_errors=True)
+
+    def size(self, job_id: str) -> int:
+        """Bytes of all files of a job."""
+        return sum(path.stat().st_size for path in self.folder(job_id).glob("*"))
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Replace a file at once, and be sure of it."""
+    new = path.with_suffix(".new")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    new.replace(path)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _whole_lines(descriptor: int) -> int:
+    """The length of a file up to the end of its last whole line."""
+    end = os.fstat(descriptor).st_size
+    while end > 0:
+        start = max(0, end - 65_536)
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0

@@ -1,0 +1,163 @@
+"""Moving, copying, deleting, retrying, and undoing of moves: batches of positions, one source at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from broker_app.core import commands as c
+from broker_app.core import deadletter, moving
+from broker_app.core.errors import Refused
+from broker_app.core.message import Message
+from broker_app.core.moving import GONE, Moved
+from broker_app.core.records import Reader
+from broker_app.core.state import UNRECORDED
+from broker_app.jobs import plan, reading
+from broker_app.jobs.work import BATCH_BYTES, Work
+
+
+class Item(NamedTuple):
+    """One message that a job is about: where it is, and header lines that it gets back."""
+
+    source: str
+    position: int
+    lines: bytes = b""
+
+
+@dataclass(slots=True)
+class Piece:
+    """One message of a batch: its number in the job, its record, its id, where it goes, and the answer where
+    it is known beforehand."""
+
+    number: int
+    item: Item
+    record: bytes | None = None
+    id: str = ""
+    target: str = ""
+    known: Moved | None = None
+
+
+class Transferring(Work):
+    """All that takes chosen messages away, or copies them."""
+
+    def _in_question(self) -> Sequence[tuple[int, bytes, str]]:
+        return [
+            (number, message_id.encode(), target)
+            for number, _, message_id, target in self.tools.store.intent(self.job.id)
+            if number >= self.job.processed and target and message_id
+        ]
+
+    async def _deed(self) -> None:
+        job = self.job
+        items = self._items()
+        while job.processed < len(items) and self._goes_on():
+            pieces = self._prepare(items, job.processed)
+            intent = [(piece.number, piece.item.position, piece.id, piece.target) for piece in pieces]
+            await asyncio.to_thread(self.tools.store.intend, job.id, intent)
+            await self._ask(pieces)
+            await self._pace(len(pieces))
+
+    def _items(self) -> Sequence[Item]:
+        job, store = self.job, self.tools.store
+        if job.op != plan.UNDO:
+            return _Positions(job.source, store.positions(job.id))
+        return [
+            Item(line["to"], line["new_position"], line.get("lines", "").encode())
+            for line in store.results(job.undo_of)
+            if line["status"] == moving.DONE
+        ]
+
+    def _prepare(self, items: Sequence[Item], start: int) -> list[Piece]:
+        """The next batch: items of one source, with their records."""
+        pieces: list[Piece] = []
+        size = 0
+        job, ids = self.job, self.tools.broker.ids
+        source = items[start].source
+        reader = Reader(source)
+        for number in range(start, min(len(items), start + self._at_once())):
+            item = items[number]
+            if item.source != source or size >= BATCH_BYTES:
+                break
+            piece = Piece(number, item)
+            pieces.append(piece)
+            if item.position >= UNRECORDED and job.boot != self.tools.boot:
+                piece.known = Moved(item.position, GONE)  # it ended with the process that held it
+            piece.record = reading.record_of(self.tools.read, item.position)
+            if piece.record is not None:
+                message = reader.message(piece.record, item.position)
+                piece.id = ids.of(message).decode()
+                piece.target = self._target_of(message)
+                size += len(piece.record)
+        return pieces
+
+    def _target_of(self, message: Message) -> str:
+        target = self.job.target
+        return deadletter.origin_of(message.envelope.block) if target == c.ORIGIN else target
+
+    async def _ask(self, pieces: list[Piece]) -> None:
+        """Let the core decide about a batch, and write down what it says."""
+        job, errands = self.job, self.tools.errands
+        open_ones = [piece for piece in pieces if piece.known is None and piece.number not in self._found]
+        chosen = [c.Chosen(piece.item.position, piece.record, piece.item.lines) for piece in open_ones]
+        command = c.Transfer(
+            errands.peer,
+            pieces[0].item.source,
+            chosen,
+            job.target,
+            keep=job.op == plan.COPY,
+            revive=job.op == plan.RETRY,
+        )
+
+        def note(answer: list[Moved]) -> None:
+            for piece, moved in zip(open_ones, answer, strict=True):
+                piece.known = moved
+            self._note([self._line(piece) for piece in pieces])
+
+        await errands.wait_relieved()
+        try:
+            await errands.ask(command, note)
+        except Refused as refusal:
+            if refusal.code != "not-found":
+                raise
+            # The queue went because all of it had gone.
+            note([Moved(piece.item.position, GONE) for piece in open_ones])
+
+    def _line(self, piece: Piece) -> dict[str, Any]:
+        """One result."""
+        if piece.number in self._found:
+            line = {"i": piece.number, "id": piece.id or None, "position": piece.item.position}
+            return line | {
+                "status": moving.DONE,
+                "to": piece.target,
+                "new_position": self._found[piece.number],
+            }
+        moved = piece.known
+        assert moved is not None
+        message = moved.message
+        message_id = self.tools.broker.ids.of(message).decode() if message is not None else piece.id
+        line = {"i": piece.number, "id": message_id or None, "position": moved.position}
+        line["status"] = moved.status
+        if message is not None:
+            line |= {"to": message.envelope.address, "new_position": message.position}
+        if moved.lines:
+            line["lines"] = moved.lines.decode()
+        if moved.detail:
+            line["detail"] = moved.detail
+        return line
+
+
+class _Positions(Sequence[Item]):
+    """The positions of one source as items."""
+
+    def __init__(self, source: str, positions: array[int]) -> None:
+        self._source = source
+        self._positions = positions
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def __getitem__(self, number: Any) -> Any:
+        return Item(self._source, self._positions[number])

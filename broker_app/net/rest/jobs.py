@@ -1,0 +1,196 @@
+"""Jobs: what is done to many messages, planned, run, watched, stopped and undone over HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from broker_app.core import commands as c
+from broker_app.core.message import MessageIds
+from broker_app.jobs.job import Job
+from broker_app.jobs.office import Jobs
+from broker_app.jobs.plan import Plan, Wish
+from broker_app.net.rest import items
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.refusals import invalid
+from broker_app.net.rest.replies import NDJSON, Header, Reply, json_reply
+from broker_app.net.rest.requests import Request, whole_number
+
+_CHUNK = 256 * 1024
+
+
+class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Either `plan`, or what is wished; `dry_run` makes a plan of it and changes nothing."""
+
+    plan: str | UnsetType = UNSET
+    op: str | UnsetType = UNSET
+    source: str | UnsetType = UNSET
+    target: str | None = None
+    filter: str | dict[str, Any] | None = None
+    limit: int | None = None
+    rate_per_s: float | None = None
+    max_error_ratio: float = 0.2
+    dry_run: bool = False
+
+
+class JobDesk:
+    """Endpoints below `/jobs`, and the upload of an import."""
+
+    def __init__(self, jobs: Jobs, ids: MessageIds, blocks: items.Blocks, limits: RestLimits) -> None:
+        self._jobs = jobs
+        self._ids = ids
+        self._blocks = blocks
+        self._limits = limits
+
+    async def begin(self, request: Request) -> Reply:
+        """POST jobs"""
+        request.query()
+        wanted = await request.json(JobRequest)
+        if not isinstance(wanted.plan, UnsetType):
+            if not (isinstance(wanted.op, UnsetType) and isinstance(wanted.source, UnsetType)):
+                raise invalid("/plan", "a plan says itself what is to be done; send it alone")
+            return _accepted(await self._jobs.run(self._jobs.take_plan(wanted.plan), request.identity.user))
+        if isinstance(wanted.op, UnsetType) or isinstance(wanted.source, UnsetType):
+            missing = "op" if isinstance(wanted.op, UnsetType) else "source"
+            raise invalid(f"/{missing}", "is missing, and there is no plan")
+        wish = Wish(
+            wanted.op,
+            wanted.source,
+            wanted.target,
+            wanted.filter,
+            wanted.limit,
+            wanted.rate_per_s,
+            wanted.max_error_ratio,
+        )
+        plan = await self._jobs.plan(wish)
+        if wanted.dry_run:
+            return json_reply(self._planned(plan))
+        return _accepted(await self._jobs.run(self._jobs.take_plan(plan.id), request.identity.user))
+
+    async def upload(self, request: Request) -> Reply:
+        """POST queues/{name}/import: lines of JSON, each a message."""
+        request.query(("queue",))
+        request.check_json(NDJSON)
+        lines = request.lines(self._limits.max_batch_bytes)
+        return _accepted(await self._jobs.take_import("/queue/" + request.name, lines, request.identity.user))
+
+    async def all(self, request: Request) -> Reply:
+        """GET jobs: the newest first."""
+        query = request.query(("limit", "after"))
+        limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
+        after = whole_number(query, "after", 1 << 40, 0, 1 << 40)
+        jobs = self._jobs.all()
+        wanted = [job for job in jobs if job.number < after][: limit + 1]
+        following = str(wanted[limit - 1].number) if len(wanted) > limit else None
+        rows = [_shown(job) for job in wanted[:limit]]
+        return json_reply({"items": rows, "next": following, "approx_total": len(jobs)})
+
+    async def one(self, request: Request) -> Reply:
+        """GET jobs/{id}"""
+        request.query()
+        return json_reply(_shown(self._jobs.get(request.name)))
+
+    async def cancel(self, request: Request) -> Reply:
+        """POST jobs/{id}/cancel"""
+        request.query()
+        return json_reply(_shown(await self._jobs.cancel(request.name)))
+
+    async def undo(self, request: Request) -> Reply:
+        """POST jobs/{id}/undo"""
+        request.query()
+        return _accepted(await self._jobs.undo(request.name, request.identity.user))
+
+    async def results(self, request: Request) -> Reply | None:
+        """GET jobs/{id}/results"""
+        request.query()
+        return await _stream(request, self._jobs.results_file(request.name))
+
+    async def exported(self, request: Request) -> Reply | None:
+        """GET jobs/{id}/export"""
+        request.query()
+        return await _stream(request, self._jobs.export_file(request.name), *items.UNTRUSTED)
+
+    def _planned(self, plan: Plan) -> dict[str, Any]:
+        preview = self._limits.max_preview_bytes // 16
+        sample = [
+            msgspec.Raw(
+                items.browsed(
+                    message, self._ids.of(message), "ready", preview, self._blocks, message.attempts
+                )
+            )
+            for message in plan.sample
+        ]
+        return {
+            "plan": plan.id,
+            "op": plan.wish.op,
+            "source": plan.source,
+            "target": plan.target or None,
+            "matches": plan.matches,
+            "count": plan.count,
+            "scanned": plan.scanned,
+            "complete": plan.complete,
+            "by_origin": {name.removeprefix("/queue/"): n for name, n in plan.by_origin.most_common()},
+            "by_reason": dict(plan.by_reason.most_common()),
+            "oldest": _time(plan.oldest_ms),
+            "newest": _time(plan.newest_ms),
+            "sample": sample,
+            "warnings": plan.warnings,
+            "valid_until": _time(plan.valid_until_ms),
+        }
+
+
+def _accepted(job: Job) -> Reply:
+    return json_reply(_shown(job), 202, [(b"location", f"/api/v1/jobs/{job.id}".encode())])
+
+
+def _shown(job: Job) -> dict[str, Any]:
+    counts = {status: job.counts.get(status, 0) for status in ("done", "gone", "unsettled", "refused")}
+    return {
+        "id": job.id,
+        "op": job.op,
+        "state": job.state,
+        "source": job.source or None,
+        "target": "origin" if job.target == c.ORIGIN else job.target or None,
+        "filter": job.filter,
+        "user": job.user,
+        "created": _time(job.created_ms),
+        "started": _time(job.started_ms),
+        "ended": _time(job.ended_ms),
+        "total": job.total,
+        "processed": job.processed,
+        **counts,
+        "rate_per_s": job.rate_per_s,
+        "reason": job.reason or None,
+        "can_undo": job.can_undo,
+        "undo_of": job.undo_of or None,
+        "undone_by": job.undone_by or None,
+    }
+
+
+def _time(time_ms: int) -> str | None:
+    return items.rfc3339(time_ms).decode() if time_ms else None
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+async def _stream(request: Request, path: Path, *more: Header) -> Reply | None:
+    """Send lines of a file as far as it has been written; nothing when there is none yet."""
+    if request.method == "HEAD":
+        return Reply(200, NDJSON)
+    size = _size(path)
+    headers = [*request.reply_headers, *more, (b"content-type", NDJSON), (b"content-length", b"%d" % size)]
+    headers.append((b"cache-control", b"no-store"))
+    await request.send({"type": "http.response.start", "status": 200, "headers": headers})
+    if size:
+        with path.open("rb") as file:
+            while size > 0:
+                chunk = file.read(min(size, _CHUNK))
+                size -= len(chunk)
+                await request.send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await request.send({"type": "http.response.body", "body": b""})
+    return None

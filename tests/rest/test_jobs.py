@@ -1,0 +1,340 @@
+"""Jobs over HTTP: plans, runs, progress, results, undo, export and import."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from broker_app.core.limits import Limits
+from tests.rest.conftest import MakeRest, Rest
+
+
+async def post(rest: Rest, status: int = 202, **wish: Any) -> dict[str, Any]:
+    reply = await rest.alice.post("/jobs", json=wish)
+    assert reply.status_code == status, reply.text
+    answer: dict[str, Any] = reply.json()
+    return answer
+
+
+async def ended(rest: Rest, job: dict[str, Any]) -> dict[str, Any]:
+    """The job once it has ended."""
+    await rest.until_later(lambda: not rest.jobs.get(job["id"]).open)
+    shown: dict[str, Any] = (await rest.alice.get(f"/jobs/{job['id']}")).json()
+    return shown
+
+
+async def run(rest: Rest, **wish: Any) -> dict[str, Any]:
+    return await ended(rest, await post(rest, **wish))
+
+
+async def results(rest: Rest, job: dict[str, Any]) -> list[dict[str, Any]]:
+    reply = await rest.alice.get(f"/jobs/{job['id']}/results")
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "application/x-ndjson")
+    return [json.loads(line) for line in reply.text.splitlines()]
+
+
+async def bodies(rest: Rest, queue: str) -> list[Any]:
+    items = (await rest.alice.get(f"/queues/{queue}/messages?limit=500")).json().get("items", [])
+    return [item["body"] for item in items]
+
+
+async def bury(rest: Rest, queue: str, *texts: str, reason: str = "no", **headers: str) -> None:
+    """Messages of `queue` become dead letters."""
+    await rest.publish(queue, *texts, **headers)
+    taken = await rest.receive(queue, max=len(texts))
+    nack = [{"receipt": item["receipt"], "dead": True, "reason": reason} for item in taken]
+    assert (await rest.alice.post("/leases/settle", json={"nack": nack})).status_code == 200
+
+
+# ---------------------------------------------------------------------- plans
+
+
+async def test_a_dry_run_says_what_a_retry_would_do_and_changes_nothing(rest: Rest) -> None:
+    await bury(rest, "orders.new", *"1234567", reason="schema is old")
+    await bury(rest, "orders.eu", "8", reason="schema is old")
+    await bury(rest, "orders.new", "9", reason="db down")
+    for name in ("orders.eu",):
+        rest.engine.broker.queues[f"/queue/{name}.dead"]
+    job = await run(rest, op="move", source="orders.eu.dead", target="orders.new.dead")
+    assert job["done"] == 1
+    plan = await post(
+        rest, 200, op="retry", source="queue:orders.new.dead", target="origin",
+        filter={"reason": "schema"}, limit=7, dry_run=True,
+    )  # fmt: skip
+    assert (plan["matches"], plan["count"], plan["complete"]) == (8, 7, True)
+    assert plan["by_origin"] == {"orders.new": 7, "orders.eu": 1}
+    assert [item["body"] for item in plan["sample"]] == list("12345")
+    assert plan["oldest"] <= plan["newest"] < plan["valid_until"]
+    assert set(plan["warnings"]) == {
+        "8 messages match; this job takes the first 7",
+        "orders.eu has no consumer",
+        "orders.new has no consumer",
+    }
+    assert rest.depth("orders.new.dead") == 9
+
+
+async def test_a_plan_runs_exactly_what_it_showed_and_once(rest: Rest) -> None:
+    await rest.publish("a", "1", "2")
+    plan = await post(rest, 200, op="move", source="a", target="b", dry_run=True)
+    await rest.publish("a", "3")
+    job = await ended(rest, await post(rest, plan=plan["plan"]))
+    assert (job["state"], job["done"], job["total"], job["user"]) == ("done", 2, 2, "alice")
+    assert (await bodies(rest, "a"), await bodies(rest, "b")) == (["3"], ["1", "2"])
+    assert (await post(rest, 404, plan=plan["plan"]))["type"] == "/docs/problems/not-found"
+
+
+async def test_a_plan_without_a_filter_reads_only_what_it_shows(make_rest: MakeRest) -> None:
+    rest = make_rest(core=Limits(window=2))
+    await rest.publish("a", *map(str, range(20)))
+    plan = await post(rest, 200, op="delete", source="a", dry_run=True)
+    assert (plan["matches"], plan["scanned"]) == (20, 0)
+    assert [item["body"] for item in plan["sample"]] == list("01234")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"headers": {"tenant": "acme"}}, ["1", "3"]),
+        ("header.tenant:acme", ["1", "3"]),
+        ("header.tenant:acme three", ["3"]),
+        ("three", ["3"]),
+        ('"header.tenant:acme"', []),
+        ({"q": "TWO"}, ["2"]),
+        ({"q": "other"}, ["2"]),
+        ({"selector": "tenant = 'acme' OR tenant IS NULL"}, ["1", "3", "4"]),
+        ({"age_gt_s": 3600}, []),
+        ("age_lt_s:3600", ["1", "2", "3", "4"]),
+        ({"origin": "a"}, []),
+    ],
+)
+async def test_filters(make_rest: MakeRest, wanted: Any, expected: list[str]) -> None:
+    rest = make_rest(core=Limits(window=2))
+    acme = {"mom-header-tenant": "acme"}
+    await rest.publish("a", "1 one", **acme)
+    await rest.publish("a", "2 two", **{"mom-header-tenant": "Another"})
+    await rest.publish("a", "3 Three", **acme)
+    await rest.publish("a", "4")
+    await run(rest, op="move", source="a", target="b", filter=wanted)
+    assert [body[0] for body in await bodies(rest, "b")] == expected if expected else rest.depth("b") == 0
+
+
+async def test_messages_are_chosen_by_id(make_rest: MakeRest) -> None:
+    rest = make_rest(core=Limits(window=1))
+    ids = await rest.publish("a", "1", "2", "3")
+    job = await run(rest, op="delete", source="a", filter={"ids": [ids[0], ids[2], "nothing"]})
+    assert (job["done"], await bodies(rest, "a")) == (2, ["2"])
+    assert [line["id"] for line in await results(rest, job)] == [ids[0], ids[2]]
+
+
+@pytest.mark.parametrize(
+    ("wish", "problem"),
+    [
+        ({"op": "fly", "source": "a"}, "invalid"),
+        ({"op": "move", "source": "a"}, "invalid"),
+        ({"op": "move"}, "invalid"),
+        ({"source": "a"}, "invalid"),
+        ({"op": "delete", "source": "a", "target": "b"}, "invalid"),
+        ({"op": "copy", "source": "a", "target": "origin"}, "invalid"),
+        ({"op": "move", "source": "a", "target": "a"}, "invalid"),
+        ({"op": "move", "source": "a", "target": "/topic/t"}, "bad-destination"),
+        ({"op": "move", "source": "a", "target": "$x"}, "bad-destination"),
+        ({"op": "delete", "source": "a", "filter": {"colour": "red"}}, "invalid"),
+        ({"op": "delete", "source": "a", "filter": "colour:red"}, "invalid"),
+        ({"op": "delete", "source": "a", "filter": {"selector": "= 1"}}, "invalid-selector"),
+        ({"op": "purge", "source": "a", "filter": "x"}, "invalid"),
+        ({"op": "delete", "source": "a", "limit": 0}, "invalid"),
+        ({"op": "delete", "source": "a", "rate_per_s": -1}, "invalid"),
+        ({"op": "delete", "source": "a", "max_error_ratio": 2}, "invalid"),
+        ({"op": "delete", "source": "nowhere"}, "not-found"),
+        ({"plan": "p_0"}, "not-found"),
+        ({"plan": "p_0", "op": "move"}, "invalid"),
+    ],
+)
+async def test_wishes_that_cannot_be(rest: Rest, wish: dict[str, Any], problem: str) -> None:
+    await rest.publish("a", "1")
+    reply = await rest.alice.post("/jobs", json=wish)
+    assert reply.json()["type"] == f"/docs/problems/{problem}", reply.text
+    assert (reply.status_code < 500, await bodies(rest, "a")) == (True, ["1"])
+
+
+# ---------------------------------------------------------------------- runs
+
+
+async def test_a_retry_goes_back_to_each_origin(rest: Rest) -> None:
+    await bury(rest, "a", "1", "2", **{"mom-header-n": "x"})
+    job = await run(rest, op="retry", source="a.dead")
+    assert (job["state"], job["target"], job["done"]) == ("done", "origin", 2)
+    page = (await rest.alice.get("/queues/a/messages")).json()["items"]
+    assert [(item["body"], item["headers"], item["attempt"]) for item in page] == [
+        ("1", {"n": "x"}, 1),
+        ("2", {"n": "x"}, 1),
+    ]
+
+
+async def test_an_undone_retry_is_as_if_it_had_never_been(rest: Rest) -> None:
+    await bury(rest, "a", "1", "2", "3", reason="why")
+    before = (await rest.alice.get("/queues/a.dead/messages?fields=id,headers,body")).json()["items"]
+    job = await run(rest, op="retry", source="a.dead")
+    (taken,) = await rest.receive("a", ack="auto")
+    reply = await rest.alice.post(f"/jobs/{job['id']}/undo")
+    assert reply.status_code == 202
+    undo = await ended(rest, reply.json())
+    assert (undo["op"], undo["done"], undo["gone"], undo["undo_of"]) == ("undo", 2, 1, job["id"])
+    after = (await rest.alice.get("/queues/a.dead/messages?fields=id,headers,body")).json()["items"]
+    assert (taken["body"], after) == ("1", before[1:])
+    again = await rest.alice.post(f"/jobs/{job['id']}/undo")
+    assert (again.status_code, undo["id"] in again.json()["detail"]) == (409, True)
+
+
+async def test_results_say_what_became_of_each(rest: Rest) -> None:
+    ids = await rest.publish("a", "1", "2", "3")
+    plan = await post(rest, 200, op="move", source="a", target="b", dry_run=True)
+    first = await rest.receive("a", max=2)
+    await rest.alice.delete(f"/leases/{first[1]['receipt']}")
+    job = await ended(rest, await post(rest, plan=plan["plan"]))
+    assert (job["done"], job["gone"], job["unsettled"]) == (1, 1, 1)
+    lines = await results(rest, job)
+    assert [(line["i"], line["status"]) for line in lines] == [(0, "unsettled"), (1, "gone"), (2, "done")]
+    assert (lines[2]["id"], lines[2]["to"]) == (ids[2], "/queue/b")
+
+
+async def test_a_copy_leaves_its_source(rest: Rest) -> None:
+    await rest.publish("a", "1", "2")
+    await run(rest, op="copy", source="a", target="b")
+    assert (await bodies(rest, "a"), await bodies(rest, "b")) == (["1", "2"], ["1", "2"])
+
+
+async def test_a_purge_takes_everything_that_waited_when_it_was_asked_for(make_rest: MakeRest) -> None:
+    rest = make_rest(core=Limits(window=5))
+    await rest.publish("a", *map(str, range(30)))
+    await rest.publish("a", "transient", **{"mom-persistent": "false"})
+    plan = await post(rest, 200, op="purge", source="a", dry_run=True)
+    await rest.publish("a", "later")
+    job = await ended(rest, await post(rest, plan=plan["plan"]))
+    assert (job["done"], job["total"], await bodies(rest, "a")) == (31, 31, ["later"])
+
+
+async def test_a_job_keeps_its_rate_and_can_be_cancelled(rest: Rest) -> None:
+    await rest.publish("a", *map(str, range(50)))
+    job = await post(rest, op="move", source="a", target="b", rate_per_s=5)
+    await rest.until_later(lambda: rest.jobs.get(job["id"]).processed > 0)
+    assert rest.depth("b") == 1
+    assert (await rest.alice.post(f"/jobs/{job['id']}/cancel")).status_code == 200
+    cancelled = await ended(rest, job)
+    assert (cancelled["state"], cancelled["processed"]) == ("cancelled", 1)
+    assert (await rest.alice.post(f"/jobs/{job['id']}/cancel")).status_code == 409
+
+
+async def test_a_job_that_is_refused_too_often_stops(rest: Rest) -> None:
+    await rest.publish("a", *map(str, range(30)))
+    job = await run(rest, op="retry", source="a", rate_per_s=100, max_error_ratio=0.5)
+    assert (job["state"], job["done"], job["refused"]) == ("stopped", 0, 20)
+    assert job["reason"] == "20 of 20 messages were refused"
+    assert (await results(rest, job))[0]["detail"].startswith("it is no dead letter")
+
+
+async def test_jobs_are_listed_with_the_newest_first(rest: Rest) -> None:
+    await rest.publish("a", "1")
+    made = [(await run(rest, op="copy", source="a", target="b"))["id"] for _ in range(3)]
+    page = (await rest.alice.get("/jobs?limit=2")).json()
+    rest_of_them = (await rest.alice.get(f"/jobs?limit=2&after={page['next']}")).json()
+    assert [job["id"] for job in page["items"] + rest_of_them["items"]] == made[::-1]
+    assert rest_of_them["next"] is None
+
+
+@pytest.mark.parametrize("path", ["", "/results", "/export"])
+async def test_a_job_that_there_is_not(rest: Rest, path: str) -> None:
+    assert (await rest.alice.get(f"/jobs/j_0{path}")).status_code == 404
+    assert (await rest.nobody.get(f"/jobs/j_0{path}")).status_code == 401
+
+
+async def test_jobs_go_on_after_a_restart(rest: Rest, make_rest: MakeRest) -> None:
+    await rest.publish("a", *map(str, range(40)))
+    job = await post(rest, op="move", source="a", target="b", rate_per_s=20)
+    await rest.until_later(lambda: rest.jobs.get(job["id"]).processed >= 4)
+    await rest.jobs.stop()
+    half = rest.jobs.get(job["id"])
+    assert (half.state, half.processed < 40) == ("running", True)
+    await rest.engine.stop()
+    rest.journal.close()
+    next_one = make_rest(storage=rest.journal.storage)
+    half_again = next_one.jobs.get(job["id"])
+    assert half_again.processed == half.processed
+    half_again.rate_per_s = None
+    done = await ended(next_one, job)
+    assert (done["state"], done["done"]) == ("done", 40)
+    assert await bodies(next_one, "b") == list(map(str, range(40)))
+
+
+# ---------------------------------------------------------------------- export and import
+
+
+async def export(rest: Rest, queue: str) -> httpx.Response:
+    job = await run(rest, op="export", source=queue)
+    return await rest.alice.get(f"/jobs/{job['id']}/export")
+
+
+async def test_what_is_exported_can_be_imported(make_rest: MakeRest) -> None:
+    rest = make_rest(core=Limits(window=2))
+    await rest.publish("a", '{"n": 1}', **{"content-type": "application/json", "mom-header-x": "a:1"})
+    await rest.publish("a", "two\nlines", **{"mom-priority": "7", "mom-correlation-id": "c"})
+    plain = {"authorization": "Bearer mom_alice"}
+    await rest.nobody.post("/queues/a/messages", content=b"\x00\xff", headers=plain)
+    await bury(rest, "a", "dead", reason="why: so")
+    await run(rest, op="move", source="a.dead", target="a")
+    exported = await export(rest, "a")
+    assert exported.headers["content-type"] == "application/x-ndjson"
+    assert len(exported.text.splitlines()) == 4
+    reply = await rest.alice.post(
+        "/queues/b/import", content=exported.content, headers={"content-type": "application/x-ndjson"}
+    )
+    assert reply.status_code == 202, reply.text
+    job = await ended(rest, reply.json())
+    assert (job["op"], job["state"], job["done"], job["total"]) == ("import", "done", 4, 4)
+    wanted = "?fields=headers,body,body_base64,content_type,priority,correlation_id"
+    pages = [(await rest.alice.get(f"/queues/{queue}/messages{wanted}")).json()["items"] for queue in "ab"]
+    assert pages[0] == pages[1]
+    back = await run(rest, op="retry", source="b")
+    assert (back["done"], back["refused"]) == (1, 3)
+
+
+async def test_a_line_that_is_no_message_is_a_result(rest: Rest) -> None:
+    lines = b'{"body": "1"}\n\n{"body": 1, "colour": 2}\nnonsense\n{"body_base64": "Mg=="}'
+    reply = await rest.alice.post(
+        "/queues/b/import", content=lines, headers={"content-type": "application/x-ndjson"}
+    )
+    job = await ended(rest, reply.json())
+    assert (job["state"], job["done"], job["refused"]) == ("done", 2, 2)
+    statuses = [line["status"] for line in await results(rest, job)]
+    assert statuses == ["done", "refused", "refused", "done"]
+    items = (await rest.alice.get("/queues/b/messages")).json()["items"]
+    assert [item.get("body") or base64.b64decode(item["body_base64"]).decode() for item in items] == [
+        "1",
+        "2",
+    ]
+
+
+async def test_an_export_that_is_not_done_cannot_be_fetched(rest: Rest) -> None:
+    await rest.publish("a", *map(str, range(9)))
+    job = await post(rest, op="export", source="a", rate_per_s=1)
+    assert (await rest.alice.get(f"/jobs/{job['id']}/export")).status_code == 409
+    await rest.alice.post(f"/jobs/{job['id']}/cancel")
+    other = await run(rest, op="copy", source="a", target="b")
+    assert (await rest.alice.get(f"/jobs/{other['id']}/export")).status_code == 409
+
+
+# ---------------------------------------------------------------------- one message
+
+
+async def test_one_message_is_removed_unless_somebody_has_it(rest: Rest) -> None:
+    ids = await rest.publish("a", "1", "2")
+    (held,) = await rest.receive("a")
+    taken = await rest.alice.delete(f"/messages/{held['id']}?queue=a")
+    assert (taken.status_code, taken.json()["type"]) == (409, "/docs/problems/conflict")
+    assert (await rest.alice.delete(f"/messages/{ids[1]}?queue=a")).status_code == 204
+    assert (await rest.alice.delete(f"/messages/{ids[1]}?queue=a")).status_code == 404
+    assert await bodies(rest, "a") == ["1"]
