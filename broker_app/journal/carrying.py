@@ -7,9 +7,9 @@ prefers the carry file).
 """
 
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from broker_app.journal import codec
 from broker_app.journal.files import File, Files
@@ -122,13 +122,8 @@ def _records(
     return [(first + i, frame.first_position + i, starts[i], starts[i + 1]) for i in range(frame.count)]
 
 
-def take_over(carry: Segment, sources: Sequence[Segment]) -> None:
+def take_over(carry: Segment, sources: Sequence[Source]) -> None:
     """Set what is live in `carry` by what is live in its sources now."""
-    assert carry.positions is not None
-    for source in sources:
-        low = bisect_left(carry.positions, source.first_position)
-        high = bisect_left(carry.positions, source.next_position)
-        for at in range(low, high):
-            if source.live[source.slot(carry.positions[at])]:
-                carry.live[at] = 1
-                carry.live_count += 1
+    # What was live when the copying was decided is what was copied, in the same order.
+    carry.live = bytearray().join(bytes(compress(source.segment.live, source.live)) for source in sources)
+    carry.live_count = carry.live.count(1)

@@ -45,6 +45,7 @@ class MemoryJournal:
         self.hold = hold
         self.failure: Exception | None = None
         self.space = 1 << 40
+        self.wants_snapshot = False
         self._failed: Exception | None = None
         self._open = False
         self._pending: Callable[[], None] | None = None
@@ -148,6 +149,7 @@ class MemoryJournal:
             raise ValueError(
                 f"position {position} is not the start of a committed batch after the last snapshot"
             )
+        self.wants_snapshot = False
         stored.snapshot, stored.snapshot_position = blob, position
         stored.batches = [batch for batch in stored.batches if batch.first_position >= position]
         self._counters["snapshots"] += 1

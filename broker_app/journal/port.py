@@ -63,6 +63,7 @@ class Journal(Protocol):
     epoch: int  # grows with every open; stored in every batch
     tag: int  # 26 random bits, drawn when the journal was created
     created_us: int  # when that was (µs since 1970, UTC)
+    wants_snapshot: bool  # a snapshot would let space come back, which is short, or the journal has time
 
     def open(self) -> Recovery:
         """Take the journal for this process and find where it ends.

@@ -10,7 +10,7 @@ from threading import Event
 
 from broker_app.journal import codec
 from broker_app.journal.carrying import Carrying, Source, take_over
-from broker_app.journal.errors import JournalError
+from broker_app.journal.errors import JournalError, NoSpace
 from broker_app.journal.files import Files
 from broker_app.journal.reader import Reader
 from broker_app.journal.segment import MOSTLY_DEAD, Catalogue, Segment
@@ -51,6 +51,7 @@ class Reclaimer:
         self._closing = Event()
         self._active: Segment | None = None
         self._horizon = 0
+        self.history_yields = False  # what is kept as history may go, because space is short
         self.copying = False
         self.segments_copied = self.bytes_copied = 0
 
@@ -63,8 +64,19 @@ class Reclaimer:
         if not self._closing.is_set():
             self._run()
 
+    def would_free(self, active: Segment, horizon: int) -> bool:
+        """Whether space would come back if no replay read before `horizon`."""
+        return any(
+            segment.next_position > self._horizon and segment.is_mostly_dead() and not segment.busy
+            for segment in settled(list(self._catalogue), active, horizon, self._history_bytes)
+        )
+
+    @property
+    def _history_bytes(self) -> int:
+        return 0 if self.history_yields else self._retention_bytes
+
     def _run(self) -> None:
-        reachable = settled(list(self._catalogue), self._active, self._horizon, self._retention_bytes)
+        reachable = settled(list(self._catalogue), self._active, self._horizon, self._history_bytes)
         for segment in reachable:
             if segment.live_count == 0 and not segment.busy:
                 self._give_up(segment)
@@ -90,27 +102,29 @@ class Reclaimer:
             segment.busy = True
         taken = [Source(segment, bytes(segment.live)) for segment in sources]
         carrying = Carrying(self._files, taken, self._supply.draw_sequence(), self._pause)
-        self._worker.submit(carrying.run, partial(self._copied, sources))
+        self._worker.submit(carrying.run, partial(self._copied, taken))
 
     def _pause(self, worked: float) -> None:
         """In the worker's thread: leave the processor and the disk to the loop."""
         if self._threaded and self._closing.wait(worked * _COPY_PAUSE):
             raise JournalError("copying was given up because the journal is being closed")
 
-    def _copied(self, sources: Sequence[Segment], carry: Segment | None, error: Exception | None) -> None:
+    def _copied(self, taken: Sequence[Source], carry: Segment | None, error: Exception | None) -> None:
         self.copying = False
+        sources = [source.segment for source in taken]
         for segment in sources:
             segment.busy = False
         if self._closing.is_set():
             return
         if error is not None:
-            self._failed(error)
-            return
-        if carry is None:
+            if not (isinstance(error, NoSpace) and self._supply.give_way(sum(map(_expected, sources)))):
+                self._failed(error)
+                return
+        elif carry is None:
             for segment in sources:
                 segment.spared = segment.live_count
         else:
-            take_over(carry, sources)
+            take_over(carry, taken)
             for segment in sources:
                 self._give_up(segment)
             self._catalogue.add(carry)
@@ -148,7 +162,7 @@ def choose_sources(
     size = 0
     for segment in segments:
         fits = id(segment) in allowed and not segment.busy and _may_move(segment, segment_bytes)
-        expected = segment.end * segment.live_count // len(segment)
+        expected = _expected(segment)
         if not fits or size + expected > segment_bytes or len(run) == _MAX_SOURCES:
             if _worthwhile(run):
                 return run
@@ -157,6 +171,11 @@ def choose_sources(
             run.append(segment)
             size += expected
     return run if _worthwhile(run) else []
+
+
+def _expected(segment: Segment) -> int:
+    """Bytes that the survivors of a segment will take, about."""
+    return segment.end * segment.live_count // len(segment)
 
 
 def _may_move(segment: Segment, segment_bytes: int) -> bool:

@@ -22,14 +22,14 @@ class Room:
     """The level, with hysteresis: short when `keep` bytes are left, until there are twice as many."""
 
     def __init__(self, keep: int) -> None:
-        self._keep = keep
+        self.keep = keep
         self.short = False
         self.free = 0  # bytes of the file system that may be counted on
 
     def left(self, allocated: int) -> int:
         """Bytes that new messages may take, 0 while short; `allocated` are the journal's own, not written."""
-        left = allocated + self.free - self._keep
-        self.short = left < self._keep if self.short else left <= 0
+        left = allocated + self.free - self.keep
+        self.short = left < self.keep if self.short else left <= 0
         return 0 if self.short else left
 
 

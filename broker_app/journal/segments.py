@@ -79,6 +79,8 @@ class SegmentJournal:
         self._snapshot_position = FIRST_POSITION
         self._in_flight = self._snapshotting = self._retained = False
         self._failure: JournalFailed | None = None
+        self._idle_from = FIRST_POSITION  # where the log ended a tick ago
+        self.wants_snapshot = False
         self._postponed: tuple[Batch, Done] | None = None  # it found no space
         self._lock: File | None = None
         self._counters = dict.fromkeys(
@@ -260,11 +262,17 @@ class SegmentJournal:
         """
         assert self._active is not None
         full = self._active.end > room and len(self._active) > 0
-        if full and (following := self._supply.take()) is not None:
+        if full:
+            self._roll()
+        return self._active
+
+    def _roll(self) -> None:
+        """Go on in the next segment, if it is ready."""
+        assert self._active is not None
+        if (following := self._supply.take()) is not None:
             self._reader.adopt(self._active)
             self._supply.write_index(self._active)
             self._active = following
-        return self._active
 
     def _finish(
         self, batch: Batch, segment: Segment, length: int, done: Done, _: None, error: Exception | None
@@ -285,6 +293,7 @@ class SegmentJournal:
         # Only now: a segment must not be used again because of an acknowledgement that may still be lost.
         if self._catalogue.free(batch.freed):
             self._reclaim()
+            self.wants_snapshot = self.wants_snapshot or self._room.short
         self._supply.watch(segment.end)
         done(None)
 
@@ -301,7 +310,7 @@ class SegmentJournal:
         active = self._active
         if active is None or self._postponed is not None:
             return 0
-        return self._room.left(max(0, active.allocated - active.end) + self._supply.ready_bytes)
+        return self._room.left(max(0, active.allocated - active.end) + self._supply.allocated)
 
     def tick(self) -> None:
         """Look how much space there is, and try again what found none. With a loop, every second does."""
@@ -313,10 +322,33 @@ class SegmentJournal:
         measured = free or 0
         self._room.free = 0 if self._supply.starved else measured
         self._supply.tick(self._active.end, measured)
+        self._see_to_space()
         if self._postponed is not None:
             (batch, done), self._postponed = self._postponed, None
             self._in_flight = False
             self.commit(batch, done)
+
+    def _see_to_space(self) -> None:
+        """What the log holds in vain is given up when space is short, and when there is time."""
+        assert self._active is not None
+        self.room()  # it finds out whether space is short
+        short = self._room.short
+        idle, self._idle_from = self._idle_from == self._next_position, self._next_position
+        worn = self._active.end > self._room.keep and self._active.is_mostly_dead()
+        if short and worn and not self._in_flight:
+            self._renew()
+        if short != self._reclaimer.history_yields:
+            self._reclaimer.history_yields = short
+            self._reclaim()
+        if (short or idle) and self._retained:
+            self.wants_snapshot = self._reclaimer.would_free(self._active, self._next_position)
+
+    def _renew(self) -> None:
+        """Go on in another segment, because most of the present one could be given back."""
+        if self._supply.ready:
+            self._roll()
+        else:
+            self._supply.make_do()
 
     def _fail(self, error: Exception, done: Done) -> None:
         self._failure = error if isinstance(error, JournalFailed) else JournalFailed(str(error))
@@ -339,6 +371,7 @@ class SegmentJournal:
                 f"position {position} is not the start of a committed batch after the last snapshot"
             )
         self._snapshotting = True
+        self.wants_snapshot = False
         self._write_snapshot(position, blob, done)
 
     def _write_snapshot(self, position: int, blob: bytes, done: Done) -> None:

@@ -18,6 +18,7 @@ from broker_app.journal.worker import CallSoon, Worker
 
 _PIECE = 256 * 1024  # bytes filled between two pauses
 _ZEROS = bytes(_PIECE)
+_QUIET_TICKS = 10  # without a new segment for so long, spare files are let go, one each tick
 _FILL_PAUSE = 2.0  # filling rests so many times as long as it works: at most a third of the disk's time
 
 
@@ -45,6 +46,7 @@ class Supply:
         self._worker = Worker("journal-prepare", call_soon_threadsafe)
         self._reserve = Reserve(files, segment_bytes // 4)
         self._filling = False
+        self._quiet = 0  # ticks since a segment was taken
         self._spares: list[str] = []
         self._expected_spares = 0  # those that are being given back, too
         self._sequence = 1
@@ -73,9 +75,10 @@ class Supply:
         return self._next is not None
 
     @property
-    def ready_bytes(self) -> int:
-        """Allocated in the segment that is ready."""
-        return 0 if self._next is None else self._next.allocated
+    def allocated(self) -> int:
+        """Bytes that segments to come have already."""
+        ready = 0 if self._next is None else self._next.allocated
+        return ready + len(self._spares) * self._segment_bytes
 
     def draw_sequence(self) -> int:
         """The number of a new segment file."""
@@ -97,7 +100,7 @@ class Supply:
         """Have the next segment made ready in time; `used` is how far the present one is written."""
         self._used = used
         if used >= self._prepare_from and self._next is None and not self._preparing and not self._closed:
-            self._prepare()
+            self._prepare(self._segment_bytes)
         if self._preparing and used * 4 >= self._segment_bytes * 3:
             self._hurry.set()
 
@@ -106,6 +109,10 @@ class Supply:
         if self.starved and self._next is None:
             self._prepare_from = 0
         self.watch(used)
+        self._quiet += 1
+        if self._quiet > _QUIET_TICKS and self._spares:
+            self._expected_spares -= 1
+            self._worker.submit(partial(_release, self._files, self._spares.pop(), False), self._released)
         wanted = self._reserve.wanted
         if self._reserve.size < wanted and free > 2 * wanted and not self._filling and not self._closed:
             self._filling = True
@@ -119,11 +126,19 @@ class Supply:
             return True
         return not self._filling and self._reserve.give(needed)
 
+    def make_do(self) -> None:
+        """Make a small segment ready out of the reserve, because there is no space for another."""
+        if self._next is None and not self._preparing and not self._closed:
+            size = self._reserve.wanted // 2
+            self._reserve.give(size)
+            self._prepare(size)
+
     def take(self) -> Segment | None:
         """The next segment to be written, or None if it is not ready."""
         segment, self._next = self._next, None
         if segment is not None:
             self._prepare_from = self._segment_bytes // 4
+            self._quiet = 0
         return segment
 
     def write_index(self, segment: Segment) -> None:
@@ -147,12 +162,12 @@ class Supply:
             self._next.file.close()
             self._next = None
 
-    def _prepare(self) -> None:
+    def _prepare(self, size: int) -> None:
         self._preparing = True
         self._hurry.clear()
         spare = self._spares.pop() if self._spares else None
         self._expected_spares -= spare is not None
-        job = partial(prepare_log, self._files, spare, self.draw_sequence(), self._segment_bytes, self._pause)
+        job = partial(prepare_log, self._files, spare, self.draw_sequence(), size, self._pause)
         self._worker.submit(job, self._prepared)
 
     def _pause(self, worked: float) -> bool:

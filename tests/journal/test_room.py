@@ -111,6 +111,27 @@ def test_when_others_take_all_the_space_what_is_allocated_still_serves(disk: Sma
     life.close()
 
 
+def test_a_worn_segment_is_left_for_a_small_one_when_there_is_no_space_for_another(disk: SmallDisk) -> None:
+    journal = journal_on(disk)
+    life = Life(journal)
+    life.restore()
+    (old,) = life.publish(b"kept")
+    disk.others += disk.free
+    journal.tick()
+    for position in publish_until_refused(life):
+        life.settle(position)
+    assert journal.room() == 0
+    for _ in range(2):  # another segment, out of the reserve, is made ready and gone on in
+        journal.tick()
+    assert journal.wants_snapshot
+    life.snapshot(bytes(100))
+    journal.tick()
+    assert journal.room() > 0
+    assert journal.read([old]) == [published(b"kept")]
+    assert journal.statistics()["postponed"] == 0
+    life.close()
+
+
 def test_the_level_does_not_flutter(disk: SmallDisk) -> None:
     journal = journal_on(disk)
     life = Life(journal)
