@@ -95,7 +95,10 @@ class Config:
     memory_bytes: int = _setting(
         128 * MIB, "bodies of all waiting messages kept in memory", "bytes", least=MIB
     )
-    segment_bytes: int = _setting(64 * MIB, "length of one journal segment file", "bytes", least=MIB)
+    segment_bytes: int = _setting(16 * MIB, "length of one journal segment file", "bytes", least=MIB)
+    journal_retention_bytes: int = _setting(
+        0, "journal kept for later reading although nothing in it waits", "bytes", least=0
+    )
     max_attempts: int = _setting(16, "deliveries of a message before it goes to the dead letters", least=1)
     credit: int = _setting(100, "unacknowledged deliveries of a subscription that names no credit", least=1)
     lease: float = _setting(30, "time to settle a message received by REST", "s", least=1, most=43_200)

@@ -150,6 +150,7 @@ class Engine:
         outcome = self.broker.decide(run, self._clock(), self._held)
         if not outcome.count:
             self._act(outcome)
+            self._see_to_snapshot()
         elif outcome.quiet:
             self._hold(outcome)
         else:
@@ -189,7 +190,11 @@ class Engine:
         except Exception as failure:  # a bug, or a journal that cannot be read
             self._end(failure)
             return
-        if self._since_snapshot >= self._snapshot_due and not self._snapshot_running:
+        self._see_to_snapshot()
+
+    def _see_to_snapshot(self) -> None:
+        due = self._since_snapshot >= self._snapshot_due or self._journal.wants_snapshot
+        if due and not self._snapshot_running:
             self.snapshot()
 
     def _act(self, outcome: Outcome) -> None:

@@ -69,6 +69,7 @@ class Node:
         self.journal = SegmentJournal(
             config.data / "journal",
             segment_bytes=config.segment_bytes,
+            retention_bytes=config.journal_retention_bytes,
             call_soon_threadsafe=loop.call_soon_threadsafe,
         )
         limits = Limits(
@@ -149,7 +150,7 @@ class Node:
                 told = self.journal.background_error
                 log.warning("the journal goes on, but work in the background failed: %s", told)
             sample = self.statistics.sample(
-                len(self.lobby.sessions), self.journal.statistics()["bytes_stored"]
+                len(self.lobby.sessions), self.journal.statistics()["bytes_on_disk"]
             )
             if any(self.broker.topics.match(STATS_TOPIC)):
                 body = json.dumps(sample, separators=(",", ":")).encode()

@@ -22,8 +22,8 @@ from broker_app.journal.segment import Catalogue, Segment
 from broker_app.journal.supply import Supply
 from broker_app.journal.worker import CallSoon, Worker
 
-SEGMENT_BYTES = 64 * 1024 * 1024
-SPARE_SEGMENTS = 2
+SEGMENT_BYTES = 16 * 1024 * 1024
+SPARE_SEGMENTS = 4  # as much as a snapshot lets go at once under load
 INLINE_SYNC_BYTES = 4 * 1024  # up to here the thread costs more (0.1 ms) than it gives (a free loop)
 CACHE_BYTES = 32 * 1024 * 1024
 
@@ -425,10 +425,18 @@ class SegmentJournal:
             "bytes_copied": self._reclaimer.bytes_copied,
             "live_records": sum(segment.live_count for segment in segments),
             "bytes_stored": sum(segment.end for segment in segments),
+            "bytes_on_disk": self._bytes_on_disk(segments),
             "short_of_space": int(self._room.short),
             "index_bytes": sum(map(_index_bytes, segments)),
             "batches_loaded": self._reader.loads,
         }
+
+    def _bytes_on_disk(self, segments: Sequence[Segment]) -> int:
+        """What the files take, with what is allocated and not written yet; but for indexes and snapshots."""
+        used = sum(max(segment.end, segment.allocated) for segment in segments)
+        if self._active is not None and not len(self._active):
+            used += self._active.allocated  # nothing in it yet: not among the segments
+        return used + self._supply.allocated + self._supply.reserved
 
     def close(self) -> None:
         """See `port.Journal.close`."""

@@ -80,6 +80,11 @@ class Supply:
         ready = 0 if self._next is None else self._next.allocated
         return ready + len(self._spares) * self._segment_bytes
 
+    @property
+    def reserved(self) -> int:
+        """Bytes kept back for times without space."""
+        return self._reserve.size
+
     def draw_sequence(self) -> int:
         """The number of a new segment file."""
         self._sequence += 1
