@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from broker_app.attention import Attention
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Command, Loaded
 from broker_app.core.facts import Fact
@@ -62,6 +63,7 @@ class Engine:
         self._journal = journal
         self._clock = clock
         self._loop = asyncio.get_running_loop()
+        self._attention = Attention(self._loop)
         self._failed = failed
         self._inbox: list[Command] = []
         self._inbox_bytes = 0
@@ -102,6 +104,8 @@ class Engine:
         """Take a command; `size` is about how many bytes it holds in memory."""
         self._inbox.append(command)
         self._inbox_bytes += size
+        if self._attention.awake:
+            self._attention.came()
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._turn)
@@ -227,6 +231,8 @@ class Engine:
                 self._loop.call_soon(self._turn)
         elif self._idle:
             self._settle_idle()
+        elif outcome.touched:
+            self._attention.stay()
         self._set_timer()
 
     def _settle_idle(self) -> None:
