@@ -1,7 +1,7 @@
-"""One unconsumed message among millions that were acknowledged: what stays on the disk, and who had to wait.
+"""One unconsumed message among millions that were acknowledged: what stays on the disk, and who has to wait.
 
-An engine with its journal runs in this process. Producers send to a queue and consumers acknowledge, as fast as
-the loop allows, while one message waits in another queue, and `--backlog` further ones in a third. A
+An engine and its journal run in this process. Producers send to a queue and a consumer acknowledges, as fast
+as the loop allows, while one message waits in another queue, and `--backlog` further ones in a third. A
 heart-beat of the loop tells how long nothing else could happen; each batch's commit is timed.
 """
 
@@ -243,24 +243,27 @@ async def _settle(engine: Engine, directory: Path) -> tuple[int, float]:
 def _section(outcomes: Sequence[Outcome], place: machine.Machine, segment_bytes: int) -> str:
     rows = [
         f"| {o.count:,} and 1, {o.backlog:,} waiting | {o.rate:,.0f} | {o.longest_pause_ms:.0f} |"
-        f" {o.pauses_over_10_ms} | {o.commit_p50_ms:.1f} / {o.commit_p99_ms:.1f} / {o.commit_longest_ms:.0f} |"
+        f" {o.pauses_over_10_ms} |"
+        f" {o.commit_p50_ms:.1f} / {o.commit_p99_ms:.1f} / {o.commit_longest_ms:.0f} |"
         f" {o.snapshots} / {o.segments_copied} | {o.bytes_written / MIB:,.0f} | {o.peak_bytes / MIB:,.0f} |"
         f" {o.settled_bytes / MIB:,.1f} after {o.settle_s:.0f} s | {'pass' if o.kept() else '**miss**'} |"
         for o in outcomes
     ]
+    size = f"segments of {segment_bytes // MIB} MiB"
+    promise = f"below {DISK_LIMIT_MIB} MiB on disk afterwards, unless more waits"
+    promise += f"; no pause of the loop above {PAUSE_LIMIT_MS} ms"
+    head = "| messages | /s | longest pause ms | pauses > 10 ms | commit ms p50 / p99 / longest |"
+    head += " snapshots / segments copied | MiB written | MiB on disk, most | MiB on disk afterwards | |"
     return "\n".join(
         [
             f"## Compaction, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
             "",
             f"- Machine: {place.line()}",
-            f"- Engine and journal in one process, segments of {segment_bytes // MIB} MiB, 100-byte messages;"
-            " one message is never consumed.",
-            f"- Promised: on disk below {DISK_LIMIT_MIB} MiB afterwards (where nothing else waits),"
-            f" no pause of the loop above {PAUSE_LIMIT_MS} ms.",
+            f"- Engine and journal in one process, {size}, 100-byte messages; one is never consumed.",
+            f"- Promised: {promise}.",
             "",
-            "| messages | /s | longest pause ms | pauses > 10 ms | commit ms p50 / p99 / longest"
-            " | snapshots / segments copied | MiB written | MiB on disk, most | MiB on disk afterwards | |",
-            "|---|---|---|---|---|---|---|---|---|---|",
+            head,
+            "|---" * 10 + "|",
             *rows,
         ]
     )
