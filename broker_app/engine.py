@@ -217,7 +217,7 @@ class Engine:
             peer.receiver.throttle(on)
         for fetch in outcome.fetches:
             records = self._journal.read(fetch.positions)
-            self.submit(Loaded(fetch.address, fetch.priority, fetch.positions, records))
+            self.submit(Loaded(*fetch, records))
         facts = outcome.take_facts()
         if facts and self.told is not None:
             self.told(facts)

@@ -57,8 +57,9 @@ class Admitting(Publishing):
                     self._not_published(peer, receipt, refusal)
                     continue
                 last = envelope
-                plain = queue is not None and queue.durable and queue.guarded is None
-                open_topic = queue is None and self._guard_of_topic(envelope.address) is None
+                usual = envelope.special is None
+                plain = usual and queue is not None and queue.durable and queue.guarded is None
+                open_topic = usual and queue is None and self._guard_of_topic(envelope.address) is None
             message: Message | None
             if plain:
                 message = enqueue(queue, envelope, body)  # type: ignore[arg-type]  # `plain` says that it is one

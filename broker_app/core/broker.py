@@ -14,7 +14,7 @@ from broker_app.core import commands as c
 from broker_app.core.configuring import Configuring
 from broker_app.core.facts import DestinationGone
 from broker_app.core.limits import Limits
-from broker_app.core.outcome import Outcome
+from broker_app.core.outcome import DUE, LANE, Outcome
 from broker_app.core.policy import Policies
 from broker_app.core.queue import Queue
 from broker_app.core.timers import next_sweep
@@ -46,7 +46,7 @@ class Broker(Configuring):
             c.Resume: self._resume,
             c.Answer: self._answer_only,
             c.Disconnect: self._disconnect,
-            c.Loaded: self._loaded,
+            c.Loaded: self._take_loaded,
             c.Purge: self._purge,
             c.Transfer: self._transfer,
             c.Insert: self._insert,
@@ -54,6 +54,7 @@ class Broker(Configuring):
             c.RemoveQueue: self._remove,
             c.StoreSpace: self._store_space,
         }
+        self._loads = {LANE: self._loaded, DUE: self._publish_due}
 
     def decide(self, run: Sequence[c.Command], now_us: int, onto: Outcome | None = None) -> Outcome:
         """Carry out `run` in order at the time `now_us` (µs since 1970, UTC) and say what follows.
@@ -82,14 +83,18 @@ class Broker(Configuring):
     @property
     def next_deadline_ms(self) -> int:
         """When `decide` wants to be called even without commands."""
-        lease = self.leases.next_ms
-        return min(lease, self.sweep_ms) if lease else self.sweep_ms
+        sweep = self.sweep_ms
+        return min(self.leases.next_ms or sweep, self.alarms.next_ms or sweep, sweep)
+
+    def _take_loaded(self, command: c.Loaded) -> None:
+        self._loads[command.purpose](command)
 
     def _due(self) -> None:
         for peer, tag in self.leases.due(self.now_ms):
             held = peer.unsettled.pop(tag, None)
             if held is not None:
                 self._give_back(*held)
+        self._read_due()
         if self.now_ms >= self.sweep_ms:
             self.sweep_ms = next_sweep(self.now_ms)
             self._give_up_waiting()
@@ -111,6 +116,7 @@ class Broker(Configuring):
                 or queue.unsettled
                 or queue.depth
                 or not queue.durable
+                or queue.address in self.schedules
                 or queue.address in self.policies.exact
             ):
                 queue.idle_since_ms = 0

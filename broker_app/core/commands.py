@@ -176,16 +176,20 @@ class Loaded:
     address: str
     priority: int
     positions: Sequence[int]
+    purpose: int
     records: Sequence[bytes]
 
 
 @dataclass(slots=True)
 class Purge:
-    """Remove what waits in a queue (not what is unsettled). The answer's message is None."""
+    """Remove what waits in a queue (not what is unsettled): `ready` what could be handed out, `delayed` what
+    is not due. The answer's message is None."""
 
     peer: Peer
     address: str
     receipt: Any = None
+    ready: bool = True
+    delayed: bool = True
 
 
 class Chosen(NamedTuple):

@@ -34,11 +34,14 @@ class Configuring(Moving):
         if queue is None:
             self._refuse(command.peer, command.receipt, _no_queue(command.address))
             return
-        marks = [(lane.priority, lane.mark) for lane in queue.lanes]
-        self._record_purged(queue, self._empty(queue))
-        for priority, mark in marks:
-            queue.lane(priority).mark = mark
-        self._recount(queue)
+        if command.delayed:
+            self._cancel_all(queue.address, records.PURGED)
+        if command.ready:
+            marks = [(lane.priority, lane.mark) for lane in queue.lanes]
+            self._record_purged(queue, self._empty(queue))
+            for priority, mark in marks:
+                queue.lane(priority).mark = mark
+            self._recount(queue)
         self._accept(command.peer, command.receipt)
 
     def _remove(self, command: c.RemoveQueue) -> None:
@@ -48,6 +51,7 @@ class Configuring(Moving):
             self._refuse(command.peer, command.receipt, refusal)
             return
         self._record_purged(queue, self._empty(queue) + self._take_unsettled(queue))
+        self._cancel_all(queue.address, records.PURGED)
         del self.queues[queue.address]
         queue.gone = True
         self._tell_of_destination(DestinationGone(queue.address))
@@ -59,11 +63,12 @@ class Configuring(Moving):
             raise _no_queue(address)
         if queue.consumers:
             raise Refused("conflict", f"{address} has {len(queue.consumers)} consumers; end them first")
-        if (queue.depth or queue.unsettled) and not force:
+        delayed = self.delayed(address)
+        if (queue.depth or queue.unsettled or delayed) and not force:
             raise Refused(
                 "conflict",
-                f"{queue.depth} messages wait in {address} and {queue.unsettled} are unsettled; "
-                "purge it first, or remove it by force",
+                f"{queue.depth} messages wait in {address}, {delayed} are delayed and {queue.unsettled} "
+                "unsettled; purge it first, or remove it by force",
             )
         return queue
 

@@ -14,12 +14,17 @@ OVERHEAD_BYTES = 320
 
 
 class Special(NamedTuple):
-    """What few messages ask for. `delay_ms` counts from arrival, `dedup_id` names repeats of one message,
-    messages of one `group` go to one consumer at a time."""
+    """What few messages ask for. `delay_ms` counts from arrival, `due_ms` is absolute; `dedup_id` names
+    repeats of one message, messages of one `group` go to one consumer at a time."""
 
     delay_ms: int = 0
     dedup_id: str = ""
     group: str = ""
+    due_ms: int = 0
+
+    def due_at(self, now_ms: int) -> int:
+        """When a message that arrives at `now_ms` is due."""
+        return max(self.due_ms, now_ms + self.delay_ms)
 
 
 class Envelope:
@@ -64,6 +69,24 @@ class Envelope:
         self.tail = b""
         self.tail_key: object = None
 
+    def expiring(self, expires_ms: int) -> Envelope:
+        """The same, ending at `expires_ms`."""
+        return Envelope(
+            self.address,
+            self.block,
+            persistent=self.persistent,
+            priority=self.priority,
+            expires_ms=expires_ms,
+            special=self.special,
+        )
+
+    def ends_ms(self, from_ms: int) -> int:
+        """When a message expires whose life begins at `from_ms`; 0 is never."""
+        if not self.ttl_ms:
+            return self.expires_ms
+        by_ttl = from_ms + self.ttl_ms
+        return min(by_ttl, self.expires_ms) if self.expires_ms else by_ttl
+
 
 class Message:
     """One message. `position` is its place in the journal's order, `attempts` how often it was handed
@@ -92,10 +115,7 @@ class Message:
         #: its place among the messages in memory: growing in each lane, recorded or not
         self.order = 0
         self.explicit_id: bytes | None = None
-        self.expires_ms = envelope.expires_ms
-        if envelope.ttl_ms:
-            by_ttl = time_ms + envelope.ttl_ms
-            self.expires_ms = min(by_ttl, self.expires_ms) if self.expires_ms else by_ttl
+        self.expires_ms = envelope.ends_ms(time_ms) if envelope.ttl_ms else envelope.expires_ms
 
     @property
     def size(self) -> int:

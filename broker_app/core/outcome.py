@@ -9,13 +9,17 @@ from broker_app.core.facts import DeadLetter, Fact
 from broker_app.core.peer import Peer
 from broker_app.core.topic import Fanout
 
+#: what bodies are read back for: their lane, or because they are due
+LANE, DUE = range(2)
+
 
 class Fetch(NamedTuple):
-    """Bodies to be read back from the journal and handed in as a `Loaded`."""
+    """Bodies to be read back from the journal and handed in as a `Loaded` for the same purpose."""
 
     address: str
     priority: int
     positions: list[int]
+    purpose: int = LANE
 
 
 class Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker_app.core import commands as c
 from broker_app.core.destination import (
     QUEUE,
     TEMP_QUEUE,
@@ -21,12 +22,37 @@ class Publishing(Subscribing):
     """Where messages go."""
 
     def _take_in(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
-        """Publish one message that may come in, to `queue` or (None) to the topic that it names."""
+        """Publish one message that may come in, to `queue` or (None) to the topic that it names; or keep it
+        until it is due."""
+        special = envelope.special
+        if special is not None and queue is not self._NOWHERE:
+            due_ms = special.due_at(self.now_ms)
+            if due_ms > self.now_ms:
+                return self._delay(envelope, body, due_ms)
+        return self._bring_in(queue, envelope, body)
+
+    def _bring_in(
+        self, queue: Queue | None, envelope: Envelope, body: bytes, explicit_id: bytes | None = None
+    ) -> Message:
+        """Put a message where it belongs: to `queue`, or to everybody on its topic."""
         if queue is None:
-            return self._publish_to_topic(envelope, body)
+            return self._publish_to_topic(envelope, body, explicit_id)
         if not queue.durable and queue.depth >= self.limits.topic_pending:
             return self._overflow(queue, envelope, body)
-        return self._enqueue(queue, envelope, body)
+        return self._enqueue(queue, envelope, body, explicit_id)
+
+    def _publish_due(self, command: c.Loaded) -> None:
+        """Scheduled messages whose time has come, with their bodies."""
+        for message in self._take_due(command):
+            envelope = message.envelope
+            if message.expires_ms:
+                envelope = envelope.expiring(message.expires_ms)
+            # It was accepted long ago: whoever may send now does not matter any more.
+            destination = parse(envelope.address)
+            queue = self.queue(envelope.address) if destination.kind == QUEUE else None
+            if destination.kind == TEMP_QUEUE:
+                queue = self.queues.get(envelope.address, self._NOWHERE)
+            self._bring_in(queue, envelope, message.body, self.ids.of(message))
 
     def _target(self, address: str) -> Queue | None:
         """The queue of `address`, made on first use; None when it names a topic."""
@@ -52,9 +78,10 @@ class Publishing(Subscribing):
             self._check_creation(address)
         return destination
 
-    def _publish_to_topic(self, envelope: Envelope, body: bytes) -> Message:
+    def _publish_to_topic(self, envelope: Envelope, body: bytes, explicit_id: bytes | None = None) -> Message:
         self._unrecorded += 1
         message = Message(envelope, body, self._unrecorded, self.now_ms, False)
+        message.explicit_id = explicit_id
         address = envelope.address
         if address.startswith("/topic/"):
             topics, name = self.topics, address.removeprefix("/topic/")

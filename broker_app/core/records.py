@@ -4,7 +4,7 @@ Every record begins with `u32 length | u8 type | u8 version`; `length` counts th
 Destinations are indexes into the destination table of the batch that holds the record.
 
 PUBLISHED  u8 flags | u8 priority | u32 destination | u32 block length | u64 time ms | u64 expires ms
-           | [36 bytes id] | header block | body
+           | [36 bytes id] | [u64 due ms] | header block | body
 ACKED      u8 cause | u8 0 | u32 destination | u64 position …          (gone for good: see CAUSES)
 DELIVERED  u8 0 | u8 priority | u32 destination | u64 position         (all up to here were handed out once)
 RETURNED   u8 0 | u8 0 | u32 destination | (u64 position | u64 attempts) …
@@ -22,27 +22,32 @@ PUBLISHED, ACKED, DELIVERED, RETURNED = 1, 2, 3, 4
 VERSION = 3  # versions 1 and 2 were never released
 
 #: why a message left for good
-ACKNOWLEDGED, EXPIRED, DEAD_LETTERED, DISCARDED, PURGED, MOVED = range(6)
-CAUSES = ("acknowledged", "expired", "dead-lettered", "discarded", "purged", "moved")
+ACKNOWLEDGED, EXPIRED, DEAD_LETTERED, DISCARDED, PURGED, MOVED, DUE = range(7)
+CAUSES = ("acknowledged", "expired", "dead-lettered", "discarded", "purged", "moved", "due")
 
 TRANSIENT = 1  # not persistent: in the journal only because memory is full
 HAS_ID = 2
+DELAYED = 4  # waits until it is due, outside its lane
 
 _PUBLISHED = Struct("<IBBBBIIQQ")
 _HEAD = Struct("<IBBBBI")
 _POSITION = Struct("<Q")
 HEAD_SIZE = _HEAD.size
+ID_SIZE = 36
 pack_published = _PUBLISHED.pack
 PUBLISHED_SIZE = _PUBLISHED.size
 
 
-def published(message: Message, destination: int) -> tuple[bytes, ...]:
-    """The parts of a PUBLISHED record."""
+def published(message: Message, destination: int, due_ms: int = 0) -> tuple[bytes, ...]:
+    """The parts of a PUBLISHED record; of a scheduled message, when it is `due_ms`."""
     envelope = message.envelope
     flags = 0 if envelope.persistent else TRANSIENT
     explicit = message.explicit_id or b""
     if explicit:
         flags |= HAS_ID
+    if due_ms:
+        flags |= DELAYED
+        explicit += _POSITION.pack(due_ms)
     block, body = envelope.block, message.body
     size = PUBLISHED_SIZE + len(explicit) + len(block) + len(body)
     head = pack_published(
@@ -87,6 +92,12 @@ def walk(records: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:
         offset += length
 
 
+def due_ms(records: bytes, start: int, flags: int) -> int:
+    """When the message of a PUBLISHED record with the flag DELAYED is due."""
+    due: int = _POSITION.unpack_from(records, start + PUBLISHED_SIZE + (ID_SIZE if flags & HAS_ID else 0))[0]
+    return due
+
+
 def positions(records: bytes, start: int, end: int) -> array[int]:
     """The u64 numbers behind the head of an ACKED, DELIVERED or RETURNED record."""
     numbers: array[int] = array("Q")
@@ -108,7 +119,9 @@ class Reader:
         start = PUBLISHED_SIZE
         explicit: bytes | None = None
         if flags & HAS_ID:
-            explicit, start = record[start : start + 36], start + 36
+            explicit, start = record[start : start + ID_SIZE], start + ID_SIZE
+        if flags & DELAYED:
+            start += _POSITION.size
         body_at = start + block_size
         envelope = self._envelope(record[start:body_at], priority, flags)
         message = Message(envelope, record[body_at:], position, time_ms, True)

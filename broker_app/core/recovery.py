@@ -16,13 +16,15 @@ from msgspec import msgpack
 from broker_app.core import records
 from broker_app.core.broker import Broker
 from broker_app.core.queue import Lane
+from broker_app.core.schedule import Schedule
 
 FORMAT = 3  # grows with the version of the records, which it leads to
 
 
 def freeze(broker: Broker) -> bytes:
-    """The recorded state as bytes: msgpack of {"format", "queues": [[address, [lane …]] …]} with a lane
-    as [priority, mark, positions as u64, [[position, attempts] …]]. Equal for brokers that behave alike."""
+    """The recorded state as bytes: msgpack of {"format", "queues": [[address, [lane …]] …], "delayed":
+    [[address, due times as u64, positions as u64] …]} with a lane as [priority, mark, positions as u64,
+    [[position, attempts] …]]. Equal for brokers that behave alike."""
     held = _unsettled(broker)
     queues = []
     for address in sorted(broker.queues):
@@ -30,7 +32,8 @@ def freeze(broker: Broker) -> bytes:
         lanes = [_freeze_lane(lane, held.get((address, lane.priority), [])) for lane in queue.lanes]
         if queue.durable and any(positions for _, _, positions, _ in lanes):
             queues.append([address, [lane for lane in lanes if lane[2]]])
-    return msgpack.encode({"format": FORMAT, "queues": queues})
+    delayed = [[address, *broker.schedules[address].freeze()] for address in sorted(broker.schedules)]
+    return msgpack.encode({"format": FORMAT, "queues": queues, "delayed": delayed})
 
 
 def _unsettled(broker: Broker) -> dict[tuple[str, int], list[tuple[int, int]]]:
@@ -84,13 +87,23 @@ class Recovery:
                 numbers.frombytes(positions)
                 lane.paged.extend(numbers)
                 self._attempts.setdefault(address, {}).update(attempts)
+        for address, dues, positions in state["delayed"]:
+            self._schedule(address).thaw(dues, positions)
+
+    def _schedule(self, address: str) -> Schedule:
+        schedule = self._broker.schedules.get(address)
+        if schedule is None:
+            schedule = self._broker.schedules[address] = Schedule(address)
+        return schedule
 
     def replay(self, destinations: Sequence[str], first_position: int, batch: bytes) -> None:
         """Apply the records of one batch, as the journal stored it."""
         position = first_position
-        for kind, _, priority, destination, start, end in records.walk(batch):
+        for kind, flags, priority, destination, start, end in records.walk(batch):
             address = destinations[destination]
-            if kind == records.PUBLISHED:
+            if kind == records.PUBLISHED and flags & records.DELAYED:
+                self._schedule(address).rows.add(records.due_ms(batch, start, flags), position)
+            elif kind == records.PUBLISHED:
                 self._broker.queue(address).lane(priority).paged.append(position)
             elif kind == records.ACKED:
                 self._gone.setdefault(address, set()).update(records.positions(batch, start, end))
@@ -109,6 +122,8 @@ class Recovery:
         """Take out what was settled, drop queues that are empty, and be ready for commands."""
         broker = self._broker
         broker.next_position = next_position
+        for address, schedule in list(broker.schedules.items()):
+            self._settle_schedule(schedule, self._gone.get(address, set()))
         for address, queue in list(broker.queues.items()):
             gone = self._gone.get(address, set())
             for lane in queue.lanes:
@@ -117,9 +132,20 @@ class Recovery:
             queue.expiring = True
             if queue.guarded is not None:
                 queue.guarded.recount(0, queue.depth, next_position)
-            if not queue.lanes:
+            if not queue.lanes and address not in broker.schedules:
                 del broker.queues[address]
         broker.make_declared()
+
+    def _settle_schedule(self, schedule: Schedule, gone: set[int]) -> None:
+        broker, address = self._broker, schedule.address
+        if gone:
+            schedule.keep(lambda position: position not in gone)
+        if not len(schedule):
+            del broker.schedules[address]
+            return
+        broker.alarms.set(address, schedule.next_ms)
+        if address.startswith("/queue/"):
+            broker.queue(address)
 
     @staticmethod
     def _settle(lane: Lane, gone: set[int], attempts: dict[int, int]) -> None:
@@ -137,3 +163,6 @@ def live_positions(broker: Broker) -> Iterator[array[int]]:
     for queue in broker.queues.values():
         for lane in queue.lanes:
             yield from lane.paged.chunks()
+    for schedule in broker.schedules.values():
+        for _, positions in schedule.rows.chunks():
+            yield positions

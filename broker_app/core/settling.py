@@ -7,10 +7,8 @@ from heapq import heappush
 
 from broker_app.core import commands as c
 from broker_app.core import deadletter, records
-from broker_app.core.destination import (
-    DEAD_SUFFIX,
-)
-from broker_app.core.dispatch import Dispatch
+from broker_app.core.delaying import Delaying
+from broker_app.core.destination import DEAD_SUFFIX
 from broker_app.core.errors import Refused
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
 from broker_app.core.peer import Peer
@@ -18,7 +16,7 @@ from broker_app.core.queue import Queue
 from broker_app.core.subscription import Subscription
 
 
-class Settling(Dispatch):
+class Settling(Delaying):
     """Settling deliveries by tag."""
 
     def _settle(self, command: c.Settle) -> None:

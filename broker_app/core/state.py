@@ -1,7 +1,7 @@
 """What a broker consists of, and the few deeds that every floor above shares: answering, and who is in line.
 
-The floors of the broker's mind, each on the ones before it: state, dispatch, settling, subscribing,
-publishing, admitting, transacting, moving, configuring, broker.
+The floors of the broker's mind, each on the ones before it: state, dispatch, delaying, settling,
+subscribing, publishing, admitting, transacting, moving, configuring, broker.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from broker_app.core.parking import Parking
 from broker_app.core.peer import Peer
 from broker_app.core.policy import Policies
 from broker_app.core.queue import Queue
+from broker_app.core.schedule import Schedule
 from broker_app.core.strain import GREEN, Strain
 from broker_app.core.subscription import Subscription
-from broker_app.core.timers import Leases
+from broker_app.core.timers import Alarms, Leases
 from broker_app.core.topic import Topics
 
 # Messages outside the journal take their positions from here up, so that ids stay unique.
@@ -66,6 +67,9 @@ class State:
         #: peers that may hold deliveries
         self.peers: dict[Peer, None] = {}
         self.leases = Leases()
+        #: what is not due, by destination, and when the next of each is
+        self.schedules: dict[str, Schedule] = {}
+        self.alarms: Alarms[str] = Alarms()
         self.sweep_ms = 0
         self.counters = {"published": 0, "delivered": 0, "discarded": 0, "refused": 0}
         #: what waits for room
@@ -101,6 +105,11 @@ class State:
             queue.obey(self.policies.of(address))
             self._tell_of_destination(DestinationMade(address))
         return queue
+
+    def delayed(self, address: str) -> int:
+        """How many messages are kept for a destination until they are due."""
+        schedule = self.schedules.get(address)
+        return 0 if schedule is None else len(schedule)
 
     def make_declared(self) -> None:
         """Make the queues that have a policy of their own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker_app.core import commands as c
+from broker_app.core import records
 from broker_app.core.destination import (
     QUEUE,
     TEMP_QUEUE,
@@ -217,6 +218,7 @@ class Subscribing(Settling):
         self._accept(peer, command.receipt)
 
     def _remove_queue(self, address: str) -> None:
+        self.counters["discarded"] += self._cancel_all(address, records.DISCARDED)
         queue = self.queues.pop(address, None)
         if queue is not None:
             self.counters["discarded"] += queue.depth

@@ -2,53 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush
+from typing import Generic, TypeVar
 
 from broker_app.core.peer import Peer
 
 SWEEP_MS = 1_000
+
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 def next_sweep(now_ms: int) -> int:
     return now_ms + SWEEP_MS
 
 
-class Leases:
-    """When unsettled deliveries come back by themselves. A later `begin` for the same delivery replaces
-    the earlier one; what was settled meanwhile is passed over when its time comes."""
+class Alarms(Generic[_Key]):
+    """One time for each key. A later `set` for the same key replaces the earlier one; what was cleared or
+    replaced is passed over when its time comes."""
 
-    #: leases that ended early and may stay in the heap, beside as many as there are leases
+    #: alarms that ended early and may stay in the heap, beside as many as there are alarms
     MOST_ENDED = 1_000
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Peer, int]] = []
-        self._until: dict[tuple[Peer, int], int] = {}
+        self._heap: list[tuple[int, int, _Key]] = []
+        self._at: dict[_Key, int] = {}
         self._count = 0
 
     @property
     def next_ms(self) -> int:
+        """When the first is due, 0 when there is none; perhaps earlier, after one was cleared."""
         return self._heap[0][0] if self._heap else 0
 
-    def begin(self, peer: Peer, tag: int, until_ms: int) -> None:
-        self._until[peer, tag] = until_ms
+    def set(self, key: _Key, at_ms: int) -> None:
+        self._at[key] = at_ms
         self._count += 1
-        heappush(self._heap, (until_ms, self._count, peer, tag))
-        if len(self._heap) > 2 * len(self._until) + self.MOST_ENDED:
-            self._heap = [entry for entry in self._heap if self._until.get(entry[2:]) == entry[0]]
+        heappush(self._heap, (at_ms, self._count, key))
+        if len(self._heap) > 2 * len(self._at) + self.MOST_ENDED:
+            self._heap = [entry for entry in self._heap if self._at.get(entry[2]) == entry[0]]
             heapify(self._heap)
+
+    def clear(self, key: _Key) -> None:
+        self._at.pop(key, None)
+
+    def at_ms(self, key: _Key) -> int:
+        """When `key` is due, 0 when it is not."""
+        return self._at.get(key, 0)
+
+    def due(self, now_ms: int) -> Iterator[_Key]:
+        """The keys whose time has come, each once; they have no alarm any more."""
+        while self._heap and self._heap[0][0] <= now_ms:
+            at_ms, _, key = heappop(self._heap)
+            if self._at.get(key) == at_ms:
+                del self._at[key]
+                yield key
+
+
+class Leases:
+    """When unsettled deliveries come back by themselves."""
+
+    def __init__(self) -> None:
+        self._alarms: Alarms[tuple[Peer, int]] = Alarms()
+
+    @property
+    def next_ms(self) -> int:
+        return self._alarms.next_ms
+
+    def begin(self, peer: Peer, tag: int, until_ms: int) -> None:
+        """Begin a lease, or replace the one that the delivery has."""
+        self._alarms.set((peer, tag), until_ms)
 
     def end(self, peer: Peer, tag: int) -> None:
         """Forget the lease of a delivery that was settled or returned."""
-        self._until.pop((peer, tag), None)
+        self._alarms.clear((peer, tag))
 
     def until_ms(self, peer: Peer, tag: int) -> int:
         """When the lease ends, 0 when there is none."""
-        return self._until.get((peer, tag), 0)
+        return self._alarms.at_ms((peer, tag))
 
     def due(self, now_ms: int) -> Iterator[tuple[Peer, int]]:
-        while self._heap and self._heap[0][0] <= now_ms:
-            until_ms, _, peer, tag = heappop(self._heap)
-            if self._until.get((peer, tag)) == until_ms:
-                del self._until[peer, tag]
-                yield peer, tag
+        return self._alarms.due(now_ms)

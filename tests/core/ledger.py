@@ -8,6 +8,7 @@ did, run by run, and compares that with what the broker then holds:
 - order: per queue and priority as accepted; per topic subscription and priority as published
 - limits: credit, pending messages, memory, attempts; whoever can take a message gets one if there is any
 - policies: who is paused gets or sends nothing; queues that have a policy of their own are there
+- time: a scheduled message comes when it is due, not before, under its old id
 - replay: the records, from the start or from a snapshot in between, give the same broker
 """
 
@@ -20,13 +21,14 @@ from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import facts, records
+from broker_app.core.delaying import RUNS
 from broker_app.core.destination import parse
 from broker_app.core.errors import Refused
 from broker_app.core.facts import Fact
 from broker_app.core.limits import Limits
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
 from broker_app.core.moving import DONE, UNSETTLED, Moved
-from broker_app.core.outcome import Outcome
+from broker_app.core.outcome import DUE, Outcome
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.queue import Queue
 from broker_app.core.recovery import freeze
@@ -106,6 +108,8 @@ class Live(NamedTuple):
     flags: int
     body: bytes
     expires_ms: int
+    due_ms: int = 0
+    id: bytes = b""
 
 
 class Ledger:
@@ -113,6 +117,7 @@ class Ledger:
         self.stage = stage
         self.limits: Limits = stage.limits
         self.sessions: list[Session] = []
+        self.decided = False
         self.live: dict[int, Live] = {}
         #: the order in which messages were accepted, by serial
         self.accepted_at: dict[int, int] = {}
@@ -139,6 +144,10 @@ class Ledger:
         self.answers: dict[Any, Any] = {}
         self.refusals: dict[Any, Refused] = {}
         self.recorded: list[tuple[str, bytes]] = []
+        self.scheduled: list[tuple[str, bytes, int]] = []
+        #: (address, body, id) of scheduled messages that came to be due
+        self.due: list[tuple[str, bytes, bytes]] = []
+        self.read_back: list[int] = []
         self.settled: list[int] = []
         self.rejected: set[int] = set()
         self.returned: dict[int, Message] = {}
@@ -159,15 +168,20 @@ class Ledger:
         used = {
             address
             for address, queue in self.stage.broker.queues.items()
-            if queue.consumers or queue.depth or queue.unsettled
+            if queue.consumers or queue.depth or queue.unsettled or self.stage.broker.delayed(address)
         }
         self._forget_run()
+        self.decided = True
         self.sweep_ms = self.stage.broker.sweep_ms
         outcome = self.stage.decide(*run)
+        self._note_due(outcome)
         for session in self.sessions:
             client = session.client
             self.answers.update(client.accepted)
-            self.refusals.update(client.refused)
+            # A transaction may publish so much to its own session that this ends before it settles.
+            self.refusals.update(
+                refused for refused in client.refused if refused[0] is not None or not client.closed
+            )
             client.accepted.clear()
             client.refused.clear()
             session.closed = session.closed or bool(client.closed)
@@ -186,7 +200,9 @@ class Ledger:
                     self.purged[queue] += depth
                     depths[command.address] = (queue, 0)
                 self.emptied.add(command.address)
-            elif not isinstance(command, c.Loaded | c.Purge):
+            elif isinstance(command, c.Loaded):
+                self._follow_loaded(command)
+            elif not isinstance(command, c.Purge):
                 self._follow(by_peer[command.peer], command)
         for session in self.sessions:
             self._end_what_was_slow(session)
@@ -198,6 +214,7 @@ class Ledger:
 
     def restarted(self) -> None:
         """The broker was killed and recovered: what was not recorded is lost, everybody has to come back."""
+        self.decided = False
         self.sessions.clear()
         self.removed.clear()
         self.interests.clear()
@@ -256,19 +273,58 @@ class Ledger:
                 self._publish(envelope, body)
 
     def _publish(self, envelope: Envelope, body: bytes) -> None:
-        serial = serial_of(body)
-        self.acceptances += 1
-        self.accepted_at[serial] = self.acceptances
-        ends = [envelope.expires_ms, self.stage.now_ms + envelope.ttl_ms if envelope.ttl_ms else 0]
+        now_ms, serial, special = self.stage.now_ms, serial_of(body), envelope.special
+        due_ms = max(now_ms, special.due_ms, now_ms + special.delay_ms) if special else now_ms
+        ends = [envelope.expires_ms, due_ms + envelope.ttl_ms if envelope.ttl_ms else 0]
         self.expires_ms[serial] = min((end for end in ends if end), default=0)
-        if envelope.address.startswith("/queue/"):
+        # What is sent to a temporary queue without an owner goes nowhere, at once.
+        if due_ms > now_ms and (body in self.kept_for_later or "temp-queue" not in envelope.address):
+            self.scheduled.append((envelope.address, body, due_ms))
+        elif envelope.address.startswith("/queue/"):
+            self._arrive(serial)
             if envelope.persistent:
                 self.recorded.append((envelope.address, body))
         elif "topic/" in envelope.address:
-            for session in self.sessions:
-                for interest in session.interests.values():
-                    if interest.is_topic and matches(interest.address, envelope.address):
-                        interest.expected.add(serial)
+            self._arrive(serial)
+            self._expect(envelope.address, serial)
+        else:
+            self._arrive(serial)
+
+    def _arrive(self, serial: int) -> None:
+        self.acceptances += 1
+        self.accepted_at[serial] = self.acceptances
+
+    def _expect(self, address: str, serial: int) -> None:
+        for session in self.sessions:
+            for interest in session.interests.values():
+                if interest.is_topic and matches(interest.address, address):
+                    interest.expected.add(serial)
+
+    def _note_due(self, outcome: Outcome) -> None:
+        """Which scheduled messages this run made due (their old records end with that cause), and the
+        bodies of those that it took."""
+        self.made_due, self.kept_for_later = set[int](), set[bytes]()
+        for record in read(self.stage.batches[-1]) if outcome.count else ():
+            if record.kind == records.ACKED and record.flags == records.DUE:
+                self.made_due.update(record.numbers)
+            elif record.kind == records.PUBLISHED and record.flags & records.DELAYED:
+                message = Queue(record.address, durable=True).reader.message(record.content, record.position)
+                self.kept_for_later.add(message.body)
+
+    def _follow_loaded(self, command: c.Loaded) -> None:
+        if command.purpose != DUE:
+            return
+        self.read_back += command.positions
+        for position in command.positions:
+            live = self.live.get(position)
+            if live is None or position not in self.made_due:
+                continue  # it was purged
+            serial = serial_of(live.body)
+            self._arrive(serial)
+            if "topic/" in live.address:
+                self._expect(live.address, serial)
+            elif live.address.startswith("/queue/") and not live.flags & records.TRANSIENT:
+                self.due.append((live.address, live.body, live.id))
 
     def _follow_subscribe(self, session: Session, command: c.Subscribe) -> None:
         if self._accepted(session, command):
@@ -510,16 +566,25 @@ class Ledger:
 
     def _check_records(self, outcome: Outcome) -> None:
         ends: dict[int, list[int]] = {cause: [] for cause in range(len(records.CAUSES))}
-        published, buried, dead = [], [], []
+        published, buried, dead, came_due = [], [], [], []
         for record in read(self.stage.batches[-1]) if outcome.count else ():
             if record.kind == records.PUBLISHED:
                 message = Queue(record.address, durable=True).reader.message(record.content, record.position)
+                due_ms = (
+                    records.due_ms(record.content, 0, record.flags) if record.flags & records.DELAYED else 0
+                )
+                id = self.stage.broker.ids.of(message)
                 self.live[record.position] = Live(
-                    record.address, record.flags, message.body, message.expires_ms
+                    record.address, record.flags, message.body, message.expires_ms, due_ms, id
                 )
                 published.append(record.position)
-                if record.flags & records.HAS_ID:
+                ends_ms = self.expires_ms.get(serial_of(message.body), 0)
+                assert message.expires_ms == ends_ms or record.flags & records.HAS_ID
+                if due_ms:
+                    assert self.scheduled.pop(0) == (record.address, message.body, due_ms)
+                elif record.flags & records.HAS_ID:
                     buried.append((record.address, message.body))
+                    came_due.append((record.address, message.body, id))
                 elif not record.flags & records.TRANSIENT:
                     assert self.recorded.pop(0) == (record.address, message.body)
             elif record.kind == records.ACKED:
@@ -539,9 +604,16 @@ class Ledger:
                         assert live.address in self.emptied or position in self.deleted
                     elif record.flags == records.MOVED:
                         assert position in self.left
-                    elif record.flags == records.DISCARDED:
+                    elif record.flags == records.DUE:
+                        assert 0 < live.due_ms <= self.stage.now_ms and position in self.read_back
+                    elif record.flags == records.DISCARDED and not live.due_ms:
                         assert position in self.rejected and live.address.endswith(".dead")
+                    elif record.flags == records.DISCARDED:
+                        assert live.address.startswith("/temp-queue/")
         assert not self.recorded, "every accepted persistent message is recorded"
+        assert not self.scheduled, "every scheduled message is recorded"
+        assert all(message in came_due for message in self.due), "it comes under its id"
+        assert not any(position in self.live for position in self.read_back), "it comes when it is due"
         assert sorted(ends[records.ACKNOWLEDGED]) == sorted(self.settled)
         assert all(grave in buried for grave in dead), "dead letters are moved, not lost"
         assert all(placed in buried for placed in self.placed), "what is moved is recorded anew"
@@ -580,6 +652,14 @@ class Ledger:
             assert queue.unsettled == unsettled[queue]
             assert len(queue.consumers) == consumers[queue]
             self._check_queue(queue)
+        for address, schedule in broker.schedules.items():
+            self._held += [(address, position) for position in schedule.positions()]
+            dues = [due_ms for due_ms, _ in schedule.after(0, 0)]
+            assert dues == sorted(dues) == sorted(self.live[at].due_ms for at in schedule.positions())
+            assert len(dues) == len(schedule) > 0
+        reading = sum(bool(schedule.loading) for schedule in broker.schedules.values())
+        late = [s for s in broker.schedules.values() if not s.loading and s.next_ms <= self.stage.now_ms]
+        assert not late or reading >= RUNS or not self.decided, "nothing is late"
         assert self._bytes == broker.memory_bytes
         assert len(self._held) == len(self.live), "nothing is lost, nothing is there twice"
         assert all(self.live[position].address == address for address, position in self._held)

@@ -11,7 +11,7 @@ from typing import Any
 
 from broker_app.core import commands as c
 from broker_app.core.browse import browse
-from broker_app.core.message import OVERHEAD_BYTES, Envelope
+from broker_app.core.message import OVERHEAD_BYTES, Envelope, Special
 from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
 from tests.core.ledger import Ledger, Session, has_expired
 from tests.core.stage import Stage
@@ -78,6 +78,7 @@ class Storm:
         )
         self.looks = random.choice((("look", "look", "other", None), ("look",)))
         self.priorities = random.choice(((4, 4, 4, 0, 9), (4,)))
+        self.delays = random.choice(((0,), (0, 0, 0, 700, 2_500), (0, 400, 400, 9_000)))
         self.persistence = random.choice((0.75, 0.75, 1, 0.2))
         self.ledger = Ledger(self.stage)
         self._listen()
@@ -128,6 +129,9 @@ class Storm:
         """All that is not gone comes to one client, in order."""
         stage, ledger = self.stage, self.ledger
         self._decide([c.Reconfigure(Policies())])
+        while stage.broker.schedules:
+            stage.now_us += 3_000_000
+            self._decide([stage.loaded(stage.fetches.pop(0))] if stage.fetches else [])
         session = Session(stage.client(), 0)
         self.sessions.append(session)
         for number, address in enumerate(stage.broker.queues):
@@ -141,7 +145,8 @@ class Storm:
             self._decide([stage.loaded(stage.fetches.pop(0))])
         left = [live.expires_ms for live in ledger.live.values()]
         assert not any(has_expired(expires_ms, stage.now_ms) for expires_ms in left)
-        assert len(left) == sum(len(session.held) for session in self.sessions), "everything comes in the end"
+        held = [message for session in self.sessions for _, message in session.held.values()]
+        assert len(left) == sum(message.recorded for message in held), "everything comes in the end"
 
     # ------------------------------------------------------------------ drawing
 
@@ -173,7 +178,14 @@ class Storm:
             priority=random.choice(self.priorities),
             ttl_ms=1_000 if expiring < 0.15 else 0,
             expires_ms=self.stage.now_ms + 2_500 if 0.1 < expiring < 0.2 else 0,
+            special=self._draw_special(),
         )
+
+    def _draw_special(self) -> Special | None:
+        random, delay_ms = self.random, self.random.choice(self.delays)
+        if not delay_ms:
+            return None
+        return random.choice((Special(delay_ms=delay_ms), Special(due_ms=self.stage.now_ms + delay_ms)))
 
     def _next_token(self) -> int:
         self.token += 1

@@ -6,7 +6,7 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
 from broker_app.core.message import OVERHEAD_BYTES
-from broker_app.core.outcome import Fetch
+from broker_app.core.outcome import LANE, Fetch
 from tests.core.stage import Stage, read
 
 
@@ -244,7 +244,7 @@ class TestPaging:
 
     def test_bodies_of_a_queue_that_is_gone_are_ignored(self) -> None:
         stage = Stage()
-        stage.decide(c.Loaded("/queue/gone", 4, [1], [b""]))
+        stage.decide(c.Loaded("/queue/gone", 4, [1], LANE, [b""]))
         assert stage.broker.queues == {}
 
     def test_a_message_that_is_not_persistent_may_be_paged_and_stays_so(self) -> None:

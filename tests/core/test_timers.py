@@ -1,4 +1,4 @@
-from broker_app.core.timers import SWEEP_MS, Leases, next_sweep
+from broker_app.core.timers import SWEEP_MS, Alarms, Leases, next_sweep
 from tests.core.stage import Stage
 
 
@@ -44,11 +44,11 @@ def test_a_sweep_follows_the_last_after_a_second() -> None:
     assert next_sweep(5_000) == 5_000 + SWEEP_MS
 
 
-def test_leases_that_ended_early_take_no_room_until_their_time() -> None:
-    leases, peer = Leases(), Stage().client().peer
-    for tag in range(10 * Leases.MOST_ENDED):
-        leases.begin(peer, tag, 43_200_000)
-        leases.end(peer, tag)
-    leases.begin(peer, 1, 43_200_001)
-    assert len(leases._heap) <= Leases.MOST_ENDED + 3
-    assert list(leases.due(43_200_001)) == [(peer, 1)]
+def test_alarms_that_ended_early_take_no_room_until_their_time() -> None:
+    alarms: Alarms[int] = Alarms()
+    for key in range(10 * Alarms.MOST_ENDED):
+        alarms.set(key, 43_200_000)
+        alarms.clear(key)
+    alarms.set(1, 43_200_001)
+    assert len(alarms._heap) <= Alarms.MOST_ENDED + 3
+    assert list(alarms.due(43_200_001)) == [1]

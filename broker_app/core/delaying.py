@@ -1,0 +1,109 @@
+"""Messages that are not due: they wait in the journal and in a schedule, and are published when it is time.
+
+A scheduled message is recorded under its destination with its due time, persistent or not. When it is due
+it is published anew under its old id, and its old record is acknowledged in the same batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.dispatch import Dispatch
+from broker_app.core.message import Envelope, Message
+from broker_app.core.outcome import DUE, Fetch
+from broker_app.core.schedule import Schedule
+
+#: messages of one destination that are made due in one go
+RUN = 512
+#: runs asked for in one batch
+RUNS = 4
+
+
+class Delaying(Dispatch):
+    """Schedules by address; each has one alarm, for the first of its messages."""
+
+    def _delay(
+        self, envelope: Envelope, body: bytes, due_ms: int, explicit_id: bytes | None = None
+    ) -> Message:
+        """Keep a message until `due_ms`; its time to live begins then."""
+        out, address = self._out, envelope.address
+        message = Message(envelope, body, out.first_position + out.count, self.now_ms, True)
+        message.explicit_id = explicit_id
+        message.expires_ms = envelope.ends_ms(due_ms)
+        out.parts += records.published(message, out.destination(address), due_ms)
+        out.count += 1
+        out.published.append(message.position)
+        schedule = self._schedule(address)
+        schedule.rows.add(due_ms, message.position)
+        schedule.average += (len(body) - schedule.average) >> 4
+        self._set_alarm(schedule)
+        return message
+
+    def _schedule(self, address: str) -> Schedule:
+        schedule = self.schedules.get(address)
+        if schedule is None:
+            schedule = self.schedules[address] = Schedule(address)
+        return schedule
+
+    def _set_alarm(self, schedule: Schedule) -> None:
+        """Ring when the next message is due, unless a run of this schedule is being read back."""
+        next_ms = 0 if schedule.loading else schedule.next_ms
+        if next_ms and self.alarms.at_ms(schedule.address) != next_ms:
+            self.alarms.set(schedule.address, next_ms)
+        elif not len(schedule):
+            self.schedules.pop(schedule.address, None)
+            self.alarms.clear(schedule.address)
+
+    def _read_due(self) -> None:
+        """Ask for the bodies of what is due; what this batch leaves over rings again at once."""
+        limits = self.limits
+        for address in islice(self.alarms.due(self.now_ms), RUNS):
+            schedule = self.schedules[address]
+            count = min(RUN, limits.fetch_messages, limits.fetch_bytes // max(1, schedule.average))
+            positions = schedule.take(self.now_ms, max(1, count))
+            self._out.fetches.append(Fetch(address, 0, positions, DUE))
+
+    def _take_due(self, command: c.Loaded) -> list[Message]:
+        """The messages that were read back and are still wanted; they leave their schedule here."""
+        schedule = self.schedules.get(command.address)
+        if schedule is None:
+            return []  # purged meanwhile
+        read = schedule.reader.message
+        taken = [
+            read(record, position)
+            for position, record in zip(command.positions, command.records, strict=True)
+            if schedule.loading.pop(position, 0)
+        ]
+        schedule.average = sum(map(len, command.records)) // len(command.records)
+        self._end_scheduled(command.address, [message.position for message in taken], records.DUE)
+        self._set_alarm(schedule)
+        return taken
+
+    def _cancel(self, address: str, wanted: Iterable[tuple[int, int]], cause: int) -> list[int]:
+        """Take scheduled messages, given as (due time, position), out for good; the positions of those that
+        were still there."""
+        schedule = self.schedules.get(address)
+        if schedule is None:
+            return []
+        gone = [position for due_ms, position in wanted if schedule.remove(due_ms, position)]
+        self._end_scheduled(address, gone, cause)
+        self._set_alarm(schedule)
+        return gone
+
+    def _cancel_all(self, address: str, cause: int) -> int:
+        """Take all scheduled messages of a destination out for good; how many there were."""
+        schedule = self.schedules.pop(address, None)
+        if schedule is None:
+            return 0
+        self.alarms.clear(address)
+        self._end_scheduled(address, list(schedule.positions()), cause)
+        return len(schedule)
+
+    def _end_scheduled(self, address: str, positions: list[int], cause: int) -> None:
+        if positions:
+            out = self._out
+            out.record(records.acked(out.destination(address), cause, positions))
+            out.freed += positions

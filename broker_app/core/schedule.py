@@ -1,0 +1,91 @@
+"""Messages that are not due yet: when and where, in 16 bytes each. Their bodies are in the journal alone."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+
+from broker_app.core.records import Reader
+from broker_app.core.rows import Rows
+
+
+class Schedule:
+    """The scheduled messages of one destination: rows of (due time in ms, position)."""
+
+    #: assumed size of a body that was never seen, in bytes
+    UNKNOWN_SIZE = 4_096
+    __slots__ = ("address", "average", "loading", "reader", "rows")
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.rows = Rows(2)
+        #: due, and being read back: due time by position
+        self.loading: dict[int, int] = {}
+        #: running average of the sizes of bodies, from which the length of runs read back follows
+        self.average = self.UNKNOWN_SIZE
+        self.reader = Reader(address)
+
+    def __len__(self) -> int:
+        return len(self.rows) + len(self.loading)
+
+    @property
+    def next_ms(self) -> int:
+        """When the next one is due that is not being read back; 0: none is left."""
+        return self.rows.first if len(self.rows) else 0
+
+    def take(self, now_ms: int, count: int) -> list[int]:
+        """Begin to read back up to `count` messages that are due; their positions."""
+        taken = self.rows.take(now_ms, count)
+        self.loading = {position: due_ms for due_ms, position in taken}
+        return list(self.loading)
+
+    def after(self, due_ms: int, position: int) -> Iterator[tuple[int, int]]:
+        """(due time, position) in the order of due times, behind that pair."""
+        for position_loading, due in self.loading.items():
+            if (due, position_loading) > (due_ms, position):
+                yield due, position_loading
+        for row in self.rows.after(due_ms, position):
+            yield row[0], row[1]
+
+    def positions(self) -> Iterator[int]:
+        yield from self.loading
+        for _, positions in self.rows.chunks():
+            yield from positions
+
+    def due_of(self, position: int) -> int:
+        """When the message at `position` is due, 0 when it is not here. Walks all of them."""
+        found = self.loading.get(position, 0)
+        for dues, positions in () if found else self.rows.chunks():
+            if position in positions:
+                return dues[positions.index(position)]
+        return found
+
+    def remove(self, due_ms: int, position: int) -> bool:
+        """Forget one message; whether it was here."""
+        return self.loading.pop(position, None) is not None or self.rows.remove(due_ms, position)
+
+    def keep(self, wanted: Callable[[int], bool]) -> None:
+        """Forget all whose position is not `wanted`."""
+        former, self.rows = self.rows, Rows(2)
+        for dues, positions in former.chunks():
+            kept = [at for at, position in enumerate(positions) if wanted(position)]
+            if len(kept) == len(positions):
+                self.rows.extend(dues, positions)
+            elif kept:
+                self.rows.extend(
+                    array("Q", (dues[at] for at in kept)), array("Q", (positions[at] for at in kept))
+                )
+
+    def freeze(self) -> tuple[bytes, bytes]:
+        """Due times and positions, sorted, as u64."""
+        first = self.next_ms
+        loading = sorted((min(due, first or due), position) for position, due in self.loading.items())
+        dues, positions = array("Q", (due for due, _ in loading)), array("Q", (at for _, at in loading))
+        for chunk in self.rows.chunks():
+            dues.extend(chunk[0])
+            positions.extend(chunk[1])
+        return dues.tobytes(), positions.tobytes()
+
+    def thaw(self, dues: bytes, positions: bytes) -> None:
+        columns = array("Q", dues), array("Q", positions)
+        self.rows.extend(*columns)
