@@ -90,10 +90,26 @@ class Config:
     outbox_bytes: int = _setting(
         16 * MIB, "sent, not yet taken, before deliveries wait", "bytes", least=65536
     )
+    max_frames_per_second: int = _setting(
+        0, "most STOMP frames of a connection; 0 is any number", "1/s", least=0
+    )
+    max_bytes_per_second: int = _setting(
+        0, "most bytes of a connection, a second; 0 is any number", "bytes", least=0
+    )
 
     # messages
     memory_bytes: int = _setting(
         128 * MIB, "bodies of all waiting messages kept in memory", "bytes", least=MIB
+    )
+    transient_bytes: int = _setting(
+        256 * MIB, "memory beyond that, for messages that live in memory only", "bytes", least=MIB
+    )
+    max_messages: int = _setting(0, "most messages in all queues together; 0 is any number", least=0)
+    max_bytes: int = _setting(0, "most bytes of bodies in all queues together; 0 is any", "bytes", least=0)
+    max_store_bytes: int = _setting(0, "longest journal on the disk; 0 is any", "bytes", least=0)
+    full_wait: float = _setting(30, "time a message waits for room before it is refused", "s", least=0.1)
+    waiting_bytes: int = _setting(
+        64 * MIB, "messages that wait for room, of all producers", "bytes", least=MIB
     )
     segment_bytes: int = _setting(16 * MIB, "length of one journal segment file", "bytes", least=MIB)
     journal_retention_bytes: int = _setting(

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from broker_app.attention import Attention
 from broker_app.core.broker import Broker
-from broker_app.core.commands import Command, Loaded
+from broker_app.core.commands import Command, Loaded, StoreSpace
 from broker_app.core.facts import Fact
 from broker_app.core.message import MessageIds
 from broker_app.core.outcome import Outcome
@@ -82,6 +82,11 @@ class Engine:
         self._since_snapshot = 0
         self._snapshot_due = snapshot_bytes
         self._snapshot_running = False
+        #: bytes that may still be stored by decision of the administrator, None where there is no such bound
+        self.store_left: int | None = None
+        #: beyond so much space nobody has to look at it: more than one turn can take
+        self._plenty = 4 * inbox_bytes + broker.limits.parked_bytes
+        self._scarce = False
 
     # ------------------------------------------------------------------ start
 
@@ -150,7 +155,12 @@ class Engine:
 
     def _decide(self) -> None:
         run, self._inbox = self._inbox, []
-        self._inbox_bytes = 0
+        size, self._inbox_bytes = self._inbox_bytes, 0
+        room = self._room()
+        if room < self._plenty or self._scarce:
+            self._scarce = room < self._plenty
+            # Records are longer than what is known of their messages here.
+            run = [StoreSpace(max(0, room - 2 * size) if self._scarce else None), *run]
         outcome = self.broker.decide(run, self._clock(), self._held)
         if not outcome.count:
             self._act(outcome)
@@ -159,6 +169,11 @@ class Engine:
             self._hold(outcome)
         else:
             self._commit(outcome)
+
+    def _room(self) -> int:
+        """Bytes of messages that may still be stored."""
+        room = self._journal.room()
+        return room if self.store_left is None else max(0, min(room, self.store_left))
 
     def _hold(self, outcome: Outcome) -> None:
         self._held = outcome
@@ -181,7 +196,10 @@ class Engine:
         if self._hold_timer is not None:
             self._hold_timer.cancel()
             self._hold_timer = None
-        self._since_snapshot += sum(map(len, outcome.parts))
+        written = sum(map(len, outcome.parts))
+        self._since_snapshot += written
+        if self.store_left is not None:
+            self.store_left -= written
         self._journal.commit(_batch(outcome), partial(self._committed, outcome))
 
     def _committed(self, outcome: Outcome, error: BaseException | None) -> None:

@@ -78,6 +78,11 @@ class Node:
             subscriptions_per_peer=config.max_subscriptions,
             transactions_per_peer=config.max_transactions,
             bytes_per_transaction=config.max_transaction_bytes,
+            max_messages=config.max_messages,
+            max_bytes=config.max_bytes,
+            transient_bytes=config.transient_bytes,
+            patience_ms=round(config.full_wait * 1000),
+            parked_bytes=config.waiting_bytes,
         )
         self.broker = Broker(limits=limits, policies=logins.policy.destinations.policies)
         #: set when the node must end because of an error
@@ -149,9 +154,10 @@ class Node:
             if self.journal.background_error is not told:
                 told = self.journal.background_error
                 log.warning("the journal goes on, but work in the background failed: %s", told)
-            sample = self.statistics.sample(
-                len(self.lobby.sessions), self.journal.statistics()["bytes_on_disk"]
-            )
+            stored = self.journal.statistics()["bytes_on_disk"]
+            if self.config.max_store_bytes:
+                self.engine.store_left = self.config.max_store_bytes - stored
+            sample = self.statistics.sample(len(self.lobby.sessions), stored)
             if any(self.broker.topics.match(STATS_TOPIC)):
                 body = json.dumps(sample, separators=(",", ":")).encode()
                 self.engine.submit(Publish(self._voice, [(envelope, body, None)]), len(body))

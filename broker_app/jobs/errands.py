@@ -93,6 +93,9 @@ class Errands:
     def send(self, data: bytes) -> None:
         raise AssertionError("jobs subscribe to nothing")
 
+    def throttle(self, on: bool) -> None:
+        """What an errand does has room or is refused; it never waits in line."""
+
     def close(self, refusal: Refused) -> None:
         raise AssertionError("jobs subscribe to nothing")
 

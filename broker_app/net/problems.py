@@ -106,7 +106,8 @@ PROBLEMS = {
         ),
         Problem(
             "too-many", 429, "Too many",
-            "A connection holds as many subscriptions or transactions as it may.",
+            "A connection holds as many subscriptions or transactions as it may, or a destination has as many "
+            "producers or consumers.",
         ),
         Problem("internal", 500, "Internal error", "The node failed. Its log has the details."),
         Problem(
@@ -119,7 +120,13 @@ PROBLEMS = {
         ),
         Problem(
             "queue-full", 503, "Queue full",
-            "The destination is at its limit. Try again after the time in Retry-After.",
+            "The destination, or the broker, holds as many messages or bytes as it may, and no room came while "
+            "the message waited. Try again after the time in Retry-After.",
+        ),
+        Problem(
+            "store-full", 503, "Store full",
+            "There is no space left to store messages. Consumers go on, and messages are taken again when "
+            "there is space.",
         ),
         Problem(
             "paused", 503, "Paused",
@@ -127,7 +134,8 @@ PROBLEMS = {
         ),
         Problem(
             "busy", 503, "Busy",
-            "The node has as much under way as it takes. Try again after the time in Retry-After.",
+            "The node has as much under way, or in memory, as it takes. Try again after the time in "
+            "Retry-After.",
         ),
         Problem(
             "store-unavailable", 503, "Store unavailable",
@@ -175,7 +183,8 @@ PROBLEMS = {
         Problem("frame-timeout", 408, "Frame timed out", "A frame was begun and not finished."),
         Problem(
             "slow-consumer", 429, "Slow consumer",
-            "Too many messages wait for a topic subscription whose client does not take them.",
+            "The client takes too little: too many messages wait for its topic subscription, or it held all "
+            "its credit for longer than the destination allows.",
         ),
     )
 }  # fmt: skip

@@ -6,6 +6,7 @@ command. Nothing here waits but the login.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
@@ -20,6 +21,7 @@ from broker_app.core.subscription import Subscription
 from broker_app.net import access, headers
 from broker_app.net.lobby import VERSION, Lobby, Transport
 from broker_app.net.login import Identity
+from broker_app.net.pace import Pace
 from broker_app.net.rendering import Renderer
 from mom_client.stomp import frame as wire
 from mom_client.stomp.encode import encode
@@ -32,6 +34,8 @@ log = logging.getLogger(__name__)
 VERSIONS = ("1.2", "1.1", "1.0")
 #: bytes of a frame that are kept beside its body while it waits in the inbox
 FRAME_BYTES = 200
+#: who would have to wait longer than this to be within the limits of a connection is refused
+TOO_FAST_S = 10.0
 #: how long the bytes of a frame that has begun may stay away
 PARTIAL_S = 60.0
 
@@ -64,6 +68,7 @@ class StompSession:
         "_lobby",
         "_message_tags",
         "_names",
+        "_pace",
         "_parser",
         "_peer",
         "_refusals_sent",
@@ -112,6 +117,10 @@ class StompSession:
         self._stuck_since = 0.0
         #: why nothing is read of the client now; bits
         self._holds = 0
+        limited = config.max_frames_per_second or config.max_bytes_per_second
+        self._pace = (
+            Pace(config.max_frames_per_second, config.max_bytes_per_second, self._since) if limited else None
+        )
         lobby.sessions[self] = None
         lobby.opened_total += 1
 
@@ -152,9 +161,27 @@ class StompSession:
         if self._state == CONNECTING and self._parser.buffered > 2 * self._lobby.config.max_header_bytes:
             # Only a SEND may be so long; its body is not waited for.
             self._refuse(Refused("not-connected", "SEND came before CONNECT"), None, soft=False)
+        if self._pace is not None and self._state < LEAVING:
+            self._slow_down(self._pace, frames, len(data))
         if self._lobby.engine.full and self._state == OPEN:
             self._hold(ENGINE_FULL)
             self._lobby.engine.tell_when_relieved(self)
+
+    def _slow_down(self, pace: Pace, frames: Sequence[Frame | AckRun | Malformed], size: int) -> None:
+        """Read no further for a while when it came too fast; refuse what came much too fast."""
+        count = sum(len(frame.ids) if type(frame) is AckRun else 1 for frame in frames)
+        wait = pace.spend(count, size, self._heard)
+        if wait > TOO_FAST_S:
+            config = self._lobby.config
+            detail = (
+                f"{count} frames of {size} bytes came at once; a connection may send "
+                f"{config.max_frames_per_second or 'any number of'} frames and "
+                f"{config.max_bytes_per_second or 'any number of'} bytes a second"
+            )
+            self._refuse(Refused("rate-limited", detail), None, soft=False)
+        elif wait:
+            self._hold(TOO_FAST)
+            asyncio.get_running_loop().call_later(wait, self._release, TOO_FAST)
 
     def relieved(self) -> None:
         self._release(ENGINE_FULL)

@@ -11,7 +11,7 @@ from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Envelope, Message
 from broker_app.core.peer import Peer
-from broker_app.net.rest.desk import Desk, Ticket
+from broker_app.net.rest.desk import Desk, Tally, Ticket
 from broker_app.net.rest.envelopes import Envelopes, Item
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.publish import COMMAND_BYTES, Publisher
@@ -26,6 +26,7 @@ _RUN = 1_000
 _ITEMS = msgspec.json.Decoder(list[Item])
 _RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 _Outcome = Refusal | tuple[Envelope, bytes]
+_Answer = Message | Refusal | None
 
 
 class BatchPublisher:
@@ -63,25 +64,38 @@ class BatchPublisher:
         outcomes = [self._outcome(destination, item) for item in _items(body, self._limits.max_batch_items)]
         if atomic:
             return await self._atomic(outcomes)
-        messages = await self._submit(outcomes)
-        return Reply(200, JSON, b'{"results":[' + b",".join(self._results(outcomes, messages, 0)) + b"]}")
+        answers = await self._answers(self._start(outcomes))
+        if answers and isinstance(answers[0], Refusal) and len(outcomes) == sum(map(_is_refusal, answers)):
+            raise answers[0]  # all of them were refused by the broker
+        return Reply(200, JSON, b'{"results":[' + b",".join(self._results(outcomes, answers, 0)) + b"]}")
 
     # ------------------------------------------------------------------ carrying out
 
-    async def _submit(self, outcomes: Sequence[_Outcome]) -> list[Message | None]:
-        """Publish what is well-formed; the messages in order."""
-        ticket = self._start(self._desk.peer, outcomes)
-        return [] if ticket is None else await self._desk.answer(ticket)
-
-    def _start(self, peer: Peer, outcomes: Sequence[_Outcome], transaction: str = "") -> Ticket | None:
+    def _start(self, outcomes: Sequence[_Outcome]) -> Tally | None:
+        """Publish what is well-formed, each message by itself."""
         good = [outcome for outcome in outcomes if not isinstance(outcome, Refusal)]
         if not good:
             return None
         desk = self._desk
-        ticket = desk.ticket(len(good))
+        tally = desk.tally(len(good))
+        entries = [(envelope, body, tally.place(i)) for i, (envelope, body) in enumerate(good)]
+        desk.submit(c.Publish(desk.peer, entries), _size(good))
+        return tally
+
+    async def _answers(self, tally: Tally | None) -> Sequence[_Answer]:
+        """What became of each message, in order."""
+        if tally is None:
+            return ()
+        await self._desk.answer(tally)
+        return tally.answers
+
+    def _enlist(self, peer: Peer, outcomes: Sequence[_Outcome], transaction: str) -> Ticket | None:
+        good = [outcome for outcome in outcomes if not isinstance(outcome, Refusal)]
+        if not good:
+            return None
+        ticket = self._desk.ticket(len(good))
         command = c.Publish(peer, [(envelope, body, ticket) for envelope, body in good])
-        size = sum(len(body) for _, body in good) + COMMAND_BYTES * len(good)
-        desk.submit(c.Enlist(peer, transaction, command) if transaction else command, size)
+        self._desk.submit(c.Enlist(peer, transaction, command), _size(good))
         return ticket
 
     async def _atomic(self, outcomes: list[_Outcome]) -> Reply:
@@ -98,7 +112,7 @@ class BatchPublisher:
         peer = Peer(desk, user="rest", detailed=True)
         transaction = str(next(self._transactions))
         desk.submit(c.Begin(peer, transaction))
-        published = self._start(peer, outcomes, transaction)
+        published = self._enlist(peer, outcomes, transaction)
         done = desk.ticket()
         desk.submit(c.Commit(peer, transaction, done))
         try:
@@ -109,24 +123,25 @@ class BatchPublisher:
                 desk.forget(published)
         return Reply(200, JSON, b'{"results":[' + b",".join(self._results(outcomes, messages, 0)) + b"]}")
 
-    def _results(
-        self, outcomes: Sequence[_Outcome], messages: Sequence[Message | None], first: int
-    ) -> list[bytes]:
+    def _results(self, outcomes: Sequence[_Outcome], answers: Sequence[_Answer], first: int) -> list[bytes]:
         """One JSON object for each item, in order."""
-        accepted = iter(messages)
+        following = iter(answers)
         of = self._ids.of
-        return [
-            encode({"i": i, "error": outcome.body()})
-            if isinstance(outcome, Refusal)
-            else b'{"i":%d,"id":"%b"}' % (i, of(next(accepted)))  # type: ignore[arg-type]
-            for i, outcome in enumerate(outcomes, first)
-        ]
+        results = []
+        for i, outcome in enumerate(outcomes, first):
+            answer = outcome if isinstance(outcome, Refusal) else next(following)
+            if isinstance(answer, Refusal):
+                results.append(encode({"i": i, "error": answer.body()}))
+            else:
+                assert answer is not None, "a detailed peer gets the message"
+                results.append(b'{"i":%d,"id":"%b"}' % (i, of(answer)))
+        return results
 
     # ------------------------------------------------------------------ lines
 
     async def _stream(self, request: Request, destination: Destination) -> Reply:
         """Publish line by line while they arrive; what was accepted stays, whatever comes after it."""
-        runs: list[tuple[list[_Outcome], Ticket | None]] = []
+        runs: list[tuple[list[_Outcome], Tally | None]] = []
         results: list[bytes] = []
         count = waiting = 0
         try:
@@ -137,7 +152,7 @@ class BatchPublisher:
                     outcomes[room:] = [
                         too_large("lines", self._limits.max_stream_items, count + len(outcomes))
                     ]
-                runs.append((outcomes, self._start(self._desk.peer, outcomes)))
+                runs.append((outcomes, self._start(outcomes)))
                 count += len(outcomes)
                 waiting += len(outcomes)
                 if waiting >= _RUN:
@@ -156,11 +171,10 @@ class BatchPublisher:
         await self._finish(runs, results)
         return Reply(200, NDJSON, b"\n".join(results) + b"\n" if results else b"")
 
-    async def _finish(self, runs: list[tuple[list[_Outcome], Ticket | None]], results: list[bytes]) -> None:
+    async def _finish(self, runs: list[tuple[list[_Outcome], Tally | None]], results: list[bytes]) -> None:
         """Wait for the answers to all runs, and add their results."""
-        for outcomes, ticket in runs:
-            messages = [] if ticket is None else await self._desk.answer(ticket)
-            results += self._results(outcomes, messages, len(results))
+        for outcomes, tally in runs:
+            results += self._results(outcomes, await self._answers(tally), len(results))
         runs.clear()
 
     # ------------------------------------------------------------------ items
@@ -173,6 +187,15 @@ class BatchPublisher:
             return self._envelopes.of_item(destination.address, item), item.content()
         except Refusal as refusal:
             return refusal
+
+
+def _is_refusal(answer: _Answer) -> bool:
+    return isinstance(answer, Refusal)
+
+
+def _size(messages: Sequence[tuple[Envelope, bytes]]) -> int:
+    """About how much memory they take while they wait to be published."""
+    return sum(len(body) for _, body in messages) + COMMAND_BYTES * len(messages)
 
 
 def _check_headers(request: Request) -> None:

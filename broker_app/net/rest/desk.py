@@ -64,6 +64,40 @@ class Ticket:
         return self.messages
 
 
+class Tally(Ticket):
+    """Waits for the answers to many messages, and keeps each by itself: the message, or why there is none."""
+
+    __slots__ = ("answers",)
+
+    def __init__(self, awaited: int) -> None:
+        super().__init__(awaited)
+        self.answers: list[Message | Refusal | None] = [None] * awaited
+
+    def place(self, index: int) -> Place:
+        """The receipt of one of them."""
+        return Place(self, index)
+
+    def put(self, index: int, answer: Message | Refusal | None) -> None:
+        self.answers[index] = answer
+        self._count()
+
+
+class Place:
+    """One message of a tally."""
+
+    __slots__ = ("_index", "_tally")
+
+    def __init__(self, tally: Tally, index: int) -> None:
+        self._tally = tally
+        self._index = index
+
+    def accepted(self, message: Message | None) -> None:
+        self._tally.put(self._index, message)
+
+    def refused(self, refusal: Refused) -> None:
+        self._tally.put(self._index, refusals.of_core(refusal))
+
+
 class Glance(Ticket):
     """Looks at the broker between two batches, when all it holds is in the journal."""
 
@@ -104,16 +138,17 @@ class Collector(Protocol):
 
 
 class Desk:
-    """The receiver of the plane's peers. `boot` tells receipts of this process from those of former ones."""
+    """The receiver of the plane's peers. `boot` tells receipts of this process from those of former ones;
+    `patience_ms` is how long a message waits for room in a full queue."""
 
     #: settled deliveries that are remembered, to tell "settled twice" from "settled too late"
     REMEMBERED = 10_000
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, patience_ms: int = 0) -> None:
         self.engine = engine
         self.boot = secrets.token_hex(4)
         self._boot = self.boot.encode()
-        self.peer = Peer(self, user="rest", detailed=True)
+        self.peer = Peer(self, user="rest", detailed=True, patience_ms=patience_ms)
         self._numbers = itertools.count(1)
         self._collectors: dict[str, Collector] = {}
         self._open: set[Awaiting] = set()
@@ -139,6 +174,13 @@ class Desk:
 
     def submit(self, command: Command, size: int = 0) -> None:
         self.engine.submit(command, size)
+
+    def tally(self, awaited: int) -> Tally:
+        """A ticket for so many messages, each of which is answered by itself."""
+        self.check_alive()
+        tally = Tally(awaited)
+        self.watch(tally)
+        return tally
 
     async def answer(self, ticket: Ticket) -> list[Message | None]:
         """What the engine says to the commands of `ticket`, after their commit. Raises Refusal."""

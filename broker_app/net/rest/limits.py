@@ -29,6 +29,8 @@ class RestLimits:
     #: messages of one receive, and receipts settled at once
     max_receive: int = 1_000
     max_wait_s: float = 60.0
+    #: a message waits so long for room in a full queue before it is refused
+    max_queue_wait_s: float = 5.0
     default_lease_s: float = 30.0
     max_lease_s: float = 43_200.0
     #: unsettled messages of one event stream
@@ -53,6 +55,7 @@ class RestLimits:
             max_header_bytes=config.max_header_bytes,
             max_headers=config.max_headers,
             max_wait_s=config.max_wait,
+            max_queue_wait_s=min(5.0, config.full_wait),
             default_lease_s=config.lease,
             # All of them are subscriptions of one session.
             max_waiting=min(MAX_WAITING, config.max_subscriptions),

@@ -67,7 +67,7 @@ class RestPlane:
         self._access = Access(logins, Origins(config.known_hosts, config.allowed_origins))
         self._uploads = Uploads()
         self._waiting = Waiting(self._limits.max_waiting)
-        self._desk = Desk(engine)
+        self._desk = Desk(engine, round(self._limits.max_queue_wait_s * 1000))
         self._numbers = itertools.count(1)
         self._blocks = items.Blocks()
         self._router = Router()

@@ -11,6 +11,11 @@ from broker_app.net.problems import PROBLEMS, problem_body
 
 #: codes of the core that have another name among the problems of HTTP
 _OF_CORE = {"unknown-delivery": "lease-lost"}
+#: what passes by itself says when to come again
+_RETRY = {
+    name: ((b"retry-after", seconds),)
+    for name, seconds in (("busy", b"1"), ("queue-full", b"5"), ("store-full", b"30"))
+}
 
 
 class Refusal(Exception):
@@ -61,7 +66,7 @@ def too_large(what: str, limit: int, size: int) -> Refusal:
 
 def busy(detail: str) -> Refusal:
     """The node has too much under way; the client comes again later."""
-    return Refusal("busy", detail, headers=[(b"retry-after", b"1")])
+    return Refusal("busy", detail, headers=_RETRY["busy"])
 
 
 def of_core(refused: Refused) -> Refusal:
@@ -71,4 +76,4 @@ def of_core(refused: Refused) -> Refusal:
         name = "conflict"
     if name == "invalid":
         return invalid("", refused.detail)
-    return Refusal(name, refused.detail)
+    return Refusal(name, refused.detail, headers=_RETRY.get(name, ()))
