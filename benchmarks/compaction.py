@@ -69,6 +69,8 @@ class Producer:
     def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
         return b""
 
+    def throttle(self, on: bool) -> None: ...
+
     def close(self, refusal: Refused) -> None:
         raise refusal
 
@@ -97,6 +99,8 @@ class Consumer:
 
     def send(self, data: bytes) -> None:
         """Nothing is fanned out here."""
+
+    def throttle(self, on: bool) -> None: ...
 
     def close(self, refusal: Refused) -> None:
         raise refusal

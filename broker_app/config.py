@@ -106,7 +106,7 @@ class Config:
     )
     max_messages: int = _setting(0, "most messages in all queues together; 0 is any number", least=0)
     max_bytes: int = _setting(0, "most bytes of bodies in all queues together; 0 is any", "bytes", least=0)
-    max_store_bytes: int = _setting(0, "longest journal on the disk; 0 is any", "bytes", least=0)
+    max_store_bytes: int = _setting(0, "most bytes stored in the journal; 0 is any number", "bytes", least=0)
     full_wait: float = _setting(30, "time a message waits for room before it is refused", "s", least=0.1)
     waiting_bytes: int = _setting(
         64 * MIB, "messages that wait for room, of all producers", "bytes", least=MIB

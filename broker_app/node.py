@@ -154,10 +154,10 @@ class Node:
             if self.journal.background_error is not told:
                 told = self.journal.background_error
                 log.warning("the journal goes on, but work in the background failed: %s", told)
-            stored = self.journal.statistics()["bytes_on_disk"]
+            journal = self.journal.statistics()
             if self.config.max_store_bytes:
-                self.engine.store_left = self.config.max_store_bytes - stored
-            sample = self.statistics.sample(len(self.lobby.sessions), stored)
+                self.engine.store_left = self.config.max_store_bytes - journal["bytes_stored"]
+            sample = self.statistics.sample(len(self.lobby.sessions), journal["bytes_on_disk"])
             if any(self.broker.topics.match(STATS_TOPIC)):
                 body = json.dumps(sample, separators=(",", ":")).encode()
                 self.engine.submit(Publish(self._voice, [(envelope, body, None)]), len(body))
