@@ -83,8 +83,7 @@ class Statistics:
 
     def _topic(self, name: str, former: dict[str, tuple[int, int]], elapsed: float) -> dict[str, Any]:
         address = f"/topic/{name}"
-        looks, singles = self._broker.topics.match(name)
-        consumers = sum(len(look.members) for look in looks) + len(singles)
+        match = self._broker.topics.match(name)
         total = self._broker.topic_published[name]
         was, _ = former.get(address, (total, 0))
         self._totals[address] = (total, 0)
@@ -92,11 +91,11 @@ class Statistics:
         return {
             "name": address,
             "kind": "topic",
-            "depth": sum(subscription.queue.depth for subscription in singles),
-            "unsettled": sum(subscription.unsettled for subscription in singles),
-            "consumers": consumers,
+            "depth": sum(subscription.queue.depth for subscription in match.singles),
+            "unsettled": sum(subscription.unsettled for subscription in match.singles),
+            "consumers": match.copies,
             "in_rate": rate,
-            "out_rate": round(rate * consumers, 1),
+            "out_rate": round(rate * match.copies, 1),
             "oldest_s": 0.0,
         }
 

@@ -35,6 +35,7 @@ class Broker(Configuring):
             c.Subscribe: self._subscribe,
             c.Unsubscribe: self._unsubscribe,
             c.Hand: self._hand,
+            c.Forget: self._forget_name,
             c.Settle: self._settle,
             c.Return: self._return,
             c.Extend: self._extend,
@@ -115,6 +116,7 @@ class Broker(Configuring):
                 queue.consumers
                 or queue.unsettled
                 or queue.depth
+                or queue.named
                 or not queue.durable
                 or queue.address in self.schedules
                 or queue.address in self.policies.exact

@@ -36,11 +36,11 @@ class Subscribe:
     """Begin a subscription. `look` is equal for subscriptions whose messages are rendered to equal bytes
     (None: rendered singly). `lease_ms` > 0: an unsettled delivery comes back by itself after that time.
 
-    `durable`, on a topic: the name under which messages are kept while nobody is there; `shared`: several
-    may consume that name at once. `start`, on a topic: where in the retained history to begin ("first",
-    "last", "seq:…", "time:…"; empty is now). `exclusive`, on a queue: one such consumer is served, others
-    stand by. `snapshot`, on a topic of the broker itself: it wants to hear first how things stand
-    (`facts.SnapshotWanted`)."""
+    `name`, on a topic: consume the subscription of that name, made when there is none. A `durable` one keeps
+    messages while nobody is there; a `shared` one may have several consumers at once. `start`, on a topic:
+    where in the retained history to begin ("first", "last", "seq:…", "time:…"; empty is now). `exclusive`, on
+    a queue: one such consumer is served, others stand by. `snapshot`, on a topic of the broker itself: it
+    wants to hear first how things stand (`facts.SnapshotWanted`)."""
 
     peer: Peer
     id: str
@@ -50,7 +50,8 @@ class Subscribe:
     look: object = None
     lease_ms: int = 0
     selector: str = ""
-    durable: str = ""
+    name: str = ""
+    durable: bool = False
     shared: bool = False
     exclusive: bool = False
     start: str = ""
@@ -60,12 +61,25 @@ class Subscribe:
 
 @dataclass(slots=True)
 class Unsubscribe:
-    """End a subscription. What it holds unsettled goes back to its place, unless `keep_unsettled`."""
+    """End a subscription. What it holds unsettled goes back to its place, unless `keep_unsettled`; with
+    `forget`, the durable subscription that it consumed is deleted with all that it kept."""
 
     peer: Peer
     id: str
     receipt: Any = None
     keep_unsettled: bool = False
+    forget: bool = False
+
+
+@dataclass(slots=True)
+class Forget:
+    """Delete the durable subscription of this name and all that it kept. It must be `owner`'s, unless that
+    is empty, and nobody may consume it but, through a subscription that ends with it, the peer itself."""
+
+    peer: Peer
+    name: str
+    owner: str = ""
+    receipt: Any = None
 
 
 @dataclass(slots=True)
@@ -261,6 +275,7 @@ Command = (
     | Subscribe
     | Unsubscribe
     | Hand
+    | Forget
     | Settle
     | Return
     | Extend

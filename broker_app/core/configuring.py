@@ -59,7 +59,7 @@ class Configuring(Moving):
 
     def _removable(self, address: str, force: bool) -> Queue:
         queue = self.queues.get(address)
-        if queue is None:
+        if queue is None or queue.named is not None:
             raise _no_queue(address)
         if queue.consumers:
             raise Refused("conflict", f"{address} has {len(queue.consumers)} consumers; end them first")
@@ -71,21 +71,6 @@ class Configuring(Moving):
                 "unsettled; purge it first, or remove it by force",
             )
         return queue
-
-    def _empty(self, queue: Queue) -> list[int]:
-        """Take out all that waits; the positions of what was recorded."""
-        positions: list[int] = []
-        queue.removed_total += queue.depth
-        for lane in queue.lanes:
-            for message in lane.in_memory():
-                self.memory_bytes -= message.size
-                if message.recorded:
-                    positions.append(message.position)
-            positions += lane.loading
-            for chunk in lane.paged.chunks():
-                positions += chunk
-        queue.lanes.clear()
-        return positions
 
     def _take_unsettled(self, queue: Queue) -> list[int]:
         """Take the queue's deliveries away from those who hold them; the positions of what was recorded."""
@@ -102,12 +87,6 @@ class Configuring(Moving):
         queue.removed_total += queue.unsettled
         queue.unsettled = 0
         return positions
-
-    def _record_purged(self, queue: Queue, positions: list[int]) -> None:
-        if positions:
-            out = self._out
-            out.record(records.acked(out.destination(queue.address), records.PURGED, positions))
-            out.freed += positions
 
 
 def _no_queue(address: str) -> Refused:

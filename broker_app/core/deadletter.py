@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from broker_app.core.block import escape, unescape
 
-ORIGIN = "origin"
+ORIGIN, ORIGIN_TOPIC = "origin", "origin-topic"
 #: names of the headers that a message gets when it dies and loses when it is retried
-FACTS = (ORIGIN, "dead-reason", "dead-detail")
+FACTS = (ORIGIN, ORIGIN_TOPIC, "dead-reason", "dead-detail")
 
 _PREFIXES = tuple(f"{name}:".encode() for name in FACTS)
 
@@ -18,7 +18,16 @@ def lines(facts: dict[str, str]) -> bytes:
 
 def origin_of(block: bytes) -> str:
     """The address where a dead letter died, empty for a message that is none."""
-    prefix = _PREFIXES[0]
+    return _fact(block, ORIGIN)
+
+
+def sent_to(block: bytes) -> str:
+    """The topic that a dead letter of a durable subscription was sent to, empty for other messages."""
+    return _fact(block, ORIGIN_TOPIC)
+
+
+def _fact(block: bytes, name: str) -> str:
+    prefix = f"{name}:".encode()
     for line in block.split(b"\n"):
         if line.startswith(prefix):
             return unescape(line[len(prefix) :].decode())

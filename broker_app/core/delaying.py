@@ -33,7 +33,7 @@ class Delaying(Dispatch):
         message = Message(envelope, body, out.first_position + out.count, self.now_ms, True)
         message.explicit_id = explicit_id
         message.expires_ms = envelope.ends_ms(due_ms)
-        out.parts += records.published(message, out.destination(address), due_ms)
+        out.parts += records.published(message, out.destination(address), address, due_ms)
         out.count += 1
         out.published.append(message.position)
         schedule = self._schedule(address)

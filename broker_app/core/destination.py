@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from broker_app.core.errors import Refused
+from broker_app.core.named import DURABLE_PREFIX
 
 QUEUE = "queue"
 TOPIC = "topic"
@@ -58,6 +59,13 @@ def check_name(name: str) -> str:
     if not name.isprintable():
         raise Refused("bad-destination", f"the name {name!r} contains a control character")
     return name
+
+
+def dead_letters_of(address: str) -> str:
+    """The queue that takes the dead letters of a queue, or of a durable subscription."""
+    if address.startswith(DURABLE_PREFIX):
+        address = f"/{QUEUE}/{address.removeprefix(DURABLE_PREFIX)}"
+    return address + DEAD_SUFFIX
 
 
 def is_reserved(name: str) -> bool:

@@ -36,7 +36,7 @@ class Dispatch(State):
             out = self._out
             message = Message(envelope, body, out.first_position + out.count, self.now_ms, True)
             message.explicit_id = explicit_id
-            out.parts += records.published(message, out.destination(queue.address))
+            out.parts += records.published(message, out.destination(queue.address), queue.address)
             out.count += 1
             out.published.append(message.position)
         else:
@@ -176,6 +176,27 @@ class Dispatch(State):
             self._arrive(lane, message)
         lane.average = sum(map(len, command.records)) // len(command.records)
         self._touch(queue)
+
+    def _empty(self, queue: Queue) -> list[int]:
+        """Take out all that waits; the positions of what was recorded."""
+        positions: list[int] = []
+        queue.removed_total += queue.depth
+        for lane in queue.lanes:
+            for message in lane.in_memory():
+                self.memory_bytes -= message.size
+                if message.recorded:
+                    positions.append(message.position)
+            positions += lane.loading
+            for chunk in lane.paged.chunks():
+                positions += chunk
+        queue.lanes.clear()
+        return positions
+
+    def _record_purged(self, queue: Queue, positions: list[int]) -> None:
+        if positions:
+            out = self._out
+            out.record(records.acked(out.destination(queue.address), records.PURGED, positions))
+            out.freed += positions
 
     def _acknowledged(self, queue: Queue, message: Message) -> None:
         if not queue.acked:

@@ -15,6 +15,7 @@ from broker_app.core import deadletter, records
 from broker_app.core.destination import QUEUE, is_reserved
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message
+from broker_app.core.named import DURABLE_PREFIX
 from broker_app.core.queue import Lane, Queue
 from broker_app.core.state import UNRECORDED
 from broker_app.core.transacting import Transacting
@@ -78,8 +79,8 @@ class Moving(Transacting):
                 return Moved(position, REFUSED, detail="its body is in the journal and was not read")
             message = source.reader.message(chosen.record, position)
         try:
-            envelope, lost = copies.envelope(message, chosen.lines)
-            target = self._check_target(source, envelope.address)
+            address, envelope, lost = copies.envelope(message, chosen.lines)
+            target = self._check_target(source, address)
             self._check_room(target, 1, len(message.body))
         except Refused as refusal:
             return Moved(position, REFUSED, detail=refusal.detail)
@@ -174,17 +175,17 @@ class _Copies:
     def __init__(self, command: c.Transfer) -> None:
         self._target = command.target
         self._revive = command.revive
-        self._made: dict[tuple[Envelope, int, bytes], tuple[Envelope, bytes]] = {}
+        self._made: dict[tuple[Envelope, int, bytes], tuple[str, Envelope, bytes]] = {}
 
-    def envelope(self, message: Message, lines: bytes) -> tuple[Envelope, bytes]:
-        """The envelope at the target, and the header lines that it lost. Refused when there is no origin."""
+    def envelope(self, message: Message, lines: bytes) -> tuple[str, Envelope, bytes]:
+        """The target, the envelope there, and the header lines that it lost. Refused without an origin."""
         key = (message.envelope, message.expires_ms, lines)
         made = self._made.get(key)
         if made is None:
             made = self._made[key] = self._make(message, lines)
         return made
 
-    def _make(self, message: Message, lines: bytes) -> tuple[Envelope, bytes]:
+    def _make(self, message: Message, lines: bytes) -> tuple[str, Envelope, bytes]:
         old = message.envelope
         block, lost = deadletter.divide(old.block) if self._revive else (old.block, b"")
         address = self._target
@@ -192,14 +193,17 @@ class _Copies:
             address = deadletter.origin_of(old.block)
             if not address:
                 raise Refused("invalid", "it is no dead letter: its headers name no origin")
+        shown = address
+        if address.startswith(DURABLE_PREFIX):  # clients know the topic that it came by
+            shown = deadletter.sent_to(old.block) or old.address
         envelope = Envelope(
-            address,
+            shown,
             block + lines,
             persistent=old.persistent,
             priority=old.priority,
             expires_ms=message.expires_ms,
         )
-        return envelope, lost
+        return address, envelope, lost
 
 
 def _in_memory(lane: Lane) -> Iterable[Message]:

@@ -57,7 +57,7 @@ class Publishing(Subscribing):
     def _target(self, address: str) -> Queue | None:
         """The queue of `address`, made on first use; None when it names a topic."""
         queue = self.queues.get(address)
-        if queue is not None and not queue.shut:
+        if queue is not None and not (queue.shut or queue.named):
             return queue
         destination = self._check_sendable(address)
         if not destination.is_queue:
@@ -92,7 +92,7 @@ class Publishing(Subscribing):
         if 0 < message.expires_ms <= self.now_ms:
             self.counters["discarded"] += 1
             return message
-        looks, singles = topics.match(name)
+        looks, singles, named = topics.match(name)
         for look in looks:
             fanout = look.fanout
             if fanout is None:
@@ -102,6 +102,8 @@ class Publishing(Subscribing):
             self.counters["delivered"] += len(fanout.members)
         for subscription in singles:
             self._keep_for(subscription, message)
+        for kept in named:
+            self._keep_for_named(kept, message)
         return message
 
     def _overflow(self, queue: Queue, envelope: Envelope, body: bytes) -> Message:

@@ -12,12 +12,16 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heappop
+from typing import TYPE_CHECKING
 
 from broker_app.core.guard import Guard
 from broker_app.core.message import Message
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.records import Reader
 from broker_app.core.subscription import Subscription
+
+if TYPE_CHECKING:
+    from broker_app.core.named import NamedSubscription
 
 DEFAULT_POLICY = DestinationPolicy()
 #: takes samples that nobody wants
@@ -153,8 +157,8 @@ class Lane:
 
 
 class Queue:
-    """One queue. Durable queues are recorded; temporary ones and those behind a topic
-    subscription live in memory only (`durable` False)."""
+    """One queue. Durable queues are recorded; temporary ones and those behind a topic subscription that
+    is not durable live in memory only (`durable` False)."""
 
     __slots__ = (
         "acked",
@@ -174,6 +178,7 @@ class Queue:
         "holds",
         "idle_since_ms",
         "lanes",
+        "named",
         "policy",
         "published_total",
         "reader",
@@ -200,6 +205,8 @@ class Queue:
         #: whether it was removed; what comes back to it is forgotten
         self.gone = False
         self.idle_since_ms = 0
+        #: the subscription with a name whose messages wait here, None for what clients call a queue
+        self.named: NamedSubscription | None = None
         self.unsettled = 0
         self.published_total = 0
         self.delivered_total = 0

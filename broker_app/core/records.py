@@ -4,10 +4,16 @@ Every record begins with `u32 length | u8 type | u8 version`; `length` counts th
 Destinations are indexes into the destination table of the batch that holds the record.
 
 PUBLISHED  u8 flags | u8 priority | u32 destination | u32 block length | u64 time ms | u64 expires ms
-           | [36 bytes id] | [u64 due ms] | header block | body
+           | [36 bytes id] | [u64 due ms] | [u16 length, address] | header block | body
 ACKED      u8 cause | u8 0 | u32 destination | u64 position …          (gone for good: see CAUSES)
 DELIVERED  u8 0 | u8 priority | u32 destination | u64 position         (all up to here were handed out once)
 RETURNED   u8 0 | u8 0 | u32 destination | (u64 position | u64 attempts) …
+SUBSCRIBED u8 shared | u8 0 | u32 destination | u32 length of filter | u32 of selector
+           | filter | selector | owner
+FORGOTTEN  u8 0 | u8 0 | u32 destination
+
+The address in a PUBLISHED record is where the message was sent, for a copy that waits elsewhere. SUBSCRIBED
+and FORGOTTEN begin and end the durable subscription whose queue is the destination.
 """
 
 from __future__ import annotations
@@ -17,8 +23,9 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 
 from broker_app.core.message import Envelope, Message
+from broker_app.core.named import Terms
 
-PUBLISHED, ACKED, DELIVERED, RETURNED = 1, 2, 3, 4
+PUBLISHED, ACKED, DELIVERED, RETURNED, SUBSCRIBED, FORGOTTEN = 1, 2, 3, 4, 5, 6
 VERSION = 3  # versions 1 and 2 were never released
 
 #: why a message left for good
@@ -28,23 +35,31 @@ CAUSES = ("acknowledged", "expired", "dead-lettered", "discarded", "purged", "mo
 TRANSIENT = 1  # not persistent: in the journal only because memory is full
 HAS_ID = 2
 DELAYED = 4  # waits until it is due, outside its lane
+HAS_ADDRESS = 32  # a copy that waits elsewhere than where it was sent
 
 _PUBLISHED = Struct("<IBBBBIIQQ")
 _HEAD = Struct("<IBBBBI")
 _POSITION = Struct("<Q")
+_ADDRESS = Struct("<H")
+_TERMS = Struct("<II")
 HEAD_SIZE = _HEAD.size
 ID_SIZE = 36
 pack_published = _PUBLISHED.pack
 PUBLISHED_SIZE = _PUBLISHED.size
 
 
-def published(message: Message, destination: int, due_ms: int = 0) -> tuple[bytes, ...]:
-    """The parts of a PUBLISHED record; of a scheduled message, when it is `due_ms`."""
+def published(message: Message, destination: int, kept_in: str, due_ms: int = 0) -> tuple[bytes, ...]:
+    """The parts of a PUBLISHED record; `kept_in` is the address behind the index `destination`, `due_ms` when
+    a scheduled message is due."""
     envelope = message.envelope
     flags = 0 if envelope.persistent else TRANSIENT
     explicit = message.explicit_id or b""
     if explicit:
         flags |= HAS_ID
+        if envelope.address != kept_in:
+            flags |= HAS_ADDRESS
+            address = envelope.address.encode()
+            explicit += _ADDRESS.pack(len(address)) + address
     if due_ms:
         flags |= DELAYED
         explicit += _POSITION.pack(due_ms)
@@ -76,6 +91,28 @@ def delivered(destination: int, priority: int, position: int) -> bytes:
 def returned(destination: int, attempts: Iterable[tuple[int, int]]) -> bytes:
     body = array("Q", (number for pair in attempts for number in pair)).tobytes()
     return _HEAD.pack(HEAD_SIZE + len(body), RETURNED, VERSION, 0, 0, destination) + body
+
+
+def subscribed(destination: int, terms: Terms) -> bytes:
+    texts = [text.encode() for text in (terms.filter, terms.selector, terms.owner)]
+    body = _TERMS.pack(len(texts[0]), len(texts[1])) + b"".join(texts)
+    return _HEAD.pack(HEAD_SIZE + len(body), SUBSCRIBED, VERSION, terms.shared, 0, destination) + body
+
+
+def forgotten(destination: int) -> bytes:
+    return _HEAD.pack(HEAD_SIZE, FORGOTTEN, VERSION, 0, 0, destination)
+
+
+def terms(records: bytes, start: int, end: int) -> Terms:
+    """What a SUBSCRIBED record says."""
+    shared = _HEAD.unpack_from(records, start)[3]
+    filter_size, selector_size = _TERMS.unpack_from(records, start + HEAD_SIZE)
+    filter_at = start + HEAD_SIZE + _TERMS.size
+    selector_at = filter_at + filter_size
+    owner_at = selector_at + selector_size
+    texts = records[filter_at:selector_at], records[selector_at:owner_at], records[owner_at:end]
+    filter_, selector, owner = (text.decode() for text in texts)
+    return Terms(filter_, selector, bool(shared), owner)
 
 
 def walk(records: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:
@@ -112,7 +149,7 @@ class Reader:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self._envelopes: dict[tuple[bytes, int, int], Envelope] = {}
+        self._envelopes: dict[tuple[bytes, int, int, str], Envelope] = {}
 
     def message(self, record: bytes, position: int) -> Message:
         _, _, _, flags, priority, _, block_size, time_ms, expires_ms = _PUBLISHED.unpack_from(record)
@@ -122,19 +159,24 @@ class Reader:
             explicit, start = record[start : start + ID_SIZE], start + ID_SIZE
         if flags & DELAYED:
             start += _POSITION.size
+        address = self._address
+        if flags & HAS_ADDRESS:
+            (size,) = _ADDRESS.unpack_from(record, start)
+            start += _ADDRESS.size + size
+            address = record[start - size : start].decode()
         body_at = start + block_size
-        envelope = self._envelope(record[start:body_at], priority, flags)
+        envelope = self._envelope(record[start:body_at], priority, flags, address)
         message = Message(envelope, record[body_at:], position, time_ms, True)
         message.expires_ms = expires_ms
         message.explicit_id = explicit
         return message
 
-    def _envelope(self, block: bytes, priority: int, flags: int) -> Envelope:
-        key = (block, priority, flags)
+    def _envelope(self, block: bytes, priority: int, flags: int, address: str) -> Envelope:
+        key = (block, priority, flags, address)
         envelope = self._envelopes.get(key)
         if envelope is None:
             if len(self._envelopes) >= self.MAX_ENVELOPES:
                 self._envelopes.clear()
-            envelope = Envelope(self._address, block, persistent=not flags & TRANSIENT, priority=priority)
+            envelope = Envelope(address, block, persistent=not flags & TRANSIENT, priority=priority)
             self._envelopes[key] = envelope
         return envelope

@@ -15,6 +15,7 @@ from msgspec import msgpack
 
 from broker_app.core import records
 from broker_app.core.broker import Broker
+from broker_app.core.named import Terms
 from broker_app.core.queue import Lane
 from broker_app.core.schedule import Schedule
 
@@ -23,7 +24,8 @@ FORMAT = 3  # grows with the version of the records, which it leads to
 
 def freeze(broker: Broker) -> bytes:
     """The recorded state as bytes: msgpack of {"format", "queues": [[address, [lane …]] …], "delayed":
-    [[address, due times as u64, positions as u64] …]} with a lane as [priority, mark, positions as u64,
+    [[address, due times as u64, positions as u64] …], "subscriptions": [[address, filter, selector, shared,
+    owner] …]} with a lane as [priority, mark, positions as u64,
     [[position, attempts] …]]. Equal for brokers that behave alike."""
     held = _unsettled(broker)
     queues = []
@@ -33,7 +35,8 @@ def freeze(broker: Broker) -> bytes:
         if queue.durable and any(positions for _, _, positions, _ in lanes):
             queues.append([address, [lane for lane in lanes if lane[2]]])
     delayed = [[address, *broker.schedules[address].freeze()] for address in sorted(broker.schedules)]
-    return msgpack.encode({"format": FORMAT, "queues": queues, "delayed": delayed})
+    durable = [(address, *named.terms) for address, named in sorted(broker.named.items()) if named.durable]
+    return msgpack.encode({"format": FORMAT, "queues": queues, "delayed": delayed, "subscriptions": durable})
 
 
 def _unsettled(broker: Broker) -> dict[tuple[str, int], list[tuple[int, int]]]:
@@ -78,6 +81,8 @@ class Recovery:
                 f"the snapshot has format {state['format']}, this program reads format {FORMAT}; "
                 "start the MOM that wrote this data"
             )
+        for address, *terms in state["subscriptions"]:
+            self._broker.begin_named(address, Terms(*terms))
         for address, lanes in state["queues"]:
             queue = self._broker.queue(address)
             for priority, mark, positions, attempts in lanes:
@@ -112,11 +117,22 @@ class Recovery:
             elif kind == records.RETURNED:
                 numbers = records.positions(batch, start, end)
                 self._attempts.setdefault(address, {}).update(zip(numbers[::2], numbers[1::2], strict=True))
+            elif kind == records.SUBSCRIBED:
+                self._subscribe(address, records.terms(batch, start, end))
+            elif kind == records.FORGOTTEN:
+                self._broker.end_named(self._broker.named[address])
             else:
                 raise ValueError(
                     f"record {position} has the unknown type {kind}; start a newer MOM on this data"
                 )
             position += 1
+
+    def _subscribe(self, address: str, terms: Terms) -> None:
+        named = self._broker.named.get(address)
+        if named is None:
+            self._broker.begin_named(address, terms)
+        else:
+            named.terms = terms
 
     def finish(self, next_position: int) -> None:
         """Take out what was settled, drop queues that are empty, and be ready for commands."""
@@ -132,7 +148,7 @@ class Recovery:
             queue.expiring = True
             if queue.guarded is not None:
                 queue.guarded.recount(0, queue.depth, next_position)
-            if not queue.lanes and address not in broker.schedules:
+            if not queue.lanes and queue.named is None and address not in broker.schedules:
                 del broker.queues[address]
         broker.make_declared()
 

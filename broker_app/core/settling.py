@@ -8,7 +8,7 @@ from heapq import heappush
 from broker_app.core import commands as c
 from broker_app.core import deadletter, records
 from broker_app.core.delaying import Delaying
-from broker_app.core.destination import DEAD_SUFFIX
+from broker_app.core.destination import DEAD_SUFFIX, dead_letters_of
 from broker_app.core.errors import Refused
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
 from broker_app.core.peer import Peer
@@ -142,8 +142,10 @@ class Settling(Delaying):
         self._drop(queue, message, records.DEAD_LETTERED)
         origin = message.envelope
         facts = {"origin": queue.address, "dead-reason": reason, "dead-detail": detail}
+        if origin.address != queue.address:
+            facts[deadletter.ORIGIN_TOPIC] = origin.address
         block = origin.block + deadletter.lines(facts)
-        address = queue.address + DEAD_SUFFIX
+        address = dead_letters_of(queue.address)
         envelope = Envelope(address, block, persistent=origin.persistent, priority=origin.priority)
         self._enqueue(self.queue(address), envelope, message.body, self.ids.of(message))
 

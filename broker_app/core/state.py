@@ -1,6 +1,6 @@
 """What a broker consists of, and the few deeds that every floor above shares: answering, and who is in line.
 
-The floors of the broker's mind, each on the ones before it: state, dispatch, delaying, settling,
+The floors of the broker's mind, each on the ones before it: state, dispatch, delaying, settling, remembering,
 subscribing, publishing, admitting, transacting, moving, configuring, broker.
 """
 
@@ -25,6 +25,7 @@ from broker_app.core.facts import (
 from broker_app.core.guard import Guard, Parked
 from broker_app.core.limits import Limits
 from broker_app.core.message import Message, MessageIds
+from broker_app.core.named import NamedSubscription
 from broker_app.core.outcome import Outcome
 from broker_app.core.parking import Parking
 from broker_app.core.peer import Peer
@@ -57,6 +58,8 @@ class State:
         self.ids = MessageIds(tag)
         self.queues: dict[str, Queue] = {}
         self.topics = Topics()
+        #: subscriptions with a name, by the address of their queue
+        self.named: dict[str, NamedSubscription] = {}
         #: apart from the others, so that no wildcard reaches what is private
         self.temporary_topics = Topics()
         self.topic_published: dict[str, int] = {}

@@ -16,13 +16,14 @@ from broker_app.core.destination import (
 from broker_app.core.errors import Refused
 from broker_app.core.facts import ConsumerJoined, ConsumerLeft, ConsumerSlow, DestinationGone, SnapshotWanted
 from broker_app.core.message import Message
+from broker_app.core.named import DURABLE_PREFIX, NamedSubscription
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.queue import Queue
-from broker_app.core.settling import Settling
+from broker_app.core.remembering import Remembering
 from broker_app.core.subscription import Subscription
 
 
-class Subscribing(Settling):
+class Subscribing(Remembering):
     """Who listens to what."""
 
     def _subscribe(self, command: c.Subscribe) -> None:
@@ -52,15 +53,18 @@ class Subscribing(Settling):
                 "invalid", f"credit is {command.credit}; it must be between 1 and {limits.max_credit}"
             )
         destination = parse(command.address)
-        look = None if destination.is_queue else command.look
+        look = None if destination.is_queue or command.name else command.look
         subscription = Subscription(
             peer, command.id, command.address, command.ack, command.credit, command.lease_ms, look
         )
         subscription.since_ms = self.now_ms
-        if destination.is_queue:
+        if not destination.is_queue:
+            _check_filter(destination)
+        if command.name:
+            self._join_named(subscription, command, destination)
+        elif destination.is_queue:
             self._join_queue(subscription, destination)
         else:
-            _check_filter(destination)
             if not has_wildcard(destination.name):
                 _check_number(
                     self.policies.of(command.address), command.address, self._listeners(destination)
@@ -77,8 +81,7 @@ class Subscribing(Settling):
     def _listeners(self, destination: Destination) -> int:
         """How many subscriptions a topic has, those by wildcards too."""
         topics = self.topics if destination.kind == TOPIC else self.temporary_topics
-        looks, singles = topics.match(destination.name)
-        return sum(len(look.members) for look in looks) + len(singles)
+        return topics.match(destination.name).copies
 
     def _unlisten(self, subscription: Subscription, destination: Destination) -> None:
         topics = self.topics if destination.kind == TOPIC else self.temporary_topics
@@ -122,8 +125,38 @@ class Subscribing(Settling):
             refusal = Refused("not-found", f"there is no subscription {command.id!r} on this connection")
             self._refuse(command.peer, command.receipt, refusal)
             return
-        self._end_subscription(subscription, keep_unsettled=command.keep_unsettled)
+        try:
+            named = self._named_to_forget(subscription) if command.forget else None
+        except Refused as refusal:
+            self._refuse(command.peer, command.receipt, refusal)
+            return
+        self._end_subscription(subscription, keep_unsettled=command.keep_unsettled and named is None)
+        if named is not None:
+            self._delete_named(named)
         self._accept(command.peer, command.receipt)
+
+    def _named_to_forget(self, subscription: Subscription) -> NamedSubscription:
+        named = subscription.queue.named
+        if named is None or not named.durable:
+            raise Refused("conflict", f"subscription {subscription.id!r} is not durable; it keeps nothing")
+        return self._deletable(named.name, subscription.peer.user, subscription)
+
+    def _forget_name(self, command: c.Forget) -> None:
+        peer = command.peer
+        own = [
+            subscription
+            for subscription in peer.subscriptions.values()
+            if subscription.queue.address == DURABLE_PREFIX + command.name
+        ]
+        try:
+            named = self._deletable(command.name, command.owner, *own)
+        except Refused as refusal:
+            self._refuse(peer, command.receipt, refusal)
+            return
+        for subscription in own:
+            self._end_subscription(subscription, keep_unsettled=False)
+        self._delete_named(named)
+        self._accept(peer, command.receipt)
 
     def _end_subscription(self, subscription: Subscription, *, keep_unsettled: bool) -> None:
         peer = subscription.peer
@@ -133,7 +166,10 @@ class Subscribing(Settling):
         self._withdraw(subscription)
         queue.consumers.remove(subscription)
         destination = parse(subscription.address)
-        if not destination.is_queue:
+        if queue.named is not None:
+            self._leave_named(queue.named)
+            keep_unsettled = keep_unsettled and queue.durable
+        elif not destination.is_queue:
             self._leave_fanouts(subscription)
             self._unlisten(subscription, destination)
             self._forget(queue)
@@ -150,6 +186,15 @@ class Subscribing(Settling):
             self._end_slow(subscription)
         else:
             self._enqueue(queue, message.envelope, message.body, self.ids.of(message))
+
+    def _keep_for_named(self, named: NamedSubscription, message: Message) -> None:
+        """Let a copy wait for whoever consumes a name."""
+        queue = named.queue
+        if queue.durable or queue.depth < self.limits.topic_pending:
+            self._enqueue(queue, message.envelope, message.body, self.ids.of(message))
+        else:
+            for subscription in queue.consumers[:]:
+                self._end_slow(subscription)
 
     def _leave_fanouts(self, subscription: Subscription) -> list[Message]:
         """Take a subscription out of the fan-outs of this batch; returns what it would have got."""
@@ -224,12 +269,6 @@ class Subscribing(Settling):
             self.counters["discarded"] += queue.depth
             self._forget(queue)
             self._tell_of_destination(DestinationGone(address))
-
-    def _forget(self, queue: Queue) -> None:
-        """The end of a queue that lives in memory."""
-        queue.gone = True
-        self.memory_bytes -= sum(message.size for lane in queue.lanes for message in lane.in_memory())
-        queue.lanes.clear()
 
 
 def _goes_together(subscription: Subscription) -> bool:

@@ -7,7 +7,10 @@ level only.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from broker_app.core.message import Message
+from broker_app.core.named import NamedSubscription
 from broker_app.core.subscription import Subscription
 
 ONE, REST = "*", ">"
@@ -84,19 +87,30 @@ class Look:
 
 
 class _Node:
-    __slots__ = ("children", "looks", "singles")
+    __slots__ = ("children", "looks", "named", "singles")
 
     def __init__(self) -> None:
         self.children: dict[str, _Node] = {}
         self.looks: dict[object, Look] = {}
         self.singles: dict[Subscription, None] = {}
+        self.named: dict[NamedSubscription, None] = {}
 
     @property
     def empty(self) -> bool:
-        return not (self.children or self.looks or self.singles)
+        return not (self.children or self.looks or self.singles or self.named)
 
 
-Match = tuple[list[Look], list[Subscription]]
+class Match(NamedTuple):
+    """Whose filter matches a name: served together, served one by one, and those that have a name."""
+
+    looks: list[Look]
+    singles: list[Subscription]
+    named: list[NamedSubscription]
+
+    @property
+    def copies(self) -> int:
+        """To how many subscriptions a message goes."""
+        return sum(len(look.members) for look in self.looks) + len(self.singles) + len(self.named)
 
 
 class Topics:
@@ -112,9 +126,7 @@ class Topics:
 
     def add(self, pattern: str, subscription: Subscription, *, together: bool) -> None:
         """Begin to match; `together` puts it into the look of its key, otherwise it is served singly."""
-        node = self._root
-        for level in _levels(pattern):
-            node = node.children.setdefault(level, _Node())
+        node = self._grow(pattern)
         if together:
             look = node.looks.get(subscription.look_key)
             if look is None:
@@ -127,10 +139,7 @@ class Topics:
             self._forget()
 
     def remove(self, pattern: str, subscription: Subscription) -> None:
-        path = [self._root]
-        for level in _levels(pattern):
-            path.append(path[-1].children[level])
-        node = path[-1]
+        node = self._path(pattern)[-1]
         if subscription.look is not None:
             look, subscription.look = subscription.look, None
             look.remove(subscription)
@@ -140,7 +149,36 @@ class Topics:
         else:
             node.singles.pop(subscription, None)
         self._forget()
-        for parent, level, child in reversed(list(zip(path, _levels(pattern), path[1:], strict=False))):
+        self._prune(pattern)
+
+    def add_named(self, pattern: str, named: NamedSubscription) -> None:
+        """Begin to match for a subscription with a name."""
+        self._grow(pattern).named[named] = None
+        self._forget()
+
+    def remove_named(self, pattern: str, named: NamedSubscription) -> None:
+        del self._path(pattern)[-1].named[named]
+        self._forget()
+        self._prune(pattern)
+
+    def _grow(self, pattern: str) -> _Node:
+        """The node of a filter, made when there is none."""
+        node = self._root
+        for level in _levels(pattern):
+            node = node.children.setdefault(level, _Node())
+        return node
+
+    def _path(self, pattern: str) -> list[_Node]:
+        """The nodes from the root to that of a filter which is there."""
+        path = [self._root]
+        for level in _levels(pattern):
+            path.append(path[-1].children[level])
+        return path
+
+    def _prune(self, pattern: str) -> None:
+        """Take out the nodes of a filter that hold nothing any more."""
+        path, levels = self._path(pattern), _levels(pattern)
+        for parent, level, child in reversed(list(zip(path, levels, path[1:], strict=False))):
             if not child.empty:
                 break
             del parent.children[level]
@@ -150,11 +188,11 @@ class Topics:
         return level in self._root.children
 
     def match(self, name: str) -> Match:
-        """The looks and single subscriptions whose filter matches `name`."""
+        """The subscriptions whose filter matches `name`."""
         found = self._matches.get(name)
         if found is None:
             found = self._walk(name.split("."))
-            size = 1 + len(found[0]) + len(found[1])
+            size = 1 + len(found.looks) + len(found.singles) + len(found.named)
             if self._cached + size > self.MAX_CACHED:
                 self._forget()
             self._cached += size
@@ -166,8 +204,7 @@ class Topics:
         self._cached = 0
 
     def _walk(self, levels: list[str]) -> Match:
-        looks: list[Look] = []
-        singles: list[Subscription] = []
+        found = Match([], [], [])
         nodes = [self._root]
         ends: list[_Node] = []
         if levels[0].startswith("$"):  # the broker's own topics: a wildcard at the root does not reach them
@@ -178,9 +215,10 @@ class Topics:
             nodes = [node.children[key] for node in nodes for key in (level, ONE) if key in node.children]
         ends += nodes + [node.children[REST] for node in nodes if REST in node.children]
         for node in ends:
-            looks += node.looks.values()
-            singles += node.singles
-        return looks, singles
+            found.looks.extend(node.looks.values())
+            found.singles.extend(node.singles)
+            found.named.extend(node.named)
+        return found
 
 
 def _levels(pattern: str) -> list[str]:

@@ -20,7 +20,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
-from broker_app.core import facts, records
+from broker_app.core import deadletter, facts, records
 from broker_app.core.delaying import RUNS
 from broker_app.core.destination import parse
 from broker_app.core.errors import Refused
@@ -59,13 +59,28 @@ def has_expired(expires_ms: int, now_ms: int) -> bool:
     return 0 < expires_ms <= now_ms
 
 
+class Name:
+    """A named subscription in the ledger's eyes: `copies` is how many messages came to it in this life."""
+
+    def __init__(self, command: c.Subscribe) -> None:
+        self.filter, self.durable, self.shared = command.address, command.durable, command.shared
+        kind = "topic-subscription" if command.durable else "shared-subscription"
+        self.address = f"/{kind}/{command.name}"
+        self.copies = 0
+
+
+def dead_letters_of(address: str) -> str:
+    return address.replace("/topic-subscription/", "/queue/") + ".dead"
+
+
 class Interest:
     """A subscription in the ledger's eyes."""
 
-    def __init__(self, command: c.Subscribe) -> None:
+    def __init__(self, command: c.Subscribe, name: Name | None) -> None:
         self.address, self.ack, self.credit = command.address, command.ack, command.credit
         self.lease_ms = command.lease_ms
-        self.is_topic = not parse(command.address).is_queue
+        self.name = name
+        self.is_topic = name is None and not parse(command.address).is_queue
         #: serials that were published to it, and those of them that came
         self.expected: set[int] = set()
         self.came: set[int] = set()
@@ -138,6 +153,9 @@ class Ledger:
         #: queues that an administrator has removed although their policy stands
         self.removed: set[str] = set()
         self._hear_anew()
+        self.names: dict[str, Name] = {}
+        #: where each message was sent, by serial
+        self.sent_to: dict[int, str] = {}
         self._forget_run()
 
     def _forget_run(self) -> None:
@@ -148,6 +166,7 @@ class Ledger:
         #: (address, body, id) of scheduled messages that came to be due
         self.due: list[tuple[str, bytes, bytes]] = []
         self.read_back: list[int] = []
+        self.copied: Counter[tuple[str, bytes]] = Counter()
         self.settled: list[int] = []
         self.rejected: set[int] = set()
         self.returned: dict[int, Message] = {}
@@ -218,6 +237,9 @@ class Ledger:
         self.sessions.clear()
         self.removed.clear()
         self.interests.clear()
+        self.names = {address: name for address, name in self.names.items() if name.durable}
+        for name in self.names.values():
+            name.copies = 0
         self.purged.clear()
         self.moved.clear()
         for key in [key for key in self.times if key[1] >= UNRECORDED]:
@@ -274,6 +296,7 @@ class Ledger:
 
     def _publish(self, envelope: Envelope, body: bytes) -> None:
         now_ms, serial, special = self.stage.now_ms, serial_of(body), envelope.special
+        self.sent_to[serial] = envelope.address
         due_ms = max(now_ms, special.due_ms, now_ms + special.delay_ms) if special else now_ms
         ends = [envelope.expires_ms, due_ms + envelope.ttl_ms if envelope.ttl_ms else 0]
         self.expires_ms[serial] = min((end for end in ends if end), default=0)
@@ -286,7 +309,7 @@ class Ledger:
                 self.recorded.append((envelope.address, body))
         elif "topic/" in envelope.address:
             self._arrive(serial)
-            self._expect(envelope.address, serial)
+            self._expect(envelope.address, body, envelope.persistent)
         else:
             self._arrive(serial)
 
@@ -294,7 +317,13 @@ class Ledger:
         self.acceptances += 1
         self.accepted_at[serial] = self.acceptances
 
-    def _expect(self, address: str, serial: int) -> None:
+    def _expect(self, address: str, body: bytes, persistent: bool) -> None:
+        serial = serial_of(body)
+        for name in self.names.values():
+            if matches(name.filter, address) and not self._is_over(serial):
+                name.copies += 1
+                if persistent and name.durable:
+                    self.copied[name.address, body] += 1
         for session in self.sessions:
             for interest in session.interests.values():
                 if interest.is_topic and matches(interest.address, address):
@@ -319,29 +348,79 @@ class Ledger:
             live = self.live.get(position)
             if live is None or position not in self.made_due:
                 continue  # it was purged
-            serial = serial_of(live.body)
-            self._arrive(serial)
+            self._arrive(serial_of(live.body))
+            persistent = not live.flags & records.TRANSIENT
             if "topic/" in live.address:
-                self._expect(live.address, serial)
-            elif live.address.startswith("/queue/") and not live.flags & records.TRANSIENT:
+                self._expect(live.address, live.body, persistent)
+            elif live.address.startswith("/queue/") and persistent:
                 self.due.append((live.address, live.body, live.id))
+
+    def _is_over(self, serial: int) -> bool:
+        return has_expired(self.expires_ms[serial], self.stage.now_ms)
 
     def _follow_subscribe(self, session: Session, command: c.Subscribe) -> None:
         if self._accepted(session, command):
             if command.id in session.interests:  # that one was ended in this run
                 assert session.closed
-                self._let_go(session, session.interests[command.id])
-            session.interests[command.id] = Interest(command)
+                self._leave(session, session.interests.pop(command.id))
+            name = self._join(command) if command.name else None
+            session.interests[command.id] = Interest(command, name)
             assert 1 <= command.credit <= self.limits.max_credit
             assert len(session.interests) <= self.limits.subscriptions_per_peer
 
+    def _join(self, command: c.Subscribe) -> Name:
+        name = Name(command)
+        known = self.names.setdefault(name.address, name)
+        consumers = self._consumers(known)
+        if not known.durable and known is not name and all(session.closed for session, _ in consumers):
+            known = self.names[name.address] = name  # the former ended in this run
+        elif known is not name:
+            assert known.filter == name.filter, "a name stands for one filter"
+            open_ones = [session for session, _ in consumers if not session.closed]
+            assert not open_ones or known.shared == name.shared is True, "who does not share is alone"
+            known.shared = name.shared
+        return known
+
+    def _consumers(self, name: Name) -> list[tuple[Session, Interest]]:
+        return [
+            (session, interest)
+            for session in self.sessions
+            for interest in session.interests.values()
+            if interest.name is name
+        ]
+
+    def _leave(self, session: Session, interest: Interest, *, keep_unsettled: bool = False) -> None:
+        """A subscription has ended, and is no longer among its session's interests."""
+        name = interest.name
+        if not keep_unsettled or interest.is_topic or (name is not None and not name.durable):
+            self._let_go(session, interest)
+        if name is None or name.durable or self._consumers(name):
+            return
+        if self.names.get(name.address) is name:
+            del self.names[name.address]
+
+    def _follow_forget(self, session: Session, command: c.Forget) -> None:
+        name = self.names.get("/topic-subscription/" + command.name)
+        if self._accepted(session, command):
+            assert name is not None
+            self._delete(session, name)
+
+    def _delete(self, session: Session, name: Name) -> None:
+        for id in [id for id, interest in session.interests.items() if interest.name is name]:
+            self._leave(session, session.interests.pop(id))
+        assert all(consumer.closed for consumer, _ in self._consumers(name)), "it is in use"
+        del self.names[name.address]
+        self.emptied.add(name.address)
+
     def _follow_unsubscribe(self, session: Session, command: c.Unsubscribe) -> None:
         if not self._accepted(session, command):
-            assert command.id not in session.interests or session.closed
+            assert command.id not in session.interests or session.closed or command.forget
             return
         interest = session.interests.pop(command.id)
-        if interest.is_topic or not command.keep_unsettled:
-            self._let_go(session, interest)
+        self._leave(session, interest, keep_unsettled=command.keep_unsettled and not command.forget)
+        if command.forget:
+            assert interest.name is not None
+            self._delete(session, interest.name)
 
     def _let_go(self, session: Session, interest: Interest) -> None:
         for tag in [tag for tag, (holder, _) in session.held.items() if holder is interest]:
@@ -437,30 +516,35 @@ class Ledger:
                 self.moved[self.stage.broker.queues[command.source]] += 1
                 if moved.position < UNRECORDED:
                     (self.left if command.target else self.deleted).add(moved.position)
-            if command.target:
-                self._place(moved)
+            if command.target == c.ORIGIN:
+                self._place(moved, deadletter.origin_of(moved.lines))
+            elif command.target:
+                self._place(moved, command.target)
 
     def _follow_insert(self, session: Session, command: c.Insert) -> None:
         if self._accepted(session, command):
             results: list[Moved] = self.answers[command.receipt]
             assert len(results) == len(command.entries)
             for moved in results:
-                self._place(moved)
+                self._place(moved, command.target)
 
-    def _place(self, moved: Moved) -> None:
+    def _place(self, moved: Moved, address: str) -> None:
         message = moved.message
         assert message is not None
         self.acceptances += 1
-        self.moved_at[message.envelope.address, message.position] = self.acceptances
+        self.moved_at[address, message.position] = self.acceptances
         if message.envelope.persistent:
-            self.placed.append((message.envelope.address, message.body))
+            self.placed.append((address, message.body))
+        if address in self.names:
+            self.names[address].copies += 1
 
     def _follow_disconnect(self, session: Session, command: c.Disconnect) -> None:
         assert self._accepted(session, command)
         for _, message in session.held.values():
             self._came_back(message)
-        session.interests.clear()
         session.held.clear()
+        for id in list(session.interests):
+            self._leave(session, session.interests.pop(id))
 
     # ------------------------------------------------------------------ what the run led to
 
@@ -468,7 +552,7 @@ class Ledger:
         if session.client.closed:
             session.client.closed.clear()
             for id in [id for id in session.interests if id not in session.peer.subscriptions]:
-                self._let_go(session, session.interests.pop(id))
+                self._leave(session, session.interests.pop(id))
         for tag in [tag for tag, until in session.until_ms.items() if until <= self.stage.now_ms]:
             del session.until_ms[tag]
             if tag in session.held:
@@ -491,6 +575,7 @@ class Ledger:
                 assert bool(tag) == (interest.ack != c.AUTO)
                 assert interest.is_topic or not self.policies.of(interest.address).holds_consumers
                 self._check_attempts(subscription, message)
+                self._check_address(interest, message)
                 if interest.is_topic:
                     self._check_topic_delivery(interest, message)
                 else:
@@ -519,6 +604,13 @@ class Ledger:
             assert min(before, 1) <= message.attempts <= before, "a repeat is marked, also after a restart"
         else:
             assert message.attempts == before, "a repeat is marked"
+
+    def _check_address(self, interest: Interest, message: Message) -> None:
+        address = message.envelope.address
+        if interest.is_topic:
+            assert address == self.sent_to[serial_of(message.body)]
+        elif interest.name is not None:
+            assert matches(interest.name.filter, address), "it goes to those whose filter matches"
 
     def _check_topic_delivery(self, interest: Interest, message: Message) -> None:
         serial, priority = serial_of(message.body), message.envelope.priority
@@ -567,6 +659,7 @@ class Ledger:
     def _check_records(self, outcome: Outcome) -> None:
         ends: dict[int, list[int]] = {cause: [] for cause in range(len(records.CAUSES))}
         published, buried, dead, came_due = [], [], [], []
+        copied: Counter[tuple[str, bytes]] = Counter()
         for record in read(self.stage.batches[-1]) if outcome.count else ():
             if record.kind == records.PUBLISHED:
                 message = Queue(record.address, durable=True).reader.message(record.content, record.position)
@@ -580,6 +673,8 @@ class Ledger:
                 published.append(record.position)
                 ends_ms = self.expires_ms.get(serial_of(message.body), 0)
                 assert message.expires_ms == ends_ms or record.flags & records.HAS_ID
+                if record.address.startswith("/topic-sub") and not record.flags & records.TRANSIENT:
+                    copied[record.address, message.body] += 1
                 if due_ms:
                     assert self.scheduled.pop(0) == (record.address, message.body, due_ms)
                 elif record.flags & records.HAS_ID:
@@ -597,7 +692,7 @@ class Ledger:
                             self.returned[position].attempts >= self.limits.max_attempts
                         )
                         if not live.flags & records.TRANSIENT:
-                            dead.append((live.address + ".dead", live.body))
+                            dead.append((dead_letters_of(live.address), live.body))
                     elif record.flags == records.EXPIRED:
                         assert has_expired(live.expires_ms, self.stage.now_ms)
                     elif record.flags == records.PURGED:
@@ -614,6 +709,8 @@ class Ledger:
         assert not self.scheduled, "every scheduled message is recorded"
         assert all(message in came_due for message in self.due), "it comes under its id"
         assert not any(position in self.live for position in self.read_back), "it comes when it is due"
+        placed = Counter(place for place in self.placed if place[0].startswith("/topic-subscription/"))
+        assert copied == self.copied + placed, "once for each durable subscription"
         assert sorted(ends[records.ACKNOWLEDGED]) == sorted(self.settled)
         assert all(grave in buried for grave in dead), "dead letters are moved, not lost"
         assert all(placed in buried for placed in self.placed), "what is moved is recorded anew"
@@ -630,7 +727,8 @@ class Ledger:
         self._bytes = 0
         unsettled: Counter[Queue] = Counter()
         consumers: Counter[Queue] = Counter()
-        topic_queues = []
+        topic_queues: dict[Queue, None] = {}
+        queues = self.stage.broker.queues
         for session in self.sessions:
             for subscription, message in session.peer.unsettled.values():
                 unsettled[subscription.queue] += 1
@@ -639,11 +737,14 @@ class Ledger:
             for subscription in session.peer.subscriptions.values():
                 consumers[subscription.queue] += 1
                 self._check_subscription(session, subscription)
-                if self.interests[subscription].is_topic:
-                    topic_queues.append(subscription.queue)
+                if not subscription.queue.durable and subscription.queue.address not in queues:
+                    topic_queues[subscription.queue] = None
             assert not session.leaving or not (session.peer.unsettled or session.peer.subscriptions)
         broker = self.stage.broker
         assert broker.queues.keys() >= self.policies.exact.keys() - self.removed, "what is declared is there"
+        assert broker.named.keys() == self.names.keys()
+        for address, named in broker.named.items():
+            assert named.queue.published_total == self.names[address].copies, "a name misses nothing"
         if self.sweep_ms <= self.stage.now_ms:
             for queue in broker.queues.values():
                 waiting = [message for lane in queue.lanes for message in lane.in_memory()]
@@ -676,7 +777,9 @@ class Ledger:
         assert subscription.available == (held < subscription.credit and not on_hold)
         assert subscription.queue.available.count(subscription) == subscription.available
         interest, queue = self.interests[subscription], subscription.queue
-        if not interest.is_topic:
+        if interest.name is not None:
+            assert self.stage.broker.named[interest.name.address].queue is queue
+        elif not interest.is_topic:
             assert self.stage.broker.queues[interest.address] is queue
         else:
             assert sum(len(lane.ready) for lane in queue.lanes) <= self.limits.topic_pending
@@ -717,7 +820,9 @@ class Ledger:
 
     def _hear_anew(self) -> None:
         """What the broker told adds up to what it holds, from here on."""
-        self.told_queues = {address for address in self.stage.broker.queues if address.startswith("/queue/")}
+        self.told_queues = {
+            address for address in self.stage.broker.queues if not address.startswith("/temp-queue/")
+        }
         self.told_consumers: set[Subscription] = set()
         self.told_dead: Counter[str] = Counter()
 
@@ -738,7 +843,10 @@ class Ledger:
                 case facts.DeadLetter():
                     self.told_dead[fact.address] += fact.messages
         queues = self.stage.broker.queues
-        assert self.told_queues == {address for address in queues if address.startswith("/queue/")}
+        for fact in told:  # dead letters come last, also those of one that was gone and made anew since
+            if isinstance(fact, facts.DestinationGone) and fact.address in queues:
+                self.told_dead[fact.address] = queues[fact.address].dead_total
+        assert self.told_queues == {address for address in queues if not address.startswith("/temp-queue/")}
         assert all(queues[address].dead_total == self.told_dead[address] for address in self.told_queues)
         assert self.told_consumers == {
             subscription

@@ -23,6 +23,8 @@ FILTERS = ("/topic/t.x", "/topic/t.x", "/topic/t.*", "/topic/t.>", "/topic/#", "
 ILLEGAL = ("/queue/", "/nowhere/a", "/queue/ a")
 WILD = ("/topic/t.*", "/topic/>")
 
+NAMES = ("d", "e")
+
 WEIGHTS = {
     "publish": 30,
     "subscribe": 24,
@@ -40,6 +42,7 @@ WEIGHTS = {
     "purge": 2,
     "transfer": 5,
     "insert": 1,
+    "forget": 2,
     "answer": 1,
     "reconfigure": 3,
     "remove": 2,
@@ -79,6 +82,8 @@ class Storm:
         self.looks = random.choice((("look", "look", "other", None), ("look",)))
         self.priorities = random.choice(((4, 4, 4, 0, 9), (4,)))
         self.delays = random.choice(((0,), (0, 0, 0, 700, 2_500), (0, 400, 400, 9_000)))
+        #: how many of the subscriptions to topics have a name
+        self.naming = random.choice((0, 0.5, 0.5, 1))
         self.persistence = random.choice((0.75, 0.75, 1, 0.2))
         self.ledger = Ledger(self.stage)
         self._listen()
@@ -138,9 +143,14 @@ class Storm:
             if number % 3 == 0:
                 session = Session(stage.client(), 0)
                 self.sessions.append(session)
-            self._decide(
-                [c.Subscribe(session.peer, address, address, c.CLIENT, 1_000, receipt=self._next_token())]
+            subscribe = c.Subscribe(
+                session.peer, address, address, c.CLIENT, 1_000, receipt=self._next_token()
             )
+            if address in stage.broker.named:
+                named = stage.broker.named[address]
+                subscribe.address, subscribe.shared = named.terms.filter, named.terms.shared
+                subscribe.name, subscribe.durable = named.name, True
+            self._decide([subscribe])
         while stage.fetches:
             self._decide([stage.loaded(stage.fetches.pop(0))])
         left = [live.expires_ms for live in ledger.live.values()]
@@ -206,7 +216,7 @@ class Storm:
 
     def _draw_subscribe(self, session: Session) -> c.Subscribe:
         random = self.random
-        return c.Subscribe(
+        subscribe = c.Subscribe(
             session.peer,
             random.choice("123"),
             random.choice((*self.queues * 4, *self.filters * 2, *TEMPORARY, random.choice(ILLEGAL))),
@@ -216,6 +226,11 @@ class Storm:
             lease_ms=random.choice((0, 0, 1_000)),
             receipt=self._next_token(),
         )
+        if random.random() < (self.naming if "topic" in subscribe.address else 0.01):
+            subscribe.name = random.choice(NAMES)
+            subscribe.durable = random.random() < 0.7
+            subscribe.shared = random.random() < 0.6
+        return subscribe
 
     def _draw_tags(self, session: Session) -> list[int]:
         random, held = self.random, list(session.held)
@@ -237,7 +252,11 @@ class Storm:
 
     def _draw_unsubscribe(self, session: Session) -> c.Unsubscribe:
         id = self.random.choice([*session.interests, "1"])
-        return c.Unsubscribe(session.peer, id, self._next_token(), self.random.random() < 0.5)
+        keep, forget = self.random.random() < 0.5, self.random.random() < 0.2
+        return c.Unsubscribe(session.peer, id, self._next_token(), keep, forget)
+
+    def _draw_forget(self, session: Session) -> c.Forget:
+        return c.Forget(session.peer, self.random.choice(NAMES), receipt=self._next_token())
 
     def _draw_pause(self, session: Session) -> c.Pause:
         return c.Pause(session.peer)
@@ -277,7 +296,7 @@ class Storm:
 
     def _draw_transfer(self, session: Session) -> c.Transfer:
         random = self.random
-        source = random.choice((*self.queues, "/queue/none"))
+        source = random.choice((*self.queues, "/queue/none", "/queue/d.dead"))
         there = [item.position for item in browse(self.stage.broker, source, limit=100) or ()]
         chosen = [*random.sample(there, min(len(there), random.choice((1, 2, 4)))), random.randint(1, 9)]
         random.shuffle(chosen)

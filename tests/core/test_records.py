@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.message import Envelope, Message
+from broker_app.core.named import Terms
 from tests.core.stage import Stage
 
 U64 = st.integers(0, 2**64 - 1)
@@ -22,6 +23,7 @@ U64 = st.integers(0, 2**64 - 1)
     expires_ms=st.integers(0, 2**48),
     explicit_id=st.none() | st.binary(min_size=36, max_size=36),
     destination=st.integers(0, 2**16 - 1),
+    elsewhere=st.booleans(),
 )
 def test_a_published_message_comes_back_as_it_was(
     block: bytes,
@@ -32,15 +34,17 @@ def test_a_published_message_comes_back_as_it_was(
     expires_ms: int,
     explicit_id: bytes | None,
     destination: int,
+    elsewhere: bool,
 ) -> None:
     envelope = Envelope("/queue/a", block, persistent=persistent, priority=priority, expires_ms=expires_ms)
     message = Message(envelope, body, 42, time_ms, True)
     message.explicit_id = explicit_id
-    record = b"".join(records.published(message, destination))
+    kept_in = "/topic-subscription/é" if elsewhere and explicit_id else "/queue/a"
+    record = b"".join(records.published(message, destination, kept_in))
     ((kind, _, lane, place, start, end),) = records.walk(record)
     assert (kind, lane, place, start, end) == (records.PUBLISHED, priority, destination, 0, len(record))
 
-    back = records.Reader("/queue/a").message(record, 42)
+    back = records.Reader(kept_in).message(record, 42)
 
     assert (back.body, back.time_ms, back.expires_ms, back.explicit_id) == (
         body,
@@ -81,7 +85,7 @@ def test_records_in_a_row_are_told_apart(
 def test_a_record_is_laid_out_as_documented() -> None:
     message = Message(Envelope("/queue/a", b"h:1\n", priority=5), b"body", 1, 0x0102, True)
     assert (
-        b"".join(records.published(message, 3))
+        b"".join(records.published(message, 3, "/queue/a"))
         == struct.pack("<IBBBBIIQQ", 40, 1, 3, 0, 5, 3, 4, 0x0102, 0) + b"h:1\nbody"
     )
     assert records.acked(3, records.PURGED, [9]) == struct.pack("<IBBBBIQ", 20, 2, 3, 4, 0, 3, 9)
@@ -101,7 +105,7 @@ def test_messages_with_equal_header_blocks_share_an_envelope_when_they_are_read_
 
     def back(block: bytes, **facts: Any) -> Envelope:
         message = Message(Envelope("/queue/a", block, **facts), b"", 1, 1, True)
-        return reader.message(b"".join(records.published(message, 0)), 1).envelope
+        return reader.message(b"".join(records.published(message, 0, "/queue/a")), 1).envelope
 
     assert back(b"h:1\n") is back(b"h:1\n")
     assert back(b"h:1\n") is not back(b"h:2\n")
@@ -112,7 +116,10 @@ def test_the_number_of_envelopes_kept_for_sharing_is_bounded() -> None:
     reader = records.Reader("/queue/a")
     for number in range(3 * reader.MAX_ENVELOPES):
         message = Message(Envelope("/queue/a", b"n:%d\n" % number), b"", 1, 1, True)
-        assert reader.message(b"".join(records.published(message, 0)), 1).envelope.block == b"n:%d\n" % number
+        assert (
+            reader.message(b"".join(records.published(message, 0, "/queue/a")), 1).envelope.block
+            == b"n:%d\n" % number
+        )
         assert len(reader._envelopes) <= reader.MAX_ENVELOPES
 
 
@@ -122,3 +129,20 @@ def test_one_batch_may_touch_more_destinations_than_16_bits_count() -> None:
     entries = [(Envelope(f"/queue/{number}"), b"x", None) for number in range(66_000)]
     stage.decide(c.Publish(client.peer, entries))
     assert [row[3] for row in records.walk(stage.batches[-1].records)] == list(range(66_000))
+
+
+@given(
+    terms=st.builds(Terms, st.text(max_size=20), st.text(max_size=20), st.booleans(), st.text(max_size=20)),
+    destination=st.integers(0, 2**16 - 1),
+)
+def test_the_terms_of_a_durable_subscription_come_back_as_they_were(terms: Terms, destination: int) -> None:
+    record = records.forgotten(destination) + records.subscribed(destination, terms)
+    (_, _, _, place, _, end), (kind, _, _, also, start, last) = records.walk(record)
+    assert (kind, place, also, start, last) == (
+        records.SUBSCRIBED,
+        destination,
+        destination,
+        end,
+        len(record),
+    )
+    assert records.terms(record, start, last) == terms

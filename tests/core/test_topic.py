@@ -2,6 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker_app.core.named import NamedSubscription, Terms
+from broker_app.core.queue import Queue
 from broker_app.core.subscription import Subscription
 from broker_app.core.topic import Topics
 from tests.core.ledger import matches
@@ -20,7 +22,7 @@ class Meadow:
 
     def __init__(self) -> None:
         self.topics = Topics()
-        self.listed: list[tuple[str, Subscription, bool]] = []
+        self.listed: list[tuple[str, Subscription | NamedSubscription, bool]] = []
         self._peer = Stage().client().peer
 
     def add(self, pattern: str, look: str | None) -> Subscription:
@@ -29,22 +31,34 @@ class Meadow:
         self.listed.append((pattern, subscription, look is not None))
         return subscription
 
+    def add_named(self, pattern: str) -> None:
+        name = str(len(self.listed))
+        named = NamedSubscription(name, Terms(pattern, "", False, ""), Queue(name, durable=True))
+        self.topics.add_named(pattern, named)
+        self.listed.append((pattern, named, False))
+
     def remove(self, index: int) -> None:
         pattern, subscription, _ = self.listed.pop(index)
-        self.topics.remove(pattern, subscription)
+        if isinstance(subscription, NamedSubscription):
+            self.topics.remove_named(pattern, subscription)
+        else:
+            self.topics.remove(pattern, subscription)
 
-    def found(self, name: str) -> set[Subscription]:
-        looks, singles = self.topics.match(name)
-        found = [member for look in looks for member in look.members] + list(singles)
+    def found(self, name: str) -> set[Subscription | NamedSubscription]:
+        match = self.topics.match(name)
+        found = [*(member for look in match.looks for member in look.members), *match.singles, *match.named]
+        assert len(found) == match.copies
         assert len(found) == len(set(found)), "nobody is found twice"
         return set(found)
 
-    def expected(self, name: str) -> set[Subscription]:
+    def expected(self, name: str) -> set[Subscription | NamedSubscription]:
         return {subscription for pattern, subscription, _ in self.listed if matches(pattern, name)}
 
 
 @given(
-    st.lists(st.tuples(FILTERS, st.sampled_from(["x", "y", None])), max_size=8), st.lists(NAMES), st.randoms()
+    st.lists(st.tuples(FILTERS, st.sampled_from(["x", "y", "named", None])), max_size=8),
+    st.lists(NAMES),
+    st.randoms(),
 )
 @settings(max_examples=300)
 def test_the_trie_finds_what_a_scan_of_all_subscriptions_finds(
@@ -52,7 +66,10 @@ def test_the_trie_finds_what_a_scan_of_all_subscriptions_finds(
 ) -> None:
     meadow = Meadow()
     for pattern, look in filters:
-        meadow.add(pattern, look)
+        if look == "named":
+            meadow.add_named(pattern)
+        else:
+            meadow.add(pattern, look)
         for name in names:
             assert meadow.found(name) == meadow.expected(name)
     while meadow.listed:
@@ -97,7 +114,7 @@ def test_subscriptions_of_one_filter_and_look_are_served_together() -> None:
     meadow = Meadow()
     first, second, other = meadow.add("a.*", "x"), meadow.add("a.*", "x"), meadow.add("a.*", "y")
     assert first.look is second.look is not other.look
-    looks, singles = meadow.topics.match("a.b")
+    looks, singles, _ = meadow.topics.match("a.b")
     assert [set(look.members) for look in looks] == [{first, second}, {other}]
     assert singles == []
 

@@ -51,8 +51,7 @@ class Publisher:
         query = request.query(("topic", "mandatory"))
         target = self.permitted(request, "/topic/" + request.name)
         destination = target.destination
-        looks, singles = self._desk.engine.broker.topics.match(destination.name)
-        copies = sum(len(look.members) for look in looks) + len(singles)
+        copies = self._desk.engine.broker.topics.match(destination.name).copies
         if truth(query, "mandatory") and not copies:
             raise Refusal("no-route", f"nobody is subscribed to {destination.address}")
         return self.created(await self._publish(request, target), target, copies)

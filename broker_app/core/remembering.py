@@ -1,0 +1,126 @@
+"""Topics with a memory: subscriptions with a name, whose messages wait in a queue of their own."""
+
+from __future__ import annotations
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.destination import DEAD_SUFFIX, TOPIC, Destination, check_name, parse
+from broker_app.core.errors import Refused
+from broker_app.core.facts import DestinationGone
+from broker_app.core.named import DURABLE_PREFIX, SHARED_PREFIX, NamedSubscription, Terms
+from broker_app.core.queue import Queue
+from broker_app.core.settling import Settling
+from broker_app.core.subscription import Subscription
+
+
+class Remembering(Settling):
+    """Durable and shared subscriptions: making, consuming, deleting."""
+
+    def _join_named(self, subscription: Subscription, command: c.Subscribe, destination: Destination) -> None:
+        """Let a subscription consume the queue of the name it asks for."""
+        _check_name(command, destination)
+        address = (DURABLE_PREFIX if command.durable else SHARED_PREFIX) + command.name
+        terms = Terms(destination.address, command.selector, command.shared, command.peer.user)
+        named = self.named.get(address)
+        if named is None:
+            if len(self.named) >= self.limits.named_subscriptions:
+                raise Refused(
+                    "too-many",
+                    f"the broker holds {self.limits.named_subscriptions} durable and shared subscriptions",
+                )
+            named = self.begin_named(address, terms)
+            self._record_terms(named)
+        else:
+            _check_terms(named, terms)
+            if named.terms != terms:
+                named.terms = terms
+                self._record_terms(named)
+        subscription.queue = named.queue
+        named.queue.consumers.append(subscription)
+
+    def begin_named(self, address: str, terms: Terms) -> NamedSubscription:
+        """Make a named subscription, whose address says its kind, and let messages come to it."""
+        durable = address.startswith(DURABLE_PREFIX)
+        queue = self.queue(address) if durable else Queue(address, durable=False)
+        name = address.removeprefix(DURABLE_PREFIX if durable else SHARED_PREFIX)
+        named = queue.named = self.named[address] = NamedSubscription(name, terms, queue)
+        self.topics.add_named(parse(terms.filter).name, named)
+        return named
+
+    def end_named(self, named: NamedSubscription) -> None:
+        """Let no more messages come to it."""
+        del self.named[named.queue.address]
+        self.topics.remove_named(parse(named.terms.filter).name, named)
+        named.queue.named = None
+
+    def _record_terms(self, named: NamedSubscription) -> None:
+        if named.durable:
+            out = self._out
+            out.record(records.subscribed(out.destination(named.queue.address), named.terms))
+
+    def _leave_named(self, named: NamedSubscription) -> None:
+        """A consumer has left: what is not durable ends with the last one."""
+        if not named.durable and not named.queue.consumers:
+            self.end_named(named)
+            self._forget(named.queue)
+
+    def _delete_named(self, named: NamedSubscription) -> None:
+        """Remove a durable subscription that nobody consumes, with all that waits."""
+        queue, out = named.queue, self._out
+        self._record_purged(queue, self._empty(queue))
+        self.end_named(named)
+        queue.gone = True
+        del self.queues[queue.address]
+        out.record(records.forgotten(out.destination(queue.address)))
+        self._tell_of_destination(DestinationGone(queue.address))
+
+    def _forget(self, queue: Queue) -> None:
+        """The end of a queue that lives in memory."""
+        queue.gone = True
+        self.memory_bytes -= sum(message.size for lane in queue.lanes for message in lane.in_memory())
+        queue.lanes.clear()
+
+    def _deletable(self, name: str, owner: str, *leaving: Subscription) -> NamedSubscription:
+        """The durable subscription of `name`; Refused when it cannot be deleted once `leaving` have left."""
+        named = self.named.get(DURABLE_PREFIX + name)
+        if named is None:
+            raise Refused("not-found", f"there is no durable subscription {name!r}")
+        if owner and owner != named.terms.owner:
+            raise Refused("not-allowed", f"durable subscription {name!r} is {named.terms.owner!r}'s")
+        others = [consumer for consumer in named.queue.consumers if consumer not in leaving]
+        if others:
+            raise Refused("conflict", f"durable subscription {name!r} is consumed by {_who(others[0])}")
+        held = sum(subscription.unsettled for subscription in leaving)
+        if named.queue.unsettled > held:
+            raise Refused("conflict", f"durable subscription {name!r} has deliveries that are not settled")
+        return named
+
+
+def _check_name(command: c.Subscribe, destination: Destination) -> None:
+    if destination.kind != TOPIC:
+        raise Refused("invalid", f"{destination.address} is no topic; only a topic has named subscriptions")
+    check_name(command.name)
+    if not (command.durable or command.shared):
+        raise Refused("invalid", f"subscription {command.name!r} must be durable, shared or both")
+    if command.name.endswith(DEAD_SUFFIX):
+        raise Refused("invalid", f"a subscription's name does not end in {DEAD_SUFFIX}, as dead letters do")
+
+
+def _check_terms(named: NamedSubscription, wanted: Terms) -> None:
+    """Refused when what exists under a name is not what is wanted, or is in use."""
+    terms, name = named.terms, named.name
+    if terms.owner != wanted.owner:
+        raise Refused("not-allowed", f"subscription {name!r} is {terms.owner!r}'s")
+    if (terms.filter, terms.selector) != (wanted.filter, wanted.selector):
+        raise Refused(
+            "conflict",
+            f"subscription {name!r} is on {terms.filter}"
+            + (f" with the selector {terms.selector!r}" if terms.selector else "")
+            + "; delete it before it is made anew, or take another name",
+        )
+    if named.queue.consumers and not (terms.shared and wanted.shared):
+        raise Refused("conflict", f"subscription {name!r} is consumed by {_who(named.queue.consumers[0])}")
+
+
+def _who(consumer: Subscription) -> str:
+    return f"user {consumer.peer.user!r} (its subscription id there: {consumer.id!r})"
