@@ -832,9 +832,9 @@ class Ledger:
                 case facts.DestinationMade(address):
                     assert address not in self.told_queues
                     self.told_queues.add(address)
+                    del self.told_dead[address]
                 case facts.DestinationGone(address):
                     self.told_queues.remove(address)
-                    del self.told_dead[address]
                 case facts.ConsumerJoined(subscription):
                     assert subscription not in self.told_consumers
                     self.told_consumers.add(subscription)
