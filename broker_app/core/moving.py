@@ -114,6 +114,10 @@ class Moving(Transacting):
         """The queue that messages are to go to, made when it does not exist. Refused when they cannot."""
         if source is not None and address == source.address:
             raise Refused("invalid", f"{address} is where the message is already")
+        if address.startswith(DURABLE_PREFIX):
+            if address not in self.named:
+                raise Refused("not-found", f"the durable subscription of {address} was deleted")
+            return self.named[address].queue
         destination = self._check_sendable(address)
         if destination.kind != QUEUE or is_reserved(destination.name):
             raise Refused("bad-destination", f"messages are moved to queues, and {address} is none")
