@@ -221,8 +221,8 @@ class Transfer:
     ids, to where each of them died (`target` is ORIGIN), or away for good (`target` empty).
 
     `keep` leaves them at the source as well, which makes it a copy. `revive` takes off what made them dead
-    letters. The answer is a list of `moving.Moved`, one for each message chosen; Refused, when there is no
-    such source or no such target can be."""
+    letters. The answer is a list of `moving.Moved`, one for each message chosen up to the first whose target
+    has no room; Refused, when there is no such source, or no such target can be."""
 
     peer: Peer
     source: str
@@ -235,8 +235,8 @@ class Transfer:
 
 @dataclass(slots=True)
 class Insert:
-    """Put messages (id, envelope, body) with ids of their own into one queue, in order: all of them or, when
-    they are refused, none. The answer is a list of `moving.Moved`."""
+    """Put messages (id, envelope, body) with ids of their own into one queue, in order. The answer is a list
+    of `moving.Moved`, one for each up to the first that has no room; Refused, when there is no such target."""
 
     peer: Peer
     target: str

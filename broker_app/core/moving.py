@@ -16,20 +16,24 @@ from broker_app.core.destination import QUEUE, is_reserved
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message
 from broker_app.core.named import DURABLE_PREFIX
+from broker_app.core.policy import FLOW_CONTROL
 from broker_app.core.queue import Lane, Queue
 from broker_app.core.state import UNRECORDED
+from broker_app.core.strain import STORE_FULL
 from broker_app.core.transacting import Transacting
 
-DONE, GONE, UNSETTLED, REFUSED = "done", "gone", "unsettled", "refused"
+DONE, GONE, UNSETTLED, REFUSED, FULL = "done", "gone", "unsettled", "refused", "full"
 
 
 class Moved(NamedTuple):
-    """What became of one message: `status` is one of the constants above. `message` is the new one at the
-    target, `lines` are the header lines that it lost by being revived, `detail` says why it was refused."""
+    """What became of one message: `status` is one of the constants above; what follows one that was FULL was
+    not tried, for its producers wait in line there. `message` is the new one at `target`, `lines` are the
+    header lines that it lost by being revived, `detail` says why it was refused."""
 
     position: int
     status: str
     message: Message | None = None
+    target: str = ""
     lines: bytes = b""
     detail: str = ""
 
@@ -40,6 +44,8 @@ class Moving(Transacting):
     def _transfer(self, command: c.Transfer) -> None:
         try:
             source = self._source(command.source)
+            if command.target:
+                self._check_strain(adds=command.keep)
             if command.target not in ("", c.ORIGIN):
                 self._check_target(source, command.target)
         except Refused as refusal:
@@ -47,7 +53,11 @@ class Moving(Transacting):
             return
         waiting = self._waiting(source, {chosen.position for chosen in command.chosen})
         copies = _Copies(command)
-        results = [self._transfer_one(command, source, chosen, waiting, copies) for chosen in command.chosen]
+        results: list[Moved] = []
+        for chosen in command.chosen:
+            results.append(self._transfer_one(command, source, chosen, waiting, copies))
+            if results[-1].status == FULL:
+                break
         if not command.keep:
             done = {moved.position for moved in results if moved.status == DONE}
             self._take_out(source, done, records.MOVED if command.target else records.PURGED)
@@ -81,26 +91,38 @@ class Moving(Transacting):
         try:
             address, envelope, lost = copies.envelope(message, chosen.lines)
             target = self._check_target(source, address)
-            self._check_room(target, 1, len(message.body))
         except Refused as refusal:
             return Moved(position, REFUSED, detail=refusal.detail)
-        new = self._enqueue(target, envelope, message.body, self.ids.of(message))
-        return Moved(position, DONE, new, lost)
+        moved = self._place(target, envelope, message.body, self.ids.of(message))
+        return moved._replace(position=position, lines=lost if moved.status == DONE else b"")
 
     def _insert(self, command: c.Insert) -> None:
         try:
+            self._check_strain(adds=True)
             target = self._check_target(None, command.target)
-            self._check_room(target, len(command.entries), sum(len(body) for _, _, body in command.entries))
         except Refused as refusal:
             self._refuse(command.peer, command.receipt, refusal)
             return
-        messages = [
-            self._enqueue(target, envelope, body, message_id)
-            for message_id, envelope, body in command.entries
-        ]
-        self.counters["published"] += len(messages)
-        results = [Moved(message.position, DONE, message) for message in messages]
+        results: list[Moved] = []
+        for message_id, envelope, body in command.entries:
+            results.append(self._place(target, envelope, body, message_id))
+            if results[-1].status == FULL:
+                break
+        self.counters["published"] += sum(moved.status == DONE for moved in results)
         self._accept(command.peer, command.receipt, results)
+
+    def _place(self, target: Queue, envelope: Envelope, body: bytes, message_id: bytes) -> Moved:
+        """Put a message with an id of its own into a queue that has room for it."""
+        most = target.policy.max_message_bytes
+        if 0 < most < len(body):
+            return Moved(0, REFUSED, detail=f"the body has {len(body)} bytes; {most} are taken there")
+        try:
+            self._check_room(target, 1, len(body))
+        except Refused as refusal:
+            waits = target.policy.limit_behavior == FLOW_CONTROL
+            return Moved(0, FULL if waits else REFUSED, detail=refusal.detail)
+        message = self._enqueue(target, envelope, body, message_id)
+        return Moved(message.position, DONE, message, target.address)
 
     # ------------------------------------------------------------------ from where, to where
 
@@ -122,6 +144,11 @@ class Moving(Transacting):
         if destination.kind != QUEUE or is_reserved(destination.name):
             raise Refused("bad-destination", f"messages are moved to queues, and {address} is none")
         return self.queue(address)
+
+    def _check_strain(self, *, adds: bool) -> None:
+        """Refused while the broker as a whole takes nothing. Where nothing is added, only the disk counts."""
+        if self.strain is not None and (adds or self.strain is STORE_FULL):
+            raise self.strain.refusal
 
     # ------------------------------------------------------------------ in the lanes
 
@@ -206,6 +233,8 @@ class _Copies:
             persistent=old.persistent,
             priority=old.priority,
             expires_ms=message.expires_ms,
+            # A group goes with it; a delay is over, and who sent it twice did so long ago.
+            special=old.special._replace(delay_ms=0, dedup_id="") if old.special else None,
         )
         return address, envelope, lost
 

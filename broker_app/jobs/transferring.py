@@ -12,11 +12,11 @@ from broker_app.core import commands as c
 from broker_app.core import deadletter, moving
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.core.moving import GONE, Moved
+from broker_app.core.moving import FULL, GONE, REFUSED, Moved
 from broker_app.core.records import Reader
 from broker_app.core.state import UNRECORDED
 from broker_app.jobs import plan, reading
-from broker_app.jobs.work import BATCH_BYTES, Work
+from broker_app.jobs.work import BATCH_BYTES, NO_ROOM, Work
 
 
 class Item(NamedTuple):
@@ -111,19 +111,30 @@ class Transferring(Work):
             revive=job.op == plan.RETRY,
         )
 
-        def note(answer: list[Moved]) -> None:
-            for piece, moved in zip(open_ones, answer, strict=True):
+        def note(answer: list[Moved]) -> str:
+            """Why the last of them found no room, if it did not; it and what follows it come again."""
+            tried = pieces
+            if answer and answer[-1].status == FULL:
+                tried = pieces[: pieces.index(open_ones[len(answer) - 1])]
+            for piece, moved in zip(open_ones, answer, strict=False):
                 piece.known = moved
-            self._note([self._line(piece) for piece in pieces])
+            self._note([self._line(piece) for piece in tried])
+            return answer[-1].detail if tried is not pieces else ""
 
         await errands.wait_relieved()
         try:
-            await errands.ask(command, note)
+            full = await errands.ask(command, note)
         except Refused as refusal:
-            if refusal.code != "not-found":
+            if refusal.code in NO_ROOM:
+                full = refusal.detail
+            elif refusal.code == "not-found":  # the queue went because all of it had gone
+                full = note([Moved(piece.item.position, GONE) for piece in open_ones])
+            else:
                 raise
-            # The queue went because all of it had gone.
-            note([Moved(piece.item.position, GONE) for piece in open_ones])
+        if full and not await self._full(full):
+            piece = pieces[job.processed - pieces[0].number]
+            piece.known = Moved(piece.item.position, REFUSED, detail=full)
+            self._note([self._line(piece)])
 
     def _line(self, piece: Piece) -> dict[str, Any]:
         """One result."""
@@ -141,7 +152,7 @@ class Transferring(Work):
         line = {"i": piece.number, "id": message_id or None, "position": moved.position}
         line["status"] = moved.status
         if message is not None:
-            line |= {"to": message.envelope.address, "new_position": message.position}
+            line |= {"to": moved.target, "new_position": message.position}
         if moved.lines:
             line["lines"] = moved.lines.decode()
         if moved.detail:

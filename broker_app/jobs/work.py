@@ -8,6 +8,7 @@ position that was moved is gone for ever, and a copy is found by its id at the t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import FileIO
@@ -33,6 +34,11 @@ BATCH_BYTES = 1024 * 1024
 BEAT_S = 0.2
 #: so many messages are tried before the ratio of errors counts
 TRIED_AT_LEAST = 20
+#: how long a job waits for room in a full queue, and how often it tries
+PATIENCE_S = 120.0
+FULL_BEAT_S = 0.5
+#: what the broker says while it takes nothing
+NO_ROOM = ("queue-full", "store-full", "busy")
 #: messages at the target that are looked at to find what a killed node had done
 MAX_SEARCHED = 100_000
 
@@ -76,7 +82,7 @@ class Work:
         #: new position of what a killed node had moved without writing it down, by number
         self._found: dict[int, int] = {}
         self._results: FileIO
-        self._due_s = 0.0
+        self._due_s = self._full_since_s = 0.0
 
     async def _deed(self) -> None:
         """Work from `job.processed` on, for as long as it `_goes_on`."""
@@ -156,6 +162,20 @@ class Work:
             self._end(STOPPED, f"{refused} of {job.processed} messages were refused")
         return job.open and not self._ended.is_set()
 
+    async def _full(self, detail: str) -> bool:
+        """Nothing came in: wait a little before it is tried again; False when it has waited long enough."""
+        now_s = asyncio.get_running_loop().time()
+        self._full_since_s = self._full_since_s or now_s
+        self.job.reason = f"waiting: {detail}"
+        await self._wait(FULL_BEAT_S)
+        return now_s - self._full_since_s < PATIENCE_S
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait, unless it should stop."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ended.wait()
+
     async def _pace(self, count: int) -> None:
         """Wait as long as the rate asks for after `count` messages."""
         rate = self.job.rate_per_s
@@ -163,11 +183,7 @@ class Work:
             return
         now_s = asyncio.get_running_loop().time()
         self._due_s = max(self._due_s, now_s) + count / rate
-        try:
-            async with asyncio.timeout(self._due_s - now_s):
-                await self._ended.wait()
-        except TimeoutError:
-            pass
+        await self._wait(self._due_s - now_s)
 
     def _at_once(self, most: int = BATCH) -> int:
         """Messages of the next batch."""
@@ -176,6 +192,8 @@ class Work:
 
     def _note(self, lines: Sequence[dict[str, Any]]) -> None:
         """Write results, and count them. A line stands for one message, or for as many as its `count`."""
+        if lines:
+            self.job.reason, self._full_since_s = "", 0.0
         self._results.write(b"".join(_encode(line) + b"\n" for line in lines))
         for line in lines:
             self.job.count(line["status"], line.get("count", 1))

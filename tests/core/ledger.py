@@ -27,7 +27,7 @@ from broker_app.core.errors import Refused
 from broker_app.core.facts import Fact
 from broker_app.core.limits import Limits
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
-from broker_app.core.moving import DONE, UNSETTLED, Moved
+from broker_app.core.moving import DONE, FULL, UNSETTLED, Moved
 from broker_app.core.outcome import DUE, Outcome
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.queue import Queue
@@ -506,7 +506,9 @@ class Ledger:
         if not self._accepted(session, command):
             return
         results: list[Moved] = self.answers[command.receipt]
-        assert [moved.position for moved in results] == [chosen.position for chosen in command.chosen]
+        tried = [chosen.position for chosen in command.chosen[: len(results)]]
+        assert [moved.position for moved in results] == tried
+        assert len(tried) == len(command.chosen) or results[-1].status == FULL
         for moved in results:
             held = [m.position for s in self.sessions for _, m in s.held.values() if m.position < UNRECORDED]
             assert moved.status != UNSETTLED or moved.position in held or moved.position >= UNRECORDED
@@ -524,9 +526,10 @@ class Ledger:
     def _follow_insert(self, session: Session, command: c.Insert) -> None:
         if self._accepted(session, command):
             results: list[Moved] = self.answers[command.receipt]
-            assert len(results) == len(command.entries)
+            assert len(results) == len(command.entries) or results[-1].status == FULL
             for moved in results:
-                self._place(moved, command.target)
+                if moved.status == DONE:
+                    self._place(moved, command.target)
 
     def _place(self, moved: Moved, address: str) -> None:
         message = moved.message

@@ -9,7 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from broker_app.core import commands as c
 from broker_app.core.limits import Limits
+from broker_app.core.policy import DestinationPolicy, Policies
 from tests.rest.conftest import MakeRest, Rest
 
 
@@ -235,6 +237,48 @@ async def test_a_job_that_is_refused_too_often_stops(rest: Rest) -> None:
     assert (job["state"], job["done"], job["refused"]) == ("stopped", 0, 20)
     assert job["reason"] == "20 of 20 messages were refused"
     assert (await results(rest, job))[0]["detail"].startswith("it is no dead letter")
+
+
+async def limit(rest: Rest, queue: str, **limits: Any) -> None:
+    policies = Policies(exact={f"/queue/{queue}": DestinationPolicy(**limits)})
+    rest.engine.submit(c.Reconfigure(policies))
+    await rest.engine.wait_idle()
+
+
+async def test_a_job_waits_for_room_at_its_target(rest: Rest) -> None:
+    await rest.publish("a", *map(str, range(6)))
+    await limit(rest, "b", max_messages=4)
+    plan = await post(rest, 200, op="move", source="a", target="b", dry_run=True)
+    assert "b has room for 4 of 6 messages (max_messages)" in plan["warnings"]
+    job = await post(rest, plan=plan["plan"])
+    await rest.until_later(lambda: rest.jobs.get(job["id"]).reason != "")
+    waiting = (await rest.alice.get(f"/jobs/{job['id']}")).json()
+    assert (waiting["state"], waiting["done"]) == ("running", 4)
+    assert waiting["reason"].startswith("waiting: /queue/b is full")
+    assert [item["body"] for item in await rest.receive("b", max=4, ack="auto")] == list("0123")
+    done = await ended(rest, job)
+    assert (done["state"], done["reason"], await bodies(rest, "b")) == ("done", None, ["4", "5"])
+
+
+async def test_an_import_waits_for_room_at_its_target(rest: Rest) -> None:
+    await limit(rest, "b", max_messages=2)
+    lines = b"".join(b'{"body": "%d"}\n' % number for number in range(4))
+    ndjson = {"content-type": "application/x-ndjson"}
+    job = (await rest.alice.post("/queues/b/import", content=lines, headers=ndjson)).json()
+    await rest.until_later(lambda: rest.jobs.get(job["id"]).reason != "")
+    assert [item["body"] for item in await rest.receive("b", max=4, ack="auto")] == list("01")
+    assert ((await ended(rest, job))["done"], await bodies(rest, "b")) == (4, ["2", "3"])
+
+
+async def test_what_a_queue_rejects_is_refused(rest: Rest) -> None:
+    await rest.publish("a", "1", "22", "333")
+    await limit(rest, "b", max_messages=1, limit_behavior="REJECT_NEWEST", max_message_bytes=2)
+    job = await run(rest, op="move", source="a", target="b")
+    assert (job["state"], job["done"], job["refused"]) == ("done", 1, 2)
+    details = [line.get("detail", "") for line in await results(rest, job)]
+    assert details[1].startswith("/queue/b is full")
+    assert details[2] == "the body has 3 bytes; 2 are taken there"
+    assert await bodies(rest, "a") == ["22", "333"]
 
 
 async def test_jobs_are_listed_with_the_newest_first(rest: Rest) -> None:
