@@ -236,7 +236,7 @@ class Transfer:
 @dataclass(slots=True)
 class Insert:
     """Put messages (id, envelope, body) with ids of their own into one queue, in order. The answer is a list
-    of `moving.Moved`, one for each up to the first that has no room; Refused, when there is no such target."""
+    of `moving.Moved`, one for each up to the first that has no room; Refused, when that target cannot be."""
 
     peer: Peer
     target: str
