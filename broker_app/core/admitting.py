@@ -97,7 +97,7 @@ class Admitting(Publishing):
         except Refused as refusal:
             self._not_published(peer, receipt, refusal)
             return None
-        if queue is None or guard.removes or (not guard.line and _fits(queue, guard, 1, len(body))):
+        if queue is None or guard.removes or (not guard.line and self._fits(queue, guard, 1, len(body))):
             return self._take_in(queue, envelope, body)
         if guard.policy.limit_behavior != REJECT_NEWEST:
             self.counters["published"] -= 1
@@ -135,6 +135,20 @@ class Admitting(Publishing):
                 guard = self._topic_guards[address] = Guard(policy)
         return guard
 
+    def _fits(self, queue: Queue | None, guard: Guard, messages: int, bytes_: int) -> bool:
+        """Whether so many more messages, of so many bytes together, are within the limits. What is scheduled
+        counts as if it were there."""
+        if queue is None:
+            return guard.holds(messages, bytes_)
+        there = queue.depth + queue.unsettled
+        if not there and guard.bytes:
+            guard.recount(0, 0, 0)  # guesses end where nothing is left to guess
+        schedule = self.schedules.get(queue.address)
+        if schedule is not None:
+            messages += len(schedule)
+            bytes_ += len(schedule) * schedule.average
+        return guard.holds(there + messages, guard.estimated_bytes + bytes_)
+
     # ------------------------------------------------------------------ in line
 
     def _patience(self, peer: Peer) -> int:
@@ -167,7 +181,7 @@ class Admitting(Publishing):
             del self._crowded[queue]
             return False
         line = guard.line
-        while line and (queue.gone or guard.removes or _fits(queue, guard, 1, len(line[0].body))):
+        while line and (queue.gone or guard.removes or self._fits(queue, guard, 1, len(line[0].body))):
             moved = True
             self._let_through(line.popleft())
         if not line:
@@ -340,7 +354,7 @@ class Admitting(Publishing):
             self._check_admissible(peer, guard, address, len(body))
             messages, bytes_ = wanted.get(address, (0, 0))
             wanted[address] = messages, bytes_ = messages + 1, bytes_ + len(body)
-            if not guard.removes and (guard.line or not _fits(queue, guard, messages, bytes_)):
+            if not guard.removes and (guard.line or not self._fits(queue, guard, messages, bytes_)):
                 raise Refused("queue-full", f"{address} has no room for all messages of the transaction")
 
     # ------------------------------------------------------------------ new limits
@@ -377,7 +391,7 @@ class Admitting(Publishing):
         guard = queue.guarded
         if guard is None or guard.removes:
             return
-        if guard.line or not _fits(queue, guard, messages, bytes_):
+        if guard.line or not self._fits(queue, guard, messages, bytes_):
             raise _full(queue)
 
     # ------------------------------------------------------------------ too much
@@ -387,7 +401,7 @@ class Admitting(Publishing):
         guard, moved = queue.guarded, False
         if guard is None or queue.gone:
             return False
-        while not _fits(queue, guard, 0, 0):
+        while not self._fits(queue, guard, 0, 0):
             lane = _victims(queue)
             if lane is None:
                 break  # all of it is unsettled
@@ -419,14 +433,6 @@ class Admitting(Publishing):
         out.record(records.acked(out.destination(queue.address), records.DISCARDED, (position,)))
         out.freed.append(position)
         return True
-
-
-def _fits(queue: Queue | None, guard: Guard, messages: int, bytes_: int) -> bool:
-    """Whether so many more messages, of so many bytes together, are within the limits."""
-    there = queue.depth + queue.unsettled if queue else 0
-    if not there and guard.bytes:
-        guard.recount(0, 0, 0)  # guesses end where nothing is left to guess
-    return guard.holds(there + messages, guard.estimated_bytes + bytes_)
 
 
 def _full(queue: Queue) -> Refused:

@@ -99,6 +99,7 @@ class Broker(Configuring):
         if self.now_ms >= self.sweep_ms:
             self.sweep_ms = next_sweep(self.now_ms)
             self._give_up_waiting()
+            self._look_for_slow_consumers()
             self._sweep()
 
     def _sweep(self) -> None:

@@ -109,7 +109,7 @@ class Publishing(Subscribing):
     def _overflow(self, queue: Queue, envelope: Envelope, body: bytes) -> Message:
         """Replies that a requester does not take: it is ended, not the one who answers."""
         for subscription in queue.consumers[:]:
-            self._end_slow(subscription)
+            self._end_overrun(subscription)
         return self._discarded(envelope, body)
 
     def _discarded(self, envelope: Envelope, body: bytes) -> Message:

@@ -32,6 +32,7 @@ from broker_app.core.peer import Peer
 from broker_app.core.policy import Policies
 from broker_app.core.queue import Queue
 from broker_app.core.schedule import Schedule
+from broker_app.core.slowness import Slowness
 from broker_app.core.strain import GREEN, Strain
 from broker_app.core.subscription import Subscription
 from broker_app.core.timers import Alarms, Leases
@@ -75,6 +76,7 @@ class State:
         self.alarms: Alarms[str] = Alarms()
         self.sweep_ms = 0
         self.counters = {"published": 0, "delivered": 0, "discarded": 0, "refused": 0}
+        self.slowness = Slowness()
         #: what waits for room
         self.parking = Parking(self.limits)
         #: why the broker as a whole takes no messages, None when it does

@@ -182,10 +182,13 @@ class Subscribing(Remembering):
     def _keep_for(self, subscription: Subscription, message: Message) -> None:
         """Let a topic's message wait for one subscription, or end the subscription when too many wait."""
         queue = subscription.queue
-        if queue.depth >= self.limits.topic_pending:
-            self._end_slow(subscription)
+        depth = queue.depth
+        if depth >= self.limits.topic_pending:
+            self._end_overrun(subscription)
         else:
             self._enqueue(queue, message.envelope, message.body, self.ids.of(message))
+            if depth or not subscription.available:
+                self.slowness.behind[subscription] = None
 
     def _keep_for_named(self, named: NamedSubscription, message: Message) -> None:
         """Let a copy wait for whoever consumes a name."""
@@ -209,11 +212,32 @@ class Subscribing(Remembering):
     def _close_fanouts(self) -> None:
         self._out.fanouts = [fanout for fanout in self._out.fanouts if fanout.close()]
 
-    def _end_slow(self, subscription: Subscription) -> None:
-        detail = (
+    def _look_for_slow_consumers(self) -> None:
+        """See who stands still while messages wait, and end those that have for longer than they may."""
+        behind = self.slowness.behind
+        for subscription in [s for s in behind if s.queue.gone or s.queue.first_lane() is None]:
+            del behind[subscription]
+        waiting = [queue for queue in self.queues.values() if queue.consumers and queue.first_lane()]
+        candidates = [*behind, *(s for queue in waiting for s in queue.consumers if not queue.held)]
+        for subscription, still_ms in self.slowness.look(candidates, self.now_ms):
+            queue = subscription.queue
+            policy = queue.policy if queue.durable else self.policies.of(subscription.address)
+            if 0 < policy.slow_consumer_ms <= still_ms:
+                self._end_slow(
+                    subscription,
+                    f"subscription {subscription.id!r} on {subscription.address} took nothing for "
+                    f"{still_ms / 1000:.0f} s while messages waited for it, holding {subscription.unsettled} "
+                    "unsettled; it was ended",
+                )
+
+    def _end_overrun(self, subscription: Subscription) -> None:
+        self._end_slow(
+            subscription,
             f"{self.limits.topic_pending} messages wait for subscription {subscription.id!r} on "
-            f"{subscription.address}; it reads too slowly and was ended"
+            f"{subscription.address}; it reads too slowly and was ended",
         )
+
+    def _end_slow(self, subscription: Subscription, detail: str) -> None:
         self._out.closes.append((subscription.peer, Refused("slow-consumer", detail)))
         self._tell_of_consumer(ConsumerSlow(subscription, detail))
         self._end_subscription(subscription, keep_unsettled=False)

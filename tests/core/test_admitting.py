@@ -463,3 +463,108 @@ def test_a_transaction_makes_room_as_single_messages_do() -> None:
     client.do(c.Enlist(client.peer, "t", client.sending(Q, b"1", b"2", b"3")))
     client.do(c.Commit(client.peer, "t"))
     assert waiting(stage) == [b"2", b"3"]
+
+
+# ---------------------------------------------------------------------- the broker as a whole
+
+
+def test_all_queues_together_hold_so_many_messages() -> None:
+    stage = Stage(max_messages=2)
+    client, consumer = stage.client(), stage.client()
+    client.publish("/queue/a", b"1")
+    client.publish("/queue/b", b"2")
+    (token,) = send(client, b"3", address="/queue/c")
+    assert token not in accepted(client)
+    consumer.subscribe("/queue/a", c.AUTO)
+    assert token in accepted(client)
+    assert waiting(stage, "/queue/c") == [b"3"]
+
+
+def test_all_queues_together_hold_so_many_bytes() -> None:
+    stage = Stage(max_bytes=3 * OVERHEAD_BYTES)
+    client = stage.client()
+    for _ in range(4):
+        send(client, b"x")
+        stage.pass_time(1)
+    assert len(accepted(client)) == 3
+
+
+def test_a_full_broker_refuses_after_a_while() -> None:
+    stage = Stage(max_messages=1, patience_ms=2_000)
+    client = stage.client()
+    client.publish(Q, b"1")
+    send(client, b"2")
+    stage.pass_time(2_000)
+    assert codes(client) == ["queue-full"]
+
+
+def test_without_space_producers_wait_and_are_refused_while_consumers_go_on() -> None:
+    stage = Stage(patience_ms=2_000)
+    client, consumer = stage.client(), stage.client()
+    client.publish(Q, b"1")
+    stage.decide(c.StoreSpace(0))
+    (token,) = send(client, b"2")
+    consumer.subscribe(Q)
+    consumer.settle(1)
+    assert consumer.take() == [b"1"]
+    stage.pass_time(2_000)
+    assert codes(client) == ["store-full"]
+    assert client.refused[0][0] is token
+
+
+def test_with_space_again_what_waited_is_stored_in_order() -> None:
+    stage = Stage()
+    client = stage.client()
+    stage.decide(c.StoreSpace(0))
+    tokens = send(client, b"1", b"2")
+    stage.decide(c.StoreSpace(None), c.Publish(client.peer, [(Envelope(Q), b"3", None)]))
+    assert waiting(stage) == [b"1", b"2", b"3"]
+    assert accepted(client) == tokens
+
+
+def test_no_more_is_stored_than_there_is_space_for() -> None:
+    stage = Stage()
+    client = stage.client()
+    stage.decide(c.StoreSpace(0))
+    tokens = send(client, b"1", b"2", b"3")
+    stage.decide(c.StoreSpace(OVERHEAD_BYTES + 1))
+    assert accepted(client) == tokens[:1]
+
+
+def test_answers_and_the_brokers_own_topics_need_no_space() -> None:
+    stage = Stage()
+    client, server = stage.client(), stage.client()
+    client.subscribe("/temp-queue/answers", c.AUTO, id="1")
+    client.subscribe("/topic/$mom.stats", c.AUTO, id="2")
+    stage.decide(c.StoreSpace(0))
+    server.publish("/temp-queue/answers", b"1")
+    server.publish("/topic/$mom.stats", b"2")
+    assert sorted(client.take()) == [b"1", b"2"]
+
+
+def test_a_transaction_needs_space_when_it_is_committed() -> None:
+    stage = Stage()
+    client = stage.client()
+    client.do(c.Begin(client.peer, "t"))
+    client.do(c.Enlist(client.peer, "t", client.sending(Q, b"1")))
+    stage.decide(c.StoreSpace(0))
+    with pytest.raises(Refused, match="store-full"):
+        client.do(c.Commit(client.peer, "t"))
+
+
+def test_memory_has_levels_at_which_messages_wait_and_are_refused() -> None:
+    one = OVERHEAD_BYTES
+    stage = Stage(memory_bytes=one, transient_bytes=100 * one, patience_ms=5_000)
+    client = stage.client()
+    client.subscribe("/temp-queue/t", credit=1)
+    seen = []
+    for _ in range(100):
+        send(client, b"", address="/temp-queue/t")
+        stage.pass_time(1)
+        seen.append(stage.broker.memory_level)
+    assert [seen.count(level) for level in ("green", "yellow", "orange")] == [81, 10, 9]
+    assert len(accepted(client)) == 1 + 92  # the subscription, and what was sent before the level was orange
+    stage.broker.memory_bytes += 10 * one
+    send(client, b"", address=Q)
+    assert stage.broker.memory_level == "red"
+    assert codes(client) == ["busy"]
