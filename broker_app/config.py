@@ -119,6 +119,9 @@ class Config:
     credit: int = _setting(100, "unacknowledged deliveries of a subscription that names no credit", least=1)
     lease: float = _setting(30, "time to settle a message received by REST", "s", least=1, most=43_200)
     max_wait: float = _setting(60, "longest time a REST receive may wait", "s", least=0, most=3600)
+    stats_destinations: int = _setting(
+        250, "destinations whose statistics have a history, at up to 160 KiB each", least=0, most=100_000
+    )
     drain: float = _setting(8, "time given to open work when the node stops", "s", least=0, most=600)
 
     @property

@@ -8,6 +8,7 @@ import json
 import logging
 import signal
 import socket
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
@@ -88,7 +89,9 @@ class Node:
         #: set when the node must end because of an error
         self.failed: asyncio.Future[BaseException] = loop.create_future()
         self.engine = Engine(self.broker, self.journal, inbox_bytes=config.inbox_bytes, failed=self._fail)
-        self.statistics = Statistics(self.broker, config.name, VERSION)
+        self.statistics = Statistics(
+            self.broker, config.name, VERSION, destinations=config.stats_destinations
+        )
         self._control_document = control_document
         self._voice = Peer(Voice(), user="$mom")
         self._tasks: list[asyncio.Task[Any]] = []
@@ -122,7 +125,7 @@ class Node:
             self.logins,
             self.config,
             self.jobs,
-            statistics=self.statistics.latest,
+            statistics=self.statistics,
             control_document=self._control_document,
         )
         self.stomp_port = stomp_listener.getsockname()[1]
@@ -157,11 +160,13 @@ class Node:
             journal = self.journal.statistics()
             if self.config.max_store_bytes:
                 self.engine.store_left = self.config.max_store_bytes - journal["bytes_stored"]
-            sample = self.statistics.sample(len(self.lobby.sessions), journal["bytes_on_disk"])
+            sessions, on_disk = len(self.lobby.sessions), journal["bytes_on_disk"]
+            for _ in self.statistics.passing(time.time(), connections=sessions, journal_bytes=on_disk):
+                await asyncio.sleep(0)
             if any(self.broker.topics.match(STATS_TOPIC)):
-                body = json.dumps(sample, separators=(",", ":")).encode()
+                body = json.dumps(self.statistics.latest(), separators=(",", ":")).encode()
                 self.engine.submit(Publish(self._voice, [(envelope, body, None)]), len(body))
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(1.0 - time.time() % 1.0)
 
     async def stop(self) -> None:
         """Take no more, finish what was accepted, tell the clients, keep a snapshot."""

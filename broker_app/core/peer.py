@@ -44,6 +44,7 @@ class Peer:
     """
 
     __slots__ = (
+        "connection",
         "deliveries",
         "detailed",
         "fanned_out",
@@ -67,6 +68,8 @@ class Peer:
     ) -> None:
         self.receiver = receiver
         self.user = user
+        #: id of the STOMP connection, empty for others
+        self.connection = ""
         self.detailed = detailed
         self.patience_ms = patience_ms
         #: whether it has disconnected

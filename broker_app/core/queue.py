@@ -183,6 +183,7 @@ class Queue:
         "published_total",
         "reader",
         "removed_total",
+        "sampled",
         "shut",
         "unsettled",
         "waits",
@@ -218,6 +219,8 @@ class Queue:
         #: samples in ms: of one message a dispatch, the time since its arrival, and that from delivery to
         #: acknowledgement. Whoever wants them puts a bounded deque here and empties it.
         self.waits = self.holds = NO_SAMPLES
+        #: a free place where statistics note what they saw last
+        self.sampled = 0
         self.reader = Reader(address)
 
     def obey(self, policy: DestinationPolicy) -> None:

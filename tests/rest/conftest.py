@@ -22,6 +22,7 @@ from broker_app.net.login import Logins
 from broker_app.net.policy import Policy, TokenFacts, UserFacts
 from broker_app.net.rest import RestLimits, RestPlane
 from broker_app.net.rest.lines import MessageLines
+from broker_app.telemetry import Statistics
 
 TOKENS = {"mom_alice": "alice", "mom_bob": "bob"}
 
@@ -64,6 +65,7 @@ class Rest:
         lines = MessageLines(limits or RestLimits())
         self.jobs = Jobs(self.engine, self.journal.read, jobs, lines)
         self.jobs.start()
+        self.statistics = Statistics(self.engine.broker, "mom", "0")
         self.plane = RestPlane(
             self.engine,
             self.journal.read,
@@ -71,7 +73,7 @@ class Rest:
             Config(),
             self.jobs,
             limits=limits,
-            statistics=lambda: {"time": "2026-11-21T00:00:00Z"},
+            statistics=self.statistics,
         )
         self.alice = self.client(authorization="Bearer mom_alice")
         self.bob = self.client(authorization="Bearer mom_bob")

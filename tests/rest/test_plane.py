@@ -172,7 +172,9 @@ async def test_health_says_whether_the_node_serves(rest: Rest) -> None:
 async def test_limits_and_statistics(make_rest: MakeRest) -> None:
     rest = make_rest(limits=RestLimits(max_batch_items=7))
     assert (await rest.alice.get("/limits")).json()["max_batch_items"] == 7
-    assert (await rest.alice.get("/stats")).json() == {"time": "2026-11-21T00:00:00Z"}
+    rest.statistics.sample(1_800_000_000.0, connections=3)
+    shown = (await rest.alice.get("/stats")).json()
+    assert (shown["time"], shown["node"]["connections"]) == ("2027-01-15T08:00:00.000Z", 3)
     assert (await rest.nobody.get("/stats")).status_code == 401
     assert (await rest.alice.get("/stats?x=1")).status_code == 400
 

@@ -1,10 +1,10 @@
-"""Facts of the node: queues, statistics, limits, health, and the description of the interface."""
+"""Facts of the node: queues, limits, health, and the description of the interface."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -27,14 +27,12 @@ class NodeFacts:
         desk: Desk,
         waiting: Waiting,
         limits: RestLimits,
-        statistics: Callable[[], Mapping[str, Any]],
         document: Mapping[str, Any],
     ) -> None:
         self._desk = desk
         self._waiting = waiting
         self._limits = asdict(limits)
         self._max_page = limits.max_page
-        self._statistics = statistics
         self._document = encode(document)
 
     async def queues(self, request: Request) -> Reply:
@@ -49,11 +47,6 @@ class NodeFacts:
         following = _cursor(page[-1].removeprefix(_PREFIX)) if len(wanted) > limit else None
         rows = [_facts(queues[address]) for address in page]
         return json_reply({"items": rows, "next": following, "approx_total": len(names)})
-
-    async def statistics(self, request: Request) -> Reply:
-        """GET stats"""
-        request.query()
-        return json_reply(self._statistics())
 
     async def limits(self, request: Request) -> Reply:
         """GET limits"""

@@ -10,6 +10,7 @@ from typing import Any
 
 from broker_app.jobs.plan import IMPORT, PLANNED, UNDO
 from broker_app.net.problems import MEDIA_TYPE, PROBLEMS
+from broker_app.telemetry.rings import COLUMNS
 
 _Json = dict[str, Any]
 
@@ -115,6 +116,48 @@ _JOB = _object(
         "undone_by": _OPTIONAL_TEXT,
     }
 )
+_RATE: _Json = {"type": "number", "minimum": 0, "description": "a second"}
+_SECONDS: _Json = {"type": "number", "minimum": 0}
+_NODE_FIGURES = _object(
+    {
+        "name": _TEXT,
+        "version": _TEXT,
+        "connections": _COUNT,
+        "in_rate": _RATE,
+        "out_rate": _RATE,
+        "published": _COUNT,
+        "delivered": _COUNT,
+        "memory_bytes": _COUNT,
+        "journal_bytes": _COUNT,
+        "destinations": _COUNT,
+    }
+)
+_BRIEF_FIGURES = _object(
+    {
+        "name": {**_TEXT, "description": "an address, such as /queue/orders"},
+        "kind": {"enum": ["queue", "topic", "temp-queue"]},
+        "depth": {**_COUNT, "description": "messages that wait"},
+        "unsettled": {**_COUNT, "description": "messages handed out and not settled"},
+        "delayed": {**_COUNT, "description": "messages that are not due yet"},
+        "consumers": _COUNT,
+        "in_rate": _RATE,
+        "out_rate": _RATE,
+        "oldest_s": {**_SECONDS, "description": "age of the message that waits longest"},
+    }
+)
+_PERCENTILES = _object(
+    {
+        **{name: {"type": ["number", "null"], "minimum": 0} for name in ("p50", "p95", "p99")},
+        "samples": _COUNT,
+    }
+)
+_FULL_FIGURES: _Json = {
+    **_BRIEF_FIGURES["properties"],
+    **dict.fromkeys(("acked_rate", "dead_rate", "expired_rate"), _RATE),
+    **dict.fromkeys(("published", "delivered", "acknowledged", "dead", "expired"), _COUNT),
+    "wait_s": {**_PERCENTILES, "description": "from arrival to delivery, sampled, of the last minute"},
+    "hold_s": {**_PERCENTILES, "description": "from delivery to acknowledgement, sampled"},
+}
 _SETTLED = _object({"receipt": _TEXT, "error": _ref("Problem")}, required=("receipt",))
 
 _SCHEMAS: _Json = {
@@ -282,6 +325,27 @@ _SCHEMAS: _Json = {
     ),
     "Job": _JOB,
     "JobPage": _object({"items": _array(_ref("Job")), **_PAGING}),
+    "Statistics": _object(
+        {"time": _TIME, "node": _NODE_FIGURES, "destinations": _array(_BRIEF_FIGURES, 1000)}
+    ),
+    "DestinationStatistics": _object(
+        {
+            "name": _NAME,
+            "now": {
+                **_object(_FULL_FIGURES),
+                "type": ["object", "null"],
+                "description": "null when it is gone",
+            },
+            "t0": {"type": "integer", "description": "when the first step begins, seconds since 1970"},
+            "step_s": {**_COUNT, "description": "length of a step"},
+            "series": {
+                "type": "object",
+                "required": list(COLUMNS),
+                "properties": {name: _array({"type": ["number", "null"]}, 1_441) for name in COLUMNS},
+                "description": "a number for each step, null where nothing is known",
+            },
+        }
+    ),
     "Health": _object({"status": {"enum": ["live", "ready"]}}),
 }
 
@@ -389,6 +453,11 @@ _LINES: _Json = {
     "description": "lines of JSON",
     "content": {"application/x-ndjson": {}},
 }
+_PAST_REPLY = _json("the past, up to the last second", _ref("DestinationStatistics"))
+_WINDOW = [
+    _parameter("window_s", _whole(1, 86_400, 600), "how far back"),
+    _parameter("step_s", _whole(1, 3_600), "length of a step; made longer where the past is coarser"),
+]
 _ATOMIC = _parameter("atomic", _TRUTH, "one transaction: all or nothing; for application/json")
 
 _PATHS: _Json = {
@@ -572,10 +641,22 @@ _PATHS: _Json = {
             body=_json_body("SettleRequest"),
         ),
     },
+    "/queues/{name}/stats": {
+        "get": _operation(
+            "get_queue_statistics", "The past of a queue, as columns", {"200": _PAST_REPLY}, 404,
+            parameters=[_QUEUE, *_WINDOW],
+        ),
+    },
+    "/topics/{name}/stats": {
+        "get": _operation(
+            "get_topic_statistics", "The past of a topic, as columns", {"200": _PAST_REPLY}, 404,
+            parameters=[_TOPIC, *_WINDOW],
+        ),
+    },
     "/stats": {
         "get": _operation(
             "get_statistics", "What the node does now",
-            {"200": _json("the sample that /topic/$mom.stats has as well", {"type": "object"})},
+            {"200": _json("what /topic/$mom.stats tells as well", _ref("Statistics"))},
         ),
     },
     "/limits": {

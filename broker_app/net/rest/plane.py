@@ -23,6 +23,7 @@ from broker_app.net.rest.direct import Direct
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.events import Events
 from broker_app.net.rest.facts import NodeFacts
+from broker_app.net.rest.figures import Figures
 from broker_app.net.rest.jobs import JobDesk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.publish import Publisher
@@ -33,6 +34,7 @@ from broker_app.net.rest.requests import Departed, Receive, Request, Scope, Send
 from broker_app.net.rest.routing import Place, Router, raw_path_of
 from broker_app.net.rest.settle import Settler
 from broker_app.net.rest.waiting import Waiting
+from broker_app.telemetry import Statistics
 
 _log = logging.getLogger(__name__)
 _NO_STORE: Header = (b"cache-control", b"no-store")
@@ -44,7 +46,7 @@ class RestPlane:
     """All of `/api/v1` that moves or shows messages.
 
     `journal_read` is `Journal.read`, `jobs` are the node's; `limits` replace those that follow from `config`;
-    `statistics` returns what `/stats` shows; `control_document` is an OpenAPI document whose paths are added
+    `statistics` has what `/stats` shows; `control_document` is an OpenAPI document whose paths are added
     to ours.
     Made within the running loop. The node calls `policy_changed` after a new policy, `engine_ended`
     when the engine fails, and `stop` before it closes the listeners.
@@ -59,7 +61,7 @@ class RestPlane:
         jobs: Jobs,
         *,
         limits: RestLimits | None = None,
-        statistics: Callable[[], Mapping[str, Any]] = dict,
+        statistics: Statistics,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
         self._limits = limits or RestLimits.of(config)
@@ -94,7 +96,7 @@ class RestPlane:
         self,
         journal_read: Callable[[Sequence[int]], list[bytes]],
         jobs: Jobs,
-        statistics: Callable[[], Mapping[str, Any]],
+        statistics: Statistics,
         control_document: Mapping[str, Any] | None,
     ) -> None:
         desk, limits, add = self._desk, self._limits, self._router.add
@@ -107,7 +109,8 @@ class RestPlane:
         receiver = Receiver(desk, self._waiting, blocks, limits)
         settler = Settler(desk, limits)
         browser = Browser(desk, journal_read, blocks, limits)
-        facts = NodeFacts(desk, self._waiting, limits, statistics, openapi.document(control_document))
+        facts = NodeFacts(desk, self._waiting, limits, openapi.document(control_document))
+        figures = Figures(statistics)
 
         queue_batch = _queue(b"messages", b"batch")
         topic_batch = Place((b"topics",), (b"messages", b"batch"), True, "topic")
@@ -136,7 +139,9 @@ class RestPlane:
         add("POST", Place((b"leases",), (b"nack",), True), settler.nack)
         add("DELETE", Place((b"leases",), (), True), settler.acknowledge)
         add("PATCH", Place((b"leases",), (), True), settler.extend)
-        add("GET", Place((b"stats",)), facts.statistics)
+        add("GET", _queue(b"stats"), figures.of_queue)
+        add("GET", Place((b"topics",), (b"stats",), True, "topic"), figures.of_topic)
+        add("GET", Place((b"stats",)), figures.node)
         add("GET", Place((b"limits",)), facts.limits)
         add("GET", Place((b"openapi.json",), open=True), facts.openapi)
         add("GET", Place((b"health", b"live"), open=True), facts.live)

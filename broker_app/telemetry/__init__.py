@@ -1,0 +1,11 @@
+"""What the broker tells about itself: statistics, sampled once a second, and what happened.
+
+Owns the history of numbers, in bounded memory, and the shapes in which they are told. It reads the core's
+counters between batches and never adds work to a message.
+"""
+
+from broker_app.telemetry.statistics import Statistics
+
+STATS_TOPIC = "$mom.stats"
+
+__all__ = ["STATS_TOPIC", "Statistics"]

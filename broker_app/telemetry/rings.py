@@ -1,0 +1,173 @@
+"""The past of one destination: columns of numbers, a row for each second, ten seconds and minute.
+
+Only steps in which something happened are written; what lies between two of them is filled in when the
+next one comes or when somebody reads, so a destination where nothing happens costs nothing.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from math import nan
+from typing import Any, NamedTuple
+
+#: messages within a step
+COUNTS = ("in", "out", "acked", "dead", "expired")
+#: as they stand at the end of a step
+GAUGES = ("depth", "unsettled", "delayed", "consumers")
+#: in seconds, at the end of a step
+AGES = ("oldest_s",)
+#: in seconds, of samples of the minute before; no number while there are none
+DURATIONS = ("wait_p50_s", "wait_p95_s", "wait_p99_s", "hold_p50_s", "hold_p95_s", "hold_p99_s")
+COLUMNS = (*COUNTS, *GAUGES, *AGES, *DURATIONS)
+
+_CODES = "I" * len((*COUNTS, *GAUGES)) + "f" * len((*AGES, *DURATIONS))
+_MOST = (1 << 32) - 1
+_AGE = COLUMNS.index("oldest_s")
+_FIRST_DURATION = _AGE + 1
+
+Row = Sequence[float]
+Series = dict[str, list[float | None]]
+
+
+class Ring:
+    """The newest `length` rows at `step_s` seconds each, in at most 4 bytes a number."""
+
+    __slots__ = ("_columns", "_first", "_last", "length", "step_s")
+
+    def __init__(self, step_s: int, length: int) -> None:
+        self.step_s = step_s
+        self.length = length
+        self._columns: list[array[Any]] = [array(code) for code in _CODES]
+        #: numbers of the step that stands at index 0 (or stood there rounds ago), and of the newest
+        self._first = 0
+        self._last = -1
+
+    def put(self, second: int, row: Row) -> None:
+        """Take the row of `second`, which is not before the last one's: counts of one step add up."""
+        step = second // self.step_s
+        if self._last < 0:
+            self._first = step
+        elif step <= self._last:
+            self._add(row)
+            return
+        else:
+            self._fill(step - 1)
+        self._last = step
+        index = (step - self._first) % self.length
+        for column, value in zip(self._columns, row, strict=True):
+            number = value if column.typecode == "f" else min(int(value), _MOST)
+            column[index : index + 1] = array(column.typecode, (number,))
+
+    def catch_up(self, second: int) -> None:
+        """Nothing has happened from the last row to `second`."""
+        if self._last >= 0:
+            self._fill(second // self.step_s)
+
+    def series(self, until: int, count: int, together: int = 1) -> Series:
+        """`count` steps of `together` rows each, the last one with the second `until` in it. Counts are
+        summed, of all else the last is taken; None is where nothing is known."""
+        self.catch_up(until)
+        end = until // self.step_s // together * together + together  # behind the last row
+        start = end - count * together
+        found: Series = {}
+        for number, name in enumerate(COLUMNS):
+            rows = self._read(self._columns[number], start, end)
+            steps = [rows[at : at + together] for at in range(0, len(rows), together)]
+            if name in COUNTS:
+                found[name] = [_sum(step) for step in steps]
+            else:
+                found[name] = [_last(step) for step in steps]
+        return found
+
+    def _add(self, row: Row) -> None:
+        index = (self._last - self._first) % self.length
+        for number, (column, value) in enumerate(zip(self._columns, row, strict=True)):
+            before = column[index] if number < len(COUNTS) else 0
+            column[index] = value if column.typecode == "f" else min(int(before + value), _MOST)
+
+    def _fill(self, step: int) -> None:
+        """Rows of rest behind the last one, up to `step`."""
+        gap = min(step - self._last, self.length)
+        if gap <= 0:
+            return
+        at = (self._last - self._first) % self.length
+        last: list[float] = [column[at] for column in self._columns]
+        skipped = step - self._last - gap  # forgotten before they were written
+        if skipped:
+            self._first = step - self.length + 1
+            self._columns = [array(code) for code in _CODES]
+            self._last = self._first - 1
+        start = self._last + 1
+        for number, column in enumerate(self._columns):
+            rest: array[Any]
+            if number < len(COUNTS):
+                rest = array(column.typecode, bytes(column.itemsize * gap))
+            elif number == _AGE and last[number]:
+                ages = (last[number] + self.step_s * (skipped + after) for after in range(1, gap + 1))
+                rest = array("f", ages)
+            elif number >= _FIRST_DURATION:
+                rest = array("f", (nan,)) * gap
+            else:
+                rest = array(column.typecode, (last[number],)) * gap
+            self._write(column, (start - self._first) % self.length, rest)
+        self._last = step
+
+    def _write(self, column: array[Any], index: int, values: array[Any]) -> None:
+        room = min(len(values), self.length - index)
+        column[index : index + room] = values[:room]
+        column[: len(values) - room] = values[room:]
+
+    def _read(self, column: array[Any], start: int, end: int) -> list[float | None]:
+        oldest = max(self._first, self._last - self.length + 1)
+        rows: list[float | None] = []
+        for step in range(start, end):
+            if self._last < 0 or not oldest <= step <= self._last:
+                rows.append(None)
+            else:
+                value = column[(step - self._first) % self.length]
+                rows.append(None if value != value else value)
+        return rows
+
+
+class Window(NamedTuple):
+    """A piece of the past: `t0` is where its first step begins (seconds since 1970)."""
+
+    t0: int
+    step_s: int
+    series: Series
+
+
+class History:
+    """The past of one destination, at three resolutions."""
+
+    #: step in seconds and number of rows: ten minutes, an hour, a day
+    RESOLUTIONS = ((1, 600), (10, 360), (60, 1_440))
+    LONGEST_S = 86_400
+    __slots__ = ("_rings",)
+
+    def __init__(self) -> None:
+        self._rings = tuple(Ring(step_s, length) for step_s, length in self.RESOLUTIONS)
+
+    def put(self, second: int, row: Row) -> None:
+        for ring in self._rings:
+            ring.put(second, row)
+
+    def window(self, until: int, window_s: int, step_s: int) -> Window:
+        """The last `window_s` seconds before and with `until`, in steps of at least `step_s`: a multiple of
+        the finest resolution that reaches so far back."""
+        ring = next((ring for ring in self._rings if window_s <= ring.step_s * ring.length), self._rings[-1])
+        together = max(1, -(-step_s // ring.step_s))
+        step_s = together * ring.step_s
+        count = -(-window_s // step_s)
+        end = until // step_s * step_s + step_s
+        return Window(end - count * step_s, step_s, ring.series(until, count, together))
+
+
+def _sum(step: list[float | None]) -> float | None:
+    known = [value for value in step if value is not None]
+    return sum(known) if known else None
+
+
+def _last(step: list[float | None]) -> float | None:
+    return next((value for value in reversed(step) if value is not None), None)

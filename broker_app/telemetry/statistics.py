@@ -1,0 +1,389 @@
+"""Numbers of destinations and of the node: sampled once a second, told to who asks.
+
+A pass reads the counters that the core keeps anyway and does something only for destinations whose
+counters have moved. The shapes are those of `GET /api/v1/stats`, `GET /api/v1/queues/{name}/stats` and the
+topics `$mom.stats…`; docs/protocol.md shows them.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections import OrderedDict, deque
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, NamedTuple
+
+from broker_app.core.broker import Broker
+from broker_app.core.destination import is_reserved
+from broker_app.core.queue import NO_SAMPLES, Queue
+from broker_app.core.subscription import Subscription
+from broker_app.telemetry.durations import Durations, Percentiles
+from broker_app.telemetry.rings import History, Window
+
+MAX_DESTINATIONS = 1_000
+#: destinations looked at in one go, so that a pass over many does not hold up messages
+SLICE = 1_000
+#: samples of one second
+MAX_SAMPLES = 128
+#: a destination makes room for another one's history only when it has been at rest so long
+REST_S = 60
+
+
+class Totals(NamedTuple):
+    """Messages since the node started; of topics `out` is what was handed to subscriptions there were."""
+
+    in_: int = 0
+    out: int = 0
+    acked: int = 0
+    dead: int = 0
+    expired: int = 0
+
+
+class Past:
+    """History and durations of a destination."""
+
+    __slots__ = ("history", "hold", "wait")
+
+    def __init__(self) -> None:
+        self.history = History()
+        self.wait = Durations()
+        self.hold = Durations()
+
+
+class Pulse:
+    """A destination that was active since the start: its totals, and how they moved in the last pass that
+    found them changed."""
+
+    __slots__ = ("moved", "past", "second", "totals")
+
+    def __init__(self) -> None:
+        self.second = 0
+        self.totals = Totals()
+        self.moved = Totals()
+        self.past: Past | None = None
+
+
+class Statistics:
+    """`destinations` is how many have a history at a time."""
+
+    def __init__(self, broker: Broker, name: str, version: str, *, destinations: int = 250) -> None:
+        self._broker = broker
+        self._name = name
+        self._version = version
+        self._most = destinations
+        #: the latest to be active last
+        self._pulses: OrderedDict[str, Pulse] = OrderedDict()
+        #: addresses with a past, the one at rest the longest first
+        self._remembered: OrderedDict[str, Past] = OrderedDict()
+        #: the second of the pass under way, and of the last one that is whole
+        self._second = self._shown = 0
+        self._elapsed = 1.0
+        self._time = 0.0
+        self._node_totals = (0, 0)
+        self._node_moved = (0, 0)
+        self._connections = 0
+        self._journal_bytes = 0
+        self._told: dict[str, Any] | None = None
+
+    # ------------------------------------------------------------------ one pass a second
+
+    def sample(self, now: float, *, connections: int = 0, journal_bytes: int = 0) -> None:
+        """A whole pass at the time `now` (seconds since 1970)."""
+        for _ in self.passing(now, connections=connections, journal_bytes=journal_bytes):
+            pass
+
+    def passing(self, now: float, *, connections: int = 0, journal_bytes: int = 0) -> Iterator[None]:
+        """A pass in slices: messages may be moved at each step of the iterator."""
+        self._elapsed = max(0.001, now - self._time) if self._time else 1.0
+        self._time = now
+        self._second = max(int(now), self._second)
+        self._connections, self._journal_bytes = connections, journal_bytes
+        counters = self._broker.counters
+        totals = counters["published"], counters["delivered"]
+        self._node_moved = totals[0] - self._node_totals[0], totals[1] - self._node_totals[1]
+        self._node_totals = totals
+        queues = iter(list(self._broker.queues.values()))
+        while slice := list(islice(queues, SLICE)):
+            for queue in slice:
+                # Totals only grow; consumers come and go.
+                sign = (
+                    queue.published_total
+                    + queue.delivered_total
+                    + queue.acked_total
+                    + queue.dead_total
+                    + queue.expired_total
+                    + queue.removed_total
+                    + (len(queue.consumers) << 64)
+                )
+                if sign != queue.sampled:
+                    self._queue_moved(queue)
+                    queue.sampled = sign
+            yield
+        for name, published in list(self._broker.topic_published.items()):
+            if not is_reserved(name):
+                self._topic_moved(name, published)
+        self._shown = self._second
+        self._told = None
+        if len(self._pulses) > 2 * len(self._broker.queues) + len(self._remembered) + MAX_DESTINATIONS:
+            self._forget_gone()
+
+    def _queue_moved(self, queue: Queue) -> None:
+        totals = Totals(
+            queue.published_total,
+            queue.delivered_total,
+            queue.acked_total,
+            queue.dead_total,
+            queue.expired_total,
+        )
+        pulse = self._beat(queue.address, totals, anew=not queue.sampled)
+        past = self._past(queue.address, pulse)
+        if past is None:
+            return
+        second = self._second
+        if queue.waits is NO_SAMPLES:
+            queue.waits, queue.holds = deque(maxlen=MAX_SAMPLES), deque(maxlen=MAX_SAMPLES)
+        past.wait.record(second, queue.waits)
+        past.hold.record(second, queue.holds)
+        queue.waits.clear()
+        queue.holds.clear()
+        gauges = queue.depth, queue.unsettled, 0, len(queue.consumers), self._oldest_s(queue)
+        durations = (*past.wait.percentiles(second)[:3], *past.hold.percentiles(second)[:3])
+        numbers = [float("nan") if value is None else value for value in durations]
+        past.history.put(second, (*pulse.moved, *gauges, *numbers))
+
+    def _topic_moved(self, name: str, published: int) -> None:
+        address = f"/topic/{name}"
+        pulse = self._pulses.get(address)
+        if pulse is not None and pulse.totals.in_ == published:
+            return
+        before = pulse.totals if pulse else Totals()
+        consumers, depth, unsettled = self._listeners(name)
+        out = before.out + (published - before.in_) * consumers
+        pulse = self._beat(address, Totals(published, out, out))
+        past = self._past(address, pulse)
+        if past is not None:
+            row = (*pulse.moved, depth, unsettled, 0, consumers, 0.0, *[float("nan")] * 6)
+            past.history.put(self._second, row)
+
+    def _beat(self, address: str, totals: Totals, *, anew: bool = False) -> Pulse:
+        """What a destination has moved since it was looked at last; from zero when it was made `anew`."""
+        pulse = self._pulses.get(address)
+        if pulse is None:
+            pulse = self._pulses[address] = Pulse()
+        self._pulses.move_to_end(address)
+        before = Totals() if anew else pulse.totals
+        pulse.moved = Totals(*map(int.__sub__, totals, before))
+        pulse.totals = totals
+        pulse.second = self._second
+        return pulse
+
+    def _past(self, address: str, pulse: Pulse) -> Past | None:
+        """The past of an active destination; None when too many others are active, and for temporary ones."""
+        if pulse.past is None:
+            if address.startswith("/temp-"):
+                return None
+            if len(self._remembered) >= self._most and not self._make_room():
+                return None
+            pulse.past = self._remembered[address] = Past()
+        self._remembered.move_to_end(address)
+        return pulse.past
+
+    def _make_room(self) -> bool:
+        address = next(iter(self._remembered), None)
+        if address is None or self._pulses[address].second > self._second - REST_S:
+            return False
+        self._forget(address)
+        return True
+
+    def _forget(self, address: str) -> None:
+        del self._remembered[address]
+        self._pulses[address].past = None
+        queue = self._broker.queues.get(address)
+        if queue is not None:
+            queue.waits = queue.holds = NO_SAMPLES
+
+    def _forget_gone(self) -> None:
+        """Destinations that ended are remembered as long as their past."""
+        queues, topics = self._broker.queues, self._broker.topic_published
+        for address, pulse in list(self._pulses.items()):
+            there = address in queues or address.removeprefix("/topic/") in topics
+            if not there and pulse.past is None:
+                del self._pulses[address]
+
+    # ------------------------------------------------------------------ telling
+
+    def latest(self) -> dict[str, Any]:
+        """The node, and the destinations as of the last pass: all of them, or those last active."""
+        if self._told is None:
+            self._told = {
+                "time": _rfc3339(self._time),
+                "node": self.node(),
+                "destinations": [self.brief(address) for address in self._chosen()],
+            }
+        return self._told
+
+    def node(self) -> dict[str, Any]:
+        """The numbers of the node as of the last pass."""
+        return {
+            "name": self._name,
+            "version": self._version,
+            "connections": self._connections,
+            "in_rate": round(self._node_moved[0] / self._elapsed, 1),
+            "out_rate": round(self._node_moved[1] / self._elapsed, 1),
+            "published": self._node_totals[0],
+            "delivered": self._node_totals[1],
+            "memory_bytes": resident_bytes(),
+            "journal_bytes": self._journal_bytes,
+            "destinations": len(self._broker.queues) + len(self._topics()),
+        }
+
+    def brief(self, address: str) -> dict[str, Any]:
+        """One destination in a line. KeyError when there is none."""
+        if address.startswith("/topic/"):
+            consumers, depth, unsettled = self._listeners(address.removeprefix("/topic/"))
+            kind, delayed, oldest_s = "topic", 0, 0.0
+        else:
+            queue = self._broker.queues[address]
+            kind = "queue" if queue.durable else "temp-queue"
+            depth, unsettled, delayed = queue.depth, queue.unsettled, 0
+            consumers, oldest_s = len(queue.consumers), round(self._oldest_s(queue), 3)
+        moved = self._moved(address)
+        return {
+            "name": address,
+            "kind": kind,
+            "depth": depth,
+            "unsettled": unsettled,
+            "delayed": delayed,
+            "consumers": consumers,
+            "in_rate": self._rate(moved.in_),
+            "out_rate": self._rate(moved.out),
+            "oldest_s": oldest_s,
+        }
+
+    def full(self, address: str) -> dict[str, Any]:
+        """All that is known of one destination now. KeyError when there is none."""
+        pulse = self._pulses.get(address)
+        past = pulse.past if pulse else None
+        moved = self._moved(address)
+        totals = self._totals(address)
+        return {
+            **self.brief(address),
+            "acked_rate": self._rate(moved.acked),
+            "dead_rate": self._rate(moved.dead),
+            "expired_rate": self._rate(moved.expired),
+            "published": totals.in_,
+            "delivered": totals.out,
+            "acknowledged": totals.acked,
+            "dead": totals.dead,
+            "expired": totals.expired,
+            "wait_s": _spelled(past.wait.percentiles(self._second) if past else None),
+            "hold_s": _spelled(past.hold.percentiles(self._second) if past else None),
+        }
+
+    def window(self, address: str, window_s: int, step_s: int) -> Window:
+        """The past of a destination, up to the last pass. All None for one that was never active, or whose
+        past had to make room."""
+        pulse = self._pulses.get(address)
+        history = pulse.past.history if pulse and pulse.past else History()
+        return history.window(self._shown, window_s, step_s)
+
+    def knows(self, address: str) -> bool:
+        """Whether the destination exists, or its past is remembered."""
+        return address in self._remembered or self.is_there(address)
+
+    def is_there(self, address: str) -> bool:
+        """Whether the queue exists, or something was published to the topic."""
+        if address.startswith("/topic/"):
+            return address.removeprefix("/topic/") in self._broker.topic_published
+        return address in self._broker.queues
+
+    def moving(self) -> list[str]:
+        """Addresses that were active in the last pass, or came to rest in it."""
+        recent = []
+        for address in reversed(self._pulses):
+            if self._pulses[address].second < self._shown - 1:
+                break
+            if self.is_there(address):
+                recent.append(address)
+        return recent
+
+    # ------------------------------------------------------------------ reading the core
+
+    def _chosen(self) -> list[str]:
+        broker = self._broker
+        if len(broker.queues) + len(self._topics()) <= MAX_DESTINATIONS:
+            return [*broker.queues, *self._topics()]
+        there = (address for address in reversed(self._pulses) if self.is_there(address))
+        chosen = dict.fromkeys(islice(there, MAX_DESTINATIONS))
+        for address in broker.queues:
+            if len(chosen) >= MAX_DESTINATIONS:
+                break
+            chosen[address] = None
+        return list(chosen)
+
+    def _topics(self) -> list[str]:
+        return [f"/topic/{name}" for name in self._broker.topic_published if not is_reserved(name)]
+
+    def _moved(self, address: str) -> Totals:
+        """What moved in the last pass."""
+        pulse = self._pulses.get(address)
+        return pulse.moved if pulse is not None and pulse.second >= self._shown else Totals()
+
+    def _totals(self, address: str) -> Totals:
+        pulse = self._pulses.get(address)
+        return pulse.totals if pulse is not None else Totals()
+
+    def _rate(self, messages: int) -> float:
+        return round(messages / self._elapsed, 1)
+
+    def _listeners(self, name: str) -> tuple[int, int, int]:
+        """Subscriptions that match a topic's name, what waits for them, what they hold unsettled."""
+        match = self._broker.topics.match(name)
+        depth = sum(subscription.queue.depth for subscription in match.singles)
+        unsettled = sum(subscription.unsettled for subscription in match.singles)
+        return match.copies, depth, unsettled
+
+    def _oldest_s(self, queue: Queue) -> float:
+        oldest = queue.oldest()
+        return max(0.0, self._time - oldest.time_ms / 1000) if oldest else 0.0
+
+
+def consumer(subscription: Subscription) -> dict[str, Any]:
+    """One subscription, as operators see it. `slow`: messages wait that it has no credit to take, or its
+    client does not take what was sent. `connection` is None for those that do not speak STOMP."""
+    peer, queue = subscription.peer, subscription.queue
+    # The REST plane serves many users through one peer and writes them behind the number.
+    id, _, user = subscription.id.partition("\0")
+    return {
+        "id": id,
+        "destination": subscription.address,
+        "connection": peer.connection or None,
+        "user": user or peer.user,
+        "ack": subscription.ack,
+        "credit": subscription.credit,
+        "unsettled": subscription.unsettled,
+        "delivered": subscription.delivered,
+        "acknowledged": subscription.acked,
+        "returned": subscription.returned,
+        "waiting": queue.depth,
+        "since": _rfc3339(subscription.since_ms / 1000),
+        "slow": peer.paused or (subscription.unsettled >= subscription.credit and queue.depth > 0),
+    }
+
+
+def _spelled(found: Percentiles | None) -> dict[str, Any]:
+    return (found or Percentiles(None, None, None, 0))._asdict()
+
+
+def _rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def resident_bytes() -> int:
+    """Memory of this process in use now (Linux), or its peak where that cannot be read."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as statm:
+            return int(statm.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,58 @@
+"""Statistics over HTTP."""
+
+from __future__ import annotations
+
+from broker_app.telemetry.rings import COLUMNS
+from tests.rest.conftest import Rest
+
+NOW = 1_800_000_000
+
+
+async def test_the_past_of_a_queue_comes_as_columns(rest: Rest) -> None:
+    rest.statistics.sample(NOW)
+    await rest.publish("a", "1", "2", "3")
+    await rest.receive("a", ack="auto")
+    rest.statistics.sample(NOW + 1)
+    await rest.publish("a", "4")
+    rest.statistics.sample(NOW + 12)
+    reply = await rest.alice.get("/queues/a/stats", params={"window_s": 12, "step_s": 1})
+    assert reply.status_code == 200
+    shown = reply.json()
+    assert (shown["name"], shown["t0"], shown["step_s"]) == ("a", NOW + 1, 1)
+    assert set(shown["series"]) == set(COLUMNS)
+    assert shown["series"]["in"] == [3, *[0] * 10, 1]
+    assert shown["series"]["out"] == [1, *[0] * 11]
+    assert shown["series"]["depth"] == [2] * 11 + [3]
+    assert (shown["now"]["depth"], shown["now"]["published"], shown["now"]["wait_s"]["samples"]) == (3, 4, 0)
+    hour = (await rest.alice.get("/queues/a/stats", params={"window_s": 3600, "step_s": 10})).json()
+    assert hour["step_s"] == 10
+    assert len(hour["series"]["in"]) == 360
+    assert hour["series"]["in"][-2:] == [3, 1]
+
+
+async def test_the_past_of_a_topic(rest: Rest) -> None:
+    await rest.alice.post("/topics/t.x/messages", content=b"1")
+    rest.statistics.sample(NOW)
+    shown = (await rest.alice.get("/topics/t.x/stats?window_s=1")).json()
+    assert shown["series"]["in"] == [1]
+    assert shown["now"]["kind"] == "topic"
+
+
+async def test_a_queue_that_ended_lately_still_has_its_past(rest: Rest) -> None:
+    await rest.publish("a", "1")
+    rest.statistics.sample(NOW)
+    del rest.engine.broker.queues["/queue/a"]
+    shown = (await rest.alice.get("/queues/a/stats?window_s=1")).json()
+    assert shown["series"]["in"] == [1]
+    assert shown["now"] is None
+
+
+async def test_what_is_wrong_with_a_question_is_said(rest: Rest) -> None:
+    assert (await rest.alice.get("/queues/none/stats")).status_code == 404
+    assert (await rest.alice.get("/topics/none/stats")).status_code == 404
+    await rest.publish("a", "1")
+    assert (await rest.alice.get("/queues/a/stats?window_s=86401")).status_code == 400
+    assert (await rest.alice.get("/queues/a/stats?step_s=0")).status_code == 400
+    assert (await rest.alice.get("/queues/a/stats?steps=1")).status_code == 400
+    assert (await rest.nobody.get("/queues/a/stats")).status_code == 401
+    assert (await rest.alice.get("/queues/stats?queue=a")).status_code == 200

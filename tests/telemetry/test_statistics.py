@@ -1,0 +1,235 @@
+"""Statistics of a broker whose clock the test turns."""
+
+from __future__ import annotations
+
+import gc
+import time
+import tracemalloc
+from random import Random
+from typing import Any
+
+import pytest
+
+from broker_app.core import commands as c
+from broker_app.core.queue import NO_SAMPLES
+from broker_app.telemetry import Statistics
+from broker_app.telemetry.statistics import REST_S, consumer
+from tests.core.stage import Stage
+
+
+class Watched:
+    """A stage and its statistics."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.stage = Stage()
+        self.statistics = Statistics(self.stage.broker, "mom", "1", **settings)
+        self.statistics.sample(self.stage.now_us / 1e6)
+
+    def tick(self, seconds: int = 1) -> None:
+        for _ in range(seconds):
+            self.stage.pass_time(1_000)
+            self.statistics.sample(self.stage.now_us / 1e6)
+
+    def row(self, address: str) -> dict[str, Any]:
+        return next(row for row in self.statistics.latest()["destinations"] if row["name"] == address)
+
+    def series(self, address: str, window_s: int = 600, step_s: int = 1) -> dict[str, list[float | None]]:
+        return self.statistics.window(address, window_s, step_s).series
+
+
+def test_rates_depth_and_age_of_a_queue() -> None:
+    watched = Watched()
+    producer, consumer_ = watched.stage.client(), watched.stage.client()
+    for _ in range(10):
+        producer.publish("/queue/a")
+    consumer_.subscribe("/queue/a", credit=4)
+    watched.tick()
+    assert watched.row("/queue/a") == {
+        "name": "/queue/a", "kind": "queue", "depth": 6, "unsettled": 4, "delayed": 0, "consumers": 1,
+        "in_rate": 10.0, "out_rate": 4.0, "oldest_s": 1.0,
+    }  # fmt: skip
+    node = watched.statistics.latest()["node"]
+    assert (node["in_rate"], node["out_rate"], node["published"], node["delivered"]) == (10.0, 4.0, 10, 4)
+    watched.tick()
+    assert watched.row("/queue/a")["in_rate"] == 0.0
+    assert watched.row("/queue/a")["oldest_s"] == 2.0
+    assert watched.statistics.latest()["node"]["in_rate"] == 0.0
+
+
+def test_rates_and_subscribers_of_a_topic() -> None:
+    watched = Watched()
+    watched.stage.client().subscribe("/topic/t.*", c.AUTO)
+    watched.stage.client().subscribe("/topic/t.x", c.AUTO)
+    producer = watched.stage.client()
+    for _ in range(3):
+        producer.publish("/topic/t.x")
+    producer.publish("/topic/$mom.x")
+    watched.tick()
+    row = watched.row("/topic/t.x")
+    assert (row["kind"], row["consumers"], row["in_rate"], row["out_rate"]) == ("topic", 2, 3.0, 6.0)
+    assert not any("$mom" in row["name"] for row in watched.statistics.latest()["destinations"])
+    assert watched.series("/topic/t.x", 1)["out"] == [6]
+
+
+def test_the_past_adds_up_to_the_totals() -> None:
+    watched = Watched()
+    random = Random(3)
+    stage = watched.stage
+    producer, taker = stage.client(), stage.client()
+    taker.subscribe("/queue/a", credit=1_000)
+    for _ in range(300):
+        for _ in range(random.choice((0, 0, 1, 7))):
+            producer.publish("/queue/a", expires_ms=random.choice((0, 0, stage.now_ms - 1)))
+        tags = taker.tags
+        if tags and random.random() < 0.5:
+            taker.settle(*random.sample(tags, min(3, len(tags))))
+        if taker.tags and random.random() < 0.2:
+            taker.reject(taker.tags[0])
+        watched.tick(random.choice((1, 1, 3)))
+    queue = stage.queue("/queue/a")
+    for window_s, step_s in ((3_600, 10), (86_400, 60)):
+        series = watched.series("/queue/a", window_s, step_s)
+        sums = {name: sum(value or 0 for value in column) for name, column in series.items()}
+        assert sums["in"] == queue.published_total
+        assert sums["out"] == queue.delivered_total
+        assert sums["acked"] == queue.acked_total
+        assert sums["dead"] == queue.dead_total
+        assert sums["expired"] == queue.expired_total
+        assert series["unsettled"][-1] == queue.unsettled
+    full = watched.statistics.full("/queue/a")
+    assert full["published"] == (
+        full["acknowledged"] + full["dead"] + full["expired"] + full["depth"] + full["unsettled"]
+    )
+
+
+def test_times_in_the_queue_and_in_the_hands_of_a_consumer_are_sampled() -> None:
+    watched = Watched()
+    producer, taker = watched.stage.client(), watched.stage.client()
+    producer.publish("/queue/a")
+    watched.tick(2)
+    taker.subscribe("/queue/a")
+    watched.tick(4)
+    taker.settle(*taker.tags)
+    watched.tick()
+    full = watched.statistics.full("/queue/a")
+    assert full["wait_s"]["samples"] == full["hold_s"]["samples"] == 1
+    assert 2.0 <= full["wait_s"]["p50"] <= 2.3
+    assert 4.0 <= full["hold_s"]["p99"] <= 4.6
+    assert watched.series("/queue/a", 1)["hold_p50_s"] == [pytest.approx(full["hold_s"]["p50"])]
+
+
+def test_a_delivery_that_comes_back_is_no_sample_of_holding() -> None:
+    watched = Watched()
+    watched.stage.client().publish("/queue/a")
+    taker = watched.stage.client()
+    taker.subscribe("/queue/a", credit=1)
+    watched.tick()
+    taker.give_back(*taker.tags)
+    watched.tick(3)
+    taker.settle(*taker.tags)
+    watched.tick()
+    hold = watched.statistics.full("/queue/a")["hold_s"]
+    assert hold["samples"] == 1
+    assert 3.0 <= hold["p50"] <= 3.5
+
+
+def test_samples_are_bounded_and_cost_nothing_where_nobody_looks() -> None:
+    watched = Watched(destinations=1)
+    producer, taker = watched.stage.client(), watched.stage.client()
+    taker.subscribe("/queue/a", c.AUTO)
+    taker.subscribe("/queue/b", c.AUTO, id="2")
+    producer.publish("/queue/a")
+    watched.tick()
+    for _ in range(1_000):
+        producer.publish("/queue/a")
+        producer.publish("/queue/b")
+    assert len(watched.stage.queue("/queue/a").waits) <= 128
+    assert watched.stage.queue("/queue/b").waits is NO_SAMPLES
+    assert not NO_SAMPLES
+
+
+def test_a_consumer_in_numbers() -> None:
+    stage = Stage()
+    taker = stage.client("anna")
+    subscription = taker.subscribe("/queue/a", credit=2)
+    for _ in range(4):
+        stage.client().publish("/queue/a")
+    assert consumer(subscription)["slow"] is True
+    taker.settle(taker.tags[0])
+    taker.give_back(taker.tags[0])
+    taker.settle(*taker.tags)
+    facts = consumer(subscription)
+    assert facts == {
+        "id": "1", "destination": "/queue/a", "connection": None, "user": "anna", "ack": c.INDIVIDUAL,
+        "credit": 2, "unsettled": 1, "delivered": 5, "acknowledged": 3, "returned": 1, "waiting": 0,
+        "since": "2027-01-15T08:00:00.000Z", "slow": False,
+    }  # fmt: skip
+
+
+def test_a_queue_made_anew_goes_on_from_zero() -> None:
+    watched = Watched()
+    watched.stage.client().publish("/queue/a", persistent=False)
+    watched.tick()
+    del watched.stage.broker.queues["/queue/a"]
+    watched.tick()
+    assert watched.statistics.knows("/queue/a")
+    assert watched.series("/queue/a", 2)["in"] == [1, 0]
+    watched.stage.client().publish("/queue/a")
+    watched.tick()
+    assert watched.series("/queue/a", 3)["in"] == [1, 0, 1]
+
+
+def test_the_destination_at_rest_the_longest_gives_its_past_to_an_active_one() -> None:
+    watched = Watched(destinations=2)
+    producer = watched.stage.client()
+    for name in "ab":
+        producer.publish(f"/queue/{name}")
+        watched.tick()
+    producer.publish("/queue/c")
+    watched.tick()
+    assert watched.series("/queue/c", 1)["in"] == [None], "nobody gives way who was active just now"
+    assert watched.row("/queue/c")["in_rate"] == 1.0
+    watched.tick(REST_S)
+    producer.publish("/queue/b")
+    producer.publish("/queue/c")
+    watched.tick()
+    assert watched.series("/queue/c", 1)["in"] == [1]
+    assert watched.series("/queue/a", 1)["in"] == [None]
+    assert watched.series("/queue/b", 1)["in"] == [1]
+
+
+def test_many_destinations_stay_within_bounds() -> None:
+    watched = Watched(destinations=20)
+    producer = watched.stage.client()
+    for number in range(10_000):
+        producer.publish(f"/queue/{number}")
+    gc.collect()
+    tracemalloc.start()
+    watched.tick()
+    for number in range(0, 10_000, 3):
+        producer.publish(f"/queue/{number}")
+    watched.tick(5)
+    grown = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert grown < 20_000_000, "a pulse of each, and the past of few"
+    latest = watched.statistics.latest()
+    assert len(latest["destinations"]) == 1_000
+    assert latest["node"]["destinations"] == 10_000
+    began = time.perf_counter()
+    watched.statistics.sample(watched.stage.now_us / 1e6 + 1)
+    assert time.perf_counter() - began < 0.1, "some 3 ms on an idle machine"
+
+
+def test_temporary_queues_leave_nothing_behind() -> None:
+    watched = Watched()
+    producer = watched.stage.client()
+    for number in range(3_000):
+        owner = watched.stage.client()
+        owner.subscribe(f"/temp-queue/{number}")
+        producer.publish(f"/temp-queue/{number}")
+        if number % 100 == 0:
+            watched.tick()
+        owner.disconnect()
+    watched.tick(2)
+    assert len(watched.statistics._pulses) < 2_000
+    assert not watched.statistics._remembered
