@@ -104,6 +104,7 @@ class Statistics:
         self._node_moved = totals[0] - self._node_totals[0], totals[1] - self._node_totals[1]
         self._node_totals = totals
         queues = iter(list(self._broker.queues.values()))
+        schedules = self._broker.schedules
         while slice := list(islice(queues, SLICE)):
             for queue in slice:
                 # Totals only grow; consumers come and go.
@@ -116,6 +117,8 @@ class Statistics:
                     + queue.removed_total
                     + (len(queue.consumers) << 64)
                 )
+                if schedules:
+                    sign += self._delayed(queue.address) << 96
                 if sign != queue.sampled:
                     self._queue_moved(queue)
                     queue.sampled = sign
@@ -147,7 +150,8 @@ class Statistics:
         past.hold.record(second, queue.holds)
         queue.waits.clear()
         queue.holds.clear()
-        gauges = queue.depth, queue.unsettled, 0, len(queue.consumers), self._oldest_s(queue)
+        waiting = queue.depth, queue.unsettled, self._delayed(queue.address)
+        gauges = *waiting, len(queue.consumers), self._oldest_s(queue)
         durations = (*past.wait.percentiles(second)[:3], *past.hold.percentiles(second)[:3])
         numbers = [float("nan") if value is None else value for value in durations]
         past.history.put(second, (*pulse.moved, *gauges, *numbers))
@@ -163,7 +167,15 @@ class Statistics:
         pulse = self._beat(address, Totals(published, out, out))
         past = self._past(address, pulse)
         if past is not None:
-            row = (*pulse.moved, depth, unsettled, 0, consumers, 0.0, *[float("nan")] * 6)
+            row = (
+                *pulse.moved,
+                depth,
+                unsettled,
+                self._delayed(address),
+                consumers,
+                0.0,
+                *[float("nan")] * 6,
+            )
             past.history.put(self._second, row)
 
     def _beat(self, address: str, totals: Totals, *, anew: bool = False) -> Pulse:
@@ -242,11 +254,11 @@ class Statistics:
         """One destination in a line. KeyError when there is none."""
         if address.startswith("/topic/"):
             consumers, depth, unsettled = self._listeners(address.removeprefix("/topic/"))
-            kind, delayed, oldest_s = "topic", 0, 0.0
+            kind, oldest_s = "topic", 0.0
         else:
             queue = self._broker.queues[address]
             kind = "queue" if queue.durable else "temp-queue"
-            depth, unsettled, delayed = queue.depth, queue.unsettled, 0
+            depth, unsettled = queue.depth, queue.unsettled
             consumers, oldest_s = len(queue.consumers), round(self._oldest_s(queue), 3)
         moved = self._moved(address)
         return {
@@ -254,7 +266,7 @@ class Statistics:
             "kind": kind,
             "depth": depth,
             "unsettled": unsettled,
-            "delayed": delayed,
+            "delayed": self._delayed(address),
             "consumers": consumers,
             "in_rate": self._rate(moved.in_),
             "out_rate": self._rate(moved.out),
@@ -343,6 +355,10 @@ class Statistics:
         depth = sum(subscription.queue.depth for subscription in match.singles)
         unsettled = sum(subscription.unsettled for subscription in match.singles)
         return match.copies, depth, unsettled
+
+    def _delayed(self, address: str) -> int:
+        schedule = self._broker.schedules.get(address)
+        return len(schedule) if schedule is not None else 0
 
     def _oldest_s(self, queue: Queue) -> float:
         oldest = queue.oldest()
