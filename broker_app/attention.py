@@ -1,9 +1,9 @@
 """Attention: keep the event loop awake for a moment when the next command is likely to come within it.
 
-A client that waits for an answer before it sends again leaves the loop idle for some tens of microseconds. To fall
-asleep and be woken costs more than that, above all in a virtual machine. So after an answer the loop looks
-for input again and again for a moment, without sleeping, as long as that pays: where the next command tends to
-come later, it soon stops trying, and tries again once in a while.
+A client that waits for an answer before it sends again leaves the loop idle for some tens of
+microseconds. To fall asleep and be woken costs more than that, above all in a virtual machine. So after
+an answer the loop looks for input again and again for a moment, without sleeping, as long as that pays:
+where the next command tends to come later, it soon stops trying, and tries again once in a while.
 """
 
 from __future__ import annotations

@@ -44,5 +44,7 @@ MEMORY_RED = Strain(
 
 def memory_level(used: int, most: int) -> str:
     """The level of `used` bytes (less than none is none) of `most`."""
+    if used <= 0:  # nearly always
+        return GREEN
     percent = 100 * used // most
     return next((level for level, begins in _BEGINS if percent >= begins), GREEN)

@@ -36,6 +36,8 @@ _SUBSCRIBE_LATER = {
     "activemq.exclusive": "exclusive consumers",
 }
 _CREDIT_NAMES = ("credit", "prefetch-count", "activemq.prefetchSize")
+#: Artemis counts bytes; each message is taken for one of this size
+_WINDOW_NAME, _WINDOW_MESSAGE = "consumer-window-size", 1_024
 #: RabbitMQ's prefetch-count:0 asks for no bound; this is what it gets
 UNBOUNDED_CREDIT = 1_000
 _TRUE, _FALSE = ("true", "1"), ("false", "0", "")
@@ -116,6 +118,12 @@ def credit(headers: Mapping[str, str], default: int, most: int) -> int:
         if name in headers:
             asked = _number(headers, name, 0, most, default)
             return UNBOUNDED_CREDIT if asked == 0 and name == "prefetch-count" else asked
+    window = headers.get(_WINDOW_NAME)
+    if window == "-1":
+        return UNBOUNDED_CREDIT
+    if window is not None:
+        size = _number(headers, _WINDOW_NAME, 0, 1 << 53, 0)
+        return min(max(1, size // _WINDOW_MESSAGE), most)
     return default
 
 

@@ -402,6 +402,10 @@ class StompSession:
         try:
             tags = list(map(int, ids))
         except ValueError:
+            tags = []
+        unsettled = self._peer.unsettled
+        if not tags or (self._soft_errors and not all(tag in unsettled for tag in tags)):
+            # One that is unknown is refused by itself, where the connection survives that.
             for id in ids:
                 self._do(Frame(wire.ACK, Headers({"id": id.decode()})))
             return
@@ -490,6 +494,11 @@ class StompSession:
             id = frame.headers.get("destination")
             if id is None or self._version != "1.0":
                 raise Refused("malformed-frame", "UNSUBSCRIBE needs the id header of its SUBSCRIBE")
+        subscription = self._peer.subscriptions.get(id)
+        if subscription is not None and subscription.address in self._temporary:
+            # A later reply-to subscribes again: what was planned for its headers holds no more.
+            self._temporary.remove(subscription.address)
+            self._parser.forget()
         self._submit(c.Unsubscribe(self._peer, id, frame.receipt))
 
     def _transaction(self, frame: Frame) -> None:

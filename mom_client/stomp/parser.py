@@ -130,7 +130,7 @@ class Parser:
     def limits(self, limits: Limits) -> None:
         self._limits = limits
         self._longest_receipt = min(limits.max_header_line - len(b"receipt:"), _LONGEST_HOT_RECEIPT)
-        self._forget()
+        self.forget()
 
     @property
     def version(self) -> str:
@@ -140,7 +140,7 @@ class Parser:
     @version.setter
     def version(self, version: str) -> None:
         self._version = version
-        self._forget()
+        self.forget()
 
     @property
     def has_partial(self) -> bool:
@@ -168,7 +168,7 @@ class Parser:
         except Fault as fault:
             self._finished = True
             self._pending, self._open = b"", None
-            self._forget()
+            self.forget()
             frames.append(fault.malformed)
         return frames
 
@@ -296,7 +296,7 @@ class Parser:
             self._cache[head] = headers
             self._cached_bytes += len(head)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Assume nothing any more about what header bytes mean."""
         self._cache.clear()
         self._cached_bytes = 0

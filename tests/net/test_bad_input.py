@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator
 
@@ -176,6 +177,19 @@ async def test_with_soft_errors_a_refused_act_leaves_the_connection_open(broker:
     assert b"\ndestination:/user/$mom.refused\n" in answer
     assert json.loads(answer.split(b"\n\n", 1)[1])["type"].endswith("/bad-destination")
     assert await client.ask(b"SEND\ndestination:/queue/a\nreceipt:8\n\nx\0") == b"RECEIPT\nreceipt-id:8\n\n"
+    await client.close()
+
+
+async def test_with_soft_errors_an_unknown_ack_among_others_is_refused_alone(broker: SmallBroker) -> None:
+    client = await broker.client(**{"mom-soft-errors": "true"})
+    client.send(b"SUBSCRIBE\nid:s\ndestination:/queue/soft\nack:client-individual\n\n\0")
+    client.send(b"SEND\ndestination:/queue/soft\n\n1\0SEND\ndestination:/queue/soft\n\n2\0")
+    tags = [re.search(rb"\nack:(\d+)\n", frame) for frame in await client.frames(2)]
+    first, second = [tag[1] for tag in tags if tag]
+    refused = await client.ask(b"".join(b"ACK\nid:%b\n\n\0" % id for id in (first, b"999", second)))
+    assert b"unknown-delivery" in refused
+    await broker.engine.wait_idle()
+    assert broker.engine.broker.queues["/queue/soft"].acked_total == 2
     await client.close()
 
 

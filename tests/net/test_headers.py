@@ -1,0 +1,29 @@
+"""What the dialects' names for credit come to."""
+
+import pytest
+
+from broker_app.core.errors import Refused
+from broker_app.net.headers import UNBOUNDED_CREDIT, credit
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, 100),
+        ({"credit": "7"}, 7),
+        ({"prefetch-count": "0"}, UNBOUNDED_CREDIT),
+        ({"activemq.prefetchSize": "3"}, 3),
+        ({"consumer-window-size": "-1"}, UNBOUNDED_CREDIT),
+        ({"consumer-window-size": "0"}, 1),
+        ({"consumer-window-size": "10240"}, 10),
+        ({"consumer-window-size": "999999999999"}, 5_000),
+        ({"credit": "2", "consumer-window-size": "10240"}, 2),
+    ],
+)
+def test_credit_is_understood_in_every_dialect(headers: dict[str, str], expected: int) -> None:
+    assert credit(headers, 100, 5_000) == expected
+
+
+def test_a_window_that_is_no_number_is_refused() -> None:
+    with pytest.raises(Refused, match="consumer-window-size"):
+        credit({"consumer-window-size": "-2"}, 100, 5_000)
