@@ -369,7 +369,8 @@ class Admitting(Publishing):
         elif guard is not None and not policy.guards and not guard.line:
             queue.guarded = guard = None
         for subscription in queue.consumers:
-            subscription.watched = subscription.lease_ms > 0 or guard is not None
+            grouped = queue.picking is not None and queue.picking.grouped
+            subscription.watched = subscription.lease_ms > 0 or guard is not None or grouped
         if guard is not None and guard.removes:
             self._overfull[queue] = None
 

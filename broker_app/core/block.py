@@ -4,6 +4,9 @@ from __future__ import annotations
 
 _ESCAPED = {"\\": "\\\\", "\r": "\\r", "\n": "\\n", ":": "\\c"}
 
+#: the names of the header that names a group, as they stand in a block
+_GROUP = (b"group:", b"JMSXGroupID:")
+
 
 def escape(value: str) -> str:
     return "".join(_ESCAPED.get(character, character) for character in value)
@@ -28,3 +31,11 @@ def headers(block: bytes) -> dict[str, str]:
     if b"\\" in block:
         return {unescape(name): unescape(value) for name, value in found.items()}
     return found
+
+
+def group(block: bytes) -> str:
+    """The message group that a block names, empty for none."""
+    if not any(name in block for name in _GROUP):
+        return ""
+    found = headers(block)
+    return found.get("group") or found.get("JMSXGroupID") or ""

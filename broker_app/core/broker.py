@@ -107,6 +107,8 @@ class Broker(Configuring):
         # What is read back only to be looked at must leave memory for what moves.
         room = self.limits.memory_bytes // 2 - self.memory_bytes
         for queue in list(self.queues.values()):
+            if queue.picking is not None:
+                self._tidy_picking(queue)
             if queue.expiring:
                 self._expire_waiting(queue)
                 for lane in queue.lanes:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from array import array
+from bisect import bisect_right
 from collections.abc import Iterator
+from heapq import merge
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message
-from broker_app.core.queue import Lane, Queue
+from broker_app.core.queue import Lane, Queue, order_of
 from broker_app.core.state import UNRECORDED
 
 READY, UNSETTLED = "ready", "unsettled"
@@ -53,26 +55,28 @@ def _items(broker: Broker, queue: Queue, after: tuple[int, int] | None) -> Itera
 
 def _in_lane(lane: Lane, unsettled: list[Message], start: int | None) -> Iterator[Item]:
     states = dict.fromkeys(unsettled, UNSETTLED)
-    in_memory = sorted([*unsettled, *lane.in_memory()], key=lambda message: message.order)
-    outside = lane.loading[:1] or array("Q", islice(lane.paged.after(0), 1))
-    skip, passed = 0, 0
-    if start is not None and outside and outside[0] <= start < UNRECORDED:
-        skip, passed = len(in_memory), start  # what is outside memory stands behind what is in it
-    elif start is not None:
+    in_memory = sorted([*unsettled, *lane.in_memory()], key=order_of)
+    passed = 0
+    if start is not None:
         # Where the last one seen is gone, those of its kind (recorded or not) say how far it had come.
         recorded = start < UNRECORDED
-        alike = [at for at, m in enumerate(in_memory) if m.recorded is recorded and m.position <= start]
-        skip = alike[-1] + 1 if alike else 0
-    for message in in_memory[skip:]:
-        state = states.get(message, READY)
-        yield Item(lane.priority, message.position, state, message.attempts, message)
-    for position in lane.loading:
-        if position > passed:
-            yield _paged(lane, position)
-    for position in lane.paged.after(passed):
-        yield _paged(lane, position)
+        passed = max(
+            (m.order for m in in_memory if m.recorded is recorded and m.position <= start), default=0
+        )
+        outside = [position for position in (*lane.loading[:1], lane.paged.first) if position]
+        if outside and min(outside) <= start < UNRECORDED:
+            passed = max(passed, start + lane.shift)
+    here = (
+        (m.order, Item(lane.priority, m.position, states.get(m, READY), m.attempts, m))
+        for m in in_memory
+        if m.order > passed
+    )
+    beyond = max(0, passed - lane.shift)
+    positions = merge(lane.loading[bisect_right(lane.loading, beyond) :], lane.paged.after(beyond))
+    there = ((position + lane.shift, _paged(lane, position)) for position in positions)
+    for _, item in merge(here, there, key=itemgetter(0)):
+        yield item
 
 
 def _paged(lane: Lane, position: int) -> Item:
-    attempts = lane.attempts.get(position, 1) if position <= lane.mark else 0
-    return Item(lane.priority, position, READY, attempts, None)
+    return Item(lane.priority, position, READY, lane.attempts_of(position), None)

@@ -37,10 +37,11 @@ class Configuring(Moving):
         if command.delayed:
             self._cancel_all(queue.address, records.PURGED)
         if command.ready:
-            marks = [(lane.priority, lane.mark) for lane in queue.lanes]
+            marks = [(lane.priority, lane.mark, lane.shift) for lane in queue.lanes]
             self._record_purged(queue, self._empty(queue))
-            for priority, mark in marks:
-                queue.lane(priority).mark = mark
+            for priority, mark, shift in marks:
+                lane = queue.lane(priority)
+                lane.mark, lane.shift = mark, shift
             self._recount(queue)
         self._accept(command.peer, command.receipt)
 

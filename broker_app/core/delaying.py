@@ -11,9 +11,9 @@ from itertools import islice
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.dispatch import Dispatch
 from broker_app.core.message import Envelope, Message
 from broker_app.core.outcome import DUE, Fetch
+from broker_app.core.picking import Picking
 from broker_app.core.schedule import Schedule
 
 #: messages of one destination that are made due in one go
@@ -22,7 +22,7 @@ RUN = 512
 RUNS = 4
 
 
-class Delaying(Dispatch):
+class Delaying(Picking):
     """Schedules by address; each has one alarm, for the first of its messages."""
 
     def _delay(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from heapq import heappop
 
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
 from broker_app.core.outcome import Fetch
-from broker_app.core.queue import Lane, Queue
+from broker_app.core.queue import Lane, Queue, order_of
 from broker_app.core.state import State
 
 
@@ -37,12 +38,15 @@ class Dispatch(State):
             message = Message(envelope, body, out.first_position + out.count, self.now_ms, True)
             message.explicit_id = explicit_id
             out.parts += records.published(message, out.destination(queue.address), queue.address)
+            message.order = message.position + lane.shift
             out.count += 1
             out.published.append(message.position)
         else:
             self._unrecorded += 1
             message = Message(envelope, body, self._unrecorded, self.now_ms, False)
             message.explicit_id = explicit_id
+            message.order = self._out.first_position + self._out.count + lane.shift
+            lane.shift += 1
         guard = queue.guarded
         if guard is not None:
             if queue is self._NOWHERE:
@@ -55,27 +59,20 @@ class Dispatch(State):
         if paging:
             lane.paged.append(message.position)
             lane.average += (len(body) - lane.average) >> 4
+            if queue.picking is not None:
+                queue.picking.at_hand[message.position] = message
         else:
             self._arrive(lane, message)
         if message.expires_ms:
             queue.expiring = True
-        if not queue.dirty and queue.available:
+        if not queue.dirty and (queue.available or queue.picking):
             queue.dirty = True
             self._dirty.append(queue)
         return message
 
     def _arrive(self, lane: Lane, message: Message) -> None:
-        self._arrivals += 1
-        message.order = self._arrivals
         lane.ready.append(message)
         self.memory_bytes += len(message.body) + OVERHEAD_BYTES
-
-    def _dispatch_dirty(self) -> None:
-        while self._dirty:
-            dirty, self._dirty = self._dirty, []
-            for queue in dirty:
-                queue.dirty = False
-                self._dispatch(queue)
 
     def _dispatch(self, queue: Queue) -> None:
         """Hand out messages while there are both messages in memory and consumers with credit."""
@@ -171,9 +168,13 @@ class Dispatch(State):
             message = read(record, position)
             if guard is not None:
                 guard.read_back(position, len(message.body))
-            if position <= lane.mark:
-                message.attempts = lane.attempts.pop(position, 1)
+            message.attempts = lane.attempts_of(position)
+            lane.attempts.pop(position, None)
+            message.order = position + lane.shift
             self._arrive(lane, message)
+            if len(lane.ready) > 1 and message.order < lane.ready[-2].order:  # it was picked out of order
+                lane.ready.pop()
+                lane.ready.insert(bisect_right(lane.ready, message.order, key=order_of), message)
         lane.average = sum(map(len, command.records)) // len(command.records)
         self._touch(queue)
 

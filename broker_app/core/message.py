@@ -112,7 +112,7 @@ class Message:
         #: whether the journal holds it: it is then acknowledged by a record
         self.recorded = recorded
         self.attempts = 0
-        #: its place among the messages in memory: growing in each lane, recorded or not
+        #: its place in its lane: growing, recorded or not, and the same again when it was out of memory
         self.order = 0
         self.explicit_id: bytes | None = None
         self.expires_ms = envelope.ends_ms(time_ms) if envelope.ttl_ms else envelope.expires_ms

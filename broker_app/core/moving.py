@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import deadletter, records
+from broker_app.core.block import group
 from broker_app.core.destination import QUEUE, is_reserved
 from broker_app.core.errors import Refused
-from broker_app.core.message import Envelope, Message
+from broker_app.core.message import Envelope, Message, Special
 from broker_app.core.named import DURABLE_PREFIX
 from broker_app.core.policy import FLOW_CONTROL
 from broker_app.core.queue import Lane, Queue
@@ -122,6 +123,8 @@ class Moving(Transacting):
             waits = target.policy.limit_behavior == FLOW_CONTROL
             return Moved(0, FULL if waits else REFUSED, detail=refusal.detail)
         message = self._enqueue(target, envelope, body, message_id)
+        if envelope.special is not None and envelope.special.group:
+            self._note_group(target, message)
         return Moved(message.position, DONE, message, target.address)
 
     # ------------------------------------------------------------------ from where, to where
@@ -234,7 +237,7 @@ class _Copies:
             priority=old.priority,
             expires_ms=message.expires_ms,
             # A group goes with it; a delay is over, and who sent it twice did so long ago.
-            special=old.special._replace(delay_ms=0, dedup_id="") if old.special else None,
+            special=Special(group=name) if (name := group(block)) else None,
         )
         return address, envelope, lost
 

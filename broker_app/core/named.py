@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker_app.core import selector
+
 if TYPE_CHECKING:
     from broker_app.core.queue import Queue
 
@@ -25,10 +27,11 @@ class NamedSubscription:
     """One name on a topic. Its messages wait in `queue`, which no client can address; whoever subscribes
     under the name consumes that queue. A durable one outlives its consumers and the process."""
 
-    __slots__ = ("durable", "name", "queue", "terms")
+    __slots__ = ("durable", "name", "queue", "selector", "terms")
 
     def __init__(self, name: str, terms: Terms, queue: Queue) -> None:
         self.name = name
         self.terms = terms
         self.queue = queue
         self.durable = queue.durable
+        self.selector = selector.compile(terms.selector) if terms.selector else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker_app.core import block
 from broker_app.core import commands as c
 from broker_app.core.destination import (
     QUEUE,
@@ -12,8 +13,11 @@ from broker_app.core.destination import (
 )
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message
+from broker_app.core.named import NamedSubscription
 from broker_app.core.queue import Queue
 from broker_app.core.subscribing import Subscribing
+from broker_app.core.subscription import Subscription
+from broker_app.core.topic import Look, Match
 
 MAX_COUNTED_TOPICS = 1_000
 
@@ -39,7 +43,10 @@ class Publishing(Subscribing):
             return self._publish_to_topic(envelope, body, explicit_id)
         if not queue.durable and queue.depth >= self.limits.topic_pending:
             return self._overflow(queue, envelope, body)
-        return self._enqueue(queue, envelope, body, explicit_id)
+        message = self._enqueue(queue, envelope, body, explicit_id)
+        if envelope.special is not None and envelope.special.group:
+            self._note_group(queue, message)
+        return message
 
     def _publish_due(self, command: c.Loaded) -> None:
         """Scheduled messages whose time has come, with their bodies."""
@@ -92,7 +99,8 @@ class Publishing(Subscribing):
         if 0 < message.expires_ms <= self.now_ms:
             self.counters["discarded"] += 1
             return message
-        looks, singles, named = topics.match(name)
+        matching = topics.match(name)
+        looks, singles, named = self._chosen(message, matching) if topics.choosy else matching
         for look in looks:
             fanout = look.fanout
             if fanout is None:
@@ -105,6 +113,20 @@ class Publishing(Subscribing):
         for kept in named:
             self._keep_for_named(kept, message)
         return message
+
+    def _chosen(self, message: Message, matching: Match) -> Match:
+        """Those whose selector, if they have one, matches `message`."""
+        headers = block.headers(message.envelope.block)
+
+        def wants(of: Look | Subscription | NamedSubscription) -> bool:
+            return of.selector is None or of.selector.accepts(headers, message, self.ids)
+
+        looks, singles, named = matching
+        return Match(
+            [look for look in looks if wants(look)],
+            [single for single in singles if wants(single)],
+            [kept for kept in named if wants(kept)],
+        )
 
     def _overflow(self, queue: Queue, envelope: Envelope, body: bytes) -> Message:
         """Replies that a requester does not take: it is ended, not the one who answers."""

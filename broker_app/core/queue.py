@@ -22,8 +22,11 @@ from broker_app.core.subscription import Subscription
 
 if TYPE_CHECKING:
     from broker_app.core.named import NamedSubscription
+    from broker_app.core.selection import Sorter, Survey
 
 DEFAULT_POLICY = DestinationPolicy()
+#: beyond every position
+UNREACHED = 1 << 63
 #: takes samples that nobody wants
 NO_SAMPLES: deque[int] = deque(maxlen=0)
 
@@ -96,6 +99,56 @@ class Positions:
         if emptied:
             self._chunks = deque(chunk for chunk in self._chunks if chunk or chunk is self._last)
 
+    def __iter__(self) -> Iterator[int]:
+        for chunk in self._chunks:
+            yield from chunk
+
+    @property
+    def first(self) -> int:
+        """The lowest position, 0 when there is none."""
+        return next((chunk[0] for chunk in self._chunks if chunk), 0)
+
+    @property
+    def last(self) -> int:
+        """The highest position, 0 when there is none."""
+        return next((chunk[-1] for chunk in reversed(self._chunks) if chunk), 0)
+
+    def __contains__(self, position: object) -> bool:
+        assert isinstance(position, int)
+        chunk = self._chunk_for(position)
+        if chunk is None:
+            return False
+        return chunk[bisect_left(chunk, position)] == position
+
+    def insert(self, position: int) -> None:
+        """Put a position into its place, unless it is there already."""
+        chunk = self._chunk_for(position)
+        if chunk is None:
+            self.append(position)
+            return
+        at = bisect_left(chunk, position)
+        if chunk[at] != position:
+            chunk.insert(at, position)
+            self._length += 1
+
+    def discard(self, position: int) -> None:
+        """Take out one position, wherever it stands, if it is here."""
+        chunk = self._chunk_for(position)
+        if chunk is None:
+            return
+        at = bisect_left(chunk, position)
+        if chunk[at] == position:
+            del chunk[at]
+            self._length -= 1
+            if not chunk and chunk is not self._last:
+                self._chunks.remove(chunk)
+
+    def _chunk_for(self, position: int) -> array[int] | None:
+        """The first chunk that reaches `position`; None when it is beyond all."""
+        chunks = self._chunks
+        at = bisect_left(chunks, position, key=_reach)
+        return chunks[at] if at < len(chunks) and chunks[at] else None
+
     def _overlaps(self, wanted: Sequence[int]) -> Iterator[tuple[array[int], list[int]]]:
         """(chunk, those of `wanted` in it) for each chunk that has any."""
         for chunk in self._chunks:
@@ -113,10 +166,29 @@ class Positions:
                 yield from chunk[bisect_right(chunk, position) :]
 
 
+def order_of(message: Message) -> int:
+    return message.order
+
+
+def _reach(chunk: array[int]) -> int:
+    return chunk[-1] if chunk else UNREACHED
+
+
 class Lane:
     """The messages of one priority."""
 
-    __slots__ = ("attempts", "average", "loading", "mark", "paged", "priority", "ready", "returned")
+    __slots__ = (
+        "attempts",
+        "average",
+        "loading",
+        "mark",
+        "paged",
+        "priority",
+        "ready",
+        "returned",
+        "shift",
+        "survey",
+    )
 
     #: assumed size of bodies that were never seen, in bytes: large, so that the first run read back is short
     UNKNOWN_SIZE = 64 * 1024
@@ -129,13 +201,21 @@ class Lane:
         self.paged = Positions()
         #: running average of the sizes of paged bodies, from which the length of runs read back follows
         self.average = self.UNKNOWN_SIZE
-        #: attempts (two and more) of messages that are not in memory, by position
+        #: attempts of messages that are not in memory, by position, where the mark does not say them
         self.attempts: dict[int, int] = {}
         #: every recorded message up to this position was handed out at least once
         self.mark = 0
+        #: what the order of a recorded message is beyond its position: messages outside the journal so far
+        self.shift = 0
+        #: what is known of the lane for choosy consumers
+        self.survey: Survey | None = None
 
     def __len__(self) -> int:
         return len(self.returned) + len(self.ready) + len(self.loading) + len(self.paged)
+
+    def attempts_of(self, position: int) -> int:
+        """How often a message that is not in memory was handed out, as far as is known."""
+        return self.attempts.get(position, 1 if position <= self.mark else 0)
 
     def in_memory(self) -> Iterator[Message]:
         """The messages whose bodies are here, in order."""
@@ -163,6 +243,7 @@ class Queue:
     __slots__ = (
         "acked",
         "acked_total",
+        "active",
         "address",
         "available",
         "consumers",
@@ -178,7 +259,9 @@ class Queue:
         "holds",
         "idle_since_ms",
         "lanes",
+        "last_grouped",
         "named",
+        "picking",
         "policy",
         "published_total",
         "reader",
@@ -199,6 +282,12 @@ class Queue:
         self.consumers: list[Subscription] = []
         #: consumers that can take a message now, the next one in turn first
         self.available: deque[Subscription] = deque()
+        #: the exclusive consumer that is served; all others stand by
+        self.active: Subscription | None = None
+        #: set while consumers are choosy or messages have groups: then `core/picking.py` hands out
+        self.picking: Sorter | None = None
+        #: the position of the newest recorded message that has a group
+        self.last_grouped = 0
         self.acked: list[int] = []  # positions acknowledged in the batch being decided
         self.dirty = False
         #: whether a message with an expiry may wait here

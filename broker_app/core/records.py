@@ -22,7 +22,8 @@ from array import array
 from collections.abc import Iterable, Iterator
 from struct import Struct
 
-from broker_app.core.message import Envelope, Message
+from broker_app.core.block import group
+from broker_app.core.message import Envelope, Message, Special
 from broker_app.core.named import Terms
 
 PUBLISHED, ACKED, DELIVERED, RETURNED, SUBSCRIBED, FORGOTTEN = 1, 2, 3, 4, 5, 6
@@ -35,6 +36,7 @@ CAUSES = ("acknowledged", "expired", "dead-lettered", "discarded", "purged", "mo
 TRANSIENT = 1  # not persistent: in the journal only because memory is full
 HAS_ID = 2
 DELAYED = 4  # waits until it is due, outside its lane
+GROUPED = 16  # the header block names a group
 HAS_ADDRESS = 32  # a copy that waits elsewhere than where it was sent
 
 _PUBLISHED = Struct("<IBBBBIIQQ")
@@ -63,6 +65,8 @@ def published(message: Message, destination: int, kept_in: str, due_ms: int = 0)
     if due_ms:
         flags |= DELAYED
         explicit += _POSITION.pack(due_ms)
+    if envelope.special is not None and envelope.special.group:
+        flags |= GROUPED
     block, body = envelope.block, message.body
     size = PUBLISHED_SIZE + len(explicit) + len(block) + len(body)
     head = pack_published(
@@ -177,6 +181,12 @@ class Reader:
         if envelope is None:
             if len(self._envelopes) >= self.MAX_ENVELOPES:
                 self._envelopes.clear()
-            envelope = Envelope(address, block, persistent=not flags & TRANSIENT, priority=priority)
+            envelope = Envelope(
+                address,
+                block,
+                persistent=not flags & TRANSIENT,
+                priority=priority,
+                special=Special(group=group(block)) if flags & GROUPED else None,
+            )
             self._envelopes[key] = envelope
         return envelope

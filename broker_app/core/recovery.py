@@ -25,18 +25,30 @@ FORMAT = 3  # grows with the version of the records, which it leads to
 def freeze(broker: Broker) -> bytes:
     """The recorded state as bytes: msgpack of {"format", "queues": [[address, [lane …]] …], "delayed":
     [[address, due times as u64, positions as u64] …], "subscriptions": [[address, filter, selector, shared,
-    owner] …]} with a lane as [priority, mark, positions as u64,
-    [[position, attempts] …]]. Equal for brokers that behave alike."""
+    owner] …], "grouped": {address: position of the newest message with a group}} with a lane as [priority,
+    mark, positions as u64, [[position, attempts] …]]. Equal for brokers that behave alike."""
     held = _unsettled(broker)
     queues = []
+    grouped = {}
     for address in sorted(broker.queues):
         queue = broker.queues[address]
         lanes = [_freeze_lane(lane, held.get((address, lane.priority), [])) for lane in queue.lanes]
         if queue.durable and any(positions for _, _, positions, _ in lanes):
             queues.append([address, [lane for lane in lanes if lane[2]]])
+            oldest = min(array("Q", positions[:8])[0] for _, _, positions, _ in lanes if positions)
+            if queue.last_grouped >= oldest:
+                grouped[address] = queue.last_grouped
     delayed = [[address, *broker.schedules[address].freeze()] for address in sorted(broker.schedules)]
     durable = [(address, *named.terms) for address, named in sorted(broker.named.items()) if named.durable]
-    return msgpack.encode({"format": FORMAT, "queues": queues, "delayed": delayed, "subscriptions": durable})
+    return msgpack.encode(
+        {
+            "format": FORMAT,
+            "queues": queues,
+            "delayed": delayed,
+            "subscriptions": durable,
+            "grouped": grouped,
+        }
+    )
 
 
 def _unsettled(broker: Broker) -> dict[tuple[str, int], list[tuple[int, int]]]:
@@ -53,16 +65,24 @@ def _unsettled(broker: Broker) -> dict[tuple[str, int], list[tuple[int, int]]]:
 def _freeze_lane(
     lane: Lane, unsettled: Sequence[tuple[int, int]]
 ) -> tuple[int, int, bytes, list[tuple[int, int]]]:
-    in_memory = [*unsettled, *((m.position, m.attempts) for m in lane.in_memory() if m.recorded)]
+    # What is handed out counts as attempted once, at least.
+    in_memory = [(position, max(1, attempts)) for position, attempts in unsettled]
+    in_memory += [(m.position, m.attempts) for m in lane.in_memory() if m.recorded]
     positions = array("Q", sorted(position for position, _ in in_memory))
     positions.extend(lane.loading)
     for chunk in lane.paged.chunks():
         positions.extend(chunk)
-    attempts = [(position, count) for position, count in in_memory if count > 1]
+    if lane.survey is not None:  # what was picked is not only at the front
+        positions = array("Q", sorted(positions))
     # Only what it says about messages that are still here matters of a mark.
     handed_out = bisect_right(positions, lane.mark)
     mark = positions[handed_out - 1] if handed_out else 0
-    return lane.priority, mark, positions.tobytes(), sorted([*attempts, *lane.attempts.items()])
+    attempts = [
+        (position, count)
+        for position, count in (*in_memory, *lane.attempts.items())
+        if count != (1 if position <= lane.mark else 0)
+    ]
+    return lane.priority, mark, positions.tobytes(), sorted(attempts)
 
 
 class Recovery:
@@ -92,6 +112,8 @@ class Recovery:
                 numbers.frombytes(positions)
                 lane.paged.extend(numbers)
                 self._attempts.setdefault(address, {}).update(attempts)
+        for address, position in state["grouped"].items():
+            self._broker.queue(address).last_grouped = position
         for address, dues, positions in state["delayed"]:
             self._schedule(address).thaw(dues, positions)
 
@@ -109,7 +131,10 @@ class Recovery:
             if kind == records.PUBLISHED and flags & records.DELAYED:
                 self._schedule(address).rows.add(records.due_ms(batch, start, flags), position)
             elif kind == records.PUBLISHED:
-                self._broker.queue(address).lane(priority).paged.append(position)
+                queue = self._broker.queue(address)
+                queue.lane(priority).paged.append(position)
+                if flags & records.GROUPED:
+                    queue.last_grouped = position
             elif kind == records.ACKED:
                 self._gone.setdefault(address, set()).update(records.positions(batch, start, end))
             elif kind == records.DELIVERED:
@@ -150,6 +175,8 @@ class Recovery:
                 queue.guarded.recount(0, queue.depth, next_position)
             if not queue.lanes and queue.named is None and address not in broker.schedules:
                 del broker.queues[address]
+            elif queue.last_grouped >= min((lane.paged.first for lane in queue.lanes), default=next_position):
+                broker.keep_groups(queue)
         broker.make_declared()
 
     def _settle_schedule(self, schedule: Schedule, gone: set[int]) -> None:

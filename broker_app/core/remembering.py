@@ -36,7 +36,7 @@ class Remembering(Settling):
                 named.terms = terms
                 self._record_terms(named)
         subscription.queue = named.queue
-        named.queue.consumers.append(subscription)
+        self._join(subscription)
 
     def begin_named(self, address: str, terms: Terms) -> NamedSubscription:
         """Make a named subscription, whose address says its kind, and let messages come to it."""

@@ -177,7 +177,7 @@ class _Compiler:
         if token.type == "STRING":
             return token[1:-1].replace("''", "'")
         digits = token.lower()
-        number = int(digits.rstrip("l"), 16) if digits.startswith("0x") else _number(digits.rstrip("fdl"))
+        number = int(digits.rstrip("l"), 16) if digits.startswith("0x") else as_number(digits.rstrip("fdl"))
         if number is None or (isinstance(number, int) and abs(number) >= _LONG):
             raise self._refused(token.start_pos or 0, f"{token[:40]} does not fit into 64 bits")
         return number
@@ -276,11 +276,11 @@ class _Compiler:
                     return True
                 if not numbers:
                     return False
-                number = _number(value)
+                number = as_number(value)
                 return None if number is None else number in numbers
             if isinstance(value, bool):
                 return None
-            return value in numbers or any(_number(text) == value for text in texts)
+            return value in numbers or any(as_number(text) == value for text in texts)
 
         anchors = {part.name: wanted} if part.name and not _has(tree, "NOT") else {}
         return _Part(_negated_if(tree, among), part.at, _CONDITION, anchors)
@@ -355,9 +355,9 @@ class _Compiler:
         start = first.value
 
         def calculated(headers: Mapping[str, str], message: Message, ids: MessageIds) -> Value:
-            result = _as_number(start(headers, message, ids))
+            result = _numeric(start(headers, message, ids))
             for deed, operand in steps:
-                number = _as_number(operand(headers, message, ids))
+                number = _numeric(operand(headers, message, ids))
                 if result is None or number is None:
                     return None
                 try:
@@ -376,7 +376,7 @@ class _Compiler:
         value_of = part.value
 
         def signed(headers: Mapping[str, str], message: Message, ids: MessageIds) -> Value:
-            number = _as_number(value_of(headers, message, ids))
+            number = _numeric(value_of(headers, message, ids))
             return None if number is None else sign(number)
 
         return _Part(signed, tree.meta.start_pos, _TERM)
@@ -425,7 +425,8 @@ def _as_truth(value: Value) -> bool | None:
     return {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else None
 
 
-def _number(text: str) -> int | float | None:
+def as_number(text: str) -> int | float | None:
+    """The number that a header says, None when it says none."""
     if len(text) > 40 or not _NUMBER.fullmatch(text):
         return None
     try:
@@ -435,9 +436,9 @@ def _number(text: str) -> int | float | None:
     return number if -_LONG <= number < _LONG else float(text)
 
 
-def _as_number(value: Value) -> int | float | None:
+def _numeric(value: Value) -> int | float | None:
     if isinstance(value, str):
-        return _number(value)
+        return as_number(value)
     return None if isinstance(value, bool) else value
 
 
@@ -473,7 +474,7 @@ def _comparison(sign: str, one: Expression, other: Expression) -> Expression:
         if isinstance(left, bool) or isinstance(right, bool):
             truths = _as_truth(left), _as_truth(right)
             return None if None in truths or not of_equality else relation(*truths)
-        numbers = _as_number(left), _as_number(right)
+        numbers = _numeric(left), _numeric(right)
         return None if None in numbers else relation(*numbers)
 
     return compared

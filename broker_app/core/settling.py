@@ -57,6 +57,8 @@ class Settling(Delaying):
         guard = subscription.queue.guarded
         if guard is not None:
             guard.bytes -= len(message.body)
+        if subscription.queue.picking is not None:
+            self._group_settled(subscription.queue, message)
 
     def _tags(self, peer: Peer, tags: Sequence[int], cumulative: bool) -> Sequence[int]:
         """The tags meant, all of them known; Refused names the first that is not."""
@@ -110,6 +112,8 @@ class Settling(Delaying):
         message.attempts += 1
         if queue.gone:
             return
+        if queue.picking is not None:
+            self._group_settled(queue, message)
         if dead_reason:
             self._dead_letter(queue, message, dead_reason, detail)
         elif message.attempts >= self.limits.max_attempts and has_dead_letters(queue):
@@ -119,8 +123,12 @@ class Settling(Delaying):
 
     def _back_to_place(self, queue: Queue, message: Message) -> None:
         lane = queue.lane(message.envelope.priority)
-        heappush(lane.returned, (message.order, message))
-        self.memory_bytes += len(message.body) + OVERHEAD_BYTES
+        if message.position > lane.mark and self._belongs_outside(queue, lane, message):
+            lane.paged.insert(message.position)
+            lane.attempts[message.position] = message.attempts
+        else:
+            heappush(lane.returned, (message.order, message))
+            self.memory_bytes += len(message.body) + OVERHEAD_BYTES
         if message.expires_ms:
             queue.expiring = True
         # A first return follows from the lane's mark; only further ones need a record of their own.

@@ -1,7 +1,7 @@
 """What a broker consists of, and the few deeds that every floor above shares: answering, and who is in line.
 
-The floors of the broker's mind, each on the ones before it: state, dispatch, delaying, settling, remembering,
-subscribing, publishing, admitting, transacting, moving, configuring, broker.
+The floors of the broker's mind, each on the ones before it: state, dispatch, picking, delaying, settling,
+remembering, subscribing, publishing, admitting, transacting, moving, configuring, broker.
 """
 
 from __future__ import annotations
@@ -86,7 +86,6 @@ class State:
         #: bytes of messages that the journal has space for; None while that is more than enough
         self.store_room: int | None = None
         self._unrecorded = UNRECORDED
-        self._arrivals = 0
         self._dirty: list[Queue] = []
         self._acking: list[Queue] = []
         #: queues with somebody in line, and those that may hold too much
@@ -165,14 +164,18 @@ class State:
             return
         if subscription.peer.subscriptions.get(subscription.id) is not subscription:
             return  # it has ended; only its unsettled deliveries were left
+        if subscription.queue.active not in (None, subscription):
+            return  # an exclusive consumer is served
         subscription.available = True
-        subscription.queue.available.append(subscription)
+        subscription.line.append(subscription)
+        if subscription.selection is not None and subscription.queue.picking is not None:
+            subscription.queue.picking.wake(subscription.selection)
         self._touch(subscription.queue)
 
     def _withdraw(self, subscription: Subscription) -> None:
         if subscription.available:
             subscription.available = False
-            subscription.queue.available.remove(subscription)
+            subscription.line.remove(subscription)
 
     def _answer_only(self, command: c.Answer) -> None:
         self._accept(command.peer, command.receipt)

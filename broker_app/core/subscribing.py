@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.core import commands as c
-from broker_app.core import records
+from broker_app.core import records, selector
 from broker_app.core.destination import (
     QUEUE,
     TEMP_QUEUE,
@@ -53,10 +53,16 @@ class Subscribing(Remembering):
                 "invalid", f"credit is {command.credit}; it must be between 1 and {limits.max_credit}"
             )
         destination = parse(command.address)
+        if command.exclusive and not (destination.is_queue or command.name):
+            raise Refused("invalid", "only a consumer of a queue can be exclusive; a topic serves everybody")
         look = None if destination.is_queue or command.name else command.look
+        if look is not None and command.selector:
+            look = (look, command.selector)
         subscription = Subscription(
             peer, command.id, command.address, command.ack, command.credit, command.lease_ms, look
         )
+        subscription.selector = selector.compile(command.selector) if command.selector else None
+        subscription.exclusive = command.exclusive
         subscription.since_ms = self.now_ms
         if not destination.is_queue:
             _check_filter(destination)
@@ -100,8 +106,7 @@ class Subscribing(Remembering):
             self._check_creation(address)
         queue = subscription.queue = self.queue(address, durable=destination.kind == QUEUE)
         _check_number(queue.policy, address, len(queue.consumers))
-        queue.consumers.append(subscription)
-        subscription.watched |= queue.guarded is not None
+        self._join(subscription)
 
     def _check_creation(self, address: str) -> None:
         """Refused when a queue of this name is not made by its use."""
@@ -164,7 +169,7 @@ class Subscribing(Remembering):
         self._tell_of_consumer(ConsumerLeft(subscription))
         queue = subscription.queue
         self._withdraw(subscription)
-        queue.consumers.remove(subscription)
+        self._leave(subscription)
         destination = parse(subscription.address)
         if queue.named is not None:
             self._leave_named(queue.named)
@@ -194,7 +199,10 @@ class Subscribing(Remembering):
         """Let a copy wait for whoever consumes a name."""
         queue = named.queue
         if queue.durable or queue.depth < self.limits.topic_pending:
-            self._enqueue(queue, message.envelope, message.body, self.ids.of(message))
+            special = message.envelope.special
+            copy = self._enqueue(queue, message.envelope, message.body, self.ids.of(message))
+            if special is not None and special.group:
+                self._note_group(queue, copy)
         else:
             for subscription in queue.consumers[:]:
                 self._end_slow(subscription)

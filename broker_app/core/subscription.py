@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from broker_app.core.peer import Peer
     from broker_app.core.queue import Queue
+    from broker_app.core.selection import Selection
+    from broker_app.core.selector import Selector
     from broker_app.core.topic import Look
 
 
@@ -23,6 +27,7 @@ class Subscription:
         "address",
         "available",
         "credit",
+        "exclusive",
         "fanned_out_before",
         "handed_out",
         "head",
@@ -35,6 +40,8 @@ class Subscription:
         "probe_tag",
         "queue",
         "returned",
+        "selection",
+        "selector",
         "since_ms",
         "unsettled",
         "watched",
@@ -54,6 +61,12 @@ class Subscription:
         self.queue: Queue
         self.head: bytes | None = None
         self.unsettled = 0
+        #: the condition that messages must fulfil, None for all
+        self.selector: Selector | None = None
+        #: those it stands in line with on a queue that picks
+        self.selection: Selection | None = None
+        #: whether it wants to be the only consumer that is served
+        self.exclusive = False
         #: when it began
         self.since_ms = 0
         self.handed_out = 0
@@ -64,8 +77,13 @@ class Subscription:
         self.probe_tag = self.probe_ms = 0
         #: whether settling has to look closer: there are leases, or limits for the queue
         self.watched = lease_ms > 0
-        #: whether it stands in `queue.available`
+        #: whether it stands in `line`
         self.available = False
+
+    @property
+    def line(self) -> deque[Subscription]:
+        """Where it stands when it can take a message."""
+        return self.queue.available if self.selection is None else self.selection.line
 
     @property
     def delivered(self) -> int:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from broker_app.core.message import Message
 from broker_app.core.named import NamedSubscription
+from broker_app.core.selector import Selector
 from broker_app.core.subscription import Subscription
 
 ONE, REST = "*", ">"
@@ -48,9 +49,11 @@ class Fanout:
 class Look:
     """Subscriptions of one filter whose messages are rendered to equal bytes and need no settling."""
 
-    __slots__ = ("_frozen", "fanned_out", "fanout", "members")
+    __slots__ = ("_frozen", "fanned_out", "fanout", "members", "selector")
 
-    def __init__(self) -> None:
+    def __init__(self, selector: Selector | None) -> None:
+        #: the one condition of all members
+        self.selector = selector
         self.members: dict[Subscription, None] = {}
         self._frozen: tuple[Subscription, ...] | None = None
         #: the fan-out of the batch being decided; a change of members begins a new one
@@ -123,14 +126,17 @@ class Topics:
         self._root = _Node()
         self._matches: dict[str, Match] = {}
         self._cached = 0
+        #: how many subscriptions have a selector
+        self.choosy = 0
 
     def add(self, pattern: str, subscription: Subscription, *, together: bool) -> None:
         """Begin to match; `together` puts it into the look of its key, otherwise it is served singly."""
+        self.choosy += subscription.selector is not None
         node = self._grow(pattern)
         if together:
             look = node.looks.get(subscription.look_key)
             if look is None:
-                look = node.looks[subscription.look_key] = Look()
+                look = node.looks[subscription.look_key] = Look(subscription.selector)
                 self._forget()
             look.add(subscription)
             subscription.look = look
@@ -139,6 +145,7 @@ class Topics:
             self._forget()
 
     def remove(self, pattern: str, subscription: Subscription) -> None:
+        self.choosy -= subscription.selector is not None
         node = self._path(pattern)[-1]
         if subscription.look is not None:
             look, subscription.look = subscription.look, None
@@ -153,10 +160,12 @@ class Topics:
 
     def add_named(self, pattern: str, named: NamedSubscription) -> None:
         """Begin to match for a subscription with a name."""
+        self.choosy += named.selector is not None
         self._grow(pattern).named[named] = None
         self._forget()
 
     def remove_named(self, pattern: str, named: NamedSubscription) -> None:
+        self.choosy -= named.selector is not None
         del self._path(pattern)[-1].named[named]
         self._forget()
         self._prune(pattern)

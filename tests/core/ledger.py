@@ -778,7 +778,7 @@ class Ledger:
             and self.policies.of(subscription.address).holds_consumers
         )
         assert subscription.available == (held < subscription.credit and not on_hold)
-        assert subscription.queue.available.count(subscription) == subscription.available
+        assert subscription.line.count(subscription) == subscription.available
         interest, queue = self.interests[subscription], subscription.queue
         if interest.name is not None:
             assert self.stage.broker.named[interest.name.address].queue is queue

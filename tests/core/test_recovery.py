@@ -108,7 +108,7 @@ def test_a_snapshot_of_an_idle_broker_holds_no_queues(stage: Stage) -> None:
     client.subscribe("/temp-queue/mine", id="2")
     stage.client().publish("/temp-queue/mine", b"")
     stage.client().publish("/queue/b", b"", persistent=False)
-    state = {"format": FORMAT, "queues": [], "delayed": [], "subscriptions": []}
+    state = {"format": FORMAT, "queues": [], "delayed": [], "subscriptions": [], "grouped": {}}
     assert msgpack.decode(stage.freeze()) == state
 
 
@@ -121,6 +121,7 @@ def test_a_snapshot_is_written_as_documented(stage: Stage) -> None:
         "queues": [["/queue/a", [[4, 2, b"".join(n.to_bytes(8, "little") for n in (1, 2, 3)), [[1, 2]]]]]],
         "delayed": [],
         "subscriptions": [],
+        "grouped": {},
     }
 
 

@@ -1,0 +1,97 @@
+"""Which of many selectors match a message, without trying them all.
+
+A selector that asks for `header = literal` (or IN) can match only messages whose header has that value, so it
+is filed under it. Messages with equal headers share an envelope, and what was found for one holds for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from broker_app.core import block
+from broker_app.core.message import Envelope, Message, MessageIds
+from broker_app.core.selector import as_number
+
+if TYPE_CHECKING:
+    from broker_app.core.selection import Selection
+
+#: the selections that ask for one value of one header
+Drawer = dict["Selection", None]
+
+
+class Index:
+    """The selections of one queue that have a selector."""
+
+    #: envelopes whose selections are remembered
+    MOST_REMEMBERED = 1_024
+
+    def __init__(self) -> None:
+        #: header → value → selections. A text is filed as text and a number as number: the header "5.0" is
+        #: the number 5 and not the text "5".
+        self._files: dict[str, dict[str | float, Drawer]] = {}
+        self._unfiled: Drawer = {}
+        self._places: dict[Selection, list[tuple[str, str | float]]] = {}
+        self._remembered: dict[Envelope, tuple[Selection, ...]] = {}
+        self._timely = 0
+
+    def add(self, selection: Selection) -> None:
+        places = self._places[selection] = self._choose(selection)
+        for name, value in places:
+            self._files.setdefault(name, {}).setdefault(value, {})[selection] = None
+        if not places:
+            self._unfiled[selection] = None
+        self._timely += selection.condition.timely
+        self._remembered.clear()
+
+    def remove(self, selection: Selection) -> None:
+        for name, value in self._places.pop(selection):
+            file = self._files[name]
+            del file[value][selection]
+            if not file[value]:
+                del file[value]
+            if not file:
+                del self._files[name]
+        self._unfiled.pop(selection, None)
+        self._timely -= selection.condition.timely
+        self._remembered.clear()
+
+    def matching(self, message: Message, ids: MessageIds) -> tuple[Selection, ...]:
+        """The selections whose selector matches `message`."""
+        envelope = message.envelope
+        known = self._remembered.get(envelope)
+        if known is not None and not self._timely:
+            return known
+        headers = block.headers(envelope.block)
+        candidates = dict.fromkeys((*self._unfiled, *self._filed(headers)))
+        if known is not None:  # what holds for the header block holds for all messages that share it
+            candidates = {s: None for s in candidates if s.condition.timely or s in known}
+        found = tuple(s for s in candidates if s.condition.accepts(headers, message, ids))
+        if known is None:
+            if len(self._remembered) >= self.MOST_REMEMBERED:
+                self._remembered.clear()
+            self._remembered[envelope] = found
+        return found
+
+    def _filed(self, headers: dict[str, str]) -> Iterable[Selection]:
+        for name, file in self._files.items():
+            text = headers.get(name)
+            if text is not None:
+                yield from file.get(text, ())
+                number = as_number(text)
+                if number is not None:
+                    yield from file.get(number, ())
+
+    def _choose(self, selection: Selection) -> list[tuple[str, str | float]]:
+        """The header and values under which to file: those that fewest others are filed under."""
+        anchors = selection.condition.anchors
+
+        def crowd(name: str) -> int:
+            file = self._files.get(name, {})
+            return sum(1 + len(file.get(value, ())) for value in anchors[name])
+
+        return (
+            [(name, value) for name in [min(anchors, key=crowd)] for value in anchors[name]]
+            if anchors
+            else []
+        )

@@ -1,0 +1,623 @@
+"""Handing out where not every consumer takes every message: selectors and message groups.
+
+A queue comes here while it has a `Sorter`, and goes back to the short way when nothing asks for one any
+more. Lanes stay what they are, so all other deeds on a queue need not know of it. A consumer's messages
+may stand anywhere in a backlog that is larger than memory: what is outside is read once in long
+runs, looked at for all selections together and forgotten again but for the orders of what matched;
+bodies are read when there is credit for them.
+
+Messages leave out of order here, so a mark cannot say what was handed out: each first delivery that
+has to be settled is recorded by itself, as one attempt (a RETURNED record, 16 bytes a message).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
+from heapq import heappop
+from itertools import islice
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.dispatch import Dispatch
+from broker_app.core.grouping import group_of
+from broker_app.core.message import OVERHEAD_BYTES, Message
+from broker_app.core.outcome import Fetch
+from broker_app.core.queue import Lane, Queue, order_of
+from broker_app.core.selection import (
+    MOST_PARKED,
+    Front,
+    Selection,
+    Sorter,
+    Survey,
+    Track,
+    beyond,
+    end_of,
+    index_in_memory,
+    is_outside,
+)
+from broker_app.core.subscription import Subscription
+
+#: messages in memory that are looked at in one turn
+LOOKED_AT = 4_096
+#: orders that the selection of everything takes note of in one go
+KNOWN_AHEAD = 1_024
+#: how long a selection is kept without consumers, and a sorter without need; polling consumers come back
+UNUSED_MS = 30_000
+
+
+class Picking(Dispatch):
+    """The other way of handing out."""
+
+    def _dispatch_dirty(self) -> None:
+        while self._dirty:
+            dirty, self._dirty = self._dirty, []
+            for queue in dirty:
+                queue.dirty = False
+                if queue.picking is None:
+                    self._dispatch(queue)
+                else:
+                    _Round(self, queue, queue.picking).run()
+
+    # ------------------------------------------------------------------ who comes and goes
+
+    def _join(self, subscription: Subscription) -> None:
+        """A consumer of a queue begins."""
+        queue = subscription.queue
+        self._choose(subscription)
+        queue.consumers.append(subscription)
+        subscription.watched |= queue.guarded is not None
+        if subscription.exclusive:
+            self._choose_active(queue)
+
+    def _leave(self, subscription: Subscription) -> None:
+        """A consumer has ended."""
+        subscription.queue.consumers.remove(subscription)
+        if subscription.selection is not None:
+            self._unchoose(subscription)
+        if subscription.exclusive:
+            self._choose_active(subscription.queue)
+
+    def _choose_active(self, queue: Queue) -> None:
+        """The first exclusive consumer is served, and all others stand by; without one, all are served."""
+        active = next((subscription for subscription in queue.consumers if subscription.exclusive), None)
+        if active is queue.active:
+            return
+        queue.active = active
+        for subscription in queue.consumers:
+            if active in (None, subscription):
+                self._offer(subscription)
+            else:
+                self._withdraw(subscription)
+
+    def _choose(self, subscription: Subscription) -> None:
+        """Find the selection of a new consumer. What waits for a named subscription was selected before."""
+        queue = subscription.queue
+        text = subscription.selector.text if subscription.selector and queue.named is None else ""
+        if text and queue.picking is None:
+            self._begin_picking(queue)
+        sorter = queue.picking
+        if sorter is None:
+            return
+        chosen = sorter.selections.get(text)
+        if chosen is None:
+            chosen = sorter.selections[text] = Selection(subscription.selector)
+            sorter.index.add(chosen)
+            for lane in queue.lanes:
+                if lane.survey is not None:
+                    lane.survey.join(chosen)
+        chosen.consumers += 1
+        subscription.selection = chosen
+        subscription.watched = subscription.watched or sorter.grouped
+
+    def _unchoose(self, subscription: Subscription) -> None:
+        chosen, sorter = subscription.selection, subscription.queue.picking
+        if chosen is None or sorter is None:
+            return
+        chosen.consumers -= 1
+        chosen.unused_since_ms = self.now_ms
+        sorter.groups.leave(subscription)
+        for lane in subscription.queue.lanes:
+            if lane.survey is not None:
+                track = lane.survey.tracks[chosen]
+                for group in track.held.pop(subscription, ()):
+                    track.propose(group)
+        sorter.wake(chosen)
+        self._touch(subscription.queue)
+
+    def _note_group(self, queue: Queue, message: Message) -> None:
+        """A message that has a group came into `queue`."""
+        if message.recorded:
+            queue.last_grouped = message.position
+        self.keep_groups(queue)
+
+    def keep_groups(self, queue: Queue) -> None:
+        """From now on messages of one group go to one consumer at a time."""
+        if queue.picking is None:
+            self._begin_picking(queue)
+        sorter = queue.picking
+        assert sorter is not None
+        if not sorter.grouped:
+            sorter.grouped = True
+            for subscription in queue.consumers:
+                subscription.watched = True
+
+    def _group_settled(self, queue: Queue, message: Message) -> None:
+        """A delivery was acknowledged or has come back."""
+        name = group_of(message)
+        if name and queue.picking is not None:
+            queue.picking.groups.settled(name)
+            if queue.picking.groups.freed:
+                self._touch(queue)
+
+    def _begin_picking(self, queue: Queue) -> None:
+        sorter = queue.picking = Sorter()
+        everything = sorter.everything
+        for subscription in queue.consumers:
+            subscription.selection = everything
+        everything.consumers = len(queue.consumers)
+        everything.unused_since_ms = self.now_ms
+        everything.line.extend(queue.available)
+        queue.available.clear()
+        sorter.wake(everything)
+        self._touch(queue)
+
+    def _end_picking(self, queue: Queue) -> None:
+        """Back to the short way: what is in memory must come before all that is not."""
+        sorter = queue.picking
+        assert sorter is not None
+        for lane in queue.lanes:
+            lane.survey = None
+            take_back(lane)
+            for position in lane.loading:
+                lane.paged.insert(position)
+            del lane.loading[:]
+            if lane.paged:
+                self._page_out(lane, bisect_right(lane.ready, lane.paged.first + lane.shift, key=order_of))
+        queue.available.extend(sorter.everything.line)
+        for subscription in queue.consumers:
+            subscription.selection = None
+            subscription.watched = subscription.lease_ms > 0 or queue.guarded is not None
+        queue.picking = None
+        self._touch(queue)
+
+    def _tidy_picking(self, queue: Queue) -> None:
+        """Forget selections that nobody has used for a while, and the sorter when it is not needed."""
+        sorter = queue.picking
+        assert sorter is not None
+        long_ago = self.now_ms - UNUSED_MS
+        for text, selection in list(sorter.selections.items()):
+            if text and not selection.consumers and selection.unused_since_ms <= long_ago:
+                del sorter.selections[text]
+                sorter.index.remove(selection)
+                sorter.awake.pop(selection, None)
+                sorter.awaiting.pop(selection, None)
+                for lane in queue.lanes:
+                    if lane.survey is not None:
+                        lane.survey.leave(selection)
+        if queue.depth or queue.unsettled:
+            sorter.empty_since_ms = 0
+        elif not sorter.empty_since_ms:
+            sorter.empty_since_ms = self.now_ms
+        elif sorter.empty_since_ms <= long_ago:
+            sorter.grouped = False
+        if len(sorter.selections) == 1 and not sorter.grouped:
+            self._end_picking(queue)
+
+    # ------------------------------------------------------------------ between memory and journal
+
+    @staticmethod
+    def _belongs_outside(queue: Queue, lane: Lane, message: Message) -> bool:
+        """Whether a message that was picked out of order comes back to a queue that does so no more, where
+        what stands before it is not in memory."""
+        if (
+            queue.picking is not None
+            or not message.recorded
+            or message.order - message.position != lane.shift
+        ):
+            return False
+        first = lane.loading[0] if lane.loading else lane.paged.first
+        return 0 < first < message.position
+
+    def _loaded(self, command: c.Loaded) -> None:
+        queue = self.queues.get(command.address)
+        if queue is None:
+            return
+        if queue.picking is None:
+            super()._loaded(command)
+            return
+        lane = queue.lane(command.priority)
+        self._touch(queue)
+        if lane.survey is not None and lane.survey.reading == list(command.positions):
+            lane.survey.reading = None
+            for position, record in zip(command.positions, command.records, strict=True):
+                if position in lane.paged:  # else it was taken meanwhile
+                    message = queue.reader.message(record, position)
+                    message.order = position + lane.shift
+                    message.attempts = lane.attempts_of(position)
+                    queue.picking.at_hand[position] = message
+        else:
+            super()._loaded(command)
+            for selection in queue.picking.awaiting:
+                queue.picking.wake(selection)
+            queue.picking.awaiting.clear()
+
+    def _page_out(self, lane: Lane, keep: int) -> None:
+        """Forget bodies that are in the journal: of all but the first `keep` messages of `lane.ready`."""
+        ready = lane.ready
+        while len(ready) > keep:
+            message = ready[-1]
+            if not message.recorded or message.order - message.position != lane.shift:
+                return  # its place among those outside could not be told from its position
+            ready.pop()
+            self.memory_bytes -= len(message.body) + OVERHEAD_BYTES
+            lane.paged.insert(message.position)
+            if message.attempts != lane.attempts_of(message.position):
+                lane.attempts[message.position] = message.attempts
+
+
+class _Round:
+    """One turn of handing out for one queue."""
+
+    def __init__(self, broker: Picking, queue: Queue, sorter: Sorter) -> None:
+        self._broker = broker
+        self._queue = queue
+        self._sorter = sorter
+        self._wants: dict[Lane, set[int]] = {}
+        #: first deliveries to be recorded as attempts
+        self._begun: list[tuple[int, int]] = []
+        self._delivered = self._settled = 0
+
+    def run(self) -> None:
+        sorter, queue = self._sorter, self._queue
+        for lane in queue.lanes:
+            self._look(lane)
+        self._free_groups()
+        while sorter.awake:
+            awake, sorter.awake = sorter.awake, {}
+            for selection in awake:
+                self._serve(selection)
+            self._free_groups()
+        for lane in queue.lanes:
+            self._read(lane)
+        sorter.at_hand.clear()
+        self._account()
+
+    # ------------------------------------------------------------------ looking
+
+    def _look(self, lane: Lane) -> None:
+        """Take note of what came back and of what came in, and go on looking where somebody is hungry."""
+        sorter, survey = self._sorter, lane.survey
+        if survey is None:
+            survey = lane.survey = Survey()
+            for selection in sorter.selections.values():
+                survey.join(selection)
+                sorter.wake(selection)
+        for message in take_back(lane):
+            self._note(survey, message)
+        if survey.tracks[sorter.everything].cursor < end_of(lane):
+            sorter.wake(sorter.everything)
+        if survey.fronts:
+            last = max(survey.fronts, key=_cursor)
+            if last.cursor < end_of(lane):
+                self._advance(lane, survey, last)
+        for front in sorted(survey.hungry, key=_cursor):
+            if front in survey.hungry:
+                self._advance(lane, survey, front)
+
+    def _note(self, survey: Survey, message: Message) -> None:
+        """A message has come back to a place that some have looked at already."""
+        sorter = self._sorter
+        matching = sorter.index.matching(message, self._broker.ids) if survey.fronts else ()
+        for selection in (sorter.everything, *matching):
+            track = survey.tracks[selection]
+            if message.order <= track.reach:
+                track.matches.insert(message.order)
+                sorter.wake(selection)
+
+    def _advance(self, lane: Lane, survey: Survey, front: Front) -> None:
+        """Look at what lies before a front, as far as bodies are at hand."""
+        sorter, ids = self._sorter, self._broker.ids
+        ahead = min((f for f in survey.fronts if f.cursor > front.cursor), key=_cursor, default=None)
+        for looked_at, (order, message) in enumerate(beyond(lane, front.cursor, sorter.at_hand)):
+            if ahead is not None and order > ahead.cursor:
+                break
+            if message is None or looked_at >= LOOKED_AT or not front.tracks:
+                return
+            front.cursor = order
+            if len(front.tracks) == 1 and len(sorter.selections) > 2:  # without trying all the others
+                (track,) = front.tracks
+                wanted = track.selection.wants(message, ids)
+                matching: tuple[Selection, ...] = (track.selection,) if wanted else ()
+            else:
+                matching = sorter.index.matching(message, ids)
+            for selection in matching:
+                track = survey.tracks[selection]
+                if track.front is front:
+                    survey.found(track, order)
+                    sorter.wake(selection)
+        if ahead is not None and front.tracks:
+            survey.unite(front, ahead)
+
+    # ------------------------------------------------------------------ handing out
+
+    def _serve(self, selection: Selection) -> None:
+        """Hand out to the consumers of one selection, highest priority first."""
+        for lane in self._queue.lanes:
+            if not selection.line:
+                return
+            assert lane.survey is not None
+            if self._serve_from(selection, lane, lane.survey, lane.survey.tracks[selection]):
+                return
+
+    def _serve_from(self, selection: Selection, lane: Lane, survey: Survey, track: Track) -> bool:
+        """Hand out what a lane has for a selection; returns whether more may come that is not here yet."""
+        self._propose(selection, track)
+        unread = False
+        while selection.line:
+            candidate = self._candidate(track)
+            order = self._first_match(lane, track)
+            if candidate is not None and (not order or candidate[0] < order):
+                order, group = candidate
+                message = self._message(lane, order)
+                if message is None and is_outside(lane, order - lane.shift):
+                    self._want(selection, lane, track.parked[group])
+                    track.unread.add(group)
+                    unread = True
+                else:
+                    self._hand_out_parked(selection, lane, track, order, group, message)
+                continue
+            if not order:
+                break
+            message = self._message(lane, order)
+            if message is not None:
+                self._hand_out_match(selection, lane, track, order, message)
+            elif is_outside(lane, order - lane.shift):
+                self._want(selection, lane, track.matches)
+                return True
+            else:
+                track.matches.discard(order)
+        if not selection.line:
+            return False
+        if track.front is not None and track.front.cursor < end_of(lane):
+            survey.hungry[track.front] = None
+            return True
+        return unread
+
+    def _propose(self, selection: Selection, track: Track) -> None:
+        """Parked messages have another chance when they were read, and when their consumer has credit."""
+        for group in track.unread:
+            track.propose(group)
+        track.unread.clear()
+        if track.held:
+            for subscription in [s for s in selection.line if s in track.held]:
+                for group in track.held.pop(subscription):
+                    track.propose(group)
+
+    def _candidate(self, track: Track) -> tuple[int, str] | None:
+        """The first parked message that might go, taken off the heap of candidates."""
+        while track.candidates:
+            order, group = track.candidates[0]
+            orders = track.parked.get(group)
+            if orders and orders.first == order and group not in track.unread:
+                return order, group
+            heappop(track.candidates)
+        return None
+
+    def _first_match(self, lane: Lane, track: Track) -> int:
+        """The order of the first match, 0 when none is known."""
+        if track.front is None and not track.matches and track.cursor < end_of(lane):
+            for order, _ in islice(beyond(lane, track.cursor, {}), KNOWN_AHEAD):
+                track.matches.append(order)
+                track.cursor = order
+        if track.parked_total > MOST_PARKED:
+            return 0
+        return track.matches.first
+
+    def _message(self, lane: Lane, order: int) -> Message | None:
+        """The message of this order if it waits and its body is here."""
+        at = index_in_memory(lane, order)
+        if at is not None:
+            return lane.ready[at]
+        position = order - lane.shift
+        message = self._sorter.at_hand.get(position)
+        return message if message is not None and position in lane.paged else None
+
+    def _hand_out_match(
+        self, selection: Selection, lane: Lane, track: Track, order: int, message: Message
+    ) -> None:
+        group = group_of(message)
+        if not group:
+            track.matches.discard(order)
+            self._hand_out(lane, selection.line[0], message)
+            return
+        subscription = None if group in track.parked else self._consumer(selection, group, message)
+        if subscription is None:
+            track.park(group, order)
+            self._hold(selection, track, group, message)
+        else:
+            track.matches.discard(order)
+            self._hand_out(lane, subscription, message)
+
+    def _hand_out_parked(
+        self, selection: Selection, lane: Lane, track: Track, order: int, group: str, message: Message | None
+    ) -> None:
+        subscription = None if message is None else self._consumer(selection, group, message)
+        if message is not None and subscription is None:
+            heappop(track.candidates)
+            self._hold(selection, track, group, message)
+            return
+        track.unpark(group, order)
+        track.propose(group)
+        if message is not None and subscription is not None:
+            self._hand_out(lane, subscription, message)
+
+    def _consumer(self, selection: Selection, name: str, message: Message) -> Subscription | None:
+        """Who of the selection may have a message of this group now."""
+        group = self._sorter.groups.find(name)
+        if group is None:
+            return selection.line[0]
+        owner = group.owner
+        if owner is None:
+            return None
+        if owner.selection is selection:
+            return owner if owner.available else None
+        if group.unsettled or owner.selection is None or owner.selection.wants(message, self._broker.ids):
+            return None
+        return selection.line[0]  # its owner would never take it
+
+    def _hold(self, selection: Selection, track: Track, name: str, message: Message) -> None:
+        """Remember for whom a parked message waits. A group that is free is proposed at once."""
+        group = self._sorter.groups.find(name)
+        owner = group.owner if group is not None else None
+        if owner is not None and owner.selection is selection and not owner.available:
+            track.held.setdefault(owner, set()).add(name)
+        elif self._consumer(selection, name, message) is not None:
+            track.propose(name)
+
+    def _free_groups(self) -> None:
+        """Groups that became free may go to whoever looks for them."""
+        sorter = self._sorter
+        freed, sorter.groups.freed = sorter.groups.freed, []
+        for name in freed:
+            for lane in self._queue.lanes:
+                if lane.survey is not None:
+                    for selection, track in lane.survey.tracks.items():
+                        if name in track.parked:
+                            track.propose(name)
+                            sorter.wake(selection)
+
+    def _hand_out(self, lane: Lane, subscription: Subscription, message: Message) -> None:
+        """A message leaves its lane for a consumer, unless its time is over."""
+        broker, queue = self._broker, self._queue
+        self._take(lane, message)
+        if 0 < message.expires_ms <= broker.now_ms:
+            broker._expire(queue, message)
+            return
+        peer = subscription.peer
+        line = subscription.line
+        tag = 0
+        if subscription.ack == c.AUTO:
+            self._settled += 1
+            if message.recorded:
+                broker._acknowledged(queue, message)
+            if queue.guarded is not None:
+                queue.guarded.bytes -= len(message.body)
+        else:
+            tag = peer.next_tag
+            peer.next_tag = tag + 1
+            peer.unsettled[tag] = (subscription, message)
+            subscription.unsettled += 1
+            if subscription.lease_ms:
+                broker.leases.begin(peer, tag, broker.now_ms + subscription.lease_ms)
+            if message.recorded and not message.attempts and message.position > lane.mark:
+                self._begun.append((message.position, 1))
+        if subscription.unsettled >= subscription.credit:
+            line.remove(subscription)
+            subscription.available = False
+        elif len(line) > 1:
+            line.remove(subscription)
+            line.append(subscription)
+        group = group_of(message)
+        if group:
+            self._sorter.groups.give(group, subscription, unsettled=tag > 0)
+        if not self._delivered:
+            queue.waits.append(broker.now_ms - message.time_ms)
+        if tag and not subscription.probe_tag:
+            subscription.probe_tag, subscription.probe_ms = tag, broker.now_ms
+        self._delivered += 1
+        subscription.handed_out += 1
+        peer.deliveries.append((subscription, tag, message))
+        if not peer.touched:
+            peer.touched = True
+            broker._out.touched.append(peer)
+
+    def _take(self, lane: Lane, message: Message) -> None:
+        at = index_in_memory(lane, message.order)
+        if at is None:
+            lane.paged.discard(message.position)
+            lane.attempts.pop(message.position, None)
+            return
+        if at:
+            del lane.ready[at]
+        else:
+            lane.ready.popleft()
+        self._broker.memory_bytes -= len(message.body) + OVERHEAD_BYTES
+
+    # ------------------------------------------------------------------ reading, and what is recorded
+
+    def _want(self, selection: Selection, lane: Lane, orders: Iterable[int]) -> None:
+        """Bodies that there is credit for; of groups many more, because many of them may be passed over."""
+        self._sorter.awaiting[selection] = None
+        credit = sum(subscription.credit - subscription.unsettled for subscription in selection.line)
+        limits = self._broker.limits
+        most = limits.fetch_messages if self._sorter.grouped else min(limits.fetch_messages, max(credit, 1))
+        wants = self._wants.setdefault(lane, set())
+        wants.update(order - lane.shift for order in islice(orders, most))
+
+    def _read(self, lane: Lane) -> None:
+        """Ask for bodies to hand out, and for more to look at."""
+        broker, survey = self._broker, lane.survey
+        assert survey is not None
+        limits = broker.limits
+        count = max(1, min(limits.fetch_messages, limits.fetch_bytes // max(1, lane.average)))
+        wanted = self._wants.get(lane)
+        if wanted and not lane.loading:
+            broker._page_out(lane, 2 * limits.window)
+            positions = [position for position in sorted(wanted) if position in lane.paged][:count]
+            lane.paged.remove(positions)
+            lane.loading = array("Q", positions)
+            broker._out.fetches.append(Fetch(self._queue.address, lane.priority, positions))
+        for front in [front for front in survey.hungry if not self._is_hungry(lane, front)]:
+            del survey.hungry[front]
+        if survey.hungry and survey.reading is None:
+            self._look_further(lane, survey, count)
+
+    def _is_hungry(self, lane: Lane, front: Front) -> bool:
+        if front.cursor >= end_of(lane):
+            return False
+        return any(track.selection.line and not track.matches for track in front.tracks)
+
+    def _look_further(self, lane: Lane, survey: Survey, count: int) -> None:
+        """Read the next run for one hungry front: the hindmost, or each second time the longest hungry."""
+        survey.turns += 1
+        front = min(survey.hungry, key=_cursor) if survey.turns % 2 else next(iter(survey.hungry))
+        next_, message = next(beyond(lane, front.cursor, {}))
+        positions: list[int] = []
+        if message is None:
+            positions = list(islice(lane.paged.after(next_ - lane.shift - 1), count))
+        if message is None and not (positions and positions[0] == next_ - lane.shift):
+            return  # it is being loaded
+        # What is in memory needs another turn and no reading: then the list is empty.
+        survey.reading = positions
+        self._broker._out.fetches.append(Fetch(self._queue.address, lane.priority, positions))
+
+    def _account(self) -> None:
+        broker, queue = self._broker, self._queue
+        if self._begun:
+            out = broker._out
+            out.record(records.returned(out.destination(queue.address), self._begun))
+        queue.acked_total += self._settled
+        queue.unsettled += self._delivered - self._settled
+        queue.delivered_total += self._delivered
+        broker.counters["delivered"] += self._delivered
+
+
+def take_back(lane: Lane) -> list[Message]:
+    """Put what came back into its place among `lane.ready`; returns it."""
+    messages = [message for _, message in lane.returned]
+    lane.returned.clear()
+    ready = lane.ready
+    if len(messages) > 64:
+        merged = sorted([*messages, *ready], key=order_of)
+        ready.clear()
+        ready.extend(merged)
+    else:
+        for message in messages:
+            ready.insert(bisect_right(ready, message.order, key=order_of), message)
+    return messages
+
+
+def _cursor(front: Front) -> int:
+    return front.cursor

@@ -1,0 +1,251 @@
+"""What choosy consumers have found in a queue so far, without holding what they found.
+
+Everything that waits in a lane has an order, in memory or not. A `Track` keeps the orders that match one
+selection, 8 bytes each and never many. Tracks that have looked equally far form a `Front`: what lies
+before it is read once for all of them. What a track says may be outdated, because a message matches
+several selections and leaves by many ways; so the lane is asked again before a message is handed out.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterator
+from heapq import heappush, merge
+from itertools import islice
+
+from broker_app.core.grouping import Groups
+from broker_app.core.index import Index
+from broker_app.core.message import Message, MessageIds
+from broker_app.core.queue import Lane, Positions, order_of
+from broker_app.core.selector import Selector
+from broker_app.core.subscription import Subscription
+
+#: matches that a track knows at most; a lane is looked through further when they run low
+MOST_MATCHES = 4_096
+#: orders of messages whose group is busy that a track passes over at most
+MOST_PARKED = 1_000_000
+
+
+class Selection:
+    """The consumers of one queue that want the same messages: with equal selectors, or (None) with none."""
+
+    __slots__ = ("consumers", "line", "selector", "unused_since_ms")
+
+    def __init__(self, selector: Selector | None) -> None:
+        self.selector = selector
+        self.consumers = 0
+        #: those who can take a message now, the next one in turn first
+        self.line: deque[Subscription] = deque()
+        #: since when it has no consumers
+        self.unused_since_ms = 0
+
+    @property
+    def condition(self) -> Selector:
+        """The selector of who has one."""
+        assert self.selector is not None
+        return self.selector
+
+    def wants(self, message: Message, ids: MessageIds) -> bool:
+        return self.selector is None or self.selector.matches(message, ids)
+
+
+class Track:
+    """What one selection knows of one lane."""
+
+    __slots__ = (
+        "candidates",
+        "cursor",
+        "front",
+        "held",
+        "matches",
+        "parked",
+        "parked_total",
+        "selection",
+        "unread",
+    )
+
+    def __init__(self, selection: Selection, front: Front | None) -> None:
+        self.selection = selection
+        #: None for the selection of everything, which needs to read nothing: then `cursor` says how far it is
+        self.front = front
+        self.cursor = 0
+        self.matches = Positions()
+        #: group → orders that matched and met the group in other hands; they stand behind `matches`
+        self.parked: dict[str, Positions] = {}
+        self.parked_total = 0
+        #: a heap of (order, group): parked messages that might be handed out now
+        self.candidates: list[tuple[int, str]] = []
+        #: groups with parked messages that wait for credit of their owner
+        self.held: dict[Subscription, set[str]] = {}
+        #: groups whose next message is being read
+        self.unread: set[str] = set()
+
+    @property
+    def reach(self) -> int:
+        """The order up to which everything was looked at."""
+        return self.cursor if self.front is None else self.front.cursor
+
+    def park(self, group: str, order: int) -> None:
+        self.matches.discard(order)
+        orders = self.parked.get(group)
+        if orders is None:
+            orders = self.parked[group] = Positions()
+        before = len(orders)
+        orders.insert(order)
+        self.parked_total += len(orders) - before
+
+    def unpark(self, group: str, order: int) -> None:
+        orders = self.parked[group]
+        before = len(orders)
+        orders.discard(order)
+        self.parked_total -= before - len(orders)
+        if not orders:
+            del self.parked[group]
+
+    def propose(self, group: str) -> None:
+        """The group's next message might be handed out."""
+        orders = self.parked.get(group)
+        if orders:
+            heappush(self.candidates, (orders.first, group))
+
+
+class Front:
+    """Tracks that have looked at a lane up to the same order."""
+
+    __slots__ = ("cursor", "tracks")
+
+    def __init__(self, cursor: int = 0) -> None:
+        self.cursor = cursor
+        self.tracks: dict[Track, None] = {}
+
+
+class Survey:
+    """What is known of one lane. `hungry` are fronts that somebody with credit waits for. `reading` are the
+    positions that are being read to be looked at: None for nothing, empty for another turn in memory."""
+
+    __slots__ = ("fronts", "hungry", "reading", "tracks", "turns")
+
+    def __init__(self) -> None:
+        self.tracks: dict[Selection, Track] = {}
+        self.fronts: list[Front] = []
+        self.hungry: dict[Front, None] = {}
+        self.reading: list[int] | None = None
+        self.turns = 0
+
+    def join(self, selection: Selection) -> None:
+        """Begin to look for what `selection` wants, from the beginning of the lane."""
+        if selection.selector is None:
+            self.tracks[selection] = Track(selection, None)
+            return
+        front = next((front for front in self.fronts if not front.cursor), None)
+        if front is None:
+            front = Front()
+            self.fronts.append(front)
+        track = self.tracks[selection] = Track(selection, front)
+        front.tracks[track] = None
+
+    def leave(self, selection: Selection) -> None:
+        track = self.tracks.pop(selection)
+        if track.front is not None:
+            self._take_from(track.front, track)
+
+    def found(self, track: Track, order: int) -> None:
+        """`order` matches; a track that knows enough stays behind and looks further when it is hungry."""
+        track.matches.append(order)
+        front = track.front
+        if front is not None and len(track.matches) >= MOST_MATCHES:
+            self._take_from(front, track)
+            track.front = behind = Front(order)
+            behind.tracks[track] = None
+            self.fronts.append(behind)
+
+    def unite(self, front: Front, other: Front) -> None:
+        """`front` has come to where `other` stands."""
+        for track in front.tracks:
+            track.front = other
+        other.tracks.update(front.tracks)
+        self.fronts.remove(front)
+        if front in self.hungry:
+            del self.hungry[front]
+            self.hungry[other] = None
+
+    def _take_from(self, front: Front, track: Track) -> None:
+        del front.tracks[track]
+        if not front.tracks:
+            self.fronts.remove(front)
+            self.hungry.pop(front, None)
+
+
+class Sorter:
+    """How one queue finds the consumer for each message while that is not simply the next one."""
+
+    def __init__(self) -> None:
+        self.everything = Selection(None)
+        self.selections: dict[str, Selection] = {"": self.everything}
+        self.index = Index()
+        self.groups = Groups()
+        #: whether messages with a group may wait or be unsettled here
+        self.grouped = False
+        #: since when nothing waits and nothing is unsettled
+        self.empty_since_ms = 0
+        #: selections that may find something new
+        self.awake: dict[Selection, None] = {}
+        #: selections that wait for bodies
+        self.awaiting: dict[Selection, None] = {}
+        #: messages that are paged and whose bodies happen to be here, until the end of this decision
+        self.at_hand: dict[int, Message] = {}
+
+    def wake(self, selection: Selection) -> None:
+        if selection.line:
+            self.awake[selection] = None
+
+
+# ---------------------------------------------------------------------- what waits in a lane, by order
+
+
+def index_in_memory(lane: Lane, order: int) -> int | None:
+    """Where the message of this order stands in `lane.ready`, None when it is not there."""
+    ready = lane.ready
+    if not ready or order < ready[0].order:
+        return None
+    if ready[0].order == order:
+        return 0
+    at = bisect_left(ready, order, key=order_of)
+    return at if at < len(ready) and ready[at].order == order else None
+
+
+def is_outside(lane: Lane, position: int) -> bool:
+    """Whether the message waits and its body is in the journal alone."""
+    if position in lane.paged:
+        return True
+    loading = lane.loading
+    at = bisect_left(loading, position)
+    return at < len(loading) and loading[at] == position
+
+
+def end_of(lane: Lane) -> int:
+    """The highest order that waits in a lane."""
+    outside = max(lane.paged.last, lane.loading[-1] if lane.loading else 0)
+    return max(outside + lane.shift if outside else 0, lane.ready[-1].order if lane.ready else 0)
+
+
+def beyond(lane: Lane, order: int, at_hand: dict[int, Message]) -> Iterator[tuple[int, Message | None]]:
+    """(order, message) of what waits beyond `order`, in order; None for a message whose body is not here."""
+    ready = lane.ready
+    in_memory = (
+        (ready[at].order, ready[at]) for at in range(bisect_right(ready, order, key=order_of), len(ready))
+    )
+    if not lane.paged and not lane.loading:
+        return in_memory
+    shift = lane.shift
+    positions: Iterator[int] = lane.paged.after(max(0, order - shift))
+    if lane.loading:
+        loading = lane.loading
+        positions = merge(positions, islice(loading, bisect_right(loading, order - shift), None))
+    outside = ((position + shift, at_hand.get(position)) for position in positions)
+    return merge(in_memory, outside, key=_order) if ready else outside
+
+
+def _order(entry: tuple[int, Message | None]) -> int:
+    return entry[0]
