@@ -29,9 +29,9 @@ _pages = BoundedBody(_django, 1024 * 1024)
 
 
 class DataPlane(Protocol):
-    """The REST side of a node: a bare ASGI callable that knows its own paths."""
+    """The REST side of a node: a bare ASGI callable that knows what it answers."""
 
-    def owns(self, path: str) -> bool: ...
+    def owns(self, scope: Scope) -> bool: ...
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
@@ -67,7 +67,7 @@ class Site:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["mom.node"] = self._node
-        if self._rest is not None and scope["type"] == "http" and self._rest.owns(scope["path"]):
+        if self._rest is not None and scope["type"] == "http" and self._rest.owns(scope):
             await self._rest(scope, receive, send)
         else:
             await self._router(scope, receive, send)

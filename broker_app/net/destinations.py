@@ -144,6 +144,13 @@ class Destinations:
         found = {name: Effective(setting.default, DEFAULT) for name, setting in SETTINGS.items()}
         for source, values in self._layers(address):
             found |= {name: Effective(value, source) for name, value in values.items() if name in SETTINGS}
+        if is_pattern(address):
+            return found
+        policy = self.policies.of(address)
+        for name, setting in SETTINGS.items():  # of dead letters, the core has some things its own way
+            value = getattr(policy, setting.field)
+            if setting.meant(found[name].value) != value:
+                found[name] = Effective(setting.shown(value), DEFAULT)
         return found
 
     @functools.cached_property

@@ -63,6 +63,15 @@ def test_each_value_comes_from_the_nearest_row_that_has_it() -> None:
     assert destinations.version("/queue/orders.new") == 1
 
 
+def test_what_the_core_has_its_own_way_is_shown_as_it_is() -> None:
+    found = said(everything={"max_messages": 4, "limit_behavior": "REJECT_NEWEST"}).effective("/queue/a.dead")
+    assert found["max_messages"] == (100_000, "default")
+    assert found["limit_behavior"] == ("REMOVE_OLDEST", "default")
+    found = said(queues={"max_messages": 3, "use_dead_letters": True}).effective("/queue/a.dead")
+    assert found["max_messages"] == (3, "/queue/>")
+    assert found["use_dead_letters"] == (False, "default")
+
+
 def test_seconds_become_milliseconds() -> None:
     destinations = said(own={"retry_delay_s": 0.25, "retry_factor": 3})
     policy = destinations.policies.of("/queue/orders.new")

@@ -50,6 +50,7 @@ class Rest:
         limits: RestLimits | None = None,
         core: Limits | None = None,
         hold: bool = False,
+        control_document: dict[str, Any] | None = None,
         jobs: Path,
         storage: MemoryStorage | None = None,
     ) -> None:
@@ -74,6 +75,7 @@ class Rest:
             self.jobs,
             limits=limits,
             statistics=self.statistics,
+            control_document=control_document,
         )
         self.alice = self.client(authorization="Bearer mom_alice")
         self.bob = self.client(authorization="Bearer mom_bob")

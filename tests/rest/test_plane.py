@@ -103,6 +103,9 @@ async def test_a_wrong_cookie_is_no_login(rest: Rest) -> None:
     ("path", "owned"),
     [
         ("/api/v1/queues", True),
+        ("/api/v1/queues/a/b", True),
+        ("/api/v1/topics/a", True),
+        ("/api/v1/topics//messages", True),
         ("/api/v1/queues/a/messages", True),
         ("/api/v1/health/ready", True),
         ("/api/v1/openapi.json", True),
@@ -113,11 +116,22 @@ async def test_a_wrong_cookie_is_no_login(rest: Rest) -> None:
     ],
 )
 async def test_the_plane_knows_its_own_paths(rest: Rest, path: str, owned: bool) -> None:
-    assert rest.plane.owns(path) is owned
+    assert rest.plane.owns({"method": "GET", "path": path}) is owned
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("path", ["/queues", "/queues/a", "/queues/a/b", "/queues/a%2Fmessages", "/topics/a"])
+async def test_settings_are_written_by_the_control_plane(make_rest: MakeRest, method: str, path: str) -> None:
+    scope = {"path": "", "raw_path": f"/api/v1{path}".encode()}
+    beside, alone = make_rest(control_document={}), make_rest()
+    assert not beside.plane.owns({"method": method, **scope})
+    assert beside.plane.owns({"method": "POST", **scope}) and beside.plane.owns({"method": "GET", **scope})
+    reply = await alone.alice.request(method, path)
+    assert (reply.status_code, reply.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
 
 
 @pytest.mark.parametrize(
-    "address", ["/queues/a", "/queues/", "/queues//messages", "/messages", "/leases/", "/health"]
+    "address", ["/queues/", "/topics/", "/queues//messages", "/messages", "/leases/", "/health"]
 )
 async def test_unknown_addresses(rest: Rest, address: str) -> None:
     reply = await rest.alice.get(address)
@@ -147,12 +161,12 @@ async def test_problems_carry_the_trace(rest: Rest) -> None:
 
 
 async def test_a_bug_is_no_trace_back_for_the_client(rest: Rest, caplog: pytest.LogCaptureFixture) -> None:
-    rest.engine.broker.queues["/queue/a"] = None  # type: ignore[assignment]
-    reply = await rest.alice.get("/queues")
+    published, rest.engine.broker.topic_published = rest.engine.broker.topic_published, None  # type: ignore[assignment]
+    reply = await rest.alice.get("/topics")
     assert (reply.status_code, reply.json()["type"]) == (500, "/docs/problems/internal")
     assert "Traceback" not in reply.text
     assert "Traceback" in caplog.text
-    del rest.engine.broker.queues["/queue/a"]
+    rest.engine.broker.topic_published = published
 
 
 # ---------------------------------------------------------------------- facts

@@ -22,8 +22,8 @@ from broker_app.net.policy import Policy, UserFacts
 class EchoRest:
     """Answers a request with its own body; the path …/wait never gets an answer."""
 
-    def owns(self, path: str) -> bool:
-        return path.startswith("/api/v1/queues/")
+    def owns(self, scope: Any) -> bool:
+        return bool(scope["path"].startswith("/api/v1/queues/"))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         body, more = b"", True

@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from broker_app.core.policy import PAUSES
 from broker_app.jobs.plan import IMPORT, PLANNED, UNDO
+from broker_app.net.destinations import SETTINGS, Setting
 from broker_app.net.problems import MEDIA_TYPE, PROBLEMS
+from broker_app.net.rest.destinations import MAX_SUBSCRIPTIONS
 from broker_app.telemetry.rings import COLUMNS
 
 _Json = dict[str, Any]
@@ -51,6 +54,36 @@ def _number(least: float, most: float, default: float | None = None) -> _Json:
 
 def _whole(least: int, most: int, default: int | None = None) -> _Json:
     return {**_number(least, most, default), "type": "integer"}
+
+
+def _setting(setting: Setting) -> _Json:
+    """The values of one setting of a destination."""
+    if setting.kind is bool:
+        return _TRUTH
+    if setting.choices:
+        return {"enum": list(setting.choices)}
+    if setting.kind is str:
+        return {"type": "string", "maxLength": 255}
+    return (
+        _whole(int(setting.least), int(setting.most))
+        if setting.kind is int
+        else _number(setting.least, setting.most)
+    )
+
+
+def said_schema(*, change: bool = False) -> _Json:
+    """What can be said about a destination; in a change, null takes back what was said."""
+    members = {
+        name: {**(_or_null(_setting(setting)) if change else _setting(setting)), "description": setting.about}
+        for name, setting in SETTINGS.items()
+    }
+    return _object(members, required=())
+
+
+def _or_null(schema: _Json) -> _Json:
+    if "enum" in schema:
+        return {"enum": [*schema["enum"], None]}
+    return {**schema, "type": [schema["type"], "null"]}
 
 
 # ---------------------------------------------------------------------- schemas
@@ -158,6 +191,60 @@ _FULL_FIGURES: _Json = {
     "wait_s": {**_PERCENTILES, "description": "from arrival to delivery, sampled, of the last minute"},
     "hold_s": {**_PERCENTILES, "description": "from delivery to acknowledgement, sampled"},
 }
+_PAUSED: _Json = {"enum": list(PAUSES), "description": "who is held back"}
+_DECLARED: _Json = {**_TRUTH, "description": "whether it has settings of its own, and so is there for good"}
+_QUEUE_FACTS: _Json = {
+    "name": _NAME,
+    "depth": {**_COUNT, "description": "messages that wait"},
+    "delayed": {**_COUNT, "description": "messages that are not due yet"},
+    "unsettled": {**_COUNT, "description": "messages handed out and not settled"},
+    "consumers": _COUNT,
+    "oldest_s": {"type": "number", "minimum": 0, "description": "age of the message that waits longest"},
+    "published": {**_COUNT, "description": "total since the node started, as those below"},
+    "delivered": _COUNT,
+    "acknowledged": _COUNT,
+    "expired": _COUNT,
+    "dead": {**_COUNT, "description": "messages that went to the dead letters"},
+    "removed": {**_COUNT, "description": "messages that an operator purged, moved or deleted"},
+    "paused": _PAUSED,
+    "declared": _DECLARED,
+}
+_TOPIC_FACTS: _Json = {
+    "name": _NAME,
+    "published": {**_COUNT, "description": "total since the node started"},
+    "consumers": _COUNT,
+    "named": {**_COUNT, "description": "durable and shared subscriptions, consumed or not"},
+    "paused": _PAUSED,
+    "declared": _DECLARED,
+}
+_OF_ONE: _Json = {
+    "subscriptions": _array(
+        _object(
+            {
+                "id": _TEXT,
+                "user": _TEXT,
+                "destination": {**_TEXT, "description": "what was subscribed to, perhaps with wildcards"},
+                "ack": {"enum": ["auto", "client", "client-individual"]},
+                "credit": _COUNT,
+                "unsettled": _COUNT,
+                "delivered": _COUNT,
+                "since": _TIME,
+            }
+        ),
+        MAX_SUBSCRIPTIONS,
+    ),
+    "settings": _object(
+        {
+            name: _object(
+                {
+                    "value": _setting(setting),
+                    "source": {**_TEXT, "description": "own, a pattern, node (its settings) or default"},
+                }
+            )
+            for name, setting in SETTINGS.items()
+        }
+    ),
+}
 _SETTLED = _object({"receipt": _TEXT, "error": _ref("Problem")}, required=("receipt",))
 
 _SCHEMAS: _Json = {
@@ -251,29 +338,6 @@ _SCHEMAS: _Json = {
     "BrowsedMessage": _BROWSED,
     # With `fields`, any member may be missing.
     "MessagePage": _object({"items": _array({**_BROWSED, "required": []}), **_PAGING}),
-    "QueuePage": _object(
-        {
-            "items": _array(
-                _object(
-                    {
-                        "name": _NAME,
-                        "depth": {**_COUNT, "description": "messages that wait"},
-                        "unsettled": {**_COUNT, "description": "messages handed out and not settled"},
-                        "consumers": _COUNT,
-                        "published": {
-                            **_COUNT,
-                            "description": "total since the node started, as those below",
-                        },
-                        "delivered": _COUNT,
-                        "acknowledged": _COUNT,
-                        "expired": _COUNT,
-                        "dead": _COUNT,
-                    }
-                )
-            ),
-            **_PAGING,
-        }
-    ),
     "JobRequest": _object(
         {
             "plan": {**_TEXT, "description": "of a dry run; everything else is then left out"},
@@ -346,6 +410,11 @@ _SCHEMAS: _Json = {
             },
         }
     ),
+    # With `fields`, any member of a row may be missing.
+    "QueuePage": _object({"items": _array(_object(_QUEUE_FACTS, required=())), **_PAGING}),
+    "Queue": _object({**_QUEUE_FACTS, **_OF_ONE}),
+    "TopicPage": _object({"items": _array(_object(_TOPIC_FACTS, required=())), **_PAGING}),
+    "Topic": _object({**_TOPIC_FACTS, **_OF_ONE}),
     "Health": _object({"status": {"enum": ["live", "ready"]}}),
 }
 
@@ -372,6 +441,18 @@ _RECEIPT = _in_path("receipt", "from a received message", {"type": "string", "mi
 _ID = _in_path("id", "of the message", {"type": "string", "minLength": 1})
 _JOB_ID = _in_path("id", "of the job", {"type": "string", "minLength": 1})
 _AFTER = _parameter("after", _TEXT, "`next` of the page before")
+_LISTING = [
+    _parameter("limit", _whole(1, 500, 100), "most rows of a page"),
+    _AFTER,
+    _parameter("sort", _TEXT, "members to sort by, separated by commas; `-` before one: descending"),
+    _parameter("fields", _TEXT, "members of the rows, separated by commas"),
+    _parameter("q", _TEXT, "a part of the name"),
+    _parameter("consumed", _TRUTH, "whether it has consumers"),
+    _parameter("declared", _TRUTH, "whether it has settings of its own"),
+]
+_VERSION_HEADER: _Json = {
+    "ETag": {"schema": _TEXT, "required": True, "description": "version of its settings, for If-Match"}
+}
 _PUBLISH_HEADERS = [
     _header("Mom-Persistent", {"enum": ["true", "false"]}, "survives a crash; default true on queues"),
     _header("Mom-Priority", _whole(0, 9), "higher first; default 4"),
@@ -538,8 +619,26 @@ _PATHS: _Json = {
     },
     "/queues": {
         "get": _operation(
-            "list_queues", "All queues by name", {"200": _json("queues", _ref("QueuePage"))},
-            parameters=[_parameter("limit", _whole(1, 500, 100), "most queues of a page"), _AFTER],
+            "list_queues", "All queues", {"200": _json("queues", _ref("QueuePage"))},
+            parameters=[*_LISTING, _parameter("empty", _TRUTH, "whether nothing waits or is unsettled")],
+        ),
+    },
+    "/queues/{name}": {
+        "get": _operation(
+            "get_queue", "What is known of a queue, and what holds for it",
+            {"200": _json("the queue", _ref("Queue"), _VERSION_HEADER)}, 404, 503, parameters=[_QUEUE],
+        ),
+    },
+    "/topics": {
+        "get": _operation(
+            "list_topics", "All topics that were published to since the node started, or declared",
+            {"200": _json("topics", _ref("TopicPage"))}, parameters=_LISTING,
+        ),
+    },
+    "/topics/{name}": {
+        "get": _operation(
+            "get_topic", "What is known of a topic, and what holds for it",
+            {"200": _json("the topic", _ref("Topic"), _VERSION_HEADER)}, 404, 503, parameters=[_TOPIC],
         ),
     },
     "/messages/{id}": {
@@ -718,7 +817,8 @@ def document(control: Mapping[str, Any] | None = None) -> _Json:
         },
     }
     if control is not None:
-        paths = {**control.get("paths", {}), **paths}
+        for path, operations in control.get("paths", {}).items():
+            paths[path] = {**operations, **paths.get(path, {})}
         for kind, entries in control.get("components", {}).items():
             components[kind] = {**entries, **components.get(kind, {})}
     return {

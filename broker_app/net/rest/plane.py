@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from broker_app.config import Config
+from broker_app.core.commands import RemoveQueue
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.jobs.office import Jobs
+from broker_app.net.destinations import Destinations
 from broker_app.net.login import Logins
 from broker_app.net.origin import Origins
 from broker_app.net.rest import items, openapi, refusals
@@ -19,6 +21,7 @@ from broker_app.net.rest.access import Access
 from broker_app.net.rest.batch import BatchPublisher
 from broker_app.net.rest.browse import Browser
 from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.destinations import QueueFacts, TopicFacts
 from broker_app.net.rest.direct import Direct
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.events import Events
@@ -75,9 +78,9 @@ class RestPlane:
         self._router = Router()
         self._add_endpoints(journal_read, jobs, statistics, control_document)
 
-    def owns(self, path: str) -> bool:
-        """Whether a request for this (decoded) path is answered here."""
-        return self._router.owns(path)
+    def owns(self, scope: Scope) -> bool:
+        """Whether an HTTP request is answered here."""
+        return self._router.owns(scope["method"], raw_path_of(scope))
 
     def stop(self) -> None:
         """Let every waiting receive and event stream end now, and further ones at once."""
@@ -131,7 +134,6 @@ class RestPlane:
         add("GET", Place((b"jobs",), (b"results",), True), job_desk.results)
         add("GET", Place((b"jobs",), (b"export",), True), job_desk.exported)
         add("GET", Place((b"jobs",), (), True), job_desk.one)
-        add("GET", Place((b"queues",)), facts.queues)
         add("GET", Place((b"messages",), (b"body",), True), browser.body)
         add("GET", Place((b"messages",), (), True), browser.one)
         add("DELETE", Place((b"messages",), (), True), browser.delete)
@@ -146,6 +148,25 @@ class RestPlane:
         add("GET", Place((b"openapi.json",), open=True), facts.openapi)
         add("GET", Place((b"health", b"live"), open=True), facts.live)
         add("GET", Place((b"health", b"ready"), open=True), facts.ready)
+        # These last: every other address below `queues` and `topics` would fit as well.
+        queues, topics = (kind(desk, self._said, limits) for kind in (QueueFacts, TopicFacts))
+        for facts_of, word, parameter in ((queues, b"queues", "queue"), (topics, b"topics", "topic")):
+            for place, endpoint in (
+                (Place((word,)), facts_of.all),
+                (Place((word,), (), True, parameter), facts_of.one),
+            ):
+                add("GET", place, endpoint)
+                if control_document is not None:
+                    self._router.leave(("PUT", "PATCH", "DELETE"), place)
+
+    def _said(self) -> Destinations:
+        return self._logins.policy.destinations
+
+    async def remove_queue(self, address: str, *, force: bool) -> None:
+        """End a queue, as `commands.RemoveQueue` says. Raises Refusal."""
+        ticket = self._desk.ticket()
+        self._desk.submit(RemoveQueue(self._desk.peer, address, force, ticket))
+        await self._desk.answer(ticket)
 
     # ------------------------------------------------------------------ one request
 

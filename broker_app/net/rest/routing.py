@@ -7,7 +7,7 @@ without a name takes it from the query (`/queues/messages?queue=a`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
@@ -53,9 +53,20 @@ class Router:
         methods[method] = endpoint
         self._words.add(place.before[0])
 
-    def owns(self, path: str) -> bool:
-        """Whether the (decoded) path is one of the data plane's."""
-        return path.startswith(PREFIX) and path[len(PREFIX) :].partition("/")[0].encode() in self._words
+    def leave(self, methods: Iterable[str], place: Place) -> None:
+        """The control plane answers these methods at `place`, which has others here."""
+        for method in methods:
+            self.add(method, place, left)
+
+    def owns(self, method: str, raw_path: bytes) -> bool:
+        """Whether a request is the data plane's to answer, be it with a refusal."""
+        before, _, path = raw_path.partition(PREFIX.encode())
+        if before or path.partition(b"/")[0] not in self._words:
+            return False
+        try:
+            return self.find(method, raw_path).endpoint is not left
+        except Refusal:
+            return True
 
     def find(self, method: str, raw_path: bytes) -> Match:
         """Raises Refusal: not-found, or method-not-allowed with Allow."""
@@ -107,6 +118,11 @@ class Router:
         raise Refusal(
             "not-found", f"there is nothing at {raw_path[:200].decode('latin-1')}; see {PREFIX}openapi.json"
         )
+
+
+async def left(request: Request) -> Reply:
+    """Stands for what the control plane answers."""
+    raise AssertionError("the site asks `owns` first")
 
 
 def _allowed(methods: dict[str, Endpoint]) -> list[str]:

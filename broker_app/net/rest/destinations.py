@@ -1,0 +1,176 @@
+"""Queues and topics as they are: lists of them, and all that is known of one. Looking makes nothing.
+
+What is said about them is written by the control plane (`web.destinations`) at the same addresses.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from broker_app.core.destination import QUEUE, TOPIC, is_reserved, parse
+from broker_app.core.queue import Queue
+from broker_app.core.subscription import Subscription
+from broker_app.net.destinations import Destinations, is_pattern
+from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.items import rfc3339
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.listing import Listing
+from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.replies import Reply, json_reply
+from broker_app.net.rest.requests import Request
+
+#: subscriptions that the facts of one destination list
+MAX_SUBSCRIPTIONS = 100
+
+
+class QueueFacts:
+    """Endpoints below `queues`. `said` has what is said about destinations at the moment."""
+
+    def __init__(self, desk: Desk, said: Callable[[], Destinations], limits: RestLimits) -> None:
+        self._desk = desk
+        self._said = said
+        delayed = desk.engine.broker.delayed
+        facts: Mapping[str, Callable[[Queue], Any]] = {
+            "name": lambda queue: queue.address.removeprefix("/queue/"),
+            "depth": lambda queue: queue.depth,
+            "delayed": lambda queue: delayed(queue.address),
+            "unsettled": lambda queue: queue.unsettled,
+            "consumers": lambda queue: len(queue.consumers),
+            "oldest_s": _oldest_s,
+            "published": lambda queue: queue.published_total,
+            "delivered": lambda queue: queue.delivered_total,
+            "acknowledged": lambda queue: queue.acked_total,
+            "expired": lambda queue: queue.expired_total,
+            "dead": lambda queue: queue.dead_total,
+            "removed": lambda queue: queue.removed_total,
+            "paused": lambda queue: queue.policy.paused,
+            "declared": lambda queue: queue.address in self._said().rows,
+        }
+        filters: Mapping[str, Callable[[Queue], bool]] = {
+            "empty": lambda queue: not (queue.depth or queue.unsettled or delayed(queue.address)),
+            "consumed": lambda queue: bool(queue.consumers),
+            "declared": facts["declared"],
+        }
+        self._listing = Listing(facts, filters, limits.max_page)
+
+    async def all(self, request: Request) -> Reply:
+        """GET queues, or one of them with `?queue=`. Temporary queues are their owners' affair."""
+        query = request.query((*self._listing.parameters, "queue"))
+        if "queue" in query:
+            request.name = query.pop("queue")
+            return await self.one(request)
+        page = await self._desk.glance(lambda: self._listing.page(self._queues(), query))
+        return json_reply(page._asdict())
+
+    async def one(self, request: Request) -> Reply:
+        """GET queues/{name}"""
+        request.query(("queue",))
+        address = parse(f"/{QUEUE}/{request.name}").address
+        said = self._said()
+        facts = await self._desk.glance(lambda: self._facts(address, declared=address in said.rows))
+        return _with_settings(facts, said, address)
+
+    def _queues(self) -> Iterator[Queue]:
+        for address, queue in self._desk.engine.broker.queues.items():
+            if address.startswith("/queue/"):
+                yield queue
+
+    def _facts(self, address: str, *, declared: bool) -> dict[str, Any]:
+        queue = self._desk.engine.broker.queues.get(address)
+        if queue is None and not declared:
+            raise Refusal("not-found", f"there is no queue {address}; queues are made by their first use")
+        # What was declared a moment ago, or removed without taking back its settings, is empty.
+        queue = queue or Queue(address, durable=True)
+        return self._listing.row(queue) | {"subscriptions": _subscriptions(queue.consumers, self._desk)}
+
+
+class TopicFacts:
+    """Endpoints below `topics`. A topic is there when it was published or subscribed to, or when something
+    is said about it."""
+
+    def __init__(self, desk: Desk, said: Callable[[], Destinations], limits: RestLimits) -> None:
+        self._desk = desk
+        self._said = said
+        broker = desk.engine.broker
+        facts: Mapping[str, Callable[[str], Any]] = {
+            "name": lambda name: name,
+            "published": lambda name: broker.topic_published.get(name, 0),
+            "consumers": lambda name: sum(1 for _ in self._matching(name)),
+            "named": lambda name: len(broker.topics.match(name).named),
+            "paused": lambda name: broker.policies.of(f"/topic/{name}").paused,
+            "declared": lambda name: f"/topic/{name}" in self._said().rows,
+        }
+        filters: Mapping[str, Callable[[str], bool]] = {
+            "consumed": lambda name: any(True for _ in self._matching(name)),
+            "declared": facts["declared"],
+        }
+        self._listing = Listing(facts, filters, limits.max_page)
+
+    async def all(self, request: Request) -> Reply:
+        """GET topics, or one of them with `?topic=`."""
+        query = request.query((*self._listing.parameters, "topic"))
+        if "topic" in query:
+            request.name = query.pop("topic")
+            return await self.one(request)
+        page = await self._desk.glance(lambda: self._listing.page(self._names(), query))
+        return json_reply(page._asdict())
+
+    async def one(self, request: Request) -> Reply:
+        """GET topics/{name}"""
+        request.query(("topic",))
+        name = parse(f"/{TOPIC}/{request.name}").name
+        facts = await self._desk.glance(lambda: self._facts(name))
+        return _with_settings(facts, self._said(), f"/topic/{name}")
+
+    def _facts(self, name: str) -> dict[str, Any]:
+        facts = self._listing.row(name)
+        if not (facts["consumers"] or facts["named"] or facts["declared"] or name in self._names()):
+            raise Refusal("not-found", f"nobody has published or subscribed to the topic {name!r}")
+        return facts | {"subscriptions": _subscriptions(self._matching(name), self._desk)}
+
+    def _names(self) -> set[str]:
+        said = (at for at in self._said().rows if at.startswith("/topic/") and not is_pattern(at))
+        declared = (address.removeprefix("/topic/") for address in said)
+        published = self._desk.engine.broker.topic_published
+        return {name for name in (*published, *declared) if not is_reserved(name)}
+
+    def _matching(self, name: str) -> Iterator[Subscription]:
+        looks, singles, named = self._desk.engine.broker.topics.match(name)
+        for look in looks:
+            yield from look.members
+        yield from singles
+        for subscription in named:
+            yield from subscription.queue.consumers
+
+
+def _with_settings(facts: dict[str, Any], said: Destinations, address: str) -> Reply:
+    """The facts of a destination with what holds for it. The ETag is that of what is said about it."""
+    facts["settings"] = {
+        name: {"value": value, "source": source} for name, (value, source) in said.effective(address).items()
+    }
+    return json_reply(facts, headers=[(b"etag", b'"%d"' % said.version(address))])
+
+
+def _subscriptions(subscriptions: Iterable[Subscription], desk: Desk) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": subscription.id.partition("\0")[0],
+            "user": desk.user_of(subscription),
+            "destination": subscription.address,
+            "ack": subscription.ack,
+            "credit": subscription.credit,
+            "unsettled": subscription.unsettled,
+            "delivered": subscription.delivered,
+            "since": rfc3339(subscription.since_ms).decode(),
+        }
+        for subscription in islice(subscriptions, MAX_SUBSCRIPTIONS)
+    ]
+
+
+def _oldest_s(queue: Queue) -> float:
+    """Age in seconds of the message in memory that waits longest; 0 when none does."""
+    oldest = queue.oldest()
+    return round(max(0.0, time.time() - oldest.time_ms / 1000), 3) if oldest else 0.0
