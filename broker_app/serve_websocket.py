@@ -18,15 +18,22 @@ from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import apply_mask  # type: ignore[attr-defined]  # the C one where there is one
+from websockets.http11 import Request
 
 _RESERVED = 0x70
 _OPCODE = 0x0F
 _LAST_DATA_OPCODE = 2  # continuation, text, binary
 _MASKED = 0x80
+#: the longest message of a client that has not logged in: its CONNECT, and some more in the same one
+STRANGER_BYTES = 256 * 1024
 
 
 class StreamedWebSocket(WebSocketsSansIOProtocol):
-    """See the module. Owns the bytes of a frame that has not arrived whole."""
+    """See the module. Owns the bytes of a frame that has not arrived whole.
+
+    The application calls `scope["mom.trust"]` when it knows the client; until then only short messages are
+    taken, so that nobody fills the node's memory before.
+    """
 
     #: set when the library has seen bytes behind the handshake, and must go on to see them all
     _library_only = False
@@ -35,6 +42,15 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self._partial: list[bytes] = []
         self._missing = 0
+
+    def handle_connect(self, event: Request) -> None:
+        self.conn.max_message_size = min(STRANGER_BYTES, self.config.ws_max_size)
+        super().handle_connect(event)
+        if self.response.status_code == 101:  # there is a scope, and nobody has seen it yet
+            self.scope["mom.trust"] = self._trust  # type: ignore[typeddict-unknown-key]
+
+    def _trust(self) -> None:
+        self.conn.max_message_size = self.config.ws_max_size
 
     def keepalive_timeout(self) -> None:
         super().keepalive_timeout()
@@ -57,11 +73,11 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
     def _take(self, data: bytes) -> None:
         """Hand over all data frames that are whole, in one event as far as no other frame lies between."""
         payloads: list[bytes] = []
-        at, end = 0, len(data)
+        at, end, longest = 0, len(data), self.conn.max_message_size or 0
         while at < end:
             start, stop = _extent(data, at, end)
             if not stop or stop > end:
-                if stop - at > self.config.ws_max_size:  # the library says no before the rest is buffered
+                if stop - at > longest:  # the library says no before the rest is buffered
                     self._hand_over(payloads)
                     self._library_only = True
                     super().data_received(data[at:])

@@ -31,6 +31,9 @@ class Transport(Protocol):
     def abort(self) -> None:
         """End the connection at once."""
 
+    def trust(self) -> None:
+        """The client has logged in: it may send as much at once as the settings allow."""
+
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
 

@@ -324,6 +324,7 @@ class StompSession:
         self._names = headers.PrivateNames(secrets.token_hex(8))
         self._renderer = Renderer(self._version, self._lobby.ids)
         self._state = OPEN
+        self._transport.trust()
         connected = {
             "version": self._version,
             "session": secrets.token_hex(8),

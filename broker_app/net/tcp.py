@@ -56,6 +56,9 @@ class TcpConnection(asyncio.Protocol):
     def abort(self) -> None:
         self._transport.abort()
 
+    def trust(self) -> None:
+        """The session bounds what it takes of a stream by itself."""
+
     def pause_reading(self) -> None:
         if not self._transport.is_closing():
             self._transport.pause_reading()

@@ -35,6 +35,7 @@ class WebSocketConnection:
         "_resumed",
         "_send",
         "_session",
+        "_trust",
         "_wake",
         "peer_name",
     )
@@ -45,6 +46,8 @@ class WebSocketConnection:
         client = scope.get("client") or ("?", 0)
         self.peer_name = f"websocket {client[0]}:{client[1]}"
         self._send = send
+        #: tells the web server, where it wants to know, that the client has logged in
+        self._trust: Callable[[], None] = scope.get("mom.trust", lambda: None)
         self._high_water = lobby.config.outbox_bytes
         self._outbox: list[bytes] = []
         self._outbox_bytes = 0
@@ -112,6 +115,9 @@ class WebSocketConnection:
     def abort(self) -> None:
         self._outbox, self._outbox_bytes = [], 0
         self.close()
+
+    def trust(self) -> None:
+        self._trust()
 
     def pause_reading(self) -> None:
         self._paused = True

@@ -15,6 +15,7 @@ from websockets.frames import Frame, Opcode
 from broker_app.config import Config
 from broker_app.serve import listen
 from broker_app.serve_uvicorn import serve
+from broker_app.serve_websocket import STRANGER_BYTES
 
 HANDSHAKE = (
     b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -25,6 +26,8 @@ HANDSHAKE = (
 class Site:
     """Keeps what arrives; `ended` is set when a conversation is over."""
 
+    trusts = True
+
     def __init__(self) -> None:
         self.received = bytearray()
         self.arrived = asyncio.Event()
@@ -33,6 +36,8 @@ class Site:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await receive()
         await send({"type": "websocket.accept"})
+        if self.trusts:
+            scope["mom.trust"]()
         while (event := await receive())["type"] == "websocket.receive":
             self.received += event["bytes"] if event.get("bytes") is not None else event["text"].encode()
             self.arrived.set()
@@ -74,7 +79,7 @@ async def site(tmp_path: Path) -> AsyncIterator[tuple[Site, Client]]:
     site, stop = Site(), asyncio.Event()
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    config = Config(data=tmp_path, max_body_bytes=100_000, drain=1)
+    config = Config(data=tmp_path, max_body_bytes=1_000_000, drain=1)
     serving = asyncio.create_task(serve(site, config, listener, stop))
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(HANDSHAKE)
@@ -137,3 +142,17 @@ async def test_a_frame_is_refused_that_is(site: tuple[Site, Client], wrong: byte
     assert await site[1].close_code() == code
     await site[0].ended.wait()
     assert site[0].received == b"good"
+
+
+async def test_a_client_that_is_not_known_may_send_short_messages_only(
+    site: tuple[Site, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = await asyncio.open_connection(*site[1].writer.get_extra_info("peername"))
+    monkeypatch.setattr(site[0], "trusts", False)
+    writer.write(HANDSHAKE)
+    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+    stranger = Client(reader, writer)
+    await stranger.send(frame(b"hello") + b"\x82\xff" + (STRANGER_BYTES + 1).to_bytes(8, "big") + b"mask")
+    assert await stranger.close_code() == 1009
+    assert await site[0].wait_for(5) == b"hello"
+    writer.close()
