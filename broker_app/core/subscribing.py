@@ -205,7 +205,7 @@ class Subscribing(Remembering):
                 self._note_group(queue, copy)
         else:
             for subscription in queue.consumers[:]:
-                self._end_slow(subscription)
+                self._end_overrun(subscription)
 
     def _leave_fanouts(self, subscription: Subscription) -> list[Message]:
         """Take a subscription out of the fan-outs of this batch; returns what it would have got."""

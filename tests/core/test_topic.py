@@ -46,7 +46,8 @@ class Meadow:
 
     def found(self, name: str) -> set[Subscription | NamedSubscription]:
         match = self.topics.match(name)
-        found = [*(member for look in match.looks for member in look.members), *match.singles, *match.named]
+        found: list[Subscription | NamedSubscription] = [*match.singles, *match.named]
+        found += [member for look in match.looks for member in look.members]
         assert len(found) == match.copies
         assert len(found) == len(set(found)), "nobody is found twice"
         return set(found)
