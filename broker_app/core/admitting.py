@@ -15,6 +15,7 @@ from typing import Any
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
+from broker_app.core.facts import DestinationFull
 from broker_app.core.guard import Guard, Parked
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
 from broker_app.core.peer import Peer
@@ -34,6 +35,8 @@ from broker_app.core.strain import (
 )
 
 MAX_GUARDED_TOPICS = 10_000
+#: a queue that had room for so long is told of when it is full again
+FULL_AGAIN_MS = 10_000
 _LATE = Refused("queue-full", "the broker was full, and others wait in line before this message")
 
 
@@ -59,7 +62,7 @@ class Admitting(Publishing):
                 last = envelope
                 usual = envelope.special is None
                 plain = usual and queue is not None and queue.durable and queue.guarded is None
-                open_topic = usual and queue is None and self._guard_of_topic(envelope.address) is None
+                open_topic = usual and queue is None and not self._limits_topics
             message: Message | None
             if plain:
                 message = enqueue(queue, envelope, body)  # type: ignore[arg-type]  # `plain` says that it is one
@@ -89,27 +92,53 @@ class Admitting(Publishing):
     ) -> Message | None:
         """Let one message in when its destination has room; None when it waits (until `until_ms`, where it
         has waited before) or was refused."""
-        guard = self._guard_of_topic(envelope.address) if queue is None else queue.guarded
-        if guard is None or queue is self._NOWHERE:
+        address, size = envelope.address, len(body)
+        guard = self._guard_of_topic(address) if queue is None else queue.guarded
+        if guard is not None and queue is not self._NOWHERE:
+            try:
+                self._check_admissible(peer, guard, address, size)
+            except Refused as refusal:
+                self._not_published(peer, receipt, refusal)
+                return None
+        full = self._full_copy(address, size) if queue is None else queue
+        if queue is not None and not self._is_full(queue, size):
+            full = None
+        if full is None:
             return self._take_in(queue, envelope, body)
-        try:
-            self._check_admissible(peer, guard, envelope.address, len(body))
-        except Refused as refusal:
-            self._not_published(peer, receipt, refusal)
-            return None
-        if queue is None or guard.removes or (not guard.line and self._fits(queue, guard, 1, len(body))):
-            return self._take_in(queue, envelope, body)
-        if guard.policy.limit_behavior != REJECT_NEWEST:
+        self._tell_once(full)
+        if full.policy.limit_behavior != REJECT_NEWEST:
             self.counters["published"] -= 1
+            assert full.guarded is not None
             until_ms = until_ms or self._patience(peer)
-            self._park(guard.line, Parked(peer, envelope, body, receipt, until_ms), _full(queue))
-            self._crowded[queue] = None
+            self._park(full.guarded.line, Parked(peer, envelope, body, receipt, until_ms), _full(full))
+            self._crowded[full] = None
             return None
         self.counters["refused"] += 1
         if envelope.persistent:
-            self._not_published(peer, receipt, _full(queue))
+            self._not_published(peer, receipt, _full(full))
             return None
         return self._discarded(envelope, body)
+
+    def _is_full(self, queue: Queue, size: int) -> bool:
+        """Whether a message of `size` bytes finds no room in a queue, and nothing makes room for it."""
+        guard = queue.guarded
+        if guard is None or guard.removes or queue is self._NOWHERE:
+            return False
+        others_wait = bool(guard.line) and queue is not self._passing
+        return others_wait or not self._fits(queue, guard, 1, size)
+
+    def _full_copy(self, address: str, size: int) -> Queue | None:
+        """A durable subscription to a topic that has no room for its copy, if there is one."""
+        if not self._limits_topics or not address.startswith("/topic/"):
+            return None
+        named = self.topics.match(address.removeprefix("/topic/")).named
+        return next((kept.queue for kept in named if self._is_full(kept.queue, size)), None)
+
+    def _tell_once(self, queue: Queue) -> None:
+        """Say that a queue is full, when it has not been said since there was room for a while."""
+        if queue not in self._full:
+            self._tell_of_destination(DestinationFull(queue.address, _full(queue).detail))
+        self._full[queue] = self.now_ms
 
     def _check_admissible(self, peer: Peer, guard: Guard, address: str, size: int) -> None:
         """Refused when a message of this producer can never come in."""
@@ -182,29 +211,39 @@ class Admitting(Publishing):
             return False
         line = guard.line
         while line and (queue.gone or guard.removes or self._fits(queue, guard, 1, len(line[0].body))):
-            moved = True
+            moved, self._passing = True, queue
             self._let_through(line.popleft())
+        self._passing = None
         if not line:
             del self._crowded[queue]
             if not queue.policy.guards:
                 queue.guarded = None
+                self._watch_consumers(queue)
         return moved
 
     def _let_through(self, parked: Parked) -> None:
         """Publish what has waited; to its destination as it is now."""
         self.parking.leaves(parked)
+        self.counters["published"] += 1
         envelope, peer = parked.envelope, parked.peer
         try:
-            message = self._take_in(self._target(envelope.address), envelope, parked.body)
+            queue = self._target(envelope.address)
         except Refused as refusal:
-            self._refuse(peer, parked.receipt, refusal)
+            self._not_published(peer, parked.receipt, refusal)
         else:
-            self.counters["published"] += 1
-            self._accept(peer, parked.receipt, message)
+            if queue is None:  # other durable subscriptions to the topic may be full as well
+                message = self._admit(peer, queue, envelope, parked.body, parked.receipt, parked.until_ms)
+            else:
+                message = self._take_in(queue, envelope, parked.body)
+            if message is not None:
+                self._accept(peer, parked.receipt, message)
         self._farewell(peer)
 
     def _give_up_waiting(self) -> None:
         """Refuse what waited for as long as it may."""
+        self._full = {
+            queue: seen_ms for queue, seen_ms in self._full.items() if self.now_ms - seen_ms < FULL_AGAIN_MS
+        }
         for queue in list(self._crowded):
             if queue.guarded is not None:
                 self._refuse_overdue(queue.guarded.line, _full(queue))
@@ -367,12 +406,16 @@ class Admitting(Publishing):
         if guard is not None and before is None:
             self._recount(queue)
         elif guard is not None and not policy.guards and not guard.line:
-            queue.guarded = guard = None
-        for subscription in queue.consumers:
-            grouped = queue.picking is not None and queue.picking.grouped
-            subscription.watched = subscription.lease_ms > 0 or guard is not None or grouped
-        if guard is not None and guard.removes:
+            queue.guarded = None
+        self._watch_consumers(queue)
+        if queue.guarded is not None and queue.guarded.removes:
             self._overfull[queue] = None
+
+    def _watch_consumers(self, queue: Queue) -> None:
+        """Look closer at what they settle where bytes or groups are counted."""
+        counted = queue.guarded is not None or (queue.picking is not None and queue.picking.grouped)
+        for subscription in queue.consumers:
+            subscription.watched = subscription.lease_ms > 0 or counted
 
     def _recount(self, queue: Queue) -> None:
         """Weigh what is in memory of a queue, and count what is not."""

@@ -91,6 +91,10 @@ class State:
         #: queues with somebody in line, and those that may hold too much
         self._crowded: dict[Queue, None] = {}
         self._overfull: dict[Queue, None] = {}
+        #: the queue whose line is let in just now
+        self._passing: Queue | None = None
+        #: queues that were full lately, and when last
+        self._full: dict[Queue, int] = {}
         #: what waits because of a strain
         self._line: deque[Parked] = deque()
         #: the answers to those who took their leave while something of theirs waited

@@ -568,3 +568,58 @@ def test_memory_has_levels_at_which_messages_wait_and_are_refused() -> None:
     send(client, b"", address=Q)
     assert stage.broker.memory_level == "red"
     assert codes(client) == ["busy"]
+
+
+# ---------------------------------------------------------------------- durable subscriptions
+
+NAMED = "/topic-subscription/"
+
+
+def keep(client: Client, name: str) -> None:
+    client.subscribe("/topic/t", id=name, name=name, durable=True, credit=1)
+
+
+def test_a_publish_to_a_topic_waits_for_the_fullest_of_its_durable_subscriptions() -> None:
+    stage = Stage()
+    one, other, client = stage.client(), stage.client(), stage.client()
+    keep(one, "one")
+    keep(other, "other")
+    stage.decide(
+        c.Reconfigure(
+            Policies(
+                exact={
+                    NAMED + "one": DestinationPolicy(max_messages=2),
+                    NAMED + "other": DestinationPolicy(max_messages=1),
+                }
+            )
+        )
+    )
+    tokens = send(client, *(b"%d" % number for number in range(5)), address="/topic/t")
+    assert accepted(client) == tokens[:1]
+    for tag in range(1, 6):
+        one.settle(tag)
+        other.settle(tag)
+    assert one.take() == other.take() == [b"%d" % number for number in range(5)]
+    assert accepted(client) == tokens
+
+
+def test_a_publish_to_a_topic_is_refused_where_a_durable_subscription_refuses_the_newest() -> None:
+    stage = Stage()
+    reader, client = stage.client(), stage.client()
+    keep(reader, "one")
+    policy = DestinationPolicy(max_messages=1, limit_behavior=REJECT_NEWEST)
+    stage.decide(c.Reconfigure(Policies(exact={NAMED + "one": policy})))
+    client.publish("/topic/t", b"1")
+    with pytest.raises(Refused, match="queue-full"):
+        client.publish("/topic/t", b"2")
+
+
+def test_a_durable_subscription_makes_room_by_removing_its_oldest() -> None:
+    stage = Stage()
+    reader, client = stage.client(), stage.client()
+    keep(reader, "one")
+    reader.disconnect()
+    policy = DestinationPolicy(max_messages=1, limit_behavior=REMOVE_OLDEST)
+    stage.decide(c.Reconfigure(Policies(exact={NAMED + "one": policy})))
+    send(client, b"1", b"2", address="/topic/t")
+    assert waiting(stage, NAMED + "one") == [b"2"]
