@@ -180,3 +180,40 @@ async def test_queues_are_listed_by_name_in_pages(rest: Rest) -> None:
     assert rest_of_them["next"] is None
     assert (await rest.alice.get("/queues?after=%21")).status_code == 400
     assert (await rest.nobody.get("/queues")).status_code == 401
+
+
+async def why(rest: Rest, message_id: str, queue: str = "a") -> dict[str, Any]:
+    reply = await rest.alice.get(f"/messages/{message_id}/why", params={"queue": queue})
+    assert reply.status_code == 200, reply.text
+    answer: dict[str, Any] = reply.json()
+    return answer
+
+
+async def test_a_message_says_why_it_is_there(rest: Rest) -> None:
+    first, second = await rest.publish("a", "1", "2")
+    assert await why(rest, first) == {
+        "id": first,
+        "state": "ready",
+        "reasons": [{"code": "no-consumer", "sentence": "nobody consumes /queue/a", "facts": {}}],
+    }
+    assert [reason["code"] for reason in (await why(rest, second))["reasons"]] == ["no-consumer", "behind"]
+    await rest.receive("a", lease_s=60)
+    held = await why(rest, first)
+    assert (held["state"], held["reasons"][0]["code"]) == ("unsettled", "handed-out")
+    assert held["reasons"][0]["facts"]["lease_until"].endswith("Z")
+    assert (await rest.alice.get("/messages/x/why?queue=a")).status_code == 404
+
+
+async def test_a_message_with_an_id_of_its_own_is_found_where_memory_has_only_its_place(
+    make_rest: MakeRest,
+) -> None:
+    rest = make_rest(core=Limits(window=1))
+    ids = await rest.publish("a", "1", "2", "3")
+    for _ in ids:
+        (taken,) = await rest.receive("a", wait_s=10)
+        await rest.alice.post(f"/leases/{taken['receipt']}/nack", json={"dead": True})
+    for message_id in ids:
+        reasons = (await why(rest, message_id, "a.dead"))["reasons"]
+        assert reasons[-1]["code"] == "dead-letter"
+    assert (await rest.alice.delete(f"/messages/{ids[2]}?queue=a.dead")).status_code == 204
+    assert rest.depth("a.dead") == 2

@@ -1,18 +1,17 @@
-"""Browsing a queue, one message of it, and purging. Looking changes nothing and makes nothing."""
+"""Browsing a queue, and purging it. Looking changes nothing and makes nothing."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from broker_app.core import browse as look
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.destination import parse
-from broker_app.core.message import Message, MessageIds
-from broker_app.core.moving import GONE, Moved
+from broker_app.core.message import Message
 from broker_app.core.queue import Queue
 from broker_app.net import access
 from broker_app.net.rest import items
@@ -32,6 +31,7 @@ _FIRST_RUN = 16
 _MAX_RUN = 256
 
 _Cursor = tuple[int, int]
+JournalRead = Callable[[Sequence[int]], list[bytes]]
 
 
 class Shown(NamedTuple):
@@ -54,7 +54,7 @@ class Browser:
     def __init__(
         self,
         desk: Desk,
-        journal_read: Callable[[Sequence[int]], list[bytes]],
+        journal_read: JournalRead,
         blocks: items.Blocks,
         limits: RestLimits,
     ) -> None:
@@ -73,7 +73,7 @@ class Browser:
     async def messages(self, request: Request) -> Reply:
         """GET queues/{name}/messages"""
         query = request.query(("queue", "limit", "after", "state", "fields"))
-        address = self._address(request, request.name)
+        address = readable(request, request.name)
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
         after = _cursor(query["after"]) if "after" in query else None
         state = _state(query)
@@ -96,42 +96,10 @@ class Browser:
         tail = b'],"next":%b,"approx_total":%d}' % (following, page.approx_total)
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
 
-    async def one(self, request: Request) -> Reply:
-        """GET messages/{id}"""
-        row = await self._find(request)
-        message_id = self._ids.of(row.message)
-        preview = self._limits.max_preview_bytes
-        return Reply(
-            200, JSON, items.browsed(row.message, message_id, row.state, preview, self._blocks, row.attempts)
-        )
-
-    async def body(self, request: Request) -> Reply:
-        """GET messages/{id}/body: the exact bytes."""
-        row = await self._find(request)
-        facts = self._blocks.facts(row.message.envelope.block)
-        return Reply(200, items.http_content_type(facts), row.message.body, items.UNTRUSTED)
-
-    async def delete(self, request: Request) -> Reply:
-        """DELETE messages/{id}: one that waits; what is handed out is its consumer's to settle."""
-        row = await self._find(request)
-        status = UNSETTLED
-        if row.state == READY:
-            ticket = self._desk.ticket()
-            chosen = (c.Chosen(row.message.position),)
-            address = self._address(request, request.query(("queue",))["queue"])
-            self._desk.submit(c.Transfer(self._desk.peer, address, chosen, receipt=ticket))
-            (answer,) = await self._desk.answer(ticket)
-            status = cast("list[Moved]", answer)[0].status
-        if status == UNSETTLED:
-            raise Refusal("conflict", "the message is handed out; who holds it settles it")
-        if status == GONE:
-            raise Refusal("not-found", "the message has just gone")
-        return NO_CONTENT
-
     async def purge(self, request: Request) -> Reply:
         """DELETE queues/{name}/messages?all=true"""
         query = request.query(("queue", "all"))
-        address = self._address(request, request.name)
+        address = readable(request, request.name)
         if not truth(query, "all"):
             raise invalid("query/all", "must be true: everything that waits in the queue is removed")
         ticket = self._desk.ticket()
@@ -139,21 +107,10 @@ class Browser:
         await self._desk.answer(ticket)
         return NO_CONTENT
 
-    def _address(self, request: Request, name: str) -> str:
-        destination = parse("/queue/" + name)
-        access.check(request.identity, access.RECEIVE, destination)
-        return destination.address
-
     # ------------------------------------------------------------------ looking (between two batches)
 
-    def _queue(self, address: str) -> Queue:
-        queue = self._broker.queues.get(address)
-        if queue is None:
-            raise Refusal("not-found", f"there is no queue {address.removeprefix('/queue/')!r}")
-        return queue
-
     def _page(self, address: str, after: _Cursor | None, limit: int, state: str | None) -> Page:
-        queue = self._queue(address)
+        queue = queue_of(self._broker, address)
         # One more than wanted tells whether there is another page.
         scan = limit if state is None else _MAX_SCANNED
         found = look.browse(self._broker, address, after=after, limit=scan + 1) or []
@@ -179,7 +136,7 @@ class Browser:
         run = _FIRST_RUN
         while start < len(wanted):
             part = wanted[start : start + run]
-            bodies = iter(self._load(queue, [item.position for item in part if item.message is None]))
+            bodies = iter(load(self._read, queue, [item.position for item in part if item.message is None]))
             for item in part:
                 message = item.message or next(bodies)
                 size += len(message.body)
@@ -191,63 +148,28 @@ class Browser:
             run = max(1, min(_MAX_RUN, (self._limits.max_page_bytes - size) // average))
         return rows
 
-    def _load(self, queue: Queue, positions: Sequence[int]) -> Iterable[Message]:
-        if not positions:
-            return ()
-        records = self._read(positions)
-        return [
-            queue.reader.message(record, position)
-            for record, position in zip(records, positions, strict=True)
-        ]
 
-    async def _find(self, request: Request) -> Shown:
-        """The message of an id in the queue that the query names."""
-        query = request.query(("queue",))
-        if "queue" not in query:
-            raise invalid("query/queue", "is missing: a message is looked for in one queue")
-        address = self._address(request, query["queue"])
-        message_id = request.name
-        return await self._desk.glance(lambda: self._search(address, message_id))
-
-    def _search(self, address: str, message_id: str) -> Shown:
-        queue = self._queue(address)
-        position = MessageIds.position(message_id)
-        if position is not None:
-            row = self._in_memory(queue, message_id.encode(), position) or self._paged(
-                queue, message_id, position
-            )
-            if row is not None:
-                return row
-        raise Refusal(
-            "not-found",
-            f"there is no message {message_id[:80]!r} in queue {address.removeprefix('/queue/')!r}",
-        )
-
-    def _in_memory(self, queue: Queue, message_id: bytes, position: int) -> Shown | None:
-        of = self._ids.of
-        for peer in self._broker.peers:
-            for subscription, message in peer.unsettled.values():
-                if subscription.queue is queue and _is(message, position) and of(message) == message_id:
-                    return Shown(UNSETTLED, message.attempts, message)
-        for lane in queue.lanes:
-            for message in lane.in_memory():
-                if _is(message, position) and of(message) == message_id:
-                    return Shown(READY, message.attempts, message)
-        return None
-
-    def _paged(self, queue: Queue, message_id: str, position: int) -> Shown | None:
-        for lane in queue.lanes:
-            if position in lane.loading or next(lane.paged.after(position - 1), None) == position:
-                message = next(iter(self._load(queue, [position])))
-                if self._ids.of(message).decode() == message_id:
-                    attempts = lane.attempts.get(position, 1) if position <= lane.mark else 0
-                    return Shown(READY, attempts, message)
-        return None
+def queue_of(broker: Broker, address: str) -> Queue:
+    """The queue of an address. Refusal when there is none."""
+    queue = broker.queues.get(address)
+    if queue is None:
+        raise Refusal("not-found", f"there is no queue {address.removeprefix('/queue/')!r}")
+    return queue
 
 
-def _is(message: Message, position: int) -> bool:
-    """Whether a message may have an id with this position; one with an id of its own may have any."""
-    return message.position == position or message.explicit_id is not None
+def load(read: JournalRead, queue: Queue, positions: Sequence[int]) -> list[Message]:
+    """Messages of a queue that are not in memory."""
+    records = read(positions) if positions else []
+    return [
+        queue.reader.message(record, position) for record, position in zip(records, positions, strict=True)
+    ]
+
+
+def readable(request: Request, name: str) -> str:
+    """The address of a queue that the client may look at. Raises Refused."""
+    destination = parse("/queue/" + name)
+    access.check(request.identity, access.RECEIVE, destination)
+    return destination.address
 
 
 # ---------------------------------------------------------------------- the query

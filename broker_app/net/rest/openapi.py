@@ -116,7 +116,12 @@ def _message(more: _Json) -> _Json:
 
 
 _BROWSED = _message(
-    {"position": _COUNT, "size": _COUNT, "state": {"enum": ["ready", "unsettled"]}, "truncated": _TRUTH}
+    {
+        "position": _COUNT,
+        "size": _COUNT,
+        "state": {"enum": ["ready", "unsettled", "delayed"]},
+        "truncated": _TRUTH,
+    }
 )
 _PAGING: _Json = {
     "next": {"type": ["string", "null"], "description": "`after` of the next page"},
@@ -388,6 +393,13 @@ _SCHEMAS: _Json = {
         }
     ),
     "Job": _JOB,
+    "Explanation": _object(
+        {
+            "id": _TEXT,
+            "state": _BROWSED["properties"]["state"],
+            "reasons": _array(_object({"code": _TEXT, "sentence": _TEXT, "facts": {"type": "object"}})),
+        }
+    ),
     "JobPage": _object({"items": _array(_ref("Job")), **_PAGING}),
     "Statistics": _object(
         {"time": _TIME, "node": _NODE_FIGURES, "destinations": _array(_BRIEF_FIGURES, 1000)}
@@ -707,6 +719,13 @@ _PATHS: _Json = {
                     "application/x-ndjson": {"schema": {"type": "string", "description": "an Item a line"}}
                 },
             },
+        ),
+    },
+    "/messages/{id}/why": {
+        "get": _operation(
+            "explain_message", "Why a message is where it is",
+            {"200": _json("reasons, the weightiest first", _ref("Explanation"))}, 404, 503,
+            parameters=[_ID, _parameter("queue", _NAME, "where it is", required=True)],
         ),
     },
     "/messages/{id}/body": {

@@ -29,6 +29,7 @@ from broker_app.net.rest.facts import NodeFacts
 from broker_app.net.rest.figures import Figures
 from broker_app.net.rest.jobs import JobDesk
 from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.one import OneMessage
 from broker_app.net.rest.publish import Publisher
 from broker_app.net.rest.receive import Receiver
 from broker_app.net.rest.refusals import Refusal
@@ -134,9 +135,11 @@ class RestPlane:
         add("GET", Place((b"jobs",), (b"results",), True), job_desk.results)
         add("GET", Place((b"jobs",), (b"export",), True), job_desk.exported)
         add("GET", Place((b"jobs",), (), True), job_desk.one)
-        add("GET", Place((b"messages",), (b"body",), True), browser.body)
-        add("GET", Place((b"messages",), (), True), browser.one)
-        add("DELETE", Place((b"messages",), (), True), browser.delete)
+        one = OneMessage(desk, journal_read, blocks, limits)
+        add("GET", Place((b"messages",), (b"body",), True), one.body)
+        add("GET", Place((b"messages",), (b"why",), True), one.why)
+        add("GET", Place((b"messages",), (), True), one.one)
+        add("DELETE", Place((b"messages",), (), True), one.delete)
         add("POST", Place((b"leases", b"settle")), settler.settle)
         add("POST", Place((b"leases",), (b"nack",), True), settler.nack)
         add("DELETE", Place((b"leases",), (), True), settler.acknowledge)

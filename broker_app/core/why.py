@@ -1,0 +1,192 @@
+"""Why a message is where it is: what holds it, or what it waits for. Looking changes nothing.
+
+Reasons name what is true now, the weightiest first. They are for people who ask about one message, so
+they may cost a walk over its queue's consumers and deliveries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from broker_app.core import block, deadletter
+from broker_app.core.broker import Broker
+from broker_app.core.message import Message
+from broker_app.core.queue import Lane, Queue
+from broker_app.core.subscription import Subscription
+
+#: consumers that are looked at one by one
+MAX_CONSUMERS = 20
+
+_UNITS = (("day", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
+
+
+class Reason(NamedTuple):
+    """`code` is stable, `sentence` for people, `facts` for programs; those that end in `_ms` are times in ms
+    since 1970."""
+
+    code: str
+    sentence: str
+    facts: dict[str, Any]
+
+
+def why(broker: Broker, address: str, message: Message, now_ms: int) -> list[Reason]:
+    """The reasons for `message`, which is in the queue of `address`; none when it is not there. Only between
+    two batches. `message` may be a copy that was read back from the journal."""
+    queue = broker.queues.get(address)
+    reasons = [*_scheduled(broker, address, message, now_ms)]
+    if queue is not None and not reasons:
+        reasons = [*_handed_out(broker, queue, message, now_ms)] or [*_waiting(queue, message, now_ms)]
+    return [*reasons, *_past(message)] if reasons else []
+
+
+# ---------------------------------------------------------------------- where it is
+
+
+def _scheduled(broker: Broker, address: str, message: Message, now_ms: int) -> Iterator[Reason]:
+    schedule = broker.schedules.get(address)
+    due_ms = schedule.due_of(message.position) if schedule is not None and message.recorded else 0
+    if due_ms > now_ms:
+        yield Reason("delayed", f"it is not due for another {_span(due_ms - now_ms)}", {"due_ms": due_ms})
+    elif due_ms:
+        yield Reason("due", "it is due, and is being read back from the journal", {"due_ms": due_ms})
+
+
+def _handed_out(broker: Broker, queue: Queue, message: Message, now_ms: int) -> Iterator[Reason]:
+    for peer in broker.peers:
+        for tag, (subscription, held) in peer.unsettled.items():
+            if subscription.queue is not queue or held.position != message.position:
+                continue
+            facts: dict[str, Any] = {**_consumer(subscription), "attempt": held.attempts + 1}
+            sentence = f"{_name(subscription)} has it and has not settled it"
+            until_ms = broker.leases.until_ms(peer, tag)
+            if until_ms:
+                facts["lease_until_ms"] = until_ms
+                sentence += f"; its lease ends in {_span(until_ms - now_ms)}"
+            yield Reason("handed-out", sentence, facts)
+
+
+def _waiting(queue: Queue, message: Message, now_ms: int) -> Iterator[Reason]:
+    ahead = _ahead(queue, message)
+    if ahead is None:
+        return
+    if 0 < message.expires_ms <= now_ms:
+        yield Reason(
+            "expired", "it has expired and is about to be removed", {"expired_ms": message.expires_ms}
+        )
+    if queue.held:
+        yield Reason(
+            "paused",
+            f"an administrator paused the consumers of {queue.address}",
+            {"paused": queue.policy.paused},
+        )
+    yield from _consumers(queue)
+    if ahead:
+        facts = {"ahead": ahead, "depth": queue.depth}
+        yield Reason("behind", f"{_count(ahead, 'message')} of {queue.address} come before it", facts)
+    if message.expires_ms > now_ms:
+        yield Reason(
+            "expires",
+            f"it expires in {_span(message.expires_ms - now_ms)}",
+            {"expires_ms": message.expires_ms},
+        )
+
+
+def _ahead(queue: Queue, message: Message) -> int | None:
+    """How many messages are delivered before it; None when it does not wait there."""
+    before = 0
+    for lane in queue.lanes:
+        if lane.priority == message.envelope.priority:
+            place = _place(lane, message.position)
+            return None if place is None else before + place
+        before += len(lane)
+    return None
+
+
+def _place(lane: Lane, position: int) -> int | None:
+    """How many of its lane come before the message at `position`."""
+    before = 0
+    for waiting in lane.in_memory():
+        if waiting.position == position:
+            return before
+        before += 1
+    for positions in (lane.loading, *lane.paged.chunks()):
+        if position in positions:
+            return before + positions.index(position)
+        before += len(positions)
+    return None
+
+
+# ---------------------------------------------------------------------- who could take it
+
+
+def _consumers(queue: Queue) -> Iterator[Reason]:
+    """Why none of the queue's consumers has taken it."""
+    if not queue.consumers:
+        yield Reason("no-consumer", f"nobody consumes {queue.address}", {})
+        return
+    looked_at = queue.consumers[:MAX_CONSUMERS]
+    reasons = [_of_consumer(subscription) for subscription in looked_at]
+    yield from reasons
+    others = len(queue.consumers) - len(looked_at)
+    if others:
+        yield Reason(
+            "more-consumers", f"{_count(others, 'more consumer')} were not looked at", {"count": others}
+        )
+
+
+def _of_consumer(subscription: Subscription) -> Reason:
+    facts, who = _consumer(subscription), _name(subscription)
+    if subscription.peer.paused:
+        return Reason("not-reading", f"{who} does not read what was sent to it", facts)
+    if subscription.unsettled >= subscription.credit:
+        return Reason(
+            "no-credit",
+            f"{who} holds {subscription.unsettled} unsettled deliveries, as many as it may",
+            facts,
+        )
+    return Reason("will-come", f"{who} can take it when it is its turn", facts)
+
+
+def _consumer(subscription: Subscription) -> dict[str, Any]:
+    return {
+        "user": subscription.peer.user,
+        "subscription": subscription.id,
+        "unsettled": subscription.unsettled,
+        "credit": subscription.credit,
+        "since_ms": subscription.since_ms,
+    }
+
+
+def _name(subscription: Subscription) -> str:
+    return f"subscription {subscription.id!r} of {subscription.peer.user or 'somebody'}"
+
+
+# ---------------------------------------------------------------------- what it has been through
+
+
+def _past(message: Message) -> Iterator[Reason]:
+    headers = block.headers(message.envelope.block)
+    origin = deadletter.origin_of(message.envelope.block)
+    if origin:
+        reason, detail = headers.get("dead-reason", ""), headers.get("dead-detail", "")
+        facts = {"origin": origin, "dead_reason": reason, "dead_detail": detail}
+        yield Reason(
+            "dead-letter", f"it died in {origin}: {reason}" + (f", {detail}" if detail else ""), facts
+        )
+    if message.attempts:
+        sentence = f"it was handed out {_count(message.attempts, 'time')} before"
+        yield Reason("came-back", sentence, {"attempts": message.attempts})
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _span(ms: int) -> str:
+    """A length of time as people say it."""
+    for unit, length in _UNITS:
+        if ms >= 2 * length or (unit == "s" and ms >= length):
+            number = ms // length
+            return f"{number} {unit}s" if unit == "day" else f"{number} {unit}"
+    return f"{max(0, ms)} ms"

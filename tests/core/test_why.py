@@ -1,0 +1,151 @@
+"""Why a message is where it is: every reason there is, one test each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker_app.core import commands as c
+from broker_app.core.message import Message, Special
+from broker_app.core.policy import CONSUMERS, DestinationPolicy, Policies
+from broker_app.core.queue import Queue
+from broker_app.core.why import Reason, why
+from tests.core.stage import Stage
+
+A = "/queue/a"
+
+
+def ask(stage: Stage, message: Message, address: str = A) -> list[Reason]:
+    return why(stage.broker, address, message, stage.now_ms)
+
+
+def codes(reasons: list[Reason]) -> list[str]:
+    return [reason.code for reason in reasons]
+
+
+def publish(stage: Stage, **facts: Any) -> Message:
+    return stage.client().publish(A, b"x", **facts)
+
+
+def test_nobody_consumes_the_queue() -> None:
+    stage = Stage()
+    message = publish(stage)
+    assert ask(stage, message) == [Reason("no-consumer", "nobody consumes /queue/a", {})]
+
+
+def test_consumers_that_hold_as_much_as_they_may() -> None:
+    stage = Stage()
+    publish(stage)
+    message = publish(stage)
+    stage.client("anna").subscribe(A, credit=1)
+    (reason,) = ask(stage, message)
+    assert reason.code == "no-credit"
+    assert reason.sentence == "subscription '1' of anna holds 1 unsettled deliveries, as many as it may"
+    assert reason.facts == {
+        "user": "anna",
+        "subscription": "1",
+        "unsettled": 1,
+        "credit": 1,
+        "since_ms": stage.now_ms,
+    }
+
+
+def test_a_consumer_that_does_not_read() -> None:
+    stage = Stage()
+    client = stage.client("anna")
+    client.subscribe(A)
+    client.pause()
+    assert codes(ask(stage, publish(stage))) == ["not-reading"]
+
+
+def test_a_queue_that_is_paused() -> None:
+    stage = Stage()
+    stage.client("anna").subscribe(A)
+    stage.decide(c.Reconfigure(Policies(exact={A: DestinationPolicy(paused=CONSUMERS)})))
+    assert codes(ask(stage, publish(stage))) == ["paused", "will-come"]
+
+
+def test_a_message_that_is_handed_out() -> None:
+    stage = Stage()
+    message = publish(stage)
+    client = stage.client("anna")
+    client.subscribe(A, lease_ms=30_000)
+    stage.now_us += 10_000_000
+    (reason,) = ask(stage, message)
+    assert reason.code == "handed-out"
+    assert reason.sentence.endswith("of anna has it and has not settled it; its lease ends in 20 s")
+    assert reason.facts["lease_until_ms"] == stage.now_ms + 20_000
+
+
+def test_a_message_behind_others() -> None:
+    stage = Stage(window=2)
+    first = publish(stage)
+    for _ in range(4):
+        publish(stage)
+    last = publish(stage)
+    urgent = publish(stage, priority=9)
+    assert codes(ask(stage, urgent)) == ["no-consumer"]
+    assert ask(stage, first)[-1].facts == {"ahead": 1, "depth": 7}
+    assert ask(stage, last)[-1].sentence == "6 messages of /queue/a come before it"
+
+
+def test_a_message_of_which_memory_holds_only_the_place() -> None:
+    stage = Stage(window=1)
+    publish(stage)
+    paged = publish(stage)
+    stage.restart()
+    copy = Queue(A, durable=True).reader.message(stage.bodies[paged.position], paged.position)
+    assert codes(ask(stage, copy)) == ["no-consumer", "behind"]
+
+
+def test_a_message_that_came_back() -> None:
+    stage = Stage()
+    message = publish(stage)
+    client = stage.client()
+    client.subscribe(A)
+    client.disconnect()
+    assert ask(stage, message)[-1] == Reason("came-back", "it was handed out 1 time before", {"attempts": 1})
+
+
+def test_a_message_that_expires() -> None:
+    stage = Stage()
+    message = publish(stage, ttl_ms=5_000)
+    assert ask(stage, message)[-1].sentence == "it expires in 5 s"
+    stage.now_us += 5_000_000
+    assert codes(ask(stage, message)) == ["expired", "no-consumer"]
+
+
+def test_a_message_that_is_not_due() -> None:
+    stage = Stage()
+    message = publish(stage, special=Special(delay_ms=7_200_000))
+    (reason,) = ask(stage, message)
+    assert (reason.code, reason.sentence) == ("delayed", "it is not due for another 2 h")
+    assert reason.facts == {"due_ms": stage.now_ms + 7_200_000}
+
+
+def test_a_dead_letter() -> None:
+    stage = Stage()
+    publish(stage)
+    client = stage.client()
+    client.subscribe(A)
+    client.reject(1, detail="no such customer")
+    (message,) = stage.queue(A + ".dead").lanes[0].in_memory()
+    reasons = ask(stage, message, A + ".dead")
+    assert codes(reasons) == ["no-consumer", "dead-letter"]
+    assert reasons[1].sentence == "it died in /queue/a: REJECTED, no such customer"
+
+
+def test_a_message_that_is_gone_has_no_reasons() -> None:
+    stage = Stage()
+    message = publish(stage)
+    stage.client().purge(A)
+    assert ask(stage, message) == []
+    assert ask(stage, message, "/queue/nowhere") == []
+
+
+def test_of_many_consumers_only_some_are_looked_at() -> None:
+    stage = Stage()
+    for _ in range(25):
+        client = stage.client()
+        client.subscribe(A)
+        client.pause()
+    assert ask(stage, publish(stage))[-1].sentence == "5 more consumers were not looked at"
