@@ -110,9 +110,12 @@ class Publishing(Subscribing):
             self.counters["delivered"] += len(fanout.members)
         for subscription in singles:
             self._keep_for(subscription, message)
+        answer = message
         for kept in named:
-            self._keep_for_named(kept, message)
-        return message
+            copy = self._keep_for_named(kept, message)
+            if copy.recorded:
+                answer = copy  # the sender learns that it is on the disk
+        return answer
 
     def _chosen(self, message: Message, matching: Match) -> Match:
         """Those whose selector, if they have one, matches `message`."""

@@ -195,17 +195,18 @@ class Subscribing(Remembering):
             if depth or not subscription.available:
                 self.slowness.behind[subscription] = None
 
-    def _keep_for_named(self, named: NamedSubscription, message: Message) -> None:
-        """Let a copy wait for whoever consumes a name."""
+    def _keep_for_named(self, named: NamedSubscription, message: Message) -> Message:
+        """Let a copy wait for whoever consumes a name; returns it, or the message where there is none."""
         queue = named.queue
         if queue.durable or queue.depth < self.limits.topic_pending:
             special = message.envelope.special
             copy = self._enqueue(queue, message.envelope, message.body, self.ids.of(message))
             if special is not None and special.group:
                 self._note_group(queue, copy)
-        else:
-            for subscription in queue.consumers[:]:
-                self._end_overrun(subscription)
+            return copy
+        for subscription in queue.consumers[:]:
+            self._end_overrun(subscription)
+        return message
 
     def _leave_fanouts(self, subscription: Subscription) -> list[Message]:
         """Take a subscription out of the fan-outs of this batch; returns what it would have got."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker_app.core.commands import ACK_MODES, AUTO
-from broker_app.core.destination import TEMP_QUEUE, TEMP_TOPIC, Destination, parse
+from broker_app.core.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination, parse
 from broker_app.core.errors import Refused
 from broker_app.core.message import DEFAULT_PRIORITY, Envelope
 from mom_client.stomp.encode import encode_headers
@@ -14,7 +14,7 @@ from mom_client.stomp.encode import encode_headers
 _NOT_CARRIED = frozenset(
     (
         *("destination", "transaction", "message-id", "subscription", "ack", "redelivered", "timestamp"),
-        *("attempt", "origin", "dead-reason", "dead-detail"),
+        *("attempt", "seq", "origin", "origin-topic", "dead-reason", "dead-detail"),
     )
 )
 #: what later versions will do; silence would break a promise, so they are refused
@@ -27,11 +27,6 @@ _SEND_LATER = {
 _MEANINGFUL = frozenset(("priority", "expires", "ttl-s", "expiration", "x-message-ttl", *_SEND_LATER))
 _SUBSCRIBE_LATER = {
     "selector": "selectors",
-    "durable-name": "durable subscriptions",
-    "durable": "durable subscriptions",
-    "activemq.subscriptionName": "durable subscriptions",
-    "durable-subscription-name": "durable subscriptions",
-    "share": "shared subscriptions",
     "from": "replay",
     "activemq.exclusive": "exclusive consumers",
 }
@@ -45,7 +40,7 @@ _TRUE, _FALSE = ("true", "1"), ("false", "0", "")
 
 def envelope(headers: Mapping[str, str], destination: Destination, reply_to: str | None = None) -> Envelope:
     """The envelope of a SEND to `destination`; `reply_to` replaces the header of that name."""
-    persistent = destination.kind == "queue"
+    persistent = destination.kind in (QUEUE, TOPIC)  # on a topic it matters to durable subscriptions
     if "persistent" in headers:
         persistent = _flag(headers, "persistent", persistent)
     lines = [(name, value) for name, value in headers.items() if name not in _NOT_CARRIED]

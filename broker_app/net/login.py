@@ -95,6 +95,11 @@ class Logins:
             (f.user, f.name) == (identity.user, identity.token) for f in facts
         )
 
+    def is_admin(self, identity: Identity) -> bool:
+        """Whether `identity` may do what only administrators may."""
+        facts = self._policy.users.get(identity.user)
+        return facts is not None and facts.admin
+
     def anonymous(self) -> Identity | None:
         """The identity of a client that shows no credentials, where the policy has one."""
         return ANONYMOUS if self._policy.anonymous else None

@@ -18,7 +18,7 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.subscription import Subscription
-from broker_app.net import access, headers
+from broker_app.net import access, headers, naming
 from broker_app.net.lobby import VERSION, Lobby, Transport
 from broker_app.net.login import Identity
 from broker_app.net.pace import Pace
@@ -58,6 +58,7 @@ class StompSession:
     __slots__ = (
         "_beat_in_s",
         "_beat_out_s",
+        "_client_id",
         "_cumulative",
         "_deeds",
         "_frames",
@@ -104,6 +105,8 @@ class StompSession:
         self._temporary: set[str] = set()
         #: frames that arrived while the login was being checked
         self._frames: list[Frame | AckRun | Malformed] = []
+        #: of CONNECT; durable subscriptions in ActiveMQ's words belong to it
+        self._client_id = ""
         self._soft_errors = False
         self._refusals_sent = 0
         #: whether a subscription with ack:client exists
@@ -289,6 +292,7 @@ class StompSession:
                 "a host name of this broker (more are listed in MOM_ALLOWED_HOSTS)",
             )
         self._beat_in_s, self._beat_out_s = self._heart_beats(given.get("heart-beat", "0,0"))
+        self._client_id = given.get("client-id", "")
         self._soft_errors = given.get("mom-soft-errors", "").lower() == "true"
         login, passcode = given.get("login", ""), given.get("passcode", "")
         if self._identity is not None and not login:
@@ -485,12 +489,18 @@ class StompSession:
         limits = self._lobby.engine.broker.limits
         credit = headers.credit(given, self._lobby.config.credit, limits.max_credit)
         look = (self._version, id) if ack == c.AUTO else None
-        self._submit(
-            c.Subscribe(self._peer, id, destination.address, ack, credit, look, receipt=frame.receipt),
+        subscribe = c.Subscribe(self._peer, id, destination.address, ack, credit, look, receipt=frame.receipt)
+        subscribe.name, subscribe.durable, subscribe.shared = naming.of_subscribe(
+            given, destination, id, self._client_id
         )
+        self._submit(subscribe)
 
     def _unsubscribe(self, frame: Frame) -> None:
         id = frame.headers.get("id")
+        forget = naming.to_forget(frame.headers, id, self._client_id)
+        if forget:
+            self._submit(c.Forget(self._peer, forget, self._peer.user, frame.receipt))
+            return
         if id is None:
             id = frame.headers.get("destination")
             if id is None or self._version != "1.0":
@@ -500,7 +510,7 @@ class StompSession:
             # A later reply-to subscribes again: what was planned for its headers holds no more.
             self._temporary.remove(subscription.address)
             self._parser.forget()
-        self._submit(c.Unsubscribe(self._peer, id, frame.receipt))
+        self._submit(c.Unsubscribe(self._peer, id, frame.receipt, forget=forget is not None))
 
     def _transaction(self, frame: Frame) -> None:
         name = frame.headers.get("transaction")

@@ -343,6 +343,23 @@ _SCHEMAS: _Json = {
     "BrowsedMessage": _BROWSED,
     # With `fields`, any member may be missing.
     "MessagePage": _object({"items": _array({**_BROWSED, "required": []}), **_PAGING}),
+    "Subscription": _object(
+        {
+            "name": _NAME,
+            "topic": {"type": "string", "description": "the filter, without /topic/"},
+            "durable": _TRUTH,
+            "shared": _TRUTH,
+            "selector": {"type": ["string", "null"]},
+            "owner": _TEXT,
+            "state": {"enum": ["offline", "active", "stalled"]},
+            **dict.fromkeys(
+                "consumers backlog unsettled lag published delivered acknowledged expired dead".split(),
+                _COUNT,
+            ),
+            "lag_s": {"type": "number", "description": "age of the oldest message not acknowledged"},
+        }
+    ),
+    "SubscriptionPage": _object({"items": _array(_ref("Subscription")), **_PAGING}),
     "JobRequest": _object(
         {
             "plan": {**_TEXT, "description": "of a dry run; everything else is then left out"},
@@ -449,6 +466,7 @@ def _in_path(name: str, about: str, schema: _Json = _NAME) -> _Json:
 
 _QUEUE = _in_path("name", "name of the queue; `/queues/messages?queue=…` takes any name as well")
 _TOPIC = _in_path("name", "name of the topic; levels are separated by dots")
+_SUBSCRIPTION = _in_path("name", "name of the subscription", {"type": "string", "minLength": 1})
 _RECEIPT = _in_path("receipt", "from a received message", {"type": "string", "minLength": 1})
 _ID = _in_path("id", "of the message", {"type": "string", "minLength": 1})
 _JOB_ID = _in_path("id", "of the job", {"type": "string", "minLength": 1})
@@ -627,6 +645,36 @@ _PATHS: _Json = {
                 _QUEUE,
                 _parameter("credit", _whole(1, 100, 1), "most unsettled messages of the stream"),
             ],
+        ),
+    },
+    "/topics/{name}/subscriptions": {
+        "get": _operation(
+            "list_subscriptions_of_topic", "The durable and shared subscriptions of a topic",
+            {"200": _json("subscriptions", _ref("SubscriptionPage"))}, 503,
+            parameters=[_TOPIC, _parameter("limit", _whole(1, 500, 100), "most of a page"), _AFTER],
+        ),
+    },
+    "/subscriptions": {
+        "get": _operation(
+            "list_subscriptions", "All durable and shared subscriptions",
+            {"200": _json("subscriptions", _ref("SubscriptionPage"))}, 503,
+            parameters=[
+                _parameter("topic", _TEXT, "those of this topic filter alone"),
+                _parameter("limit", _whole(1, 500, 100), "most of a page"),
+                _AFTER,
+            ],
+        ),
+    },
+    "/subscriptions/{name}": {
+        "get": _operation(
+            "get_subscription", "One durable subscription",
+            {"200": _json("the subscription", _ref("Subscription"))}, 404, 503,
+            parameters=[_SUBSCRIPTION],
+        ),
+        "delete": _operation(
+            "delete_subscription", "Delete a durable subscription and all that it keeps",
+            {"204": _empty("deleted")}, 404, 409, 503,
+            parameters=[_SUBSCRIPTION],
         ),
     },
     "/queues": {

@@ -37,6 +37,7 @@ from broker_app.net.rest.replies import NO_CONTENT, Header, Reply, problem_reply
 from broker_app.net.rest.requests import Departed, Receive, Request, Scope, Send, Uploads
 from broker_app.net.rest.routing import Place, Router, raw_path_of
 from broker_app.net.rest.settle import Settler
+from broker_app.net.rest.subscriptions import Subscriptions
 from broker_app.net.rest.waiting import Waiting
 from broker_app.telemetry import Statistics
 
@@ -125,6 +126,11 @@ class RestPlane:
         add("DELETE", _queue(b"messages"), browser.purge)
         add("POST", Place((b"topics",), (b"messages",), True, "topic"), publisher.to_topic)
         add("POST", _queue(b"receive"), receiver.receive)
+        subscriptions = Subscriptions(desk, self._logins, journal_read, limits)
+        add("GET", Place((b"topics",), (b"subscriptions",), True, "topic"), subscriptions.of_topic)
+        add("GET", Place((b"subscriptions",)), subscriptions.all)
+        add("GET", Place((b"subscriptions",), (), True), subscriptions.one)
+        add("DELETE", Place((b"subscriptions",), (), True), subscriptions.delete)
         add("GET", _queue(b"events"), Events(desk, self._waiting, blocks, limits).stream)
         job_desk = JobDesk(jobs, desk.engine.broker.ids, blocks, limits)
         add("POST", _queue(b"import"), job_desk.upload)

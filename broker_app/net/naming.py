@@ -1,0 +1,78 @@
+"""Which durable or shared subscription a SUBSCRIBE or UNSUBSCRIBE means, in our words and in the dialects'.
+
+| | said by | name |
+|---|---|---|
+| MOM | `durable-name`, `share` | as given |
+| RabbitMQ | `durable:true`, `auto-delete:false`, `id` | `<id>@<topic>`: an id there belongs to one topic |
+| ActiveMQ | `activemq.subscriptionName`, CONNECT's `client-id` | `<client-id>.<name>`, or the name alone |
+| Artemis | `durable-subscription-name`, CONNECT's `client-id` | the same |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from broker_app.core.destination import TOPIC, Destination
+from broker_app.core.errors import Refused
+
+_OF_CLIENT = ("activemq.subscriptionName", "activemq.subcriptionName", "durable-subscription-name")
+_TRUE, _FALSE = ("true", "1"), ("false", "0", "")
+
+
+class Naming(NamedTuple):
+    """What a SUBSCRIBE asks for; without a name it is a subscription of its connection alone."""
+
+    name: str = ""
+    durable: bool = False
+    shared: bool = False
+
+
+def of_subscribe(headers: Mapping[str, str], destination: Destination, id: str, client_id: str) -> Naming:
+    """The name that a SUBSCRIBE asks for. Refused for words that contradict each other."""
+    share = headers.get("share", "")
+    given = headers.get("durable-name", "")
+    if given:
+        if share.lower() not in _TRUE + _FALSE:
+            raise Refused(
+                "invalid", f"header share is {share[:80]!r}; with durable-name it must be true or false"
+            )
+        return Naming(given, True, share.lower() in _TRUE)
+    if share.lower() in _TRUE:
+        raise Refused("invalid", "share:true needs durable-name; without it, share is the name itself")
+    if share and share.lower() not in _FALSE:
+        return Naming(share, False, True)
+    of_client = _of_client(headers, client_id)
+    if of_client:
+        return Naming(of_client, True)
+    if destination.kind == TOPIC and _is_durable(headers):
+        return Naming(_of_topic(id, destination.name), True, True)  # consumers of one id divide its messages
+    return Naming()
+
+
+def to_forget(headers: Mapping[str, str], id: str | None, client_id: str) -> str | None:
+    """The durable subscription that an UNSUBSCRIBE deletes: its name, the empty string for that of the
+    subscription `id`, None when it deletes nothing."""
+    of_client = _of_client(headers, client_id)
+    if of_client:
+        return of_client
+    if headers.get("delete", "").lower() in _TRUE:
+        return headers.get("durable-name", "")
+    if not _is_durable(headers):
+        return None
+    topic = headers.get("destination", "").removeprefix(f"/{TOPIC}/")
+    return _of_topic(id, topic) if id and topic else ""
+
+
+def _of_client(headers: Mapping[str, str], client_id: str) -> str:
+    given = next((headers[name] for name in _OF_CLIENT if name in headers), "")
+    return f"{client_id}.{given}" if given and client_id else given
+
+
+def _of_topic(id: str, topic: str) -> str:
+    return f"{id}@{topic}"
+
+
+def _is_durable(headers: Mapping[str, str]) -> bool:
+    """RabbitMQ: what is deleted by itself belongs to its connection, however durable it is called."""
+    return headers.get("durable", "").lower() in _TRUE and headers.get("auto-delete", "").lower() not in _TRUE

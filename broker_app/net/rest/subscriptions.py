@@ -1,0 +1,134 @@
+"""Durable and shared subscriptions: what there is, how far each lags behind, and deleting one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from broker_app.core import commands as c
+from broker_app.core.broker import Broker
+from broker_app.core.destination import parse
+from broker_app.core.named import DURABLE_PREFIX, NamedSubscription
+from broker_app.core.queue import Queue
+from broker_app.net import access
+from broker_app.net.login import Logins
+from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
+from broker_app.net.rest.requests import Request, whole_number
+
+#: nobody is there, somebody takes what comes, or whoever is there has taken all that its credit allows
+OFFLINE, ACTIVE, STALLED = "offline", "active", "stalled"
+
+
+class Subscriptions:
+    """Endpoints `subscriptions` and `topics/{name}/subscriptions`. Names are the broker's own, so that the
+    address of one needs no topic."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        logins: Logins,
+        journal_read: Callable[[Sequence[int]], list[bytes]],
+        limits: RestLimits,
+    ) -> None:
+        self._desk = desk
+        self._logins = logins
+        self._read = journal_read
+        self._max_page = limits.max_page
+
+    @property
+    def _broker(self) -> Broker:
+        return self._desk.engine.broker
+
+    async def all(self, request: Request) -> Reply:
+        """GET subscriptions: by name; with ?topic= those of one topic filter"""
+        query = request.query(("limit", "after", "topic"))
+        return await self._page(query, query.get("topic"))
+
+    async def of_topic(self, request: Request) -> Reply:
+        """GET topics/{name}/subscriptions"""
+        destination = parse("/topic/" + request.name)
+        access.check(request.identity, access.RECEIVE, destination)
+        return await self._page(request.query(("limit", "after", "topic")), destination.name)
+
+    async def one(self, request: Request) -> Reply:
+        """GET subscriptions/{name}"""
+        request.query()
+        return json_reply(await self._desk.glance(lambda: self._facts(self._find(request.name))))
+
+    async def delete(self, request: Request) -> Reply:
+        """DELETE subscriptions/{name}: its owner's right, and an administrator's."""
+        request.query()
+        owner = "" if self._logins.is_admin(request.identity) else request.identity.user
+        ticket = self._desk.ticket()
+        self._desk.submit(c.Forget(self._desk.peer, request.name, owner, ticket))
+        await self._desk.answer(ticket)
+        return NO_CONTENT
+
+    async def _page(self, query: dict[str, str], topic: str | None) -> Reply:
+        limit = whole_number(query, "limit", 100, 1, self._max_page)
+        after = query.get("after", "")
+
+        def look() -> dict[str, Any]:
+            named = self._broker.named
+            fitting = sorted(
+                address
+                for address, one in named.items()
+                if topic is None or one.terms.filter == f"/topic/{topic}"
+            )
+            wanted = [address for address in fitting if address > after][: limit + 1]
+            rows = [self._facts(named[address]) for address in wanted[:limit]]
+            following = wanted[limit - 1] if len(wanted) > limit else None
+            return {"items": rows, "next": following, "approx_total": len(fitting)}
+
+        return json_reply(await self._desk.glance(look))
+
+    def _find(self, name: str) -> NamedSubscription:
+        named = self._broker.named.get(DURABLE_PREFIX + name)
+        if named is None:
+            raise Refusal("not-found", f"there is no durable subscription {name[:100]!r}")
+        return named
+
+    def _facts(self, named: NamedSubscription) -> dict[str, Any]:
+        queue, terms = named.queue, named.terms
+        backlog = queue.depth
+        state = OFFLINE if not queue.consumers else STALLED if backlog and not queue.available else ACTIVE
+        return {
+            "name": named.name,
+            "topic": terms.filter.removeprefix("/topic/"),
+            "durable": named.durable,
+            "shared": terms.shared,
+            "selector": terms.selector or None,
+            "owner": terms.owner,
+            "state": state,
+            "consumers": len(queue.consumers),
+            "backlog": backlog,
+            "unsettled": queue.unsettled,
+            "lag": backlog + queue.unsettled,
+            "lag_s": self._lag_s(queue),
+            "published": queue.published_total,
+            "delivered": queue.delivered_total,
+            "acknowledged": queue.acked_total,
+            "expired": queue.expired_total,
+            "dead": queue.dead_total,
+        }
+
+    def _lag_s(self, queue: Queue) -> float:
+        """The age of the oldest message that is not acknowledged."""
+        times = [
+            message.time_ms
+            for peer in {consumer.peer for consumer in queue.consumers}
+            for subscription, message in peer.unsettled.values()
+            if subscription.queue is queue
+        ]
+        for lane in queue.lanes:
+            first = lane.first()
+            if first is not None:
+                times.append(first.time_ms)
+                continue
+            outside = next(iter(lane.loading), None) or next(lane.paged.after(0), None)
+            if outside is not None:
+                times.append(queue.reader.message(self._read([outside])[0], outside).time_ms)
+        return max(0.0, self._broker.now_ms - min(times)) / 1000 if times else 0.0

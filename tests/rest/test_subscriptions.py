@@ -1,0 +1,118 @@
+"""Durable and shared subscriptions over REST."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker_app.core import commands as c
+from broker_app.core.peer import Peer
+from tests.rest.conftest import Rest
+
+
+class Reader:
+    """A client of the engine that takes nothing."""
+
+    def __init__(self, rest: Rest, user: str = "alice") -> None:
+        self._rest = rest
+        self.peer = Peer(self, user=user)
+        self.subscribed = 0
+
+    async def subscribe(self, name: str, topic: str = "prices", **facts: Any) -> None:
+        self.subscribed += 1
+        subscribe = c.Subscribe(
+            self.peer, str(self.subscribed), f"/topic/{topic}", c.INDIVIDUAL, name=name, durable=True, **facts
+        )
+        self._rest.engine.submit(subscribe)
+        await self._rest.engine.wait_idle()
+
+    async def leave(self) -> None:
+        self._rest.engine.submit(c.Disconnect(self.peer))
+        await self._rest.engine.wait_idle()
+
+    def flush(self, peer: Peer) -> None:
+        peer.receipts.clear()
+        peer.deliveries.clear()
+        assert not peer.refusals
+
+    def render(self, subscription: Any, messages: Any) -> bytes:
+        raise AssertionError
+
+    def send(self, data: bytes) -> None:
+        raise AssertionError
+
+    def close(self, refusal: Any) -> None:
+        raise AssertionError
+
+
+async def publish(rest: Rest, topic: str = "prices") -> dict[str, Any]:
+    reply = await rest.alice.post(f"/topics/{topic}/messages", content="x")
+    assert reply.status_code == 201, reply.text
+    answer: dict[str, Any] = reply.json()
+    return answer
+
+
+async def test_one_tells_how_far_it_lags_behind(rest: Rest) -> None:
+    reader = Reader(rest)
+    await reader.subscribe("audit", credit=1)
+    for _ in range(3):
+        await publish(rest)
+    reply = await rest.alice.get("/subscriptions/audit")
+    facts = reply.json()
+    assert facts.pop("lag_s") >= 0
+    assert facts == {
+        "name": "audit",
+        "topic": "prices",
+        "durable": True,
+        "shared": False,
+        "selector": None,
+        "owner": "alice",
+        "state": "stalled",
+        "consumers": 1,
+        "backlog": 2,
+        "unsettled": 1,
+        "lag": 3,
+        "published": 3,
+        "delivered": 1,
+        "acknowledged": 0,
+        "expired": 0,
+        "dead": 0,
+    }
+    await reader.leave()
+    assert (await rest.alice.get("/subscriptions/audit")).json()["state"] == "offline"
+
+
+async def test_a_sender_learns_that_its_message_is_kept(rest: Rest) -> None:
+    assert await publish(rest) | {"id": "", "seq": 0} == {"id": "", "seq": 0, "stored": "memory", "copies": 0}
+    await Reader(rest).subscribe("audit")
+    assert await publish(rest) | {"id": "", "seq": 0} == {"id": "", "seq": 0, "stored": "synced", "copies": 1}
+
+
+async def test_they_are_listed_in_pages_and_by_topic(rest: Rest) -> None:
+    reader = Reader(rest)
+    for name, topic in (("a", "prices"), ("b", "news"), ("c", "prices")):
+        await reader.subscribe(name, topic)
+    page = (await rest.alice.get("/subscriptions", params={"limit": 2})).json()
+    assert [row["name"] for row in page["items"]] == ["a", "b"]
+    rest_of_it = (await rest.alice.get("/subscriptions", params={"after": page["next"]})).json()
+    assert [row["name"] for row in rest_of_it["items"]] == ["c"]
+    of_topic = (await rest.alice.get("/topics/prices/subscriptions")).json()
+    assert [row["name"] for row in of_topic["items"]] == ["a", "c"]
+    assert (await rest.alice.get("/subscriptions", params={"topic": "news"})).json()["approx_total"] == 1
+
+
+async def test_its_owner_deletes_it(rest: Rest) -> None:
+    reader = Reader(rest)
+    await reader.subscribe("audit")
+    assert (await rest.alice.delete("/subscriptions/audit")).status_code == 409
+    await reader.leave()
+    assert (await rest.bob.delete("/subscriptions/audit")).status_code == 403
+    assert (await rest.alice.delete("/subscriptions/audit")).status_code == 204
+    assert (await rest.alice.get("/subscriptions/audit")).status_code == 404
+    assert (await rest.alice.delete("/subscriptions/audit")).status_code == 404
+
+
+@pytest.mark.parametrize("address", ["/subscriptions", "/subscriptions/a", "/topics/a/subscriptions"])
+async def test_strangers_learn_nothing(rest: Rest, address: str) -> None:
+    assert (await rest.nobody.get(address)).status_code == 401
