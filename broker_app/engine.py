@@ -18,9 +18,10 @@ from broker_app.attention import Attention
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Command, Loaded, StoreSpace
 from broker_app.core.facts import Fact
+from broker_app.core.freezing import Freezing, freeze
 from broker_app.core.message import MessageIds
 from broker_app.core.outcome import Outcome
-from broker_app.core.recovery import Recovery, freeze, live_positions
+from broker_app.core.recovery import Recovery, live_positions
 from broker_app.journal.port import Batch, Journal
 
 log = logging.getLogger(__name__)
@@ -87,6 +88,8 @@ class Engine:
         #: beyond so much space nobody has to look at it: more than one turn can take
         self._plenty = 4 * inbox_bytes + broker.limits.parked_bytes
         self._scarce = False
+        #: a snapshot that contains what is not committed yet
+        self._early: Freezing | None = None
 
     # ------------------------------------------------------------------ start
 
@@ -215,6 +218,9 @@ class Engine:
         self._see_to_snapshot()
 
     def _see_to_snapshot(self) -> None:
+        """All that was decided is committed: begin a snapshot if one is due, or write the one that waited."""
+        if self._early is not None:
+            self._write_snapshot(self._early)
         due = self._since_snapshot >= self._snapshot_due or self._journal.wants_snapshot
         if due and not self._snapshot_running:
             self.snapshot()
@@ -294,12 +300,32 @@ class Engine:
 
     def snapshot(self) -> None:
         """Keep the state so that recovery reads little and old segments may go. Only between batches."""
-        blob = freeze(self.broker)
         self._snapshot_running = True
         self._since_snapshot = 0
+        self._loop.call_soon(self._freeze, Freezing(self.broker))
+
+    def _freeze(self, freezing: Freezing) -> None:
+        """A few milliseconds of making a snapshot."""
+        if self._ended is not None:
+            return
+        try:
+            complete = freezing.step()
+        except Exception as error:  # a bug: what is in memory cannot be trusted any more
+            self._end(error)
+            return
+        if not complete:
+            self._loop.call_soon(self._freeze, freezing)
+        elif self._committing or self._held is not None:
+            self._early = freezing
+        else:
+            self._write_snapshot(freezing)
+
+    def _write_snapshot(self, freezing: Freezing) -> None:
+        self._early = None
+        parts = freezing.parts()
         # A large state is written more rarely, so that snapshots stay a fraction of all writing.
-        self._snapshot_due = max(self._snapshot_every, 4 * len(blob))
-        self._journal.snapshot(self.broker.next_position, blob, self._snapshot_done)
+        self._snapshot_due = max(self._snapshot_every, 4 * sum(map(len, parts)))
+        self._journal.snapshot(freezing.position, parts, self._snapshot_done)
 
     def _snapshot_done(self, error: BaseException | None) -> None:
         self._snapshot_running = False
@@ -315,7 +341,7 @@ class Engine:
         if self._ended is None:
             self._ended = RuntimeError("the engine was stopped")
             done = self._loop.create_future()
-            self._journal.snapshot(self.broker.next_position, freeze(self.broker), done.set_result)
+            self._journal.snapshot(self.broker.next_position, [freeze(self.broker)], done.set_result)
             self._ended = await done or self._ended
         if self._timer is not None:
             self._timer.cancel()

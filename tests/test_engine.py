@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -219,9 +219,9 @@ class SlowSnapshots(MemoryJournal):
         super().__init__()
         self.waiting: list[Callable[[], None]] = []
 
-    def snapshot(self, position: int, blob: bytes, done: Done) -> None:
+    def snapshot(self, position: int, parts: Sequence[bytes], done: Done) -> None:
         assert not self.waiting, "a snapshot is under way already"
-        self.waiting.append(partial(super().snapshot, position, blob, done))
+        self.waiting.append(partial(super().snapshot, position, parts, done))
 
     def finish(self) -> None:
         self.waiting.pop()()

@@ -7,82 +7,13 @@ whether it may be a repeat follows from the lane's mark.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from msgspec import msgpack
-
-from broker_app.core import records
+from broker_app.core import freezing, records
 from broker_app.core.broker import Broker
 from broker_app.core.named import Terms
 from broker_app.core.queue import Lane
 from broker_app.core.schedule import Schedule
-
-FORMAT = 3  # grows with the version of the records, which it leads to
-
-
-def freeze(broker: Broker) -> bytes:
-    """The recorded state as bytes: msgpack of {"format", "queues": [[address, [lane …]] …], "delayed":
-    [[address, due times as u64, positions as u64] …], "subscriptions": [[address, filter, selector, shared,
-    owner] …], "grouped": {address: position of the newest message with a group}} with a lane as [priority,
-    mark, positions as u64, [[position, attempts] …]]. Equal for brokers that behave alike."""
-    held = _unsettled(broker)
-    queues = []
-    grouped = {}
-    for address in sorted(broker.queues):
-        queue = broker.queues[address]
-        lanes = [_freeze_lane(lane, held.get((address, lane.priority), [])) for lane in queue.lanes]
-        if queue.durable and any(positions for _, _, positions, _ in lanes):
-            queues.append([address, [lane for lane in lanes if lane[2]]])
-            oldest = min(array("Q", positions[:8])[0] for _, _, positions, _ in lanes if positions)
-            if queue.last_grouped >= oldest:
-                grouped[address] = queue.last_grouped
-    delayed = [[address, *broker.schedules[address].freeze()] for address in sorted(broker.schedules)]
-    durable = [(address, *named.terms) for address, named in sorted(broker.named.items()) if named.durable]
-    return msgpack.encode(
-        {
-            "format": FORMAT,
-            "queues": queues,
-            "delayed": delayed,
-            "subscriptions": durable,
-            "grouped": grouped,
-        }
-    )
-
-
-def _unsettled(broker: Broker) -> dict[tuple[str, int], list[tuple[int, int]]]:
-    """(position, attempts) of recorded messages that are handed out, by (address, priority)."""
-    found: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    for peer in broker.peers:
-        for subscription, message in peer.unsettled.values():
-            if message.recorded:
-                key = (subscription.queue.address, message.envelope.priority)
-                found.setdefault(key, []).append((message.position, message.attempts))
-    return found
-
-
-def _freeze_lane(
-    lane: Lane, unsettled: Sequence[tuple[int, int]]
-) -> tuple[int, int, bytes, list[tuple[int, int]]]:
-    # What is handed out counts as attempted once, at least.
-    in_memory = [(position, max(1, attempts)) for position, attempts in unsettled]
-    in_memory += [(m.position, m.attempts) for m in lane.in_memory() if m.recorded]
-    positions = array("Q", sorted(position for position, _ in in_memory))
-    positions.extend(lane.loading)
-    for chunk in lane.paged.chunks():
-        positions.extend(chunk)
-    if lane.survey is not None:  # what was picked is not only at the front
-        positions = array("Q", sorted(positions))
-    # Only what it says about messages that are still here matters of a mark.
-    handed_out = bisect_right(positions, lane.mark)
-    mark = positions[handed_out - 1] if handed_out else 0
-    attempts = [
-        (position, count)
-        for position, count in (*in_memory, *lane.attempts.items())
-        if count != (1 if position <= lane.mark else 0)
-    ]
-    return lane.priority, mark, positions.tobytes(), sorted(attempts)
 
 
 class Recovery:
@@ -93,29 +24,25 @@ class Recovery:
         self._broker = broker
         self._gone: dict[str, set[int]] = {}
         self._attempts: dict[str, dict[int, int]] = {}
+        #: records of a destination before this position are contained in the snapshot; and of all of them
+        self._since: dict[str, int] = {}
+        self._all_since = 0
 
     def thaw(self, blob: bytes) -> None:
-        state: dict[str, Any] = msgpack.decode(blob)
-        if state["format"] != FORMAT:
-            raise ValueError(
-                f"the snapshot has format {state['format']}, this program reads format {FORMAT}; "
-                "start the MOM that wrote this data"
-            )
-        for address, *terms in state["subscriptions"]:
-            self._broker.begin_named(address, Terms(*terms))
-        for address, lanes in state["queues"]:
-            queue = self._broker.queue(address)
-            for priority, mark, positions, attempts in lanes:
-                lane = queue.lane(priority)
+        for section in freezing.thaw(blob):
+            self._since[section.address] = section.position
+            self._all_since = max(self._all_since, section.position)
+            if section.terms:
+                self._subscribe(section.address, Terms(*section.terms))
+            if section.delayed[0]:
+                self._schedule(section.address).thaw(*section.delayed)
+            for priority, mark, positions, attempts in section.lanes:
+                lane = self._broker.queue(section.address).lane(priority)
                 lane.mark = mark
-                numbers: array[int] = array("Q")
-                numbers.frombytes(positions)
-                lane.paged.extend(numbers)
-                self._attempts.setdefault(address, {}).update(attempts)
-        for address, position in state["grouped"].items():
-            self._broker.queue(address).last_grouped = position
-        for address, dues, positions in state["delayed"]:
-            self._schedule(address).thaw(dues, positions)
+                lane.paged.extend(positions)
+                self._attempts.setdefault(section.address, {}).update(attempts)
+            if section.grouped:
+                self._broker.queue(section.address).last_grouped = section.grouped
 
     def _schedule(self, address: str) -> Schedule:
         schedule = self._broker.schedules.get(address)
@@ -128,7 +55,9 @@ class Recovery:
         position = first_position
         for kind, flags, priority, destination, start, end in records.walk(batch):
             address = destinations[destination]
-            if kind == records.PUBLISHED and flags & records.DELAYED:
+            if position < self._all_since and position < self._since.get(address, 0):
+                pass
+            elif kind == records.PUBLISHED and flags & records.DELAYED:
                 self._schedule(address).rows.add(records.due_ms(batch, start, flags), position)
             elif kind == records.PUBLISHED:
                 queue = self._broker.queue(address)
@@ -145,7 +74,8 @@ class Recovery:
             elif kind == records.SUBSCRIBED:
                 self._subscribe(address, records.terms(batch, start, end))
             elif kind == records.FORGOTTEN:
-                self._broker.end_named(self._broker.named[address])
+                if (named := self._broker.named.get(address)) is not None:  # begun before the snapshot, else
+                    self._broker.end_named(named)
             else:
                 raise ValueError(
                     f"record {position} has the unknown type {kind}; start a newer MOM on this data"

@@ -76,16 +76,12 @@ class Schedule:
                     array("Q", (dues[at] for at in kept)), array("Q", (positions[at] for at in kept))
                 )
 
-    def freeze(self) -> tuple[bytes, bytes]:
-        """Due times and positions, sorted, as u64."""
+    def freeze(self) -> list[tuple[array[int], array[int]]]:
+        """Due times and their positions, in order, in chunks that are not to be changed."""
         first = self.next_ms
         loading = sorted((min(due, first or due), position) for position, due in self.loading.items())
         dues, positions = array("Q", (due for due, _ in loading)), array("Q", (at for _, at in loading))
-        for chunk in self.rows.chunks():
-            dues.extend(chunk[0])
-            positions.extend(chunk[1])
-        return dues.tobytes(), positions.tobytes()
+        return [(dues, positions), *((chunk[0], chunk[1]) for chunk in self.rows.chunks())]
 
-    def thaw(self, dues: bytes, positions: bytes) -> None:
-        columns = array("Q", dues), array("Q", positions)
-        self.rows.extend(*columns)
+    def thaw(self, dues: array[int], positions: array[int]) -> None:
+        self.rows.extend(dues, positions)

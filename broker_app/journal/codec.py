@@ -244,10 +244,16 @@ def decode_segment_header(content: bytes) -> SegmentHeader | None:
 # ------------------------------------------------------------------------ sealed (whole) files
 
 
-def seal(magic: bytes, numbers: Sequence[int], content: bytes) -> bytes:
-    """A small file that is valid only whole: magic (8 bytes), CRC32C, u64 numbers, length, content."""
-    body = struct.pack(f"<{len(numbers) + 1}Q", *numbers, len(content)) + content
-    return magic + _U32.pack(checksum(body)) + body
+def seal(magic: bytes, numbers: Sequence[int], content: Sequence[bytes]) -> bytes:
+    """The head of a file that is valid only whole; the pieces of `content` follow.
+
+    It is: magic (8 bytes), CRC32C of what follows, u64 numbers, length of the content.
+    """
+    head = struct.pack(f"<{len(numbers) + 1}Q", *numbers, sum(map(len, content)))
+    crc = google_crc32c.value(head)
+    for piece in content:
+        crc = google_crc32c.extend(crc, piece)
+    return magic + _U32.pack(crc) + head
 
 
 def unseal(magic: bytes, count: int, sealed: bytes) -> tuple[list[int], bytes] | None:

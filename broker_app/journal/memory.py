@@ -138,7 +138,7 @@ class MemoryJournal:
             found.append(self.storage.contents[position])
         return found
 
-    def snapshot(self, position: int, blob: bytes, done: Done) -> None:
+    def snapshot(self, position: int, parts: Sequence[bytes], done: Done) -> None:
         """See `port.Journal.snapshot`."""
         stored = self.storage
         starts = {batch.first_position for batch in stored.batches} | {
@@ -150,7 +150,7 @@ class MemoryJournal:
                 f"position {position} is not the start of a committed batch after the last snapshot"
             )
         self.wants_snapshot = False
-        stored.snapshot, stored.snapshot_position = blob, position
+        stored.snapshot, stored.snapshot_position = b"".join(parts), position
         stored.batches = [batch for batch in stored.batches if batch.first_position >= position]
         self._counters["snapshots"] += 1
         done(None)

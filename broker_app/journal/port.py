@@ -114,8 +114,10 @@ class Journal(Protocol):
         """
         ...
 
-    def snapshot(self, position: int, blob: bytes, done: Done) -> None:
+    def snapshot(self, position: int, parts: Sequence[bytes], done: Done) -> None:
         """Store the state of everything before `position`, so that replay may start there.
+
+        The state is the `parts` joined. It may contain what later, committed records have changed.
 
         Assumes: `position` is the start of a batch or the next position, everything before it is
         committed, and no other snapshot is under way. Raises ValueError otherwise.

@@ -152,7 +152,8 @@ class Segment:
         arrays = [self.batch_positions, self.batch_offsets]
         if self.positions is not None:
             arrays.append(self.positions)
-        return codec.seal(_INDEX_MAGIC, numbers, b"".join(_little(each).tobytes() for each in arrays))
+        content = [_little(each).tobytes() for each in arrays]
+        return b"".join((codec.seal(_INDEX_MAGIC, numbers, content), *content))
 
     @classmethod
     def from_index(cls, header: codec.SegmentHeader, sealed: bytes) -> "Segment | None":

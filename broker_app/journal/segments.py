@@ -362,7 +362,7 @@ class SegmentJournal:
 
     # ------------------------------------------------------------------------- snapshots
 
-    def snapshot(self, position: int, blob: bytes, done: Done) -> None:
+    def snapshot(self, position: int, parts: Sequence[bytes], done: Done) -> None:
         """See `port.Journal.snapshot`."""
         if self._snapshotting:
             raise ValueError("a snapshot is under way already")
@@ -372,12 +372,12 @@ class SegmentJournal:
             )
         self._snapshotting = True
         self.wants_snapshot = False
-        self._write_snapshot(position, blob, done)
+        self._write_snapshot(position, parts, done)
 
-    def _write_snapshot(self, position: int, blob: bytes, done: Done) -> None:
+    def _write_snapshot(self, position: int, parts: Sequence[bytes], done: Done) -> None:
         self._snapshotter.submit(
-            partial(snapshots.write_snapshot, self._files, position, blob),
-            partial(self._snapshot_done, position, blob, done),
+            partial(snapshots.write_snapshot, self._files, position, parts),
+            partial(self._snapshot_done, position, parts, done),
         )
 
     def _starts_batch(self, position: int) -> bool:
@@ -387,10 +387,11 @@ class SegmentJournal:
         return segment.batch_positions[segment.batch_of(position)] == position
 
     def _snapshot_done(
-        self, position: int, blob: bytes, done: Done, _: list[int] | None, error: Exception | None
+        self, position: int, parts: Sequence[bytes], done: Done, _: list[int] | None, error: Exception | None
     ) -> None:
-        if isinstance(error, NoSpace) and self._lock is not None and self._supply.give_way(2 * len(blob)):
-            self._write_snapshot(position, blob, done)
+        needed = 2 * sum(map(len, parts))
+        if isinstance(error, NoSpace) and self._lock is not None and self._supply.give_way(needed):
+            self._write_snapshot(position, parts, done)
             return
         self._snapshotting = False
         if error is None:

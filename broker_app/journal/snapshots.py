@@ -1,6 +1,6 @@
 """Snapshot files: the state of everything before a position, whole or not at all."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from broker_app.journal import codec
 from broker_app.journal.errors import NoSpace
@@ -22,15 +22,15 @@ def snapshot_positions(names: Iterable[str]) -> list[int]:
     )
 
 
-def write_snapshot(files: Files, position: int, blob: bytes) -> list[int]:
+def write_snapshot(files: Files, position: int, parts: Sequence[bytes]) -> list[int]:
     """Store a snapshot durably, drop those too old to be needed; the positions of those kept."""
-    content = codec.seal(_MAGIC, (position,), blob)
+    head = codec.seal(_MAGIC, (position,), parts)
     try:
-        files.replace(snapshot_name(position), content)
+        files.replace(snapshot_name(position), head, *parts)
     except NoSpace:
         if not _drop(files, keep=KEPT - 1):
             raise
-        files.replace(snapshot_name(position), content)
+        files.replace(snapshot_name(position), head, *parts)
     files.sync_directory()
     _drop(files, keep=KEPT)
     return snapshot_positions(files.names())

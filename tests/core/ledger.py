@@ -25,13 +25,13 @@ from broker_app.core.delaying import RUNS
 from broker_app.core.destination import parse
 from broker_app.core.errors import Refused
 from broker_app.core.facts import Fact
+from broker_app.core.freezing import freeze
 from broker_app.core.limits import Limits
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
 from broker_app.core.moving import DONE, FULL, UNSETTLED, Moved
 from broker_app.core.outcome import DUE, Outcome
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.queue import Queue
-from broker_app.core.recovery import freeze
 from broker_app.core.state import UNRECORDED
 from broker_app.core.subscription import Subscription
 from tests.core.stage import Client, Stage, read
@@ -515,7 +515,8 @@ class Ledger:
             if moved.status != DONE:
                 continue
             if not command.keep:
-                self.moved[self.stage.broker.queues[command.source]] += 1
+                if (source := self.stage.broker.queues.get(command.source)) is not None:
+                    self.moved[source] += 1
                 if moved.position < UNRECORDED:
                     (self.left if command.target else self.deleted).add(moved.position)
             if command.target == c.ORIGIN:

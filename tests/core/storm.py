@@ -11,6 +11,7 @@ from typing import Any
 
 from broker_app.core import commands as c
 from broker_app.core.browse import browse
+from broker_app.core.freezing import Freezing
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Special
 from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
 from tests.core.ledger import Ledger, Session, has_expired
@@ -91,6 +92,7 @@ class Storm:
         self.envelopes = [self._draw_envelope() for _ in range(8)]
         self.serial = self.token = self.joined = 0
         self.snapshot = (self.stage.freeze(), 0)
+        self.freezing: tuple[Freezing, int] | None = None
 
     def blow(self, commands: int) -> None:
         """Draw about so many commands, then see that the journal brings everything back."""
@@ -106,12 +108,22 @@ class Storm:
                 self.stage.now_us += random.choice((1, 1_000, 400_000, 1_500_000, 9_000_000))
             self._decide(run)
             self.sessions[:] = [session for session in self.sessions if not session.leaving]
-            if random.random() < 0.08:
-                self.snapshot = (self.stage.freeze(), len(self.stage.batches))
+            self._snapshot()
             if random.random() < 0.03:
                 self._restart()
         self._restart()
         self._drain()
+
+    def _snapshot(self) -> None:
+        """Now and then begin a snapshot, which is made in steps while other things happen."""
+        if self.freezing is None:
+            if self.random.random() < 0.15:
+                self.freezing = (Freezing(self.stage.broker), len(self.stage.batches))
+            return
+        freezing, batches_before = self.freezing
+        if freezing.step(self.random.choice((1, 1, 50))):
+            self.snapshot = (b"".join(freezing.parts()), batches_before)
+            self.freezing = None
 
     def _decide(self, run: list[Any]) -> None:
         if self.trace:
@@ -122,6 +134,7 @@ class Storm:
         if self.trace:
             print("restart")
         self.ledger.check_replay(*self.snapshot)
+        self.freezing = None
         self.stage.restart()
         self._listen()
         self.ledger.restarted()

@@ -9,7 +9,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
-from broker_app.core.recovery import freeze
+from broker_app.core.freezing import freeze
 from tests.core.stage import Client, Stage, read
 
 TOPIC, KEPT = "/topic/prices.eu", "/topic-subscription/audit"

@@ -9,7 +9,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core import picking, selection
 from broker_app.core.errors import Refused
-from broker_app.core.recovery import freeze
+from broker_app.core.freezing import freeze
 from tests.core.stage import Client, Stage
 
 A = "/queue/a"

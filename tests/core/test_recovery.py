@@ -1,12 +1,13 @@
+from array import array
 from typing import Any
 
 import pytest
-from msgspec import msgpack
 
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.broker import Broker
-from broker_app.core.recovery import FORMAT, Recovery, freeze, live_positions
+from broker_app.core.freezing import FORMAT, Freezing, freeze, thaw
+from broker_app.core.recovery import Recovery, live_positions
 from tests.core.stage import Client, Stage
 
 
@@ -108,26 +109,39 @@ def test_a_snapshot_of_an_idle_broker_holds_no_queues(stage: Stage) -> None:
     client.subscribe("/temp-queue/mine", id="2")
     stage.client().publish("/temp-queue/mine", b"")
     stage.client().publish("/queue/b", b"", persistent=False)
-    state = {"format": FORMAT, "queues": [], "delayed": [], "subscriptions": [], "grouped": {}}
-    assert msgpack.decode(stage.freeze()) == state
+    assert stage.freeze() == bytes((FORMAT,))
 
 
 def test_a_snapshot_is_written_as_documented(stage: Stage) -> None:
     client = consumer_of(stage, b"1", b"2", b"3", credit=2)
     client.give_back(1)
     client.give_back(3)
-    assert msgpack.decode(stage.freeze()) == {
-        "format": FORMAT,
-        "queues": [["/queue/a", [[4, 2, b"".join(n.to_bytes(8, "little") for n in (1, 2, 3)), [[1, 2]]]]]],
-        "delayed": [],
-        "subscriptions": [],
-        "grouped": {},
-    }
+    (section,) = thaw(stage.freeze())
+    assert (section.address, section.position) == ("/queue/a", stage.broker.next_position)
+    assert section.lanes == [(4, 2, array("Q", (1, 2, 3)), {1: 2})]
+
+
+def test_a_snapshot_may_be_made_in_steps_while_the_broker_works_on(stage: Stage) -> None:
+    producer, consumer = stage.client(), stage.client()
+    for number in range(20):
+        producer.publish(f"/queue/{number}", b"before")
+    consumer.subscribe("/queue/3", ack=c.INDIVIDUAL)
+    freezing, before = Freezing(stage.broker), len(stage.batches)
+    number = 0
+    while not freezing.step(work=1):
+        producer.publish(f"/queue/{number}", b"meanwhile")
+        producer.publish(f"/queue/{19 - number}", b"meanwhile")
+        producer.do(c.Purge(producer.peer, f"/queue/{(number + 7) % 20}"))
+        number += 1
+    assert number >= 19
+    assert freezing.position < freezing.through <= stage.broker.next_position
+    consumer.settle(1)
+    assert freeze(stage.recovered(b"".join(freezing.parts()), before)) == stage.freeze()
 
 
 def test_a_snapshot_of_another_format_is_refused() -> None:
     with pytest.raises(ValueError, match=f"has format {FORMAT + 1}, this program reads format {FORMAT}"):
-        Recovery(Broker()).thaw(msgpack.encode({"format": FORMAT + 1, "queues": []}))
+        Recovery(Broker()).thaw(bytes((FORMAT + 1,)))
 
 
 def test_a_record_of_an_unknown_type_is_refused() -> None:

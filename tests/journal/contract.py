@@ -137,6 +137,14 @@ class JournalContract:
         assert (again.recovery.snapshot, again.recovery.snapshot_position) == (b"4", 6)
         assert again.restore() == []
 
+    def test_a_snapshot_in_many_parts_is_stored_as_one(self, open_life: Open) -> None:
+        life = open_life()
+        life.restore()
+        parts = [b"%d," % number for number in range(1500)]
+        life.journal.snapshot(life.next, parts, lambda error: None)
+        life.close()
+        assert open_life().recovery.snapshot == b"".join(parts)
+
     def test_an_empty_journal_can_have_a_snapshot(self, open_life: Open) -> None:
         life = open_life()
         life.restore()
@@ -152,7 +160,7 @@ class JournalContract:
         life.publish(b"one", b"two", b"three")
         for wrong in (0, 2, 5):
             with pytest.raises(ValueError, match="not the start"):
-                life.journal.snapshot(wrong, b"", lambda error: None)
+                life.journal.snapshot(wrong, [], lambda error: None)
 
     def test_an_open_journal_has_room(self, open_life: Open) -> None:
         life = open_life()

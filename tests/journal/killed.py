@@ -66,7 +66,7 @@ async def live(directory: Path) -> None:
         position += batch.count
         if turn % 20 == 0:
             stored = asyncio.get_running_loop().create_future()
-            journal.snapshot(position, encode_state(wanted), stored.set_result)
+            journal.snapshot(position, [encode_state(wanted)], stored.set_result)
             assert await stored is None
         print("\n".join([*(f"p {each}" for each in published), *(f"f {each}" for each in free)]), flush=True)
 

@@ -66,7 +66,7 @@ class Life:
     def snapshot(self, blob: bytes = b"state", position: int | None = None) -> None:
         """Store a snapshot and see it succeed."""
         answers: list[BaseException | None] = []
-        self.journal.snapshot(self.next if position is None else position, blob, answers.append)
+        self.journal.snapshot(self.next if position is None else position, [blob], answers.append)
         assert answers == [None]
 
     def close(self) -> None:

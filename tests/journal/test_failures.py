@@ -81,7 +81,7 @@ class Play:
             for position in free:
                 del self.wanted[position]
             if number % 4 == 3:
-                journal.snapshot(self.next, b"%d" % round_, lambda error: None)
+                journal.snapshot(self.next, [b"%d" % round_], lambda error: None)
         assert journal.read(list(self.wanted)) == list(self.wanted.values())
 
     def _commit(self, journal: SegmentJournal, batch: Any) -> None:
@@ -163,7 +163,7 @@ def test_a_snapshot_that_fails_is_told_and_the_former_one_stands(tmp_path: Path)
     life.publish(b"x")
     system.nth = system.calls + 1
     answers: list[BaseException | None] = []
-    life.journal.snapshot(2, b"newer", answers.append)
+    life.journal.snapshot(2, [b"new", b"er"], answers.append)
     assert isinstance(answers[0], JournalFailed)
     life.publish(b"y")
     life.close()

@@ -218,7 +218,7 @@ def test_the_reserve_is_given_up_for_a_snapshot_and_filled_again(disk: SmallDisk
     life.snapshot(bytes(SEGMENT // 16))
     assert reserve.stat().st_size < SEGMENT // 4
     answers: list[BaseException | None] = []
-    journal.snapshot(life.next, bytes(SEGMENT), answers.append)
+    journal.snapshot(life.next, [bytes(SEGMENT)], answers.append)
     assert isinstance(answers[0], NoSpace)
     assert "free space on that file system" in str(answers[0])
     disk.others = 0

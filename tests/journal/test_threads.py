@@ -125,7 +125,7 @@ async def test_a_long_life_with_threads_loses_nothing_and_needs_little_space(tmp
         position += 4
         if number % 50 == 49 and asked == len(snapshots):
             asked += 1
-            journal.snapshot(position, b"state", snapshots.append)
+            journal.snapshot(position, [b"state"], snapshots.append)
     async with asyncio.timeout(20):
         while asked != len(snapshots):
             await asyncio.sleep(0.001)

@@ -1,0 +1,243 @@
+"""Writing down what a broker holds, without holding it up: a snapshot, made in small steps.
+
+A snapshot is a head and one section for each destination that holds something:
+
+    head     u8 number of the format
+    section  u32 length of its head | u64 length of its numbers | msgpack head | u64 numbers …
+
+The head of a section is [address, position, [[priority, mark, waiting, attempts] …], delayed, terms,
+grouped]: which destination, the position before which all its records are contained in what follows, and
+how many of the numbers belong to what: in each lane positions that wait, then pairs of position and attempts;
+at last the due times of what is delayed, and as many positions. `terms` are those of a durable subscription,
+else empty; `grouped` is the position of the newest message with a group, if it may still wait, else 0.
+
+Sections are taken one after the other while the broker works on. So each has a position of its own, and
+recovery passes over the records of a destination that lie before it. A destination without a section held
+nothing when its turn came: its records say so, from where the snapshot begins.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from struct import Struct
+from typing import Any
+
+from msgspec import msgpack
+
+from broker_app.core.broker import Broker
+from broker_app.core.message import Message
+from broker_app.core.queue import Lane, Queue
+
+FORMAT = 4  # grows with the version of the records, which it leads to
+_SIZES = Struct("<IQ")
+
+#: work done in one step, in destinations; a few thousand positions or messages cost as much as one
+STEP = 256
+_MESSAGES = 64
+_JOINED = 16 * 1024  # bytes of a section that are not worth being kept in pieces
+_NO_MESSAGES: Sequence[Message] = ()
+
+
+class Section:
+    """What is written down of one destination."""
+
+    def __init__(self, address: str, position: int) -> None:
+        self._address = address
+        self._position = position
+        self._numbers: list[bytes] = []
+        self.lanes: list[tuple[int, int, int, int]] = []
+        self.delayed = 0
+        self.terms: Sequence[Any] = ()
+        self.grouped = 0
+
+    def add(self, chunks: Iterable[array[int]]) -> int:
+        """Append numbers; how many."""
+        added = [chunk.tobytes() for chunk in chunks]
+        self._numbers += added
+        return sum(map(len, added)) // 8
+
+    def parts(self) -> list[bytes]:
+        """The section's bytes, in pieces."""
+        head = msgpack.encode(
+            (self._address, self._position, self.lanes, self.delayed, self.terms, self.grouped)
+        )
+        size = sum(map(len, self._numbers))
+        parts = [_SIZES.pack(len(head), size), head, *self._numbers]
+        return parts if size > _JOINED else [b"".join(parts)]
+
+    @property
+    def cost(self) -> int:
+        """The work it took, in small destinations."""
+        return 1 + len(self._numbers)
+
+
+class Freezing:
+    """A snapshot in the making. `position` is where recovery begins to read the records.
+
+    Begun and carried on between two calls of `Broker.decide`, `step` by step until that says True. All
+    records before `through` must be durable before the snapshot may be.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.position = self.through = broker.next_position
+        self._addresses = iter(list({**broker.queues, **broker.schedules}))
+        self._busy: list[str] = []
+        self.sections: list[tuple[str, list[bytes]]] = []
+
+    def step(self, work: int = STEP) -> bool:
+        """Take a few more sections; whether that was all."""
+        self.through = self._broker.next_position
+        for address in self._addresses:
+            queue = self._broker.queues.get(address)
+            if queue is not None and queue.unsettled:
+                self._busy.append(address)  # looked for together: what is handed out is kept by consumers
+                continue
+            work -= self._take(address, _NO_MESSAGES)
+            if work <= 0:
+                return False
+        return self._take_busy(work)
+
+    def _take_busy(self, work: int) -> bool:
+        if not self._busy:
+            return True
+        held = self._handed_out()
+        work = max(work, sum(map(len, held.values())) // _MESSAGES)  # in proportion to the looking
+        while self._busy and work > 0:
+            address = self._busy.pop()
+            work -= self._take(address, held.get(address, _NO_MESSAGES))
+        return not self._busy
+
+    def _handed_out(self) -> dict[str, list[Message]]:
+        """Recorded messages that consumers hold, by address."""
+        found: dict[str, list[Message]] = {}
+        for peer in self._broker.peers:
+            for subscription, message in peer.unsettled.values():
+                if message.recorded:
+                    found.setdefault(subscription.queue.address, []).append(message)
+        return found
+
+    def _take(self, address: str, held: Sequence[Message]) -> int:
+        """Write down one destination; the work it took."""
+        section = Section(address, self._broker.next_position)
+        queue, schedule = self._broker.queues.get(address), self._broker.schedules.get(address)
+        messages = len(held)
+        if queue is not None and queue.durable:
+            _write_queue(section, queue, held)
+            messages += sum(len(lane.ready) for lane in queue.lanes)
+        if schedule is not None:
+            chunks = schedule.freeze()
+            section.delayed = section.add(dues for dues, _ in chunks)
+            section.add(positions for _, positions in chunks)
+        if section.lanes or section.delayed or section.terms:
+            self.sections.append((address, section.parts()))
+        return section.cost + messages // _MESSAGES
+
+    def parts(self) -> list[bytes]:
+        """The snapshot's bytes, in pieces that are best not joined."""
+        return [bytes((FORMAT,)), *chain.from_iterable(parts for _, parts in self.sections)]
+
+
+def freeze(broker: Broker) -> bytes:
+    """The recorded state as bytes, at once. Equal for brokers that behave alike."""
+    freezing = Freezing(broker)
+    while not freezing.step():
+        pass
+    freezing.sections.sort()
+    return b"".join(freezing.parts())
+
+
+def _write_queue(section: Section, queue: Queue, held: Sequence[Message]) -> None:
+    oldest = 0
+    for lane in queue.lanes:
+        unsettled = [message for message in held if message.envelope.priority == lane.priority]
+        first = _write_lane(section, lane, unsettled)
+        oldest = min(oldest or first, first or oldest)
+    if oldest and queue.last_grouped >= oldest:
+        section.grouped = queue.last_grouped
+    if queue.named is not None:
+        section.terms = queue.named.terms
+
+
+def _write_lane(section: Section, lane: Lane, unsettled: Sequence[Message]) -> int:
+    """Write down a lane unless it is empty; the first of its positions, or 0."""
+    # What is handed out counts as attempted once, at least.
+    tried = {message.position: max(1, message.attempts) for message in unsettled}
+    tried |= {message.position: message.attempts for message in lane.in_memory() if message.recorded}
+    waiting = _merged(sorted((*tried, *lane.loading)), lane.paged.chunks())
+    if not waiting:
+        return 0
+    tried |= lane.attempts
+    told = [at for at, attempts in tried.items() if attempts != (1 if at <= lane.mark else 0)]
+    pairs = array("Q", [number for at in sorted(told) for number in (at, tried[at])])
+    # Only what it says about messages that are still here matters of a mark.
+    mark = _last_up_to(lane.mark, waiting)
+    section.lanes.append((lane.priority, mark, section.add(waiting), section.add((pairs,))))
+    return waiting[0][0]
+
+
+def _merged(few: list[int], chunks: Iterable[array[int]]) -> list[array[int]]:
+    """Sorted numbers and sorted chunks of many more, as sorted chunks; none is empty."""
+    merged = []
+    start = 0
+    for chunk in chunks:
+        if not chunk:
+            continue
+        before, end = bisect_right(few, chunk[0]), bisect_right(few, chunk[-1])
+        if start < before:
+            merged.append(array("Q", few[start:before]))
+        merged.append(chunk if before == end else array("Q", sorted((*few[before:end], *chunk))))
+        start = end
+    if start < len(few):
+        merged.append(array("Q", few[start:]))
+    return merged
+
+
+def _last_up_to(limit: int, chunks: Iterable[array[int]]) -> int:
+    """The last of the sorted numbers that is not above the limit; 0 if there is none. No chunk is empty."""
+    last = 0
+    for chunk in chunks:
+        if chunk[0] > limit:
+            break
+        last = chunk[bisect_right(chunk, limit) - 1]
+    return last
+
+
+class Frozen:
+    """A section read back: `lanes` as (priority, mark, positions, attempts by position), `delayed` as
+    (due times, positions), `terms` of a durable subscription or nothing."""
+
+    def __init__(self, head: Sequence[Any], numbers: array[int]) -> None:
+        self.address: str = head[0]
+        self.position: int = head[1]
+        self.lanes: list[tuple[int, int, array[int], dict[int, int]]] = []
+        self.terms: Sequence[Any] = head[4]
+        self.grouped: int = head[5]
+        at, delayed = 0, head[3]
+        for priority, mark, waiting, attempts in head[2]:
+            pairs = numbers[at + waiting : at + waiting + attempts]
+            known = dict(zip(pairs[::2], pairs[1::2], strict=True))
+            self.lanes.append((priority, mark, numbers[at : at + waiting], known))
+            at += waiting + attempts
+        self.delayed = numbers[at : at + delayed], numbers[at + delayed : at + 2 * delayed]
+
+
+def thaw(blob: bytes) -> Iterator[Frozen]:
+    """The sections of a snapshot. Raises ValueError for another format."""
+    view = memoryview(blob)
+    if view[0] != FORMAT:
+        raise ValueError(
+            f"the snapshot has format {view[0]}, this program reads format {FORMAT}; "
+            "start the MOM that wrote this data"
+        )
+    at = 1
+    while at < len(view):
+        head, numbers_size = _SIZES.unpack_from(view, at)
+        at += _SIZES.size
+        numbers: array[int] = array("Q")
+        numbers.frombytes(view[at + head : at + head + numbers_size])
+        yield Frozen(msgpack.decode(view[at : at + head]), numbers)
+        at += head + numbers_size
