@@ -24,6 +24,7 @@ from broker_app.engine import Engine
 from broker_app.jobs.office import Jobs
 from broker_app.journal.segments import SegmentJournal
 from broker_app.net import tcp, websocket
+from broker_app.net.connections import Connections
 from broker_app.net.lobby import VERSION, Lobby
 from broker_app.net.login import Identity, Logins
 from broker_app.net.policy import Policy
@@ -126,6 +127,7 @@ class Node:
             self.config,
             self.jobs,
             statistics=self.statistics,
+            connections=Connections(self.lobby),
             control_document=self._control_document,
         )
         self.stomp_port = stomp_listener.getsockname()[1]

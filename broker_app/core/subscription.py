@@ -86,10 +86,14 @@ class Subscription:
         return self.queue.available if self.selection is None else self.selection.line
 
     @property
+    def fanned_out(self) -> int:
+        """What it got together with the others of its look."""
+        return self.look.fanned_out - self.fanned_out_before if self.look else 0
+
+    @property
     def delivered(self) -> int:
         """Deliveries so far, with repeats."""
-        look = self.look
-        return self.handed_out + (look.fanned_out - self.fanned_out_before if look else 0)
+        return self.handed_out + self.fanned_out
 
     @property
     def acked(self) -> int:

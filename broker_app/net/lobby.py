@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from broker_app.config import Config
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from broker_app.net.stomp import StompSession
 
 VERSION = "0.1.0"
+#: what is told of connections
+OPENED_EVENT, CLOSED_EVENT = "opened", "closed"
 
 
 class Transport(Protocol):
@@ -52,12 +55,18 @@ class Lobby:
         self.sessions: dict[StompSession, None] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.opened_total = 0
+        #: hears of connections that log in and of those that end
+        self.told: Callable[[str, StompSession], None] | None = None
         self._hosts = {"", "/", config.name, *config.known_hosts, socket.gethostname(), socket.getfqdn()}
         self._hosts = {host.lower() for host in self._hosts}
 
     @property
     def full(self) -> bool:
         return len(self.sessions) > self.config.max_connections
+
+    def tell(self, event: str, session: StompSession) -> None:
+        if self.told is not None:
+            self.told(event, session)
 
     def knows_host(self, host: str) -> bool:
         """Whether a CONNECT's `host` names this broker: its name, one of its host names, or an address."""

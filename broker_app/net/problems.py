@@ -141,6 +141,10 @@ PROBLEMS = {
             "store-unavailable", 503, "Store unavailable",
             "The journal cannot be written now. Nothing was stored.",
         ),
+        Problem(
+            "disconnected", 409, "Disconnected",
+            "An operator ended the connection. The detail is the reason that was given.",
+        ),
         # What ends a STOMP connection.
         Problem(
             "malformed-frame", 400, "Malformed frame",

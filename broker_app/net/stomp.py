@@ -19,7 +19,7 @@ from broker_app.core.message import Envelope, Message
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.subscription import Subscription
 from broker_app.net import access, headers, naming
-from broker_app.net.lobby import VERSION, Lobby, Transport
+from broker_app.net.lobby import CLOSED_EVENT, OPENED_EVENT, VERSION, Lobby, Transport
 from broker_app.net.login import Identity
 from broker_app.net.pace import Pace
 from broker_app.net.rendering import Renderer
@@ -82,6 +82,13 @@ class StompSession:
         "_temporary",
         "_transport",
         "_version",
+        "bytes_in",
+        "bytes_out",
+        "frames_in",
+        "frames_out",
+        "number",
+        "parting",
+        "since_s",
     )
 
     def __init__(self, lobby: Lobby, transport: Transport, identity: Identity | None = None) -> None:
@@ -124,8 +131,15 @@ class StompSession:
         self._pace = (
             Pace(config.max_frames_per_second, config.max_bytes_per_second, self._since) if limited else None
         )
+        self.bytes_in = self.bytes_out = self.frames_in = self.frames_out = 0
+        #: when it began, seconds since 1970
+        self.since_s = time.time()
+        #: why it ended
+        self.parting = ""
         lobby.sessions[self] = None
         lobby.opened_total += 1
+        #: the how-manieth connection of the node this is
+        self.number = lobby.opened_total
 
     # ------------------------------------------------------------------ facts for people
 
@@ -140,6 +154,25 @@ class StompSession:
     @property
     def peer(self) -> Peer:
         return self._peer
+
+    @property
+    def version(self) -> str:
+        return self._version
+
+    @property
+    def heart_beats(self) -> tuple[float, float]:
+        """Seconds between beats as agreed (from the client, to the client); 0 is none."""
+        return self._beat_in_s, self._beat_out_s
+
+    @property
+    def silent_s(self) -> float:
+        """How long nothing has come from the client."""
+        return time.monotonic() - self._heard
+
+    @property
+    def held_back(self) -> bool:
+        """Whether the broker reads no more of it for the moment."""
+        return bool(self._holds)
 
     # ------------------------------------------------------------------ from the transport
 
@@ -157,6 +190,8 @@ class StompSession:
         if self._state >= LEAVING:
             return
         frames = self._parser.receive(data)
+        self.bytes_in += len(data)
+        self.frames_in += len(frames)
         if self._state == LOGGING_IN:
             self._frames += frames
         else:
@@ -223,7 +258,10 @@ class StompSession:
             self._state = CLOSED
             self._frames.clear()
             self._message_tags.clear()
-        self._lobby.sessions.pop(self, None)
+        if self in self._lobby.sessions:
+            del self._lobby.sessions[self]
+            if self._peer.connection:
+                self._lobby.tell(CLOSED_EVENT, self)
 
     def _take(self, frames: Sequence[Frame | AckRun | Malformed]) -> None:
         """Turn frames into commands; neighbouring SENDs become one."""
@@ -248,6 +286,7 @@ class StompSession:
                 self._do(frame)
             elif type(frame) is AckRun:
                 entries = self._publish(entries)
+                self.frames_in += len(frame.ids) - 1
                 self._ack_run(frame.ids)
             else:
                 entries = self._publish(entries)
@@ -329,15 +368,18 @@ class StompSession:
         self._renderer = Renderer(self._version, self._lobby.ids)
         self._state = OPEN
         self._transport.trust()
+        self._peer.connection = secrets.token_hex(8)
+        self._lobby.tell(OPENED_EVENT, self)
         connected = {
             "version": self._version,
-            "session": secrets.token_hex(8),
+            "session": self._peer.connection,
             "server": f"MOM/{VERSION}",
             "heart-beat": f"{round(self._beat_out_s * 1000)},{round(self._beat_in_s * 1000)}",
             "user-name": identity.user,
         }
         if self._version == "1.0":
             del connected["heart-beat"]
+        self.frames_out += 1
         self._write(encode(wire.CONNECTED, connected, content_length=False))
 
     def _negotiate(self, accepted: str) -> str:
@@ -521,6 +563,7 @@ class StompSession:
 
     def _disconnect(self, frame: Frame) -> None:
         self._state = LEAVING
+        self.parting = "the client left"
         self._leave_receipt = frame.receipt
         # Answered in its turn, after everything that came before it is safe.
         self._submit(c.Disconnect(self._peer, _LEAVE))
@@ -545,6 +588,7 @@ class StompSession:
             if self._version != "1.2":
                 self._remember_tags(deliveries)
         if parts:
+            self.frames_out += len(parts)
             self._write(b"".join(parts))
         if peer.refusals:
             refusals, peer.refusals = peer.refusals, []
@@ -581,6 +625,7 @@ class StompSession:
     def _write(self, data: bytes) -> None:
         if self._state != CLOSED:
             self._spoke = time.monotonic()
+            self.bytes_out += len(data)
             self._transport.write(data)
 
     # ------------------------------------------------------------------ saying no
@@ -603,10 +648,12 @@ class StompSession:
         """Say no to one act (`soft`, for clients that asked for it), or by an ERROR and the end."""
         if self._state == CLOSED:
             return
+        self.frames_out += 1
         if soft and self._soft_errors:
             self._refusals_sent += 1
             self._write(self._renderer.soft_refusal(refusal, receipt, f"refused-{self._refusals_sent}"))
             return
+        self.parting = str(refusal)
         log.info("%s %s refused: %s", self.peer_name, self.user, refusal)
         extra = (
             (("version", ",".join(reversed(VERSIONS))),) if isinstance(refusal, _UnsupportedVersion) else ()
@@ -628,6 +675,7 @@ class StompSession:
 
     def go_away(self, reason: str) -> None:
         """The broker stops: say so, and end."""
+        self.parting = reason
         if self._state == OPEN:
             self._write(self._renderer.error("not-active", reason, None))
         self._end()

@@ -229,7 +229,7 @@ class Statistics:
         """The node, and the destinations as of the last pass: all of them, or those last active."""
         if self._told is None:
             self._told = {
-                "time": _rfc3339(self._time),
+                "time": rfc3339(self._time),
                 "node": self.node(),
                 "destinations": [self.brief(address) for address in self._chosen()],
             }
@@ -365,10 +365,11 @@ class Statistics:
         return max(0.0, self._time - oldest.time_ms / 1000) if oldest else 0.0
 
 
-def consumer(subscription: Subscription) -> dict[str, Any]:
-    """One subscription, as operators see it. `slow`: messages wait that it has no credit to take, or its
-    client does not take what was sent. `connection` is None for those that do not speak STOMP."""
+def consumer(broker: Broker, subscription: Subscription) -> dict[str, Any]:
+    """One subscription, as operators see it. `slow_since` is since when it has taken nothing while messages
+    wait for it, None when it is not slow. `connection` is None for those that do not speak STOMP."""
     peer, queue = subscription.peer, subscription.queue
+    slow_ms = broker.slowness.since_ms(subscription)
     # The REST plane serves many users through one peer and writes them behind the number.
     id, _, user = subscription.id.partition("\0")
     return {
@@ -383,8 +384,8 @@ def consumer(subscription: Subscription) -> dict[str, Any]:
         "acknowledged": subscription.acked,
         "returned": subscription.returned,
         "waiting": queue.depth,
-        "since": _rfc3339(subscription.since_ms / 1000),
-        "slow": peer.paused or (subscription.unsettled >= subscription.credit and queue.depth > 0),
+        "since": rfc3339(subscription.since_ms / 1000),
+        "slow_since": rfc3339(slow_ms / 1000) if slow_ms else None,
     }
 
 
@@ -392,7 +393,7 @@ def _spelled(found: Percentiles | None) -> dict[str, Any]:
     return (found or Percentiles(None, None, None, 0))._asdict()
 
 
-def _rfc3339(seconds: float) -> str:
+def rfc3339(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

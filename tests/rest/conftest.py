@@ -18,6 +18,8 @@ from broker_app.core.limits import Limits
 from broker_app.engine import Engine
 from broker_app.jobs.office import Jobs
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
+from broker_app.net.connections import Connections
+from broker_app.net.lobby import Lobby
 from broker_app.net.login import Logins
 from broker_app.net.policy import Policy, TokenFacts, UserFacts
 from broker_app.net.rest import RestLimits, RestPlane
@@ -67,6 +69,7 @@ class Rest:
         self.jobs = Jobs(self.engine, self.journal.read, jobs, lines)
         self.jobs.start()
         self.statistics = Statistics(self.engine.broker, "mom", "0")
+        self.lobby = Lobby(self.engine, self.logins, Config(), ids=self.engine.broker.ids)
         self.plane = RestPlane(
             self.engine,
             self.journal.read,
@@ -76,6 +79,7 @@ class Rest:
             limits=limits,
             statistics=self.statistics,
             control_document=control_document,
+            connections=Connections(self.lobby),
         )
         self.alice = self.client(authorization="Bearer mom_alice")
         self.bob = self.client(authorization="Bearer mom_bob")

@@ -154,6 +154,48 @@ _JOB = _object(
         "undone_by": _OPTIONAL_TEXT,
     }
 )
+_CONSUMER = _object(
+    {
+        "id": _TEXT,
+        "destination": _TEXT,
+        "connection": {**_OPTIONAL_TEXT, "description": "null for those of the REST interface"},
+        "user": _TEXT,
+        "ack": {"enum": ["auto", "client", "client-individual"]},
+        "credit": _COUNT,
+        "unsettled": _COUNT,
+        "delivered": {**_COUNT, "description": "with repeats"},
+        "acknowledged": _COUNT,
+        "returned": _COUNT,
+        "waiting": {**_COUNT, "description": "messages in its queue"},
+        "since": _TIME,
+        "slow_since": {
+            **_TIME,
+            "type": ["string", "null"],
+            "description": "it takes nothing, though messages wait",
+        },
+    }
+)
+_CONNECTION: _Json = {
+    "id": {**_TEXT, "description": "what CONNECTED told the client as session"},
+    "user": _TEXT,
+    "transport": {"enum": ["tcp", "websocket", "local"]},
+    "address": _OPTIONAL_TEXT,
+    "protocol": _TEXT,
+    "since": _TIME,
+    "bytes_in": _COUNT,
+    "bytes_out": _COUNT,
+    "frames_in": _COUNT,
+    "frames_out": _COUNT,
+    "subscriptions": _COUNT,
+    "transactions": _COUNT,
+    "unsettled": _COUNT,
+    "heart_beat_in_s": {"type": "number", "minimum": 0, "description": "agreed with the client; 0 is none"},
+    "heart_beat_out_s": {"type": "number", "minimum": 0},
+    "silent_s": {"type": "number", "minimum": 0, "description": "since something came from the client"},
+    "congested": {**_TRUTH, "description": "the client does not take what was sent"},
+    "held_back": {**_TRUTH, "description": "the broker reads no more of it for the moment"},
+    "slow": {**_TRUTH, "description": "one of its subscriptions is"},
+}
 _RATE: _Json = {"type": "number", "minimum": 0, "description": "a second"}
 _SECONDS: _Json = {"type": "number", "minimum": 0}
 _NODE_FIGURES = _object(
@@ -418,6 +460,12 @@ _SCHEMAS: _Json = {
         }
     ),
     "JobPage": _object({"items": _array(_ref("Job")), **_PAGING}),
+    "Consumer": _CONSUMER,
+    "ConsumerPage": _object({"items": _array(_ref("Consumer"), 1000), **_PAGING}),
+    "Connection": _object(_CONNECTION),
+    "ConnectionDetails": _object({**_CONNECTION, "consumers": _array(_ref("Consumer"), 1000)}),
+    "ConnectionPage": _object({"items": _array(_ref("Connection")), **_PAGING}),
+    "CloseRequest": _object({"reason": {"type": "string", "minLength": 1, "maxLength": 500}}, required=()),
     "Statistics": _object(
         {"time": _TIME, "node": _NODE_FIGURES, "destinations": _array(_BRIEF_FIGURES, 1000)}
     ),
@@ -470,6 +518,7 @@ _SUBSCRIPTION = _in_path("name", "name of the subscription", {"type": "string", 
 _RECEIPT = _in_path("receipt", "from a received message", {"type": "string", "minLength": 1})
 _ID = _in_path("id", "of the message", {"type": "string", "minLength": 1})
 _JOB_ID = _in_path("id", "of the job", {"type": "string", "minLength": 1})
+_CONNECTION_ID = _in_path("id", "of the connection", {"type": "string", "minLength": 1})
 _AFTER = _parameter("after", _TEXT, "`next` of the page before")
 _LISTING = [
     _parameter("limit", _whole(1, 500, 100), "most rows of a page"),
@@ -805,6 +854,36 @@ _PATHS: _Json = {
             {"200": _json("results in the order of the request", _ref("SettleResult"))},
             408, 413, 415, 422, 503,
             body=_json_body("SettleRequest"),
+        ),
+    },
+    "/queues/{name}/consumers": {
+        "get": _operation(
+            "list_consumers", "Who consumes a queue; the first 1,000",
+            {"200": _json("consumers", _ref("ConsumerPage"))}, 404,
+            parameters=[_QUEUE],
+        ),
+    },
+    "/connections": {
+        "get": _operation(
+            "list_connections", "STOMP connections, oldest first",
+            {"200": _json("connections", _ref("ConnectionPage"))},
+            parameters=[
+                _parameter("limit", _whole(1, 500, 100), "most connections of a page"),
+                _AFTER,
+                _parameter("user", _TEXT, "of this user alone"),
+            ],
+        ),
+    },
+    "/connections/{id}": {
+        "get": _operation(
+            "get_connection", "One connection and its subscriptions",
+            {"200": _json("the connection", _ref("ConnectionDetails"))}, 404,
+            parameters=[_CONNECTION_ID],
+        ),
+        "delete": _operation(
+            "close_connection", "End a connection; its client is told why",
+            {"204": _empty("told, and ended")}, 404, 408, 413, 415,
+            parameters=[_CONNECTION_ID], body=_json_body("CloseRequest", required=False),
         ),
     },
     "/queues/{name}/stats": {

@@ -13,6 +13,7 @@ from broker_app.core.commands import RemoveQueue
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.jobs.office import Jobs
+from broker_app.net.connections import Connections
 from broker_app.net.destinations import Destinations
 from broker_app.net.login import Logins
 from broker_app.net.origin import Origins
@@ -20,6 +21,7 @@ from broker_app.net.rest import items, openapi, refusals
 from broker_app.net.rest.access import Access
 from broker_app.net.rest.batch import BatchPublisher
 from broker_app.net.rest.browse import Browser
+from broker_app.net.rest.connections import ConnectionDesk
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.destinations import QueueFacts, TopicFacts
 from broker_app.net.rest.direct import Direct
@@ -51,8 +53,8 @@ class RestPlane:
     """All of `/api/v1` that moves or shows messages.
 
     `journal_read` is `Journal.read`, `jobs` are the node's; `limits` replace those that follow from `config`;
-    `statistics` has what `/stats` shows; `control_document` is an OpenAPI document whose paths are added
-    to ours.
+    `statistics` has what `/stats` shows, `connections` are those of the lobby; `control_document` is an
+    OpenAPI document whose paths are added to ours.
     Made within the running loop. The node calls `policy_changed` after a new policy, `engine_ended`
     when the engine fails, and `stop` before it closes the listeners.
     """
@@ -67,6 +69,7 @@ class RestPlane:
         *,
         limits: RestLimits | None = None,
         statistics: Statistics,
+        connections: Connections,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
         self._limits = limits or RestLimits.of(config)
@@ -78,7 +81,7 @@ class RestPlane:
         self._numbers = itertools.count(1)
         self._blocks = items.Blocks()
         self._router = Router()
-        self._add_endpoints(journal_read, jobs, statistics, control_document)
+        self._add_endpoints(journal_read, jobs, statistics, connections, control_document)
 
     def owns(self, scope: Scope) -> bool:
         """Whether an HTTP request is answered here."""
@@ -102,6 +105,7 @@ class RestPlane:
         journal_read: Callable[[Sequence[int]], list[bytes]],
         jobs: Jobs,
         statistics: Statistics,
+        connections: Connections,
         control_document: Mapping[str, Any] | None,
     ) -> None:
         desk, limits, add = self._desk, self._limits, self._router.add
@@ -116,6 +120,7 @@ class RestPlane:
         browser = Browser(desk, journal_read, blocks, limits)
         facts = NodeFacts(desk, self._waiting, limits, openapi.document(control_document))
         figures = Figures(statistics)
+        people = ConnectionDesk(desk, connections, limits)
 
         queue_batch = _queue(b"messages", b"batch")
         topic_batch = Place((b"topics",), (b"messages", b"batch"), True, "topic")
@@ -153,6 +158,10 @@ class RestPlane:
         add("GET", _queue(b"stats"), figures.of_queue)
         add("GET", Place((b"topics",), (b"stats",), True, "topic"), figures.of_topic)
         add("GET", Place((b"stats",)), figures.node)
+        add("GET", _queue(b"consumers"), people.consumers)
+        add("GET", Place((b"connections",)), people.page)
+        add("GET", Place((b"connections",), (), True), people.one)
+        add("DELETE", Place((b"connections",), (), True), people.close)
         add("GET", Place((b"limits",)), facts.limits)
         add("GET", Place((b"openapi.json",), open=True), facts.openapi)
         add("GET", Place((b"health", b"live"), open=True), facts.live)
