@@ -9,8 +9,12 @@ import typer
 
 from broker_app.cli import (
     bench,
+    bulk,
+    carrying,
     context_commands,
     doctor,
+    explaining,
+    jobs,
     journal_commands,
     queues,
     receiving,
@@ -40,6 +44,13 @@ app.command("pub", rich_help_panel=_USE)(sending.pub)
 app.command("sub", rich_help_panel=_USE)(subscribing.sub)
 app.command("get", rich_help_panel=_USE)(receiving.get)
 app.command("browse", rich_help_panel=_USE)(receiving.browse)
+app.command("count", rich_help_panel=_USE)(carrying.count)
+app.command("export", rich_help_panel=_USE)(carrying.export)
+app.command("import", rich_help_panel=_USE)(carrying.import_)
+for deed in (bulk.move, bulk.copy, bulk.delete, bulk.retry):
+    app.command(deed.__name__, rich_help_panel=_OPERATE)(deed)
+app.add_typer(jobs.app, name="job", rich_help_panel=_OPERATE)
+queues.app.command("why")(explaining.why)
 app.add_typer(queues.app, name="queue", rich_help_panel=_OPERATE)
 app.add_typer(context_commands.app, name="context", rich_help_panel=_OPERATE)
 app.add_typer(bench.app, name="bench", rich_help_panel=_OPERATE)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import quote, urlencode
 
 from broker_app.cli.contexts import Target
 from broker_app.cli.failures import FAILED, Failure, of_problem, unreachable
 
 _PREFIX = "/api/v1"
+_CHUNK = 64 * 1024
 
 
 class Rest:
@@ -38,24 +40,47 @@ class Rest:
         wait_s: float = 0.0,
     ) -> Any:
         """The decoded reply, None when it is empty. `wait_s` is how long the broker may take on purpose."""
+        data = json.dumps(body).encode() if body is not None else None
+        with self._open(method, path, data, "application/json", query or {}, wait_s) as reply:
+            content = reply.read()
+        return json.loads(content) if content else None
+
+    def download(self, path: str, into: BinaryIO) -> None:
+        """Write the bytes of a reply to a file."""
+        with self._open("GET", path, None, "", {}, 0.0) as reply:
+            while chunk := reply.read(_CHUNK):
+                into.write(chunk)
+
+    def upload(self, path: str, file: BinaryIO, content_type: str) -> Any:
+        """The decoded reply to a POST of the bytes of a file, however many they are."""
+        with self._open("POST", path, iter(lambda: file.read(_CHUNK), b""), content_type, {}, 0.0) as reply:
+            return json.loads(reply.read())
+
+    @contextlib.contextmanager
+    def _open(
+        self,
+        method: str,
+        path: str,
+        data: bytes | Iterator[bytes] | None,
+        content_type: str,
+        query: dict[str, Any],
+        wait_s: float,
+    ) -> Iterator[http.client.HTTPResponse]:
         address = f"{self._target.web}{_PREFIX}{path}"
         if query:
             address += "?" + urlencode({name: value for name, value in query.items() if value is not None})
         headers = self._headers()
-        data = None
-        if body is not None:
-            data = json.dumps(body).encode()
-            headers["content-type"] = "application/json"
+        if data is not None:
+            headers["content-type"] = content_type
         request = urllib.request.Request(address, data, headers, method=method)
         try:
             with urllib.request.urlopen(request, timeout=self._timeout_s + wait_s) as reply:
-                content = reply.read()
+                yield reply
         except urllib.error.HTTPError as error:
             with error:
                 raise _refusal(error, address) from None
         except (OSError, http.client.HTTPException) as error:
             raise unreachable(self._target.url, _reason(error)) from None
-        return json.loads(content) if content else None
 
     def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[dict[str, Any]]:
         """The items of a list, page by page, up to `limit`."""

@@ -1,0 +1,142 @@
+"""`mom move`, `copy`, `delete`, `retry`: many messages at once. Each shows what it would do, and asks."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from broker_app.cli import invocation, jobs
+from broker_app.cli.failures import REFUSED, USAGE, Failure
+from broker_app.cli.invocation import Invocation
+
+WHERE = (
+    'which ones: `reason:REJECTED header.tenant:acme age_gt_s:3600 "any text"`; also id:, origin:, selector:'
+)
+
+_Queue = Annotated[str, typer.Argument(help="name of the queue")]
+_Where = Annotated[str, typer.Option("--where", help=WHERE, show_default="all")]
+_To = Annotated[str, typer.Option("--to", help="name of the queue they go to")]
+_Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="messages at most")]
+_Rate = Annotated[float | None, typer.Option("--rate", min=0.01, help="messages a second at most")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="only say what would be done")]
+_Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
+_Detach = Annotated[bool, typer.Option("--detach", help="begin it and do not wait for its end")]
+
+
+def move(
+    ctx: typer.Context,
+    queue: _Queue,
+    to: _To,
+    where: _Where = "",
+    limit: _Limit = None,
+    rate: _Rate = None,
+    dry_run: _DryRun = False,
+    yes: _Yes = False,
+    detach: _Detach = False,
+) -> None:
+    """Move messages that wait in a queue to another one. `mom job undo` moves them back."""
+    wish = {"op": "move", "source": queue, "target": to, "filter": where, "limit": limit, "rate_per_s": rate}
+    _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
+
+
+def copy(
+    ctx: typer.Context,
+    queue: _Queue,
+    to: _To,
+    where: _Where = "",
+    limit: _Limit = None,
+    rate: _Rate = None,
+    dry_run: _DryRun = False,
+    yes: _Yes = False,
+    detach: _Detach = False,
+) -> None:
+    """Copy messages that wait in a queue to another one."""
+    wish = {"op": "copy", "source": queue, "target": to, "filter": where, "limit": limit, "rate_per_s": rate}
+    _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
+
+
+def delete(
+    ctx: typer.Context,
+    queue: _Queue,
+    where: _Where = "",
+    limit: _Limit = None,
+    rate: _Rate = None,
+    dry_run: _DryRun = False,
+    yes: _Yes = False,
+    detach: _Detach = False,
+) -> None:
+    """Delete messages that wait in a queue, for good."""
+    wish = {"op": "delete", "source": queue, "filter": where, "limit": limit, "rate_per_s": rate}
+    _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
+
+
+def retry(
+    ctx: typer.Context,
+    queue: _Queue,
+    to: Annotated[
+        str | None, typer.Option("--to", help="another queue than that where each of them died")
+    ] = None,
+    where: _Where = "",
+    limit: _Limit = None,
+    rate: _Rate = None,
+    dry_run: _DryRun = False,
+    yes: _Yes = False,
+    detach: _Detach = False,
+) -> None:
+    """Return dead letters to where they died, as if they had never been delivered."""
+    wish = {"op": "retry", "source": queue, "target": to, "filter": where, "limit": limit, "rate_per_s": rate}
+    _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
+
+
+def _carry_out(given: Invocation, wish: dict[str, Any], *, dry_run: bool, yes: bool, detach: bool) -> None:
+    rest = given.rest()
+    plan = rest.call("POST", "/jobs", {**wish, "dry_run": True}, wait_s=300)
+    if dry_run:
+        given.output.facts(plan if given.output.form in ("json", "ndjson") else _facts(plan))
+        return
+    _tell(given, plan)
+    if not plan["count"]:
+        given.output.say("nothing to do")
+        return
+    if not yes:
+        _confirm(plan, production=given.target().production)
+    job = rest.call("POST", "/jobs", {"plan": plan["plan"]})
+    if detach:
+        given.output.facts(job)
+        return
+    jobs.wait(given, rest, job["id"])
+
+
+def _tell(given: Invocation, plan: dict[str, Any]) -> None:
+    """What would be done, for people."""
+    given.output.say(f"at {given.target().url}: {plan['op']} {plan['count']} of {plan['matches']} messages")
+    for name, value in _facts(plan).items():
+        if value and name not in ("op", "count", "matches"):
+            given.output.say(f"  {name}: {value}")
+
+
+def _facts(plan: dict[str, Any]) -> dict[str, Any]:
+    """A plan without what is for programs; of its sample the ids."""
+    facts = {name: plan[name] for name in ("op", "source", "target", "matches", "count", "oldest", "newest")}
+    for name in ("by_origin", "by_reason"):
+        facts[name] = ", ".join(f"{key} {count}" for key, count in plan[name].items())
+    facts["sample"] = ", ".join(item["id"] for item in plan["sample"])
+    facts["warnings"] = "; ".join(plan["warnings"])
+    return facts
+
+
+def _confirm(plan: dict[str, Any], *, production: bool) -> None:
+    """Asks at the terminal; on a production broker the name of the queue must be typed."""
+    name = plan["source"].removeprefix("/queue/")
+    if not sys.stdin.isatty():
+        raise Failure(
+            USAGE, "nobody is there to confirm", mend="add --yes, or --dry-run to see what would happen"
+        )
+    if production:
+        agreed = typer.prompt(f"This is production. Type {name} to {plan['op']} them", err=True) == name
+    else:
+        agreed = typer.confirm(f"{plan['op'].capitalize()} them?", err=True)
+    if not agreed:
+        raise Failure(REFUSED, "nothing was done")
