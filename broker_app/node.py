@@ -67,7 +67,9 @@ class Node:
     ) -> None:
         self.config = config
         self.logins = logins
-        loop = asyncio.get_running_loop()
+        self.loop = loop = asyncio.get_running_loop()
+        #: set, and replaced, when a policy is taken over
+        self._reloaded = asyncio.Event()
         self.journal = SegmentJournal(
             config.data / "journal",
             segment_bytes=config.segment_bytes,
@@ -148,8 +150,15 @@ class Node:
         if policy.destinations != self.logins.policy.destinations:
             self.engine.submit(Reconfigure(policy.destinations.policies))
         self.logins.reload(policy)
+        self._reloaded.set()
+        self._reloaded = asyncio.Event()
         self.lobby.policy_changed()
         self.rest.policy_changed()
+
+    async def wait_policy(self, version: int) -> None:
+        """Wait until the policy of this version, or a later one, holds."""
+        while self.logins.policy.version < version:
+            await self._reloaded.wait()
 
     async def _tell_statistics(self) -> None:
         """One sample a second, published for whoever listens."""

@@ -4,13 +4,16 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiResponse
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 from rest_framework.settings import api_settings
-from rest_framework.views import exception_handler
+from rest_framework.views import exception_handler, set_rollback
 
 from broker_app.net.problems import MEDIA_TYPE, problem_body
-from broker_app.web.actions import Conflict
+from broker_app.net.rest.refusals import Refusal
+from broker_app.web.actions import Conflict, Stale
 
 _NAMES = {
     status.HTTP_400_BAD_REQUEST: "invalid",
@@ -25,12 +28,40 @@ _NAMES = {
 }
 
 
+#: what every operation of the control plane may answer, for its description
+PROBLEM_REPLIES: dict[tuple[int, str], Any] = {
+    (code, MEDIA_TYPE): OpenApiResponse(OpenApiTypes.OBJECT, about)
+    for code, about in (
+        (400, "a name, a query parameter or a field is wrong"),
+        (401, "not logged in"),
+        (403, "not an administrator"),
+        (404, "not there"),
+        (405, "not possible here"),
+        (406, "JSON is all there is"),
+        (409, "the state of things forbids it now"),
+        (412, "of another version than If-Match says"),
+        (413, "too large"),
+        (415, "not JSON"),
+        (428, "If-Match is missing"),
+        (503, "the node does not answer now"),
+    )
+}
+
+
 class _Conflict(exceptions.APIException):
     status_code = status.HTTP_409_CONFLICT
 
 
 def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
     """DRF's answer to an exception, its body a problem; None lets an error of ours become a plain 500."""
+    if isinstance(error, Stale):
+        error = Refusal("precondition-failed", str(error), current=f'"{error.version}"')
+    elif isinstance(error, RecursionError):
+        error = Refusal("invalid", "this JSON is nested too deeply")
+    if isinstance(error, Refusal):
+        set_rollback()
+        headers = {name.decode(): value.decode() for name, value in error.headers}
+        return Response(error.body(), error.status, headers=headers, content_type=MEDIA_TYPE)
     if isinstance(error, ValidationError):
         by_field = hasattr(error, "error_dict")
         error = exceptions.ValidationError(error.message_dict if by_field else error.messages)
@@ -68,4 +99,5 @@ def _errors(detail: Any, pointer: str = "") -> Any:
         for inner in detail:
             yield from _errors(inner, pointer)
     else:
-        yield {"pointer": pointer, "detail": str(detail)}
+        # A name that is no text in UTF-8 cannot be told back as it came.
+        yield {"pointer": pointer.encode(errors="replace").decode(), "detail": str(detail)}

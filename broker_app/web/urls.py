@@ -1,11 +1,21 @@
 """The addresses that Django answers."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import path, register_converter
+from django.urls.converters import PathConverter
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView
 
-from broker_app.web import api, console, login, pages
+from broker_app.web import api, console, destinations, login, pages
+
+
+class NameConverter(PathConverter):
+    """Any text: what is wrong with a name is told by whoever knows names."""
+
+    regex = r"[\s\S]+"
+
+
+register_converter(NameConverter, "name")
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="console"), name="root"),
@@ -19,5 +29,11 @@ urlpatterns = [
     path("api/v1/openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
     path("api/v1/tokens", api.Tokens.as_view(), name="tokens"),
     path("api/v1/tokens/<int:pk>", api.OneToken.as_view(), name="token"),
-    path("api/v1/<path:path>", pages.no_api),
+    path("api/v1/destinations/settings", destinations.Patterns.as_view(), name="patterns"),
+    path("api/v1/destinations/settings/<name:name>", destinations.SaidAboutPattern.as_view(), name="pattern"),
+    path("api/v1/queues", destinations.NamedQueue.as_view()),
+    path("api/v1/queues/<name:name>", destinations.SaidAboutQueue.as_view(), name="queue"),
+    path("api/v1/topics", destinations.NamedTopic.as_view()),
+    path("api/v1/topics/<name:name>", destinations.SaidAboutTopic.as_view(), name="topic"),
+    path("api/v1/<name:path>", pages.no_api),
 ]

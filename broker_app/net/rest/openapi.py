@@ -80,6 +80,18 @@ def said_schema(*, change: bool = False) -> _Json:
     return _object(members, required=())
 
 
+def row_schema() -> _Json:
+    """What was said about one address or pattern."""
+    return _object(
+        {
+            "address": {"type": "string", "description": "an address such as /queue/orders, or a pattern"},
+            "settings": said_schema(),
+            "version": {"type": "integer", "minimum": 1, "description": "as in the ETag"},
+            "changed": _TIME,
+        }
+    )
+
+
 def _or_null(schema: _Json) -> _Json:
     if "enum" in schema:
         return {"enum": [*schema["enum"], None]}

@@ -1,0 +1,42 @@
+"""The description of the control plane against a broker: random requests, right and wrong ones."""
+
+import base64
+import os
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis import checks
+from schemathesis.specs.openapi import checks as openapi_checks
+
+from broker_app.web import api
+from tests.support.broker_process import BrokerProcess
+
+schema = schemathesis.openapi.from_dict(api.document())
+
+CHECKS = (
+    checks.not_a_server_error,
+    openapi_checks.status_code_conformance,
+    openapi_checks.content_type_conformance,
+    openapi_checks.response_headers_conformance,
+    openapi_checks.response_schema_conformance,
+    openapi_checks.ignored_auth,
+)
+CREDENTIALS = base64.b64encode(f"{BrokerProcess.user}:{BrokerProcess.password}".encode()).decode()
+#: for each operation; `make fuzz` asks for more
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "10"))
+
+
+@pytest.mark.fuzz
+@schema.include(path_regex="/(queues|topics|destinations)").parametrize()
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=list(HealthCheck),
+)
+def test_every_answer_is_one_that_is_described(case: schemathesis.Case[Any], broker: BrokerProcess) -> None:
+    headers = {"Authorization": f"Basic {CREDENTIALS}"}
+    case.call_and_validate(base_url=broker.url, headers=headers, checks=list(CHECKS), timeout=10)
