@@ -12,9 +12,6 @@ from collections import OrderedDict
 from broker_app.core.message import Message
 from broker_app.core.subscription import Subscription
 
-#: groups without unsettled messages whose owner is remembered
-MOST_IDLE = 10_000
-
 
 def group_of(message: Message) -> str:
     """The name of the message's group, empty when it has none."""
@@ -36,7 +33,8 @@ class Groups:
     """The groups of one queue that are owned. `freed` collects names of groups that may have become free to
     be had, or to be had by another; whoever hands out empties it."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_idle: int) -> None:
+        self._most_idle = most_idle
         self.freed: list[str] = []
         self._groups: dict[str, Group] = {}
         self._owned: dict[Subscription, set[str]] = {}
@@ -97,7 +95,7 @@ class Groups:
     def _rest(self, name: str) -> None:
         self._idle[name] = None
         self._idle.move_to_end(name)
-        if len(self._idle) > MOST_IDLE:
+        if len(self._idle) > self._most_idle:
             oldest, _ = self._idle.popitem(last=False)
             self._disown(oldest, self._groups.pop(oldest))
             self.freed.append(oldest)

@@ -26,6 +26,13 @@ class Limits:
     transactions_per_peer: int = 100
     commands_per_transaction: int = 10_000
     bytes_per_transaction: int = 64 * 1024 * 1024
+    #: matches of one selector in a lane that are known ahead, and messages in memory looked at in one go
+    known_matches: int = 4_096
+    looked_at: int = 4_096
+    #: message groups of a queue without unsettled messages whose consumer is remembered
+    idle_groups: int = 10_000
+    #: how long what was found for a selector is kept without a consumer; those who poll come back
+    unused_selector_ms: int = 30_000
     #: an automatically created queue without consumers and messages goes after this time
     idle_queue_ms: int = 120_000
     #: how long a message waits for room in a full queue before it is refused

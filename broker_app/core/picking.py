@@ -26,7 +26,7 @@ from broker_app.core.message import OVERHEAD_BYTES, Message
 from broker_app.core.outcome import Fetch
 from broker_app.core.queue import Lane, Queue, order_of
 from broker_app.core.selection import (
-    MOST_PARKED,
+    MOST_PASSED,
     Front,
     Selection,
     Sorter,
@@ -38,13 +38,6 @@ from broker_app.core.selection import (
     is_outside,
 )
 from broker_app.core.subscription import Subscription
-
-#: messages in memory that are looked at in one turn
-LOOKED_AT = 4_096
-#: orders that the selection of everything takes note of in one go
-KNOWN_AHEAD = 1_024
-#: how long a selection is kept without consumers, and a sorter without need; polling consumers come back
-UNUSED_MS = 30_000
 
 
 class Picking(Dispatch):
@@ -90,6 +83,13 @@ class Picking(Dispatch):
                 self._offer(subscription)
             else:
                 self._withdraw(subscription)
+        sorter = queue.picking
+        for lane in queue.lanes if sorter is not None else ():
+            for selection, track in lane.survey.tracks.items() if lane.survey is not None else ():
+                for group in [group for groups in track.held.values() for group in groups]:
+                    track.propose(group)  # whoever stands by now does not keep it
+                track.held.clear()
+                sorter.wake(selection)
 
     def _choose(self, subscription: Subscription) -> None:
         """Find the selection of a new consumer. What waits for a named subscription was selected before."""
@@ -152,7 +152,7 @@ class Picking(Dispatch):
                 self._touch(queue)
 
     def _begin_picking(self, queue: Queue) -> None:
-        sorter = queue.picking = Sorter()
+        sorter = queue.picking = Sorter(self.limits.idle_groups)
         everything = sorter.everything
         for subscription in queue.consumers:
             subscription.selection = everything
@@ -186,7 +186,7 @@ class Picking(Dispatch):
         """Forget selections that nobody has used for a while, and the sorter when it is not needed."""
         sorter = queue.picking
         assert sorter is not None
-        long_ago = self.now_ms - UNUSED_MS
+        long_ago = self.now_ms - self.limits.unused_selector_ms
         for text, selection in list(sorter.selections.items()):
             if text and not selection.consumers and selection.unused_since_ms <= long_ago:
                 del sorter.selections[text]
@@ -318,12 +318,12 @@ class _Round:
 
     def _advance(self, lane: Lane, survey: Survey, front: Front) -> None:
         """Look at what lies before a front, as far as bodies are at hand."""
-        sorter, ids = self._sorter, self._broker.ids
+        sorter, ids, limits = self._sorter, self._broker.ids, self._broker.limits
         ahead = min((f for f in survey.fronts if f.cursor > front.cursor), key=_cursor, default=None)
         for looked_at, (order, message) in enumerate(beyond(lane, front.cursor, sorter.at_hand)):
             if ahead is not None and order > ahead.cursor:
                 break
-            if message is None or looked_at >= LOOKED_AT or not front.tracks:
+            if message is None or looked_at >= limits.looked_at or not front.tracks:
                 return
             front.cursor = order
             if len(front.tracks) == 1 and len(sorter.selections) > 2:  # without trying all the others
@@ -335,7 +335,7 @@ class _Round:
             for selection in matching:
                 track = survey.tracks[selection]
                 if track.front is front:
-                    survey.found(track, order)
+                    survey.found(track, order, limits.known_matches)
                     sorter.wake(selection)
         if ahead is not None and front.tracks:
             survey.unite(front, ahead)
@@ -362,11 +362,11 @@ class _Round:
                 order, group = candidate
                 message = self._message(lane, order)
                 if message is None and is_outside(lane, order - lane.shift):
-                    self._want(selection, lane, track.parked[group])
+                    self._want(selection, lane, track.passed[group])
                     track.unread.add(group)
                     unread = True
                 else:
-                    self._hand_out_parked(selection, lane, track, order, group, message)
+                    self._hand_out_passed(selection, lane, track, order, group, message)
                 continue
             if not order:
                 break
@@ -386,7 +386,7 @@ class _Round:
         return unread
 
     def _propose(self, selection: Selection, track: Track) -> None:
-        """Parked messages have another chance when they were read, and when their consumer has credit."""
+        """What was passed over has another chance when they were read, and when their consumer has credit."""
         for group in track.unread:
             track.propose(group)
         track.unread.clear()
@@ -396,10 +396,10 @@ class _Round:
                     track.propose(group)
 
     def _candidate(self, track: Track) -> tuple[int, str] | None:
-        """The first parked message that might go, taken off the heap of candidates."""
+        """The first message passed over that might go, taken off the heap of candidates."""
         while track.candidates:
             order, group = track.candidates[0]
-            orders = track.parked.get(group)
+            orders = track.passed.get(group)
             if orders and orders.first == order and group not in track.unread:
                 return order, group
             heappop(track.candidates)
@@ -408,10 +408,10 @@ class _Round:
     def _first_match(self, lane: Lane, track: Track) -> int:
         """The order of the first match, 0 when none is known."""
         if track.front is None and not track.matches and track.cursor < end_of(lane):
-            for order, _ in islice(beyond(lane, track.cursor, {}), KNOWN_AHEAD):
+            for order, _ in islice(beyond(lane, track.cursor, {}), self._broker.limits.known_matches):
                 track.matches.append(order)
                 track.cursor = order
-        if track.parked_total > MOST_PARKED:
+        if track.passed_total > MOST_PASSED:
             return 0
         return track.matches.first
 
@@ -432,15 +432,15 @@ class _Round:
             track.matches.discard(order)
             self._hand_out(lane, selection.line[0], message)
             return
-        subscription = None if group in track.parked else self._consumer(selection, group, message)
+        subscription = None if group in track.passed else self._consumer(selection, group, message)
         if subscription is None:
-            track.park(group, order)
+            track.pass_over(group, order)
             self._hold(selection, track, group, message)
         else:
             track.matches.discard(order)
             self._hand_out(lane, subscription, message)
 
-    def _hand_out_parked(
+    def _hand_out_passed(
         self, selection: Selection, lane: Lane, track: Track, order: int, group: str, message: Message | None
     ) -> None:
         subscription = None if message is None else self._consumer(selection, group, message)
@@ -448,7 +448,7 @@ class _Round:
             heappop(track.candidates)
             self._hold(selection, track, group, message)
             return
-        track.unpark(group, order)
+        track.take_passed(group, order)
         track.propose(group)
         if message is not None and subscription is not None:
             self._hand_out(lane, subscription, message)
@@ -461,6 +461,8 @@ class _Round:
         owner = group.owner
         if owner is None:
             return None
+        if self._queue.active not in (None, owner):
+            return None if group.unsettled else selection.line[0]
         if owner.selection is selection:
             return owner if owner.available else None
         if group.unsettled or owner.selection is None or owner.selection.wants(message, self._broker.ids):
@@ -468,7 +470,7 @@ class _Round:
         return selection.line[0]  # its owner would never take it
 
     def _hold(self, selection: Selection, track: Track, name: str, message: Message) -> None:
-        """Remember for whom a parked message waits. A group that is free is proposed at once."""
+        """Remember for whom a message passed over waits. A group that is free is proposed at once."""
         group = self._sorter.groups.find(name)
         owner = group.owner if group is not None else None
         if owner is not None and owner.selection is selection and not owner.available:
@@ -484,7 +486,7 @@ class _Round:
             for lane in self._queue.lanes:
                 if lane.survey is not None:
                     for selection, track in lane.survey.tracks.items():
-                        if name in track.parked:
+                        if name in track.passed:
                             track.propose(name)
                             sorter.wake(selection)
 

@@ -54,6 +54,8 @@ class Positions:
         self._length += 1
 
     def extend(self, positions: array[int]) -> None:
+        if positions and not self._last:
+            self._chunks.pop()  # only the last chunk may be empty, and only when nothing is behind it
         for start in range(0, len(positions), self.CHUNK):
             self._last = positions[start : start + self.CHUNK]
             self._chunks.append(self._last)

@@ -21,10 +21,8 @@ from broker_app.core.queue import Lane, Positions, order_of
 from broker_app.core.selector import Selector
 from broker_app.core.subscription import Subscription
 
-#: matches that a track knows at most; a lane is looked through further when they run low
-MOST_MATCHES = 4_096
 #: orders of messages whose group is busy that a track passes over at most
-MOST_PARKED = 1_000_000
+MOST_PASSED = 1_000_000
 
 
 class Selection:
@@ -59,8 +57,8 @@ class Track:
         "front",
         "held",
         "matches",
-        "parked",
-        "parked_total",
+        "passed",
+        "passed_total",
         "selection",
         "unread",
     )
@@ -72,11 +70,11 @@ class Track:
         self.cursor = 0
         self.matches = Positions()
         #: group → orders that matched and met the group in other hands; they stand behind `matches`
-        self.parked: dict[str, Positions] = {}
-        self.parked_total = 0
-        #: a heap of (order, group): parked messages that might be handed out now
+        self.passed: dict[str, Positions] = {}
+        self.passed_total = 0
+        #: a heap of (order, group): messages passed over that might be handed out now
         self.candidates: list[tuple[int, str]] = []
-        #: groups with parked messages that wait for credit of their owner
+        #: groups with messages passed over that wait for credit of their owner
         self.held: dict[Subscription, set[str]] = {}
         #: groups whose next message is being read
         self.unread: set[str] = set()
@@ -86,26 +84,26 @@ class Track:
         """The order up to which everything was looked at."""
         return self.cursor if self.front is None else self.front.cursor
 
-    def park(self, group: str, order: int) -> None:
+    def pass_over(self, group: str, order: int) -> None:
         self.matches.discard(order)
-        orders = self.parked.get(group)
+        orders = self.passed.get(group)
         if orders is None:
-            orders = self.parked[group] = Positions()
+            orders = self.passed[group] = Positions()
         before = len(orders)
         orders.insert(order)
-        self.parked_total += len(orders) - before
+        self.passed_total += len(orders) - before
 
-    def unpark(self, group: str, order: int) -> None:
-        orders = self.parked[group]
+    def take_passed(self, group: str, order: int) -> None:
+        orders = self.passed[group]
         before = len(orders)
         orders.discard(order)
-        self.parked_total -= before - len(orders)
+        self.passed_total -= before - len(orders)
         if not orders:
-            del self.parked[group]
+            del self.passed[group]
 
     def propose(self, group: str) -> None:
         """The group's next message might be handed out."""
-        orders = self.parked.get(group)
+        orders = self.passed.get(group)
         if orders:
             heappush(self.candidates, (orders.first, group))
 
@@ -150,11 +148,11 @@ class Survey:
         if track.front is not None:
             self._take_from(track.front, track)
 
-    def found(self, track: Track, order: int) -> None:
-        """`order` matches; a track that knows enough stays behind and looks further when it is hungry."""
+    def found(self, track: Track, order: int, most: int) -> None:
+        """`order` matches; a track that knows `most` stays behind and looks further when it is hungry."""
         track.matches.append(order)
         front = track.front
-        if front is not None and len(track.matches) >= MOST_MATCHES:
+        if front is not None and len(track.matches) >= most:
             self._take_from(front, track)
             track.front = behind = Front(order)
             behind.tracks[track] = None
@@ -180,11 +178,11 @@ class Survey:
 class Sorter:
     """How one queue finds the consumer for each message while that is not simply the next one."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_idle: int) -> None:
         self.everything = Selection(None)
         self.selections: dict[str, Selection] = {"": self.everything}
         self.index = Index()
-        self.groups = Groups()
+        self.groups = Groups(most_idle)
         #: whether messages with a group may wait or be unsettled here
         self.grouped = False
         #: since when nothing waits and nothing is unsettled

@@ -34,6 +34,7 @@ from broker_app.core.peer import Delivery, Peer
 from broker_app.core.queue import Queue
 from broker_app.core.state import UNRECORDED
 from broker_app.core.subscription import Subscription
+from tests.core import choices
 from tests.core.stage import Client, Stage, read
 
 
@@ -66,6 +67,7 @@ class Name:
         self.filter, self.durable, self.shared = command.address, command.durable, command.shared
         kind = "topic-subscription" if command.durable else "shared-subscription"
         self.address = f"/{kind}/{command.name}"
+        self.selector = command.selector
         self.copies = 0
 
 
@@ -79,6 +81,7 @@ class Interest:
     def __init__(self, command: c.Subscribe, name: Name | None) -> None:
         self.address, self.ack, self.credit = command.address, command.ack, command.credit
         self.lease_ms = command.lease_ms
+        self.selector = command.selector
         self.name = name
         self.is_topic = name is None and not parse(command.address).is_queue
         #: serials that were published to it, and those of them that came
@@ -141,7 +144,7 @@ class Ledger:
         self.times: Counter[tuple[Any, int]] = Counter()
         #: positions below this one were recorded before the last restart
         self.life_began_at = 1
-        self.newest: dict[tuple[str, int], int] = {}
+        self.choices = choices.Choices(self._envelope_at)
         self.purged: Counter[Queue] = Counter()
         self.moved: Counter[Queue] = Counter()
         #: the order in which what was moved was accepted at its new place
@@ -149,6 +152,7 @@ class Ledger:
         self.acceptances = 0
         self.at_start: dict[Queue, int] = {}
         self.interests: dict[Subscription, Interest] = {}
+        self._envelopes: dict[int, Envelope] = {}
         self.policies = stage.broker.policies
         #: queues that an administrator has removed although their policy stands
         self.removed: set[str] = set()
@@ -309,7 +313,7 @@ class Ledger:
                 self.recorded.append((envelope.address, body))
         elif "topic/" in envelope.address:
             self._arrive(serial)
-            self._expect(envelope.address, body, envelope.persistent)
+            self._expect(envelope, body)
         else:
             self._arrive(serial)
 
@@ -317,16 +321,18 @@ class Ledger:
         self.acceptances += 1
         self.accepted_at[serial] = self.acceptances
 
-    def _expect(self, address: str, body: bytes, persistent: bool) -> None:
-        serial = serial_of(body)
+    def _expect(self, envelope: Envelope, body: bytes) -> None:
+        serial, address = serial_of(body), envelope.address
         for name in self.names.values():
-            if matches(name.filter, address) and not self._is_over(serial):
+            wanted = matches(name.filter, address) and choices.wants(name.selector, envelope)
+            if wanted and not self._is_over(serial):
                 name.copies += 1
-                if persistent and name.durable:
+                if envelope.persistent and name.durable:
                     self.copied[name.address, body] += 1
         for session in self.sessions:
             for interest in session.interests.values():
-                if interest.is_topic and matches(interest.address, address):
+                wanted = interest.is_topic and choices.wants(interest.selector, envelope)
+                if wanted and matches(interest.address, address):
                     interest.expected.add(serial)
 
     def _note_due(self, outcome: Outcome) -> None:
@@ -351,7 +357,7 @@ class Ledger:
             self._arrive(serial_of(live.body))
             persistent = not live.flags & records.TRANSIENT
             if "topic/" in live.address:
-                self._expect(live.address, live.body, persistent)
+                self._expect(self._envelope_at(live.address, position), live.body)
             elif live.address.startswith("/queue/") and persistent:
                 self.due.append((live.address, live.body, live.id))
 
@@ -376,6 +382,7 @@ class Ledger:
             known = self.names[name.address] = name  # the former ended in this run
         elif known is not name:
             assert known.filter == name.filter, "a name stands for one filter"
+            assert known.selector == name.selector, "and for one selector"
             open_ones = [session for session, _ in consumers if not session.closed]
             assert not open_ones or known.shared == name.shared is True, "who does not share is alone"
             known.shared = name.shared
@@ -550,6 +557,15 @@ class Ledger:
         for id in list(session.interests):
             self._leave(session, session.interests.pop(id))
 
+    def _envelope_at(self, address: str, position: int) -> Envelope:
+        """What was published to `address` at a position of the journal."""
+        envelope = self._envelopes.get(position)
+        if envelope is None:
+            reader = Queue(address, durable=True).reader
+            envelope = reader.message(self.stage.bodies[position], position).envelope
+            self._envelopes[position] = envelope
+        return envelope
+
     # ------------------------------------------------------------------ what the run led to
 
     def _end_what_was_slow(self, session: Session) -> None:
@@ -582,7 +598,7 @@ class Ledger:
                 self._check_address(interest, message)
                 if interest.is_topic:
                     self._check_topic_delivery(interest, message)
-                else:
+                elif not message.envelope.special:
                     lane = subscription, message.envelope.priority
                     assert message.order > last.get(lane, 0), "one consumer gets the messages in order"
                     last[lane] = message.order
@@ -628,35 +644,22 @@ class Ledger:
 
     def _check_order(self) -> None:
         """What was handed out of a queue came before all that waits, and first deliveries never go back."""
-        newest: dict[Queue, dict[int, int]] = {}
-        first: dict[tuple[str, int], list[int]] = {}
+        left: dict[Queue, list[tuple[Subscription, str, Message, int]]] = {}
         for session in self.sessions:
             for subscription, _, message in session.got:
-                queue, priority = subscription.queue, message.envelope.priority
+                queue, interest = subscription.queue, self.interests[subscription]
                 if queue.gone or "topic/" in queue.address:
                     continue
-                orders = newest.setdefault(queue, {})
-                orders[priority] = max(orders.get(priority, 0), message.order)
+                acceptance = 0
                 if message.attempts == 0 and not queue.address.endswith(".dead"):
                     moved_at = self.moved_at.get((queue.address, message.position))
-                    first.setdefault((queue.address, priority), []).append(
-                        moved_at or self.accepted_at[serial_of(message.body)]
-                    )
+                    acceptance = moved_at or self.accepted_at[serial_of(message.body)]
+                selector = "" if interest.name else interest.selector
+                left.setdefault(queue, []).append((subscription, selector, message, acceptance))
             session.got = []
-        for queue, orders in newest.items():
-            lowest = min(orders)
-            for lane in queue.lanes:
-                if lane.priority > lowest:
-                    assert not len(lane), "higher priorities go first"
-                waiting = next(lane.in_memory(), None)
-                assert waiting is None or waiting.order > orders.get(lane.priority, 0), (
-                    "older messages go first"
-                )
-        for lane_of, accepted in first.items():
-            assert min(accepted) > self.newest.get(lane_of, 0), (
-                "first deliveries come in the order of acceptance"
-            )
-            self.newest[lane_of] = max(accepted)
+        for queue, got in left.items():
+            self.choices.check_deliveries(queue, got)
+        choices.check_groups([held for session in self.sessions for held in session.peer.unsettled.values()])
 
     # ------------------------------------------------------------------ records
 
@@ -774,9 +777,15 @@ class Ledger:
         assert 0 <= subscription.returned <= subscription.delivered - subscription.unsettled
         held = sum(holder is subscription for holder, _ in session.peer.unsettled.values())
         assert subscription.unsettled == held <= subscription.credit
-        on_hold = session.paused or (
-            not self.interests[subscription].is_topic
-            and self.policies.of(subscription.address).holds_consumers
+        active = choices.active(subscription.queue)
+        assert subscription.queue.active is active
+        on_hold = (
+            (active or subscription) is not subscription
+            or session.paused
+            or (
+                not self.interests[subscription].is_topic
+                and self.policies.of(subscription.address).holds_consumers
+            )
         )
         assert subscription.available == (held < subscription.credit and not on_hold)
         assert subscription.line.count(subscription) == subscription.available
@@ -803,14 +812,23 @@ class Ledger:
             recorded = [message.position for message in waiting if message.recorded]
             paged = [position for chunk in lane.paged.chunks() for position in chunk]
             recorded += [*lane.loading, *paged]
-            assert recorded == sorted(set(recorded))
+            assert len(recorded) == len(set(recorded))
+            assert queue.picking is not None or recorded == sorted(recorded)
             assert len(paged) == len(lane.paged)
             self._held += [(queue.address, position) for position in recorded]
             self._bytes += sum(len(message.body) + OVERHEAD_BYTES for message in waiting)
-            assert not queue.durable or len(lane.ready) <= max(limits.window, limits.fetch_messages * 2)
+            if queue.durable and queue.picking is None:
+                assert len(lane.ready) <= max(limits.window, limits.fetch_messages * 2)
             if queue.durable and not queue.address.endswith(".dead"):
                 assert all(message.attempts < limits.max_attempts for message in waiting)
-        if queue.available:
+        if queue.picking is not None:
+            assert not queue.available
+            if not any(fetch.address == queue.address for fetch in self.stage.fetches):
+                selectors = [(s, self.interests[s]) for s in queue.consumers if s.available]
+                self.choices.check_nobody_waits_in_vain(
+                    queue, [(s, "" if i.name else i.selector) for s, i in selectors]
+                )
+        elif queue.available:
             first = queue.first_lane()
             assert first is None or (first.loading and not first.ready and not first.returned), (
                 "nobody waits in vain"

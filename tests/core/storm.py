@@ -14,6 +14,7 @@ from broker_app.core.browse import browse
 from broker_app.core.freezing import Freezing
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Special
 from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
+from tests.core.choices import COLOURS, SELECTORS
 from tests.core.ledger import Ledger, Session, has_expired
 from tests.core.stage import Stage
 
@@ -70,6 +71,10 @@ class Storm:
             commands_per_transaction=4,
             bytes_per_transaction=64,
             idle_queue_ms=3_000,
+            known_matches=random.choice((2, 3, 4_096)),
+            looked_at=random.choice((1, 3, 4_096)),
+            idle_groups=random.choice((1, 2, 10_000)),
+            unused_selector_ms=random.choice((500, 3_000)),
         )
         self.stage.loading = False
         # No two storms blow from the same side: each has its own likes and its own few places.
@@ -86,6 +91,10 @@ class Storm:
         #: how many of the subscriptions to topics have a name
         self.naming = random.choice((0, 0.5, 0.5, 1))
         self.persistence = random.choice((0.75, 0.75, 1, 0.2))
+        #: how many subscriptions have a selector or are exclusive, and how many messages have a group
+        self.choosiness = random.choice((0, 0, 0.4, 0.8))
+        self.exclusiveness = random.choice((0, 0, 0.3))
+        self.groups = random.choice((((),) * 3, ((),) * 3, ((), b"g1", b"g2"), (b"g1", b"g2", b"g3")))
         self.ledger = Ledger(self.stage)
         self._listen()
         self.sessions = self.ledger.sessions
@@ -162,6 +171,7 @@ class Storm:
             if address in stage.broker.named:
                 named = stage.broker.named[address]
                 subscribe.address, subscribe.shared = named.terms.filter, named.terms.shared
+                subscribe.selector = named.terms.selector
                 subscribe.name, subscribe.durable = named.name, True
             self._decide([subscribe])
         while stage.fetches:
@@ -194,21 +204,24 @@ class Storm:
     def _draw_envelope(self) -> Envelope:
         random = self.random
         expiring = random.random()
+        group = random.choice(self.groups) or b""
+        block = b"h:1\ncolour:%b\n" % random.choice(COLOURS) + random.choice((b"", b"size:3\n", b"size:5\n"))
         return Envelope(
             random.choice((*self.queues * 4, *self.topics * 2, *TEMPORARY, random.choice(ILLEGAL + WILD))),
-            b"h:1\n",
+            block + (b"group:%b\n" % group if group else b""),
             persistent=random.random() < self.persistence,
             priority=random.choice(self.priorities),
             ttl_ms=1_000 if expiring < 0.15 else 0,
             expires_ms=self.stage.now_ms + 2_500 if 0.1 < expiring < 0.2 else 0,
-            special=self._draw_special(),
+            special=self._draw_special(group.decode()),
         )
 
-    def _draw_special(self) -> Special | None:
+    def _draw_special(self, group: str) -> Special | None:
         random, delay_ms = self.random, self.random.choice(self.delays)
         if not delay_ms:
-            return None
-        return random.choice((Special(delay_ms=delay_ms), Special(due_ms=self.stage.now_ms + delay_ms)))
+            return Special(group=group) if group else None
+        due_ms = self.stage.now_ms + delay_ms
+        return random.choice((Special(delay_ms=delay_ms, group=group), Special(due_ms=due_ms, group=group)))
 
     def _next_token(self) -> int:
         self.token += 1
@@ -243,6 +256,9 @@ class Storm:
             subscribe.name = random.choice(NAMES)
             subscribe.durable = random.random() < 0.7
             subscribe.shared = random.random() < 0.6
+        if random.random() < self.choosiness:
+            subscribe.selector = random.choice((*SELECTORS, *SELECTORS, "colour = "))
+        subscribe.exclusive = random.random() < self.exclusiveness
         return subscribe
 
     def _draw_tags(self, session: Session) -> list[int]:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core import picking, selection
 from broker_app.core.errors import Refused
 from broker_app.core.freezing import freeze
 from tests.core.stage import Client, Stage
@@ -174,7 +173,7 @@ def test_attempts_survive_leaving_memory(deep: Stage) -> None:
         client.give_back(*client.tags)
     client.disconnect()
     queue = deep.queue(A)
-    deep.pass_time(picking.UNUSED_MS + 2_000)
+    deep.pass_time(32_000)
     deep.pass_time(2_000)
     assert queue.picking is None
     client = deep.client()
@@ -188,7 +187,7 @@ def test_a_queue_returns_to_the_short_way_in_order(deep: Stage) -> None:
     red(client, credit=3)
     assert client.take() == [b"11", b"12", b"13"]
     client.unsubscribe(keep_unsettled=True)
-    deep.pass_time(picking.UNUSED_MS + 2_000)
+    deep.pass_time(32_000)
     deep.pass_time(2_000)
     assert deep.queue(A).picking is None
     client.disconnect()
@@ -211,8 +210,8 @@ def test_polling_with_one_selector_looks_through_a_backlog_once(deep: Stage) -> 
     assert not deep.fetches
 
 
-def test_a_selection_knows_only_so_much_ahead(deep: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "MOST_MATCHES", 4)
+def test_a_selection_knows_only_so_much_ahead() -> None:
+    deep = Stage(window=2, fetch_messages=2, known_matches=4)
     client, other = deep.client(), deep.client()
     send(client, *["red"] * 30)
     red(client, credit=1)
@@ -227,8 +226,8 @@ def test_a_selection_knows_only_so_much_ahead(deep: Stage, monkeypatch: pytest.M
     assert sorted(seen, key=int) == [b"%d" % n for n in range(1, 31)]
 
 
-def test_what_is_in_memory_is_looked_at_in_turns(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picking, "LOOKED_AT", 3)
+def test_what_is_in_memory_is_looked_at_in_turns() -> None:
+    stage = Stage(looked_at=3)
     client = stage.client()
     send(client, *["blue"] * 10, "red")
     red(client)
