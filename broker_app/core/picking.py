@@ -83,11 +83,16 @@ class Picking(Dispatch):
                 self._offer(subscription)
             else:
                 self._withdraw(subscription)
-        sorter = queue.picking
-        for lane in queue.lanes if sorter is not None else ():
+        if queue.picking is not None:
+            self._propose_held(queue, queue.picking)
+
+    def _propose_held(self, queue: Queue, sorter: Sorter) -> None:
+        """Whoever stands by now does not keep the groups that waited for its credit."""
+        for lane in queue.lanes:
             for selection, track in lane.survey.tracks.items() if lane.survey is not None else ():
-                for group in [group for groups in track.held.values() for group in groups]:
-                    track.propose(group)  # whoever stands by now does not keep it
+                for groups in track.held.values():
+                    for group in groups:
+                        track.propose(group)
                 track.held.clear()
                 sorter.wake(selection)
 

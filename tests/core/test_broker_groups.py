@@ -6,8 +6,8 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
+from broker_app.core.freezing import freeze
 from broker_app.core.message import Special
-from broker_app.core.recovery import freeze
 from tests.core.stage import Client, Stage
 
 A = "/queue/a"
@@ -110,7 +110,7 @@ class TestGroups:
 
     def test_so_many_idle_groups_are_remembered(self) -> None:
         stage = Stage(idle_groups=2)
-        one, two = stage.client(), stage.client()
+        one = stage.client()
         one.subscribe(A)
         send(one, "a1", "b1", "c1")
         one.settle(*one.tags)
