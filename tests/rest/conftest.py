@@ -66,6 +66,7 @@ class Rest:
             failure_delay_s=0.0,
         )
         lines = MessageLines(limits or RestLimits())
+        self.job_files = jobs
         self.jobs = Jobs(self.engine, self.journal.read, jobs, lines)
         self.jobs.start()
         self.statistics = Statistics(self.engine.broker, "mom", "0")

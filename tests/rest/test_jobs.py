@@ -382,3 +382,93 @@ async def test_one_message_is_removed_unless_somebody_has_it(rest: Rest) -> None
     assert (await rest.alice.delete(f"/messages/{ids[1]}?queue=a")).status_code == 204
     assert (await rest.alice.delete(f"/messages/{ids[1]}?queue=a")).status_code == 404
     assert await bodies(rest, "a") == ["1"]
+
+
+# ---------------------------------------------------------------------- after a kill
+
+
+async def lose_results(rest: Rest, job: dict[str, Any], kept: int) -> None:
+    """As if the node had been killed after the last batch was committed, before its results were written."""
+    await rest.jobs.stop()
+    await rest.engine.stop()
+    rest.journal.close()
+    folder = rest.job_files / job["id"]
+    lines = (folder / "results.ndjson").read_bytes().splitlines(keepends=True)
+    (folder / "results.ndjson").write_bytes(b"".join(lines[:kept]) + b'{"i":')
+    kept_job = json.loads((folder / "job.json").read_bytes())
+    (folder / "job.json").write_bytes(json.dumps({**kept_job, "state": "running"}).encode())
+
+
+@pytest.mark.parametrize("op", ["copy", "move", "retry"])
+async def test_a_batch_whose_results_were_lost_is_known_again(make_rest: MakeRest, op: str) -> None:
+    rest = make_rest()
+    await bury(rest, "a", *map(str, range(9)))
+    target = {} if op == "retry" else {"target": "b"}
+    job = await run(rest, op=op, source="a.dead", rate_per_s=30, **target)
+    await lose_results(rest, job, 6)
+    next_one = make_rest(storage=rest.journal.storage)
+    done = await ended(next_one, job)
+    assert (done["state"], done["done"], done["gone"]) == ("done", 9, 0)
+    lines = await results(next_one, job)
+    assert [line["i"] for line in lines] == list(range(9))
+    there = "a" if op == "retry" else "b"
+    items = (await next_one.alice.get(f"/queues/{there}/messages")).json()["items"]
+    assert [item["body"] for item in items] == list(map(str, range(9)))
+    assert [(item["id"], item["position"]) for item in items] == [
+        (line["id"], line["new_position"]) for line in lines
+    ]
+    assert next_one.depth("a.dead") == (9 if op == "copy" else 0)
+
+
+async def test_lines_whose_results_were_lost_are_not_imported_again(make_rest: MakeRest) -> None:
+    rest = make_rest()
+    lines = b"".join(b'{"body": "%d"}\n' % number for number in range(9))
+    ndjson = {"content-type": "application/x-ndjson"}
+    job = (await rest.alice.post("/queues/b/import", content=lines, headers=ndjson)).json()
+    await ended(rest, job)
+    await lose_results(rest, job, 4)
+    next_one = make_rest(storage=rest.journal.storage)
+    assert (await ended(next_one, job))["done"] == 9
+    assert await bodies(next_one, "b") == list(map(str, range(9)))
+
+
+async def test_an_export_whose_results_were_lost_is_written_again(make_rest: MakeRest) -> None:
+    rest = make_rest()
+    await rest.publish("a", *map(str, range(9)))
+    job = await run(rest, op="export", source="a", rate_per_s=10)
+    whole = (await rest.alice.get(f"/jobs/{job['id']}/export")).content
+    await lose_results(rest, job, 2)
+    next_one = make_rest(storage=rest.journal.storage)
+    await ended(next_one, job)
+    assert (await next_one.alice.get(f"/jobs/{job['id']}/export")).content == whole
+    assert len(whole.splitlines()) == 9
+
+
+async def test_what_lived_in_memory_is_gone_after_a_restart(make_rest: MakeRest) -> None:
+    rest = make_rest()
+    await rest.publish("a", "1", "2", "3", **{"mom-persistent": "false"})
+    job = await post(rest, op="move", source="a", target="b", rate_per_s=5)
+    await rest.until_later(lambda: rest.jobs.get(job["id"]).processed > 0)
+    await rest.jobs.stop()
+    await rest.engine.stop()
+    rest.journal.close()
+    next_one = make_rest(storage=rest.journal.storage)
+    await next_one.publish("a", "new", **{"mom-persistent": "false"})
+    done = await ended(next_one, job)
+    assert (done["done"] + done["gone"], done["gone"] > 0) == (3, True)
+    assert await bodies(next_one, "a") == ["new"]
+
+
+async def test_damaged_files_of_a_job_do_not_stop_the_node(
+    make_rest: MakeRest, caplog: pytest.LogCaptureFixture
+) -> None:
+    rest = make_rest()
+    await rest.publish("a", "1")
+    job = await run(rest, op="copy", source="a", target="b")
+    await rest.jobs.stop()
+    (rest.job_files / job["id"] / "results.ndjson").write_bytes(b"nonsense\n")
+    (rest.job_files / "j_torn").mkdir()
+    next_one = make_rest()
+    assert next_one.jobs.get(job["id"]).state == "failed"
+    assert "cannot be read any more" in caplog.text
+    assert not (rest.job_files / "j_torn").exists()
