@@ -51,7 +51,7 @@ class Importing(Work):
             result: dict[str, Any] = {"i": number, "id": message_id.decode(), "status": DONE}
             results.append(result)
             if number in self._found:
-                result["new_position"] = self._found[number]
+                result["new_position"] = self._found[number].position
                 continue
             try:
                 entries.append((message_id, *self.tools.lines.read(job.target, line)))

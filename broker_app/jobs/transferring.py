@@ -138,13 +138,10 @@ class Transferring(Work):
 
     def _line(self, piece: Piece) -> dict[str, Any]:
         """One result."""
-        if piece.number in self._found:
-            line = {"i": piece.number, "id": piece.id or None, "position": piece.item.position}
-            return line | {
-                "status": moving.DONE,
-                "to": piece.target,
-                "new_position": self._found[piece.number],
-            }
+        found = self._found.get(piece.number)
+        if found is not None:
+            line = {"i": piece.number, "id": found.id, "position": piece.item.position}
+            return line | {"status": moving.DONE, "to": found.target, "new_position": found.position}
         moved = piece.known
         assert moved is not None
         message = moved.message

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -71,6 +71,14 @@ class Tools:
         return self.errands.engine.broker
 
 
+class Found(NamedTuple):
+    """A message that was moved: its id, and where it is now."""
+
+    id: str
+    target: str
+    position: int
+
+
 class Work:
     """One job in this process: what all kinds of work share. Each kind has its `_deed`."""
 
@@ -79,8 +87,8 @@ class Work:
         self.tools = tools
         self._ended = asyncio.Event()
         self._cancelled = False
-        #: new position of what a killed node had moved without writing it down, by number
-        self._found: dict[int, int] = {}
+        #: what a killed node had moved without writing it down, by number
+        self._found: dict[int, Found] = {}
         self._results: FileIO
         self._due_s = self._full_since_s = 0.0
 
@@ -114,7 +122,7 @@ class Work:
             wanted.setdefault(target, {})[message_id] = number
         for target, numbers in wanted.items():
             for message_id, position in self._at_target(target, numbers, newest):
-                self._found[numbers[message_id]] = position
+                self._found[numbers[message_id]] = Found(message_id.decode(), target, position)
 
     def _at_target(self, address: str, wanted: dict[bytes, int], after: int) -> Iterator[tuple[bytes, int]]:
         """(id, position) of messages that came to a queue behind `after` with one of these ids."""
