@@ -33,6 +33,7 @@ from broker_app.core.strain import (
     STORE_FULL,
     memory_level,
 )
+from broker_app.core.subscription import Subscription
 
 MAX_GUARDED_TOPICS = 10_000
 #: a queue that had room for so long is told of when it is full again
@@ -277,6 +278,14 @@ class Admitting(Publishing):
         super()._disconnect(command)
         self.parking.look_again(peer)
 
+    def _subscribe(self, command: c.Subscribe) -> None:
+        super()._subscribe(command)
+        self.parking.look_again(command.peer)
+
+    def _end_subscription(self, subscription: Subscription, *, keep_unsettled: bool) -> None:
+        super()._end_subscription(subscription, keep_unsettled=keep_unsettled)
+        self.parking.look_again(subscription.peer)
+
     def _farewell(self, peer: Peer) -> None:
         """Answer the leave of a peer when nothing of it waits any more."""
         if peer in self._farewells and peer not in self.parking.by_peer:
@@ -400,16 +409,18 @@ class Admitting(Publishing):
 
     def _reguard(self, queue: Queue, policy: DestinationPolicy) -> None:
         """Have a queue obey another policy while messages are in it."""
-        before = queue.guarded
+        weighed = queue.guarded is not None and queue.policy.max_bytes > 0
         queue.obey(policy)
         guard = queue.guarded
-        if guard is not None and before is None:
-            self._recount(queue)
-        elif guard is not None and not policy.guards and not guard.line:
+        if guard is not None and not policy.guards and not guard.line:
             queue.guarded = None
+        elif not weighed:
+            self._recount(queue)
         self._watch_consumers(queue)
         if queue.guarded is not None and queue.guarded.removes:
             self._overfull[queue] = None
+        if queue in self._crowded:
+            self._let_in(queue)  # before anything that comes behind it
 
     def _watch_consumers(self, queue: Queue) -> None:
         """Look closer at what they settle where bytes or groups are counted."""
@@ -443,7 +454,7 @@ class Admitting(Publishing):
     def _trim(self, queue: Queue) -> bool:
         """Take waiting messages out of a queue that removes some at its limits; whether any went."""
         guard, moved = queue.guarded, False
-        if guard is None or queue.gone:
+        if guard is None or queue.gone or not guard.removes:
             return False
         while not self._fits(queue, guard, 0, 0):
             lane = _victims(queue)
@@ -465,12 +476,11 @@ class Admitting(Publishing):
                 queue, message, "LOW_PRIORITY" if low else "OLDEST", "the queue is at its limit"
             )
             return True
-        if queue.policy.use_dead_letters and has_dead_letters(queue):
+        if guard.policy.max_bytes or (queue.policy.use_dead_letters and has_dead_letters(queue)):
             self._fetch(queue, lane)
             return False
         position = lane.loading.pop(0) if lane.loading else lane.paged.take(1)[0]
         lane.attempts.pop(position, None)
-        guard.left_unread(position, lane.average)
         queue.dead_total += 1
         self.counters["discarded"] += 1
         out = self._out

@@ -71,7 +71,7 @@ class Broker(Configuring):
         if self.now_ms >= self.next_deadline_ms:
             self._due()
         self._dispatch_dirty()
-        if self._overfull or self.parking.bytes:
+        if self._overfull or self._crowded or self._line:
             self._ease()
         if self.parking.changed:
             out.throttles += self.parking.turns()

@@ -176,6 +176,8 @@ class Dispatch(State):
                 lane.ready.pop()
                 lane.ready.insert(bisect_right(lane.ready, message.order, key=order_of), message)
         lane.average = sum(map(len, command.records)) // len(command.records)
+        if guard is not None and guard.removes:
+            self._overfull[queue] = None
         self._touch(queue)
 
     def _empty(self, queue: Queue) -> list[int]:

@@ -36,9 +36,10 @@ class Parked:
 class Guard:
     """The limits of one destination at work.
 
-    `bytes` counts the bodies of what waits and what is unsettled. Of `unread` messages, which were there
-    before the counting began, only the number is known until their bodies are read back; till then each
-    counts as much as the average of those that were. `line` holds in order what waits for room.
+    `bytes` counts the bodies of what waits and what is unsettled, and is exact where there is a limit for
+    them. Of `unread` messages, which were there before the counting began, only the number is known until
+    their bodies are read back; till then each counts as much as the average of those that were. `line`
+    holds in order what waits for room.
     """
 
     __slots__ = ("_read", "_read_bytes", "bytes", "line", "policy", "producers", "since", "unread")
@@ -78,13 +79,6 @@ class Guard:
             self.bytes += size
             self._read += 1
             self._read_bytes += size
-
-    def left_unread(self, position: int, size: int) -> None:
-        """A message left without having been read; `size` is a guess."""
-        if position < self.since and self.unread:
-            self.unread -= 1
-        else:
-            self.bytes = max(0, self.bytes - size)
 
     def recount(self, known_bytes: int, unread: int, since: int) -> None:
         """Begin the counting anew: `unread` messages before the position `since` were not looked at."""

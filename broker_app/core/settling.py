@@ -131,6 +131,8 @@ class Settling(Delaying):
             self.memory_bytes += len(message.body) + OVERHEAD_BYTES
         if message.expires_ms:
             queue.expiring = True
+        if queue.guarded is not None and queue.guarded.removes:
+            self._overfull[queue] = None
         # A first return follows from the lane's mark; only further ones need a record of their own.
         if message.recorded and message.attempts > 1:
             out = self._out

@@ -1,0 +1,351 @@
+"""Floods: random producers against random limits, with the laws of admission checked after each run.
+
+- every message is answered once, or waits in line; nobody else is in line
+- what was accepted is recorded once, in the order in which its producer sent it, and stays until its end is
+  recorded with a cause that its queue's rules allow
+- no queue goes beyond its limits, no line beyond its bound, and whoever can make room is read on
+- bytes that are counted are bytes that are there
+- the records give the same broker
+
+`python -m tests.core.flood SEED` shows what happens in one of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from random import Random
+from typing import Any, NamedTuple
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.guard import Parked
+from broker_app.core.message import OVERHEAD_BYTES, Envelope
+from broker_app.core.policy import (
+    LIMIT_BEHAVIORS,
+    REMOVE_LOW_PRIORITY,
+    REMOVE_OLDEST,
+    DestinationPolicy,
+    Policies,
+)
+from broker_app.core.queue import Queue
+from broker_app.core.recovery import freeze
+from tests.core.stage import Client, Stage, read
+
+QUEUES = ("/queue/a", "/queue/b")
+REMOVING = (REMOVE_OLDEST, REMOVE_LOW_PRIORITY)
+FULL = {"queue-full", "store-full", "too-large"}
+
+WEIGHTS = {
+    "publish": 30,
+    "subscribe": 6,
+    "settle": 16,
+    "give_back": 4,
+    "transaction": 4,
+    "disconnect": 3,
+    "purge": 1,
+    "reconfigure": 3,
+    "space": 3,
+}
+
+
+class Sent(NamedTuple):
+    """A message in the eyes of its producer."""
+
+    client: Client
+    address: str
+    serial: int
+    persistent: bool
+
+
+def serial_of(body: bytes) -> int:
+    return int(body.partition(b":")[0])
+
+
+class Flood:
+    def __init__(self, seed: int, *, trace: bool = False) -> None:
+        self.random = random = Random(seed)
+        self.trace = trace
+        self.stage = Stage(
+            window=random.choice((1, 2, 50)),
+            memory_bytes=random.choice((2, 100)) * OVERHEAD_BYTES,
+            fetch_messages=random.choice((1, 3)),
+            max_attempts=1_000,
+            patience_ms=3_000,
+            parked_per_peer=random.choice((1, 2, 100)) * OVERHEAD_BYTES,
+            parked_bytes=random.choice((4, 12, 1_000)) * OVERHEAD_BYTES,
+            max_messages=random.choice((0, 0, 6)),
+        )
+        self.stage.loading = False
+        self.policies = Policies()
+        self.clients: list[Client] = []
+        self.leaving: list[Client] = []
+        #: what has no answer yet, by token
+        self.open: dict[Any, Sent] = {}
+        self.farewells: dict[Any, Client] = {}
+        #: recorded messages that are not gone: address and body, by position
+        self.live: dict[int, tuple[str, bytes]] = {}
+        self.newest: Counter[tuple[Client, str]] = Counter()
+        self.sender: dict[int, Sent] = {}
+        self.serial = self.token = 0
+
+    def blow(self, runs: int) -> None:
+        random = self.random
+        for _ in range(runs):
+            while len(self.clients) < 3:
+                self.clients.append(self.stage.client(f"client {len(self.clients)}"))
+            kinds = random.choices(list(WEIGHTS), list(WEIGHTS.values()), k=random.choice((1, 2, 5)))
+            run: list[Any] = []
+            for kind in kinds:
+                run += getattr(self, "_draw_" + kind)(random.choice(self.clients))
+            self.stage.now_us += random.choice((0, 1_000, 400_000, 1_100_000))
+            self.decide(run)
+            while self.stage.fetches and random.random() < 0.7:
+                self.decide([self.stage.loaded(self.stage.fetches.pop(0))])
+            if random.random() < 0.02:
+                self._restart()
+        self.policies = Policies()
+        self.decide([c.StoreSpace(None), c.Reconfigure(self.policies)])
+        if not self.stage.limits.max_messages:
+            assert not self.open and not self.farewells, "without limits nobody waits"
+        self._restart()
+
+    def _restart(self) -> None:
+        stage = self.stage
+        frozen = stage.freeze()
+        assert freeze(stage.recovered()) == frozen
+        stage.restart()
+        self.clients.clear()
+        self.leaving.clear()
+        self.open.clear()
+        self.farewells.clear()
+        self.decide([c.Reconfigure(self.policies)])
+
+    # ------------------------------------------------------------------ drawing
+
+    def _next_token(self) -> int:
+        self.token += 1
+        return self.token
+
+    def _entries(self, client: Client, *, answered: bool) -> list[c.Entry]:
+        random = self.random
+        envelope = Envelope(random.choice(QUEUES), persistent=random.random() < 0.8)
+        entries: list[c.Entry] = []
+        for _ in range(random.choice((1, 1, 3, 6))):
+            self.serial += 1
+            body = b"%d:%s" % (self.serial, b"." * random.choice((0, 5, 20)))
+            token = self._next_token() if answered else None
+            sent = Sent(client, envelope.address, self.serial, envelope.persistent)
+            self.sender[self.serial] = sent
+            if answered:
+                self.open[token] = sent
+            entries.append((envelope, body, token))
+        return entries
+
+    def _draw_publish(self, client: Client) -> list[Any]:
+        return [c.Publish(client.peer, self._entries(client, answered=True))]
+
+    def _draw_transaction(self, client: Client) -> list[Any]:
+        publish = c.Publish(client.peer, self._entries(client, answered=False))
+        return [c.Begin(client.peer, "t"), c.Enlist(client.peer, "t", publish), c.Commit(client.peer, "t", 0)]
+
+    def _draw_subscribe(self, client: Client) -> list[Any]:
+        ack = self.random.choice((c.AUTO, c.INDIVIDUAL, c.INDIVIDUAL))
+        credit = self.random.choice((1, 2, 50))
+        if client.peer.subscriptions:
+            return [c.Unsubscribe(client.peer, next(iter(client.peer.subscriptions)))]
+        return [c.Subscribe(client.peer, "1", self.random.choice(QUEUES), ack, credit)]
+
+    def _draw_settle(self, client: Client) -> list[Any]:
+        tags = client.tags[: self.random.choice((1, 3))]
+        return [c.Settle(client.peer, tags)] if tags else []
+
+    def _draw_give_back(self, client: Client) -> list[Any]:
+        return [c.Return(client.peer, client.tags[:1])] if client.tags else []
+
+    def _draw_disconnect(self, client: Client) -> list[Any]:
+        self.clients.remove(client)
+        self.leaving.append(client)
+        token = self._next_token() if self.random.random() < 0.5 else None
+        if token is not None:
+            self.farewells[token] = client
+        if not self.clients:
+            self.clients.append(self.stage.client())
+        return [c.Disconnect(client.peer, token)]
+
+    def _draw_purge(self, client: Client) -> list[Any]:
+        address = self.random.choice(QUEUES)
+        return (
+            [c.Purge(client.peer, address, self._next_token())] if address in self.stage.broker.queues else []
+        )
+
+    def _draw_reconfigure(self, client: Client) -> list[Any]:
+        random = self.random
+        policies = {
+            address: DestinationPolicy(
+                max_messages=random.choice((0, 1, 3)),
+                max_bytes=random.choice((0, 0, 30)),
+                max_message_bytes=random.choice((0, 0, 10)),
+                limit_behavior=random.choice(LIMIT_BEHAVIORS),
+                use_dead_letters=random.random() < 0.5,
+            )
+            for address in (*QUEUES, "/queue/a.dead")
+            if random.random() < 0.8
+        }
+        self.policies = Policies(exact=policies)
+        return [c.Reconfigure(self.policies)]
+
+    def _draw_space(self, client: Client) -> list[Any]:
+        return [c.StoreSpace(self.random.choice((0, 0, 2 * OVERHEAD_BYTES, None, None)))]
+
+    # ------------------------------------------------------------------ the laws
+
+    def decide(self, run: list[Any]) -> None:
+        if self.trace:
+            print(f"at {self.stage.now_ms} decide", *map(_describe, run), sep="\n    ")
+        counted = {address: _count(queue) for address, queue in self.stage.broker.queues.items()}
+        weighed = {address: _weight(self.stage, queue) for address, queue in self.stage.broker.queues.items()}
+        reconfigured = any(isinstance(command, c.Reconfigure) for command in run)
+        outcome = self.stage.decide(*run)
+        self._check_answers(run)
+        self._check_records(outcome.count, reconfigured)
+        self._check_lines()
+        for address, queue in self.stage.broker.queues.items():
+            before = counted.get(address, 0), weighed.get(address, 0)
+            self._check_limits(queue, *before, reconfigured)
+        self.leaving = [client for client in self.leaving if client in {*self.farewells.values()}]
+
+    def _check_answers(self, run: list[Any]) -> None:
+        for client in [*self.clients, *self.leaving]:
+            for token, refusal in client.refused:
+                assert refusal.code in FULL | {"unknown-delivery", "conflict", "not-found"}, refusal
+                self.open.pop(token, None)
+            for token, _ in client.accepted:
+                sent = self.open.pop(token, None)
+                if sent is None and self.farewells.pop(token, None) is not None:
+                    mine = [open_ for open_ in self.open.values() if open_.client is client]
+                    assert not mine, "who leaves is answered last"
+            client.accepted.clear()
+            client.refused.clear()
+        for command in run:
+            if isinstance(command, c.Disconnect) and command.receipt is None:
+                gone = [token for token, sent in self.open.items() if sent.client.peer is command.peer]
+                for token in gone:
+                    del self.open[token]
+
+    def _check_records(self, count: int, reconfigured: bool) -> None:
+        broker = self.stage.broker
+        for record in read(self.stage.batches[-1]) if count else ():
+            if record.kind == records.PUBLISHED:
+                body = (
+                    Queue(record.address, durable=True).reader.message(record.content, record.position).body
+                )
+                self.live[record.position] = record.address, body
+                if record.flags & records.HAS_ID:
+                    continue
+                sent = self.sender[serial_of(body)]
+                assert sent.address == record.address
+                assert self.newest[sent.client, sent.address] < sent.serial, "each producer's order is kept"
+                self.newest[sent.client, sent.address] = sent.serial
+            elif record.kind == records.ACKED:
+                for position in record.numbers:
+                    address, _ = self.live.pop(position)  # else: it ended twice
+                    assert address == record.address
+                    if record.flags in (records.DEAD_LETTERED, records.DISCARDED):
+                        policy = self.policies.of(address)
+                        assert policy.limit_behavior in REMOVING or reconfigured
+                        buries = policy.use_dead_letters and not address.endswith(".dead")
+                        assert reconfigured or buries == (record.flags == records.DEAD_LETTERED)
+        held = [
+            message.position
+            for peer in broker.peers
+            for _, message in peer.unsettled.values()
+            if message.recorded
+        ]
+        for queue in broker.queues.values():
+            for lane in queue.lanes:
+                held += [message.position for message in lane.in_memory() if message.recorded]
+                held += lane.loading
+                held += [position for chunk in lane.paged.chunks() for position in chunk]
+        assert sorted(held) == sorted(self.live), "nothing is lost, nothing is there twice"
+
+    def _check_lines(self) -> None:
+        broker = self.stage.broker
+        lines: list[Parked] = list(broker._line)
+        for queue in broker.queues.values():
+            if queue.guarded is not None:
+                lines += queue.guarded.line
+        assert {parked.receipt for parked in lines} == self.open.keys(), "who has no answer is in line"
+        assert all(parked.until_ms > self.stage.now_ms - 1_000 for parked in lines)
+        assert broker.parking.bytes == sum(parked.size for parked in lines) <= self.stage.limits.parked_bytes
+        shares: Counter[Any] = Counter()
+        for parked in lines:
+            shares[parked.peer] += parked.size
+        assert broker.parking.by_peer == shares
+        for client in self.clients:
+            settles = any(sub.ack != c.AUTO for sub in client.peer.subscriptions.values())
+            share = shares[client.peer]
+            much = share > self.stage.limits.parked_per_peer
+            assert not client.throttled or (share and not settles), "who can make room is read on"
+            assert client.throttled or settles or not much, "who has much waiting is read no further"
+
+    def _check_limits(self, queue: Queue, count_before: int, weight_before: int, reconfigured: bool) -> None:
+        guard, policy = queue.guarded, queue.policy
+        assert (guard is not None) == policy.guards or (guard is not None and guard.line), queue.address
+        if guard is None:
+            return
+        count, weight = _count(queue), _weight(self.stage, queue)
+        if policy.max_bytes and not guard.unread:
+            assert guard.bytes == weight or not count, (guard.bytes, weight)
+        within = (not policy.max_messages or count <= policy.max_messages) and (
+            not policy.max_bytes or weight <= policy.max_bytes
+        )
+        if guard.removes:
+            # Dead letters need their bodies, which may have to be read back.
+            reading = bool(self.stage.fetches) or queue in self.stage.broker._overfull
+            assert within or not queue.depth or reading or guard.unread
+        elif not (guard.unread or reconfigured):
+            assert not policy.max_messages or count <= max(policy.max_messages, count_before)
+            assert not policy.max_bytes or weight <= max(policy.max_bytes, weight_before)
+        if guard.line and not guard.removes and self.stage.broker.strain is None and not guard.unread:
+            first = guard.line[0]
+            full = policy.max_messages and count + 1 > policy.max_messages
+            heavy = policy.max_bytes and weight + len(first.body) > policy.max_bytes
+            assert full or heavy, "nobody waits in vain"
+
+
+def _count(queue: Queue) -> int:
+    return queue.depth + queue.unsettled
+
+
+def _weight(stage: Stage, queue: Queue) -> int:
+    """The bytes of all bodies of a queue, wherever they are."""
+    weight = sum(
+        len(message.body)
+        for peer in stage.broker.peers
+        for subscription, message in peer.unsettled.values()
+        if subscription.queue is queue
+    )
+    for lane in queue.lanes:
+        weight += sum(len(message.body) for message in lane.in_memory())
+        for position in [*lane.loading, *(p for chunk in lane.paged.chunks() for p in chunk)]:
+            weight += len(queue.reader.message(stage.bodies[position], position).body)
+    return weight
+
+
+def _describe(command: Any) -> str:
+    if isinstance(command, c.Publish):
+        address = command.entries[0][0].address
+        return f"{command.peer.user} sends to {address}: {[body for _, body, _ in command.entries]}"
+    facts = [f"{name}={getattr(command, name)!r}" for name in command.__slots__ if name != "peer"]
+    who = getattr(getattr(command, "peer", None), "user", "")
+    return f"{who} {type(command).__name__} {' '.join(facts)}"
+
+
+def flood(seed: int, *, trace: bool = False) -> None:
+    """Let flood number `seed` come."""
+    Flood(seed, trace=trace).blow(20 + seed % 41)
+
+
+if __name__ == "__main__":
+    flood(int(sys.argv[1]), trace=True)
