@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import logging
+import secrets
 import signal
 import socket
 import time
@@ -14,7 +14,7 @@ from typing import Any
 
 from broker_app.config import Config
 from broker_app.core.broker import Broker
-from broker_app.core.commands import Publish, Reconfigure
+from broker_app.core.commands import Hand, Publish, Reconfigure
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message
@@ -30,8 +30,9 @@ from broker_app.net.login import Identity, Logins
 from broker_app.net.policy import Policy
 from broker_app.net.rest import RestLimits, RestPlane
 from broker_app.net.rest.lines import MessageLines
+from broker_app.net.stomp import StompSession
 from broker_app.serve import listen, serve
-from broker_app.telemetry import STATS_TOPIC, Statistics
+from broker_app.telemetry import News, Statistics
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,17 @@ App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 class Voice:
     """The broker's own publisher: a peer that receives nothing."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._peer = Peer(self, user="$mom")
+
+    def publish(self, entries: list[tuple[Envelope, bytes]]) -> None:
+        size = sum(len(body) for _, body in entries)
+        self._engine.submit(Publish(self._peer, [(envelope, body, None) for envelope, body in entries]), size)
+
+    def hand(self, subscription: Subscription, entries: list[tuple[Envelope, bytes]]) -> None:
+        self._engine.submit(Hand(subscription, entries), sum(len(body) for _, body in entries))
 
     def flush(self, peer: Peer) -> None:
         peer.receipts.clear()
@@ -96,12 +108,13 @@ class Node:
             self.broker, config.name, VERSION, destinations=config.stats_destinations
         )
         self._control_document = control_document
-        self._voice = Peer(Voice(), user="$mom")
         self._tasks: list[asyncio.Task[Any]] = []
         self._servers: list[asyncio.Server] = []
         #: where STOMP over TCP listens; the setting may leave the choice to the system
         self.stomp_port = config.stomp_port
         self.lobby: Lobby
+        self.connections: Connections
+        self.news: News
         self.jobs: Jobs
         self.rest: RestPlane
 
@@ -119,6 +132,18 @@ class Node:
         gc.collect()
         gc.freeze()
         self.lobby = Lobby(self.engine, self.logins, self.config, ids=self.broker.ids)
+        self.connections = Connections(self.lobby)
+        self.news = News(
+            self.broker,
+            self.statistics,
+            Voice(self.engine),
+            name=self.config.name,
+            boot=secrets.token_hex(4),
+            connections=self.connections.all,
+            clock=time.time,
+        )
+        self.engine.told = self.news.hear
+        self.lobby.told = self._tell_of_connection
         lines = MessageLines(RestLimits.of(self.config))
         self.jobs = Jobs(self.engine, self.journal.read, self.config.data / "jobs", lines)
         self.jobs.start()
@@ -129,7 +154,7 @@ class Node:
             self.config,
             self.jobs,
             statistics=self.statistics,
-            connections=Connections(self.lobby),
+            connections=self.connections,
             control_document=self._control_document,
         )
         self.stomp_port = stomp_listener.getsockname()[1]
@@ -160,9 +185,12 @@ class Node:
         while self.logins.policy.version < version:
             await self._reloaded.wait()
 
+    def _tell_of_connection(self, event: str, session: StompSession) -> None:
+        if self.news.listened:
+            self.news.connection(event, self.connections.facts(session), session.parting)
+
     async def _tell_statistics(self) -> None:
-        """One sample a second, published for whoever listens."""
-        envelope = Envelope(f"/topic/{STATS_TOPIC}", b"content-type:application/json\n", persistent=False)
+        """One sample a second, and what is told to whoever listens."""
         told: Exception | None = None
         while True:
             if self.journal.background_error is not told:
@@ -174,9 +202,7 @@ class Node:
             sessions, on_disk = len(self.lobby.sessions), journal["bytes_on_disk"]
             for _ in self.statistics.passing(time.time(), connections=sessions, journal_bytes=on_disk):
                 await asyncio.sleep(0)
-            if any(self.broker.topics.match(STATS_TOPIC)):
-                body = json.dumps(self.statistics.latest(), separators=(",", ":")).encode()
-                self.engine.submit(Publish(self._voice, [(envelope, body, None)]), len(body))
+            self.news.tell()
             await asyncio.sleep(1.0 - time.time() % 1.0)
 
     async def stop(self) -> None:

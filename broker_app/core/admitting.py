@@ -102,7 +102,7 @@ class Admitting(Publishing):
                 self._not_published(peer, receipt, refusal)
                 return None
         full = self._full_copy(address, size) if queue is None else queue
-        if queue is not None and not self._is_full(queue, size):
+        if queue is not None and not self.is_full(queue, size):
             full = None
         if full is None:
             return self._take_in(queue, envelope, body)
@@ -120,7 +120,7 @@ class Admitting(Publishing):
             return None
         return self._discarded(envelope, body)
 
-    def _is_full(self, queue: Queue, size: int) -> bool:
+    def is_full(self, queue: Queue, size: int = 0) -> bool:
         """Whether a message of `size` bytes finds no room in a queue, and nothing makes room for it."""
         guard = queue.guarded
         if guard is None or guard.removes or queue is self._NOWHERE:
@@ -133,7 +133,7 @@ class Admitting(Publishing):
         if not self._limits_topics or not address.startswith("/topic/"):
             return None
         named = self.topics.match(address.removeprefix("/topic/")).named
-        return next((kept.queue for kept in named if self._is_full(kept.queue, size)), None)
+        return next((kept.queue for kept in named if self.is_full(kept.queue, size)), None)
 
     def _tell_once(self, queue: Queue) -> None:
         """Say that a queue is full, when it has not been said since there was room for a while."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from broker_app.core.subscription import Subscription
@@ -24,6 +24,9 @@ class Slowness:
 
     def __len__(self) -> int:
         return len(self._standing)
+
+    def __iter__(self) -> Iterator[Subscription]:
+        return iter(self._standing)
 
     def since_ms(self, subscription: Subscription) -> int:
         """Since when a consumer has been slow, 0 when it is not."""

@@ -230,5 +230,18 @@ class Topics:
         return found
 
 
+def matches(pattern: str, name: str) -> bool:
+    """Whether one filter matches a name, as the trie would say."""
+    wanted, levels = _levels(pattern), name.split(".")
+    if levels[0].startswith("$") and wanted[0] != levels[0]:
+        return False
+    if wanted[-1] == REST:
+        wanted = wanted[:-1]
+        levels = levels[: len(wanted)]
+    return len(wanted) == len(levels) and all(
+        level in (ONE, name) for level, name in zip(wanted, levels, strict=True)
+    )
+
+
 def _levels(pattern: str) -> list[str]:
     return [REST if level == "#" else level for level in pattern.split(".")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,10 @@ class Connections:
 
     def find(self, id: str) -> StompSession | None:
         return next((session for session in self._lobby.sessions if session.peer.connection == id), None)
+
+    def all(self) -> Iterator[dict[str, Any]]:
+        """The facts of all, oldest first."""
+        return (self.facts(session) for session in self._lobby.sessions if session.peer.connection)
 
     def facts(self, session: StompSession) -> dict[str, Any]:
         """One connection in numbers. Bytes and frames are those of STOMP, without TLS and WebSocket."""

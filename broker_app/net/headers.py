@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker_app.core.commands import ACK_MODES, AUTO
-from broker_app.core.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination, parse
+from broker_app.core.destination import (
+    QUEUE,
+    TEMP_QUEUE,
+    TEMP_TOPIC,
+    TOPIC,
+    Destination,
+    is_reserved,
+    parse,
+)
 from broker_app.core.errors import Refused
 from broker_app.core.message import DEFAULT_PRIORITY, Envelope
 from mom_client.stomp.encode import encode_headers
@@ -120,6 +128,14 @@ def credit(headers: Mapping[str, str], default: int, most: int) -> int:
         size = _number(headers, _WINDOW_NAME, 0, 1 << 53, 0)
         return min(max(1, size // _WINDOW_MESSAGE), most)
     return default
+
+
+def snapshot(headers: Mapping[str, str], destination: Destination) -> bool:
+    """Whether a SUBSCRIBE wants to hear first how things stand; only the broker's own topics know."""
+    wanted = _flag(headers, "snapshot", False)
+    if wanted and not (destination.kind == TOPIC and is_reserved(destination.name)):
+        raise Refused("unsupported", "header snapshot: only topics below $mom have a state to tell")
+    return wanted
 
 
 def check_subscribe(headers: Mapping[str, str]) -> None:

@@ -134,8 +134,8 @@ class StompSession:
         self.bytes_in = self.bytes_out = self.frames_in = self.frames_out = 0
         #: when it began, seconds since 1970
         self.since_s = time.time()
-        #: why it ended
-        self.parting = ""
+        #: why it ended, as far as the broker knows
+        self.parting = "the connection was lost"
         lobby.sessions[self] = None
         lobby.opened_total += 1
         #: the how-manieth connection of the node this is
@@ -535,6 +535,7 @@ class StompSession:
         subscribe.name, subscribe.durable, subscribe.shared = naming.of_subscribe(
             given, destination, id, self._client_id
         )
+        subscribe.snapshot = headers.snapshot(given, destination)
         self._submit(subscribe)
 
     def _unsubscribe(self, frame: Frame) -> None:

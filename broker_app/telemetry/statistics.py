@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import resource
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple
@@ -85,6 +85,8 @@ class Statistics:
         self._connections = 0
         self._journal_bytes = 0
         self._told: dict[str, Any] | None = None
+        #: called after each pass
+        self.listeners: set[Callable[[], None]] = set()
 
     # ------------------------------------------------------------------ one pass a second
 
@@ -118,7 +120,7 @@ class Statistics:
                     + (len(queue.consumers) << 64)
                 )
                 if schedules:
-                    sign += self._delayed(queue.address) << 96
+                    sign += self._broker.delayed(queue.address) << 96
                 if sign != queue.sampled:
                     self._queue_moved(queue)
                     queue.sampled = sign
@@ -130,6 +132,8 @@ class Statistics:
         self._told = None
         if len(self._pulses) > 2 * len(self._broker.queues) + len(self._remembered) + MAX_DESTINATIONS:
             self._forget_gone()
+        for listener in self.listeners:
+            listener()
 
     def _queue_moved(self, queue: Queue) -> None:
         totals = Totals(
@@ -150,7 +154,7 @@ class Statistics:
         past.hold.record(second, queue.holds)
         queue.waits.clear()
         queue.holds.clear()
-        waiting = queue.depth, queue.unsettled, self._delayed(queue.address)
+        waiting = queue.depth, queue.unsettled, self._broker.delayed(queue.address)
         gauges = *waiting, len(queue.consumers), self._oldest_s(queue)
         durations = (*past.wait.percentiles(second)[:3], *past.hold.percentiles(second)[:3])
         numbers = [float("nan") if value is None else value for value in durations]
@@ -171,7 +175,7 @@ class Statistics:
                 *pulse.moved,
                 depth,
                 unsettled,
-                self._delayed(address),
+                self._broker.delayed(address),
                 consumers,
                 0.0,
                 *[float("nan")] * 6,
@@ -228,15 +232,15 @@ class Statistics:
     def latest(self) -> dict[str, Any]:
         """The node, and the destinations as of the last pass: all of them, or those last active."""
         if self._told is None:
-            self._told = {
-                "time": rfc3339(self._time),
-                "node": self.node(),
-                "destinations": [self.brief(address) for address in self._chosen()],
-            }
+            rows = [self.brief(address) for address in self._chosen()]
+            self._told = {**self.head(), "destinations": rows}
         return self._told
 
-    def node(self) -> dict[str, Any]:
-        """The numbers of the node as of the last pass."""
+    def head(self) -> dict[str, Any]:
+        """The time of the last pass, and the numbers of the node."""
+        return {"time": rfc3339(self._time), "node": self._node()}
+
+    def _node(self) -> dict[str, Any]:
         return {
             "name": self._name,
             "version": self._version,
@@ -266,7 +270,7 @@ class Statistics:
             "kind": kind,
             "depth": depth,
             "unsettled": unsettled,
-            "delayed": self._delayed(address),
+            "delayed": self._broker.delayed(address),
             "consumers": consumers,
             "in_rate": self._rate(moved.in_),
             "out_rate": self._rate(moved.out),
@@ -355,10 +359,6 @@ class Statistics:
         depth = sum(subscription.queue.depth for subscription in match.singles)
         unsettled = sum(subscription.unsettled for subscription in match.singles)
         return match.copies, depth, unsettled
-
-    def _delayed(self, address: str) -> int:
-        schedule = self._broker.schedules.get(address)
-        return len(schedule) if schedule is not None else 0
 
     def _oldest_s(self, queue: Queue) -> float:
         oldest = queue.oldest()

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker_app.core import topic
 from broker_app.core.named import NamedSubscription, Terms
 from broker_app.core.queue import Queue
 from broker_app.core.subscription import Subscription
@@ -153,3 +154,10 @@ def test_the_number_of_remembered_matches_is_bounded(monkeypatch: pytest.MonkeyP
     for number in range(20):
         assert len(meadow.found(f"a.{number}")) == 4
         assert len(meadow.topics._matches) <= 2  # of five each: a name, and four that it matches
+
+
+@given(NAMES, FILTERS)
+def test_a_filter_alone_matches_as_it_does_in_the_trie(name: str, pattern: str) -> None:
+    meadow = Meadow()
+    meadow.add(pattern, None)
+    assert topic.matches(pattern, name) == any(meadow.topics.match(name))

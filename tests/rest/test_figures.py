@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from typing import Any
+
 from broker_app.telemetry.rings import COLUMNS
 from tests.rest.conftest import Rest
+from tests.rest.test_events import Stream
 
 NOW = 1_800_000_000
 
@@ -56,3 +61,47 @@ async def test_what_is_wrong_with_a_question_is_said(rest: Rest) -> None:
     assert (await rest.alice.get("/queues/a/stats?steps=1")).status_code == 400
     assert (await rest.nobody.get("/queues/a/stats")).status_code == 401
     assert (await rest.alice.get("/queues/stats?queue=a")).status_code == 200
+
+
+async def events(stream: Stream, count: int) -> list[dict[str, Any]]:
+    """Wait until `count` events have come in all."""
+    async with asyncio.timeout(10):
+        while stream.text.count(b"event: stats\n") < count:
+            await asyncio.sleep(0)
+    return [json.loads(part.partition("\n\n")[0]) for part in stream.text.decode().split("data: ")[1:]]
+
+
+async def test_a_stream_tells_the_numbers_after_each_pass(rest: Rest) -> None:
+    stream, other = Stream(rest, "/api/v1/stats/stream"), Stream(rest, "/api/v1/stats/stream")
+    await events(stream, 1)
+    assert stream.headers[b"content-type"] == b"text/event-stream"
+    await rest.publish("a", "1")
+    rest.statistics.sample(NOW)
+    first, second = await events(stream, 2)
+    assert first["destinations"] == []
+    assert [row["depth"] for row in second["destinations"]] == [1]
+    assert second == (await rest.alice.get("/stats")).json() == (await events(other, 2))[1]
+    await stream.leave()
+    await other.leave()
+    assert not rest.statistics.listeners
+
+
+async def test_a_stream_of_some_destinations(rest: Rest) -> None:
+    await rest.publish("a", "1")
+    await rest.publish("b", "1")
+    rest.statistics.sample(NOW)
+    stream = Stream(rest, "/api/v1/stats/stream?destinations=b,/queue/none,/topic/t")
+    (event,) = await events(stream, 1)
+    assert [row["name"] for row in event["destinations"]] == ["/queue/b"]
+    assert event["node"]["published"] == 2
+    await stream.leave()
+    for wrong in (",", "x," * 51, "/nowhere/a"):
+        assert (await rest.alice.get(f"/stats/stream?destinations={wrong}")).status_code == 400
+
+
+async def test_streams_end_with_the_node(rest: Rest) -> None:
+    stream = Stream(rest, "/api/v1/stats/stream")
+    await events(stream, 1)
+    rest.plane.stop()
+    await stream.task
+    assert stream.ended

@@ -21,8 +21,8 @@ from broker_app.net.rest import RestLimits, openapi
 from tests.rest.conftest import Rest
 
 schema = schemathesis.openapi.from_dict(openapi.document())
-# An event stream has no end; tests/rest/test_events.py reads it.
-finite = schema.exclude(operation_id="stream_events")
+# Event streams have no end; tests/rest/test_events.py and test_figures.py read them.
+finite = schema.exclude(operation_id=["stream_events", "stream_statistics"])
 
 CHECKS = (
     checks.not_a_server_error,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Iterator
+from functools import partial
 
 from broker_app.core import commands as c
 from broker_app.core.destination import parse
@@ -14,9 +16,8 @@ from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.replies import Reply
 from broker_app.net.rest.requests import Request, whole_number
-from broker_app.net.rest.waiting import Wait, Waiting
-
-PING_S = 15.0
+from broker_app.net.rest.streams import MEDIA_TYPE, PING_S, stream
+from broker_app.net.rest.waiting import Waiting
 
 
 class Arrivals:
@@ -58,7 +59,7 @@ class Events:
         destination = parse("/queue/" + request.name)
         access.check(request.identity, access.RECEIVE, destination)
         if request.method == "HEAD":
-            return Reply(200, b"text/event-stream")
+            return Reply(200, MEDIA_TYPE)
         desk = self._desk
         wait = self._waiting.enter(request.identity)
         arrivals = Arrivals(wait.woken)
@@ -71,7 +72,7 @@ class Events:
                 )
             )
             await desk.answer(ticket)
-            await self._write(request, arrivals, wait)
+            await stream(request, wait, partial(self._arrived, arrivals), self._ping_s)
         finally:
             self._waiting.leave(wait)
             desk.close_collection(subscription)
@@ -79,35 +80,9 @@ class Events:
                 desk.submit(c.Unsubscribe(desk.peer, subscription))
         return None
 
-    async def _write(self, request: Request, arrivals: Arrivals, wait: Wait) -> None:
-        headers = [
-            *request.reply_headers,
-            (b"content-type", b"text/event-stream"),
-            (b"cache-control", b"no-store"),
-            (b"x-accel-buffering", b"no"),
-        ]
-        await request.send({"type": "http.response.start", "status": 200, "headers": headers})
-        await self._send(request, b": connected\n\n")
-        gone = asyncio.ensure_future(request.wait_departed())
-        try:
-            while not gone.done() and not wait.ended:
-                while arrivals.waiting:
-                    await self._send(request, self._event(*arrivals.waiting.popleft()))
-                woken = asyncio.ensure_future(wait.woken.wait())
-                await asyncio.wait((woken, gone), timeout=self._ping_s, return_when=asyncio.FIRST_COMPLETED)
-                if not woken.done():
-                    woken.cancel()
-                    if not gone.done():
-                        await self._send(request, b": ping\n\n")
-                elif not wait.ended:
-                    wait.woken.clear()
-        finally:
-            gone.cancel()
-        if not gone.done():
-            await request.send({"type": "http.response.body", "body": b""})
-
-    async def _send(self, request: Request, data: bytes) -> None:
-        await request.send({"type": "http.response.body", "body": data, "more_body": True})
+    def _arrived(self, arrivals: Arrivals) -> Iterator[bytes]:
+        while arrivals.waiting:
+            yield self._event(*arrivals.waiting.popleft())
 
     def _event(self, tag: int, message: Message) -> bytes:
         message_id = self._ids.of(message)

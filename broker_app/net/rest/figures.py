@@ -2,28 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 from broker_app.core.destination import parse
 from broker_app.net import access
-from broker_app.net.rest.refusals import Refusal
-from broker_app.net.rest.replies import Reply, json_reply
+from broker_app.net.rest.refusals import Refusal, invalid
+from broker_app.net.rest.replies import Reply, encode, json_reply
 from broker_app.net.rest.requests import Request, whole_number
+from broker_app.net.rest.streams import MEDIA_TYPE, stream
+from broker_app.net.rest.waiting import Waiting
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.rings import History
 
 #: steps of one reply
 MAX_STEPS = 1_440
+#: destinations that one stream may name
+MAX_STREAMED = 50
 
 
 class Figures:
     """Endpoints `stats` and `…/stats`."""
 
-    def __init__(self, statistics: Statistics) -> None:
+    def __init__(self, statistics: Statistics, waiting: Waiting) -> None:
         self._statistics = statistics
+        self._waiting = waiting
+        #: of the last pass, as it is written to every stream that asks for no destination
+        self._whole: tuple[object, bytes] = (None, b"")
 
     async def node(self, request: Request) -> Reply:
         """GET stats"""
         request.query()
         return json_reply(self._statistics.latest())
+
+    async def stream(self, request: Request) -> Reply | None:
+        """GET stats/stream: an event a second"""
+        query = request.query(("destinations",))
+        addresses = _addresses(query["destinations"]) if "destinations" in query else None
+        if request.method == "HEAD":
+            return Reply(200, MEDIA_TYPE)
+        wait = self._waiting.enter(request.identity)
+        self._statistics.listeners.add(wait.woken.set)
+        try:
+            await stream(request, wait, partial(self._event, addresses))
+        finally:
+            self._statistics.listeners.discard(wait.woken.set)
+            self._waiting.leave(wait)
+        return None
 
     async def of_queue(self, request: Request) -> Reply:
         """GET queues/{name}/stats"""
@@ -32,6 +57,17 @@ class Figures:
     async def of_topic(self, request: Request) -> Reply:
         """GET topics/{name}/stats"""
         return self._past(request, "topic")
+
+    def _event(self, addresses: list[str] | None) -> Iterator[bytes]:
+        statistics = self._statistics
+        if addresses is not None:
+            there = [statistics.brief(address) for address in addresses if statistics.is_there(address)]
+            yield _sse({**statistics.head(), "destinations": there})
+            return
+        latest = statistics.latest()
+        if self._whole[0] is not latest:
+            self._whole = latest, _sse(latest)
+        yield self._whole[1]
 
     def _past(self, request: Request, kind: str) -> Reply:
         query = request.query((kind, "window_s", "step_s"))
@@ -51,3 +87,15 @@ class Figures:
                 **window._asdict(),
             }
         )
+
+
+def _addresses(text: str) -> list[str]:
+    """The destinations of a query, by comma; a bare name is a queue's."""
+    names = [name for name in text.split(",") if name]
+    if not 0 < len(names) <= MAX_STREAMED:
+        raise invalid("query/destinations", f"must be 1 to {MAX_STREAMED} names, with commas between them")
+    return [parse(name if name.startswith("/") else f"/queue/{name}").address for name in names]
+
+
+def _sse(value: object) -> bytes:
+    return b"event: stats\ndata: %b\n\n" % encode(value)

@@ -916,6 +916,15 @@ _PATHS: _Json = {
             {"200": _json("what /topic/$mom.stats tells as well", _ref("Statistics"))},
         ),
     },
+    "/stats/stream": {
+        "get": _operation(
+            "stream_statistics", "What the node does, as a server-sent event a second",
+            {"200": {"description": "a stream", "content": {"text/event-stream": {"schema": _TEXT}}}}, 503,
+            parameters=[
+                _parameter("destinations", _TEXT, "of these alone: up to 50 names, with commas between them")
+            ],
+        ),
+    },
     "/limits": {
         "get": _operation(
             "get_limits", "What one request may ask for; sizes in bytes, times in seconds",

@@ -119,7 +119,7 @@ class RestPlane:
         settler = Settler(desk, limits)
         browser = Browser(desk, journal_read, blocks, limits)
         facts = NodeFacts(desk, self._waiting, limits, openapi.document(control_document))
-        figures = Figures(statistics)
+        figures = Figures(statistics, self._waiting)
         people = ConnectionDesk(desk, connections, limits)
 
         queue_batch = _queue(b"messages", b"batch")
@@ -158,6 +158,7 @@ class RestPlane:
         add("GET", _queue(b"stats"), figures.of_queue)
         add("GET", Place((b"topics",), (b"stats",), True, "topic"), figures.of_topic)
         add("GET", Place((b"stats",)), figures.node)
+        add("GET", Place((b"stats", b"stream")), figures.stream)
         add("GET", _queue(b"consumers"), people.consumers)
         add("GET", Place((b"connections",)), people.page)
         add("GET", Place((b"connections",), (), True), people.one)
