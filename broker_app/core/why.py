@@ -6,11 +6,13 @@ they may cost a walk over its queue's consumers and deliveries.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from broker_app.core import block, deadletter
 from broker_app.core.broker import Broker
+from broker_app.core.grouping import group_of
 from broker_app.core.message import Message
 from broker_app.core.queue import Lane, Queue
 from broker_app.core.subscription import Subscription
@@ -18,6 +20,7 @@ from broker_app.core.subscription import Subscription
 #: consumers that are looked at one by one
 MAX_CONSUMERS = 20
 
+_WORD = re.compile(r"[A-Za-z_$][\w$.-]*")
 _UNITS = (("day", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000))
 
 
@@ -36,7 +39,9 @@ def why(broker: Broker, address: str, message: Message, now_ms: int) -> list[Rea
     queue = broker.queues.get(address)
     reasons = [*_scheduled(broker, address, message, now_ms)]
     if queue is not None and not reasons:
-        reasons = [*_handed_out(broker, queue, message, now_ms)] or [*_waiting(queue, message, now_ms)]
+        reasons = [*_handed_out(broker, queue, message, now_ms)] or [
+            *_waiting(broker, queue, message, now_ms)
+        ]
     return [*reasons, *_past(message)] if reasons else []
 
 
@@ -66,7 +71,7 @@ def _handed_out(broker: Broker, queue: Queue, message: Message, now_ms: int) -> 
             yield Reason("handed-out", sentence, facts)
 
 
-def _waiting(queue: Queue, message: Message, now_ms: int) -> Iterator[Reason]:
+def _waiting(broker: Broker, queue: Queue, message: Message, now_ms: int) -> Iterator[Reason]:
     ahead = _ahead(queue, message)
     if ahead is None:
         return
@@ -80,7 +85,7 @@ def _waiting(queue: Queue, message: Message, now_ms: int) -> Iterator[Reason]:
             f"an administrator paused the consumers of {queue.address}",
             {"paused": queue.policy.paused},
         )
-    yield from _consumers(queue)
+    yield from _consumers(broker, queue, message)
     if ahead:
         facts = {"ahead": ahead, "depth": queue.depth}
         yield Reason("behind", f"{_count(ahead, 'message')} of {queue.address} come before it", facts)
@@ -120,14 +125,14 @@ def _place(lane: Lane, position: int) -> int | None:
 # ---------------------------------------------------------------------- who could take it
 
 
-def _consumers(queue: Queue) -> Iterator[Reason]:
+def _consumers(broker: Broker, queue: Queue, message: Message) -> Iterator[Reason]:
     """Why none of the queue's consumers has taken it."""
     if not queue.consumers:
         yield Reason("no-consumer", f"nobody consumes {queue.address}", {})
         return
     looked_at = queue.consumers[:MAX_CONSUMERS]
-    reasons = [_of_consumer(subscription) for subscription in looked_at]
-    yield from reasons
+    for subscription in looked_at:
+        yield _of_consumer(broker, queue, subscription, message)
     others = len(queue.consumers) - len(looked_at)
     if others:
         yield Reason(
@@ -135,8 +140,21 @@ def _consumers(queue: Queue) -> Iterator[Reason]:
         )
 
 
-def _of_consumer(subscription: Subscription) -> Reason:
+def _of_consumer(broker: Broker, queue: Queue, subscription: Subscription, message: Message) -> Reason:
     facts, who = _consumer(subscription), _name(subscription)
+    if queue.active not in (None, subscription):
+        active = _name(queue.active) if queue.active else ""
+        return Reason("stands-by", f"{who} stands by while {active} is served alone", facts)
+    selector = subscription.selector if queue.named is None else None
+    if selector is not None and not selector.matches(message, broker.ids):
+        values = _named_in(selector.text, message)
+        told = ", ".join(f"{name} is {value!r}" for name, value in values.items()) or "it has none of these"
+        facts |= {"selector": selector.text, "headers": values}
+        return Reason("selector", f"{who} takes only {selector.text}; of this one {told}", facts)
+    owner = _owner_of_group(queue, message)
+    if owner not in (None, subscription):
+        facts["group"] = group_of(message)
+        return Reason("group", f"the group {group_of(message)!r} belongs to {_name(owner)}", facts)
     if subscription.peer.paused:
         return Reason("not-reading", f"{who} does not read what was sent to it", facts)
     if subscription.unsettled >= subscription.credit:
@@ -146,6 +164,18 @@ def _of_consumer(subscription: Subscription) -> Reason:
             facts,
         )
     return Reason("will-come", f"{who} can take it when it is its turn", facts)
+
+
+def _named_in(selector: str, message: Message) -> dict[str, str]:
+    """The headers of a message that a selector speaks of."""
+    words = set(_WORD.findall(selector))
+    return {name: value for name, value in block.headers(message.envelope.block).items() if name in words}
+
+
+def _owner_of_group(queue: Queue, message: Message) -> Subscription | None:
+    name, sorter = group_of(message), queue.picking
+    group = sorter.groups.find(name) if name and sorter is not None else None
+    return group.owner if group is not None else None
 
 
 def _consumer(subscription: Subscription) -> dict[str, Any]:

@@ -10,15 +10,15 @@ from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope
 from broker_app.core.moving import DONE, FULL, REFUSED, Moved
-from broker_app.jobs.work import BATCH, BATCH_BYTES, NO_ROOM, Work
+from broker_app.jobs.work import BATCH, BATCH_BYTES, NO_ROOM, Sought, Work
 
 
 class Importing(Work):
     """The id of a message follows from job and line, so that a batch is known again after a crash."""
 
-    def _in_question(self) -> Sequence[tuple[int, bytes, str]]:
-        start = self.job.processed
-        return [(number, self._id(number), self.job.target) for number in range(start, start + BATCH)]
+    def _in_question(self) -> Sequence[Sought]:
+        start, target = self.job.processed, self.job.target
+        return [Sought(number, self._id(number).decode(), target) for number in range(start, start + BATCH)]
 
     async def _deed(self) -> None:
         job = self.job

@@ -29,7 +29,7 @@ MAX_AGE_MS = 7 * 24 * 3600 * 1000
 #: bytes of all files of jobs; the oldest finished ones make room
 MAX_BYTES = 4 * 1024 * 1024 * 1024
 
-_Intent = list[tuple[int, int, str, str]]
+_Intent = list[tuple[int, str, str, str]]
 
 
 class Store:
@@ -72,7 +72,7 @@ class Store:
         return found
 
     def intend(self, job_id: str, intent: _Intent) -> None:
-        """Keep (number, position, id, target) of messages that are about to be moved; synced."""
+        """Keep (number, id, target, header lines it will lose) of messages about to be moved; synced."""
         _write(self.folder(job_id) / "intent.json", msgspec.json.encode(intent))
 
     def intent(self, job_id: str) -> _Intent:

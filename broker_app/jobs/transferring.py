@@ -16,7 +16,7 @@ from broker_app.core.moving import FULL, GONE, REFUSED, Moved
 from broker_app.core.records import Reader
 from broker_app.core.state import UNRECORDED
 from broker_app.jobs import plan, reading
-from broker_app.jobs.work import BATCH_BYTES, NO_ROOM, Work
+from broker_app.jobs.work import BATCH_BYTES, NO_ROOM, Sought, Work
 
 
 class Item(NamedTuple):
@@ -29,33 +29,31 @@ class Item(NamedTuple):
 
 @dataclass(slots=True)
 class Piece:
-    """One message of a batch: its number in the job, its record, its id, where it goes, and the answer where
-    it is known beforehand."""
+    """One message of a batch: its number in the job, its record, its id, where it goes, the header lines that
+    it loses there, and the answer, where it is known."""
 
     number: int
     item: Item
     record: bytes | None = None
     id: str = ""
     target: str = ""
+    lost: str = ""
     known: Moved | None = None
 
 
 class Transferring(Work):
     """All that takes chosen messages away, or copies them."""
 
-    def _in_question(self) -> Sequence[tuple[int, bytes, str]]:
-        return [
-            (number, message_id.encode(), target)
-            for number, _, message_id, target in self.tools.store.intent(self.job.id)
-            if number >= self.job.processed and target and message_id
-        ]
+    def _in_question(self) -> Sequence[Sought]:
+        intended = (Sought(*row) for row in self.tools.store.intent(self.job.id))
+        return [sought for sought in intended if sought.number >= self.job.processed and sought.target]
 
     async def _deed(self) -> None:
         job = self.job
         items = self._items()
         while job.processed < len(items) and self._goes_on():
             pieces = self._prepare(items, job.processed)
-            intent = [(piece.number, piece.item.position, piece.id, piece.target) for piece in pieces]
+            intent = [(piece.number, piece.id, piece.target, piece.lost) for piece in pieces]
             await asyncio.to_thread(self.tools.store.intend, job.id, intent)
             await self._ask(pieces)
             await self._pace(len(pieces))
@@ -90,6 +88,8 @@ class Transferring(Work):
                 message = reader.message(piece.record, item.position)
                 piece.id = ids.of(message).decode()
                 piece.target = self._target_of(message)
+                if job.op == plan.RETRY:
+                    piece.lost = deadletter.divide(message.envelope.block)[1].decode()
                 size += len(piece.record)
         return pieces
 
@@ -140,8 +140,9 @@ class Transferring(Work):
         """One result."""
         found = self._found.get(piece.number)
         if found is not None:
-            line = {"i": piece.number, "id": found.id, "position": piece.item.position}
-            return line | {"status": moving.DONE, "to": found.target, "new_position": found.position}
+            line = {"i": piece.number, "id": found.sought.id, "position": piece.item.position}
+            line |= {"status": moving.DONE, "to": found.sought.target, "new_position": found.position}
+            return line | ({"lines": found.sought.lines} if found.sought.lines else {})
         moved = piece.known
         assert moved is not None
         message = moved.message

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from io import FileIO
 from itertools import islice
@@ -71,11 +71,20 @@ class Tools:
         return self.errands.engine.broker
 
 
-class Found(NamedTuple):
-    """A message that was moved: its id, and where it is now."""
+class Sought(NamedTuple):
+    """A message that a killed node may have moved without writing it down: its number in the job, its id,
+    where it was to go, and the header lines that it was to lose."""
 
+    number: int
     id: str
     target: str
+    lines: str = ""
+
+
+class Found(NamedTuple):
+    """One that it had moved, and its new position."""
+
+    sought: Sought
     position: int
 
 
@@ -96,8 +105,8 @@ class Work:
         """Work from `job.processed` on, for as long as it `_goes_on`."""
         raise NotImplementedError
 
-    def _in_question(self) -> Sequence[tuple[int, bytes, str]]:
-        """(number, id, target) of what a killed node may have moved without writing it down."""
+    def _in_question(self) -> Sequence[Sought]:
+        """What may have been moved beyond `job.processed`."""
         return ()
 
     def stop(self, *, cancel: bool) -> None:
@@ -117,14 +126,14 @@ class Work:
             newest = max(newest, line.get("new_position", 0))
         if not job.open:
             return
-        wanted: dict[str, dict[bytes, int]] = {}
-        for number, message_id, target in self._in_question():
-            wanted.setdefault(target, {})[message_id] = number
-        for target, numbers in wanted.items():
-            for message_id, position in self._at_target(target, numbers, newest):
-                self._found[numbers[message_id]] = Found(message_id.decode(), target, position)
+        wanted: dict[str, dict[bytes, Sought]] = {}
+        for sought in self._in_question():
+            wanted.setdefault(sought.target, {})[sought.id.encode()] = sought
+        for target, by_id in wanted.items():
+            for message_id, position in self._at_target(target, by_id, newest):
+                self._found[by_id[message_id].number] = Found(by_id[message_id], position)
 
-    def _at_target(self, address: str, wanted: dict[bytes, int], after: int) -> Iterator[tuple[bytes, int]]:
+    def _at_target(self, address: str, wanted: Container[bytes], after: int) -> Iterator[tuple[bytes, int]]:
         """(id, position) of messages that came to a queue behind `after` with one of these ids."""
         queue = self.tools.broker.queues.get(address)
         reader = Reader(address)

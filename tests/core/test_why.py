@@ -57,6 +57,43 @@ def test_a_consumer_that_does_not_read() -> None:
     assert codes(ask(stage, publish(stage))) == ["not-reading"]
 
 
+def test_a_selector_that_does_not_match() -> None:
+    stage = Stage()
+    stage.client("anna").subscribe(A, selector="price > 10 AND tenant = 'acme'")
+    message = publish(stage, block=b"price:7\ntenant:acme\nother:1\n")
+    (reason,) = ask(stage, message)
+    assert reason.code == "selector"
+    assert reason.sentence == (
+        "subscription '1' of anna takes only price > 10 AND tenant = 'acme'; "
+        "of this one price is '7', tenant is 'acme'"
+    )
+    assert reason.facts["headers"] == {"price": "7", "tenant": "acme"}
+    assert ask(stage, publish(stage))[0].sentence.endswith("of this one it has none of these")
+
+
+def test_a_group_that_belongs_to_another_consumer() -> None:
+    stage = Stage()
+    grouped = {"special": Special(group="g"), "block": b"group:g\n"}
+    stage.client("anna").subscribe(A, credit=1)
+    publish(stage, **grouped)
+    stage.client("bert").subscribe(A, credit=1)
+    reasons = ask(stage, publish(stage, **grouped))
+    assert codes(reasons) == ["no-credit", "group"]
+    assert reasons[1].sentence == "the group 'g' belongs to subscription '1' of anna"
+
+
+def test_consumers_behind_an_exclusive_one() -> None:
+    stage = Stage()
+    stage.client("anna").subscribe(A, credit=1, exclusive=True)
+    stage.client("bert").subscribe(A)
+    publish(stage)
+    reasons = ask(stage, publish(stage))
+    assert codes(reasons) == ["no-credit", "stands-by"]
+    assert reasons[1].sentence == (
+        "subscription '1' of bert stands by while subscription '1' of anna is served alone"
+    )
+
+
 def test_a_queue_that_is_paused() -> None:
     stage = Stage()
     stage.client("anna").subscribe(A)

@@ -418,6 +418,11 @@ async def test_a_batch_whose_results_were_lost_is_known_again(make_rest: MakeRes
         (line["id"], line["new_position"]) for line in lines
     ]
     assert next_one.depth("a.dead") == (9 if op == "copy" else 0)
+    if op == "retry":
+        undo = (await next_one.alice.post(f"/jobs/{job['id']}/undo")).json()
+        assert (await ended(next_one, undo))["done"] == 9
+        dead = (await next_one.alice.get("/queues/a.dead/messages")).json()["items"]
+        assert [item["headers"]["dead-reason"] for item in dead] == ["REJECTED"] * 9
 
 
 async def test_lines_whose_results_were_lost_are_not_imported_again(make_rest: MakeRest) -> None:
