@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import records
+from broker_app.core.freezing import freeze
 from broker_app.core.guard import Parked
 from broker_app.core.message import OVERHEAD_BYTES, Envelope
 from broker_app.core.policy import (
@@ -29,7 +30,6 @@ from broker_app.core.policy import (
     Policies,
 )
 from broker_app.core.queue import Queue
-from broker_app.core.recovery import freeze
 from tests.core.stage import Client, Stage, read
 
 QUEUES = ("/queue/a", "/queue/b")
