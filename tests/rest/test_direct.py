@@ -108,7 +108,7 @@ async def test_a_request_may_come_in_any_pieces(wire: Wire) -> None:
         ("authorization: Bearer x\r\n", PATH, 401, "not-authenticated"),
         (ALICE + "mom-priority: 11\r\n", PATH, 400, "invalid"),
         (ALICE, "/api/v1/queues/%20a/messages", 400, "bad-destination"),
-        (ALICE, "/api/v1/queues/a/nowhere", 404, "not-found"),
+        (ALICE, "/api/v1/queues/a/purge", 405, "method-not-allowed"),
         (ALICE + "content-encoding: gzip\r\n", PATH, 415, "unsupported-type"),
     ],
 )
