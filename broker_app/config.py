@@ -247,7 +247,7 @@ def _matching(setting: Setting, text: str) -> str:
 def _number(setting: Setting, text: str) -> int | float:
     rule = setting.rule
     try:
-        number = _size(text) if rule.unit == "bytes" else int(text) if setting.type == "int" else float(text)
+        number = size(text) if rule.unit == "bytes" else int(text) if setting.type == "int" else float(text)
     except ValueError:
         kind = "a size such as 65536 or 64MiB" if rule.unit == "bytes" else "a number"
         raise ValueError(f"{setting.variable}: {text!r} is not {kind}") from None
@@ -260,7 +260,8 @@ def _number(setting: Setting, text: str) -> int | float:
     return number
 
 
-def _size(text: str) -> int:
+def size(text: str) -> int:
+    """Bytes, from a text such as 65536, 10m or 64MiB. Raises ValueError."""
     digits = text.rstrip("KMGIBkmgib ")
     unit = text[len(digits) :].strip().lower()
     if unit not in _SIZES:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
 
 from broker_app.cli import invocation, jobs
-from broker_app.cli.failures import REFUSED, USAGE, Failure
+from broker_app.cli.confirming import confirm
 from broker_app.cli.invocation import Invocation
 
 WHERE = (
@@ -101,7 +100,8 @@ def _carry_out(given: Invocation, wish: dict[str, Any], *, dry_run: bool, yes: b
         given.output.say("nothing to do")
         return
     if not yes:
-        _confirm(plan, production=given.target().production)
+        name = plan["source"].removeprefix("/queue/")
+        confirm(name, f"{plan['op']} them", production=given.target().production)
     job = rest.call("POST", "/jobs", {"plan": plan["plan"]})
     if detach:
         given.output.facts(job)
@@ -125,18 +125,3 @@ def _facts(plan: dict[str, Any]) -> dict[str, Any]:
     facts["sample"] = ", ".join(item["id"] for item in plan["sample"])
     facts["warnings"] = "; ".join(plan["warnings"])
     return facts
-
-
-def _confirm(plan: dict[str, Any], *, production: bool) -> None:
-    """Asks at the terminal; on a production broker the name of the queue must be typed."""
-    name = plan["source"].removeprefix("/queue/")
-    if not sys.stdin.isatty():
-        raise Failure(
-            USAGE, "nobody is there to confirm", mend="add --yes, or --dry-run to see what would happen"
-        )
-    if production:
-        agreed = typer.prompt(f"This is production. Type {name} to {plan['op']} them", err=True) == name
-    else:
-        agreed = typer.confirm(f"{plan['op'].capitalize()} them?", err=True)
-    if not agreed:
-        raise Failure(REFUSED, "nothing was done")

@@ -21,6 +21,7 @@ from broker_app.cli import (
     sending,
     subscribing,
     tokens,
+    topics,
     up,
 )
 from broker_app.cli.failures import USAGE, Failure
@@ -52,6 +53,7 @@ for deed in (bulk.move, bulk.copy, bulk.delete, bulk.retry):
 app.add_typer(jobs.app, name="job", rich_help_panel=_OPERATE)
 queues.app.command("why")(explaining.why)
 app.add_typer(queues.app, name="queue", rich_help_panel=_OPERATE)
+app.add_typer(topics.app, name="topic", rich_help_panel=_OPERATE)
 app.add_typer(context_commands.app, name="context", rich_help_panel=_OPERATE)
 app.add_typer(bench.app, name="bench", rich_help_panel=_OPERATE)
 

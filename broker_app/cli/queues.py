@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from broker_app.cli import invocation
-from broker_app.cli.failures import NOT_FOUND, REFUSED, USAGE, Failure
+from broker_app.cli import invocation, saying
+from broker_app.cli.confirming import confirm
 
-if TYPE_CHECKING:
-    from broker_app.cli.rest import Rest
-
-app = typer.Typer(no_args_is_help=True, help="List, show and empty queues.")
+app = typer.Typer(no_args_is_help=True, help="List, show, configure, pause, empty and remove queues.")
 
 _COLUMNS = (
     "name",
     "depth",
+    "delayed",
     "unsettled",
     "consumers",
     "published",
@@ -25,6 +22,7 @@ _COLUMNS = (
     "acknowledged",
     "expired",
     "dead",
+    "paused",
 )
 _RATES = ("in_rate", "out_rate", "oldest_s")
 
@@ -32,66 +30,93 @@ _Queue = Annotated[str, typer.Argument(help="name of the queue")]
 
 
 @app.command("ls")
-def list_queues(ctx: typer.Context) -> None:
+def list_queues(
+    ctx: typer.Context,
+    part: Annotated[str | None, typer.Option("--name", help="only those with this in their name")] = None,
+    sort: Annotated[str | None, typer.Option(help="members to sort by, such as -depth,name")] = None,
+) -> None:
     """List the queues and what is in them."""
     given = invocation.of(ctx)
-    given.output.rows(_COLUMNS, given.rest().pages("/queues"), whole=True)
+    given.output.rows(_COLUMNS, given.rest().pages("/queues", q=part, sort=sort), whole=True)
 
 
 @app.command()
 def show(ctx: typer.Context, queue: _Queue) -> None:
-    """Show the numbers of one queue."""
+    """Show a queue: its numbers, its consumers, and what holds for it."""
     given = invocation.of(ctx)
     rest = given.rest()
-    facts = _facts(rest, queue)
+    facts = rest.get(saying.path_of("queue", queue))
     samples = rest.get("/stats").get("destinations", [])
     sample: dict[str, Any] = next((row for row in samples if row["name"] == f"/queue/{facts['name']}"), {})
-    given.output.facts({**facts, **{name: sample[name] for name in _RATES if name in sample}})
+    rates = {name: sample[name] for name in _RATES if name in sample}
+    given.output.facts(saying.shown({**facts, **rates}, given.output.form))
+
+
+@app.command()
+def create(
+    ctx: typer.Context,
+    queue: _Queue,
+    settings: saying.Assignments = None,
+    idempotent: saying.Idempotent = False,
+) -> None:
+    """Declare a queue, with settings. It then stays, also empty; a pattern (orders.>) covers many."""
+    saying.create(invocation.of(ctx), "queue", queue, settings, idempotent=idempotent)
+
+
+@app.command("set")
+def change(ctx: typer.Context, queue: _Queue, settings: saying.Assignments = None) -> None:
+    """Change settings of a queue or of all that a pattern covers."""
+    saying.change(invocation.of(ctx), "queue", queue, saying.values_of(settings))
+
+
+@app.command()
+def pause(
+    ctx: typer.Context,
+    queue: _Queue,
+    who: Annotated[str, typer.Argument(help="producers, consumers or all")] = "all",
+) -> None:
+    """Refuse what producers send, hand consumers nothing, or both."""
+    saying.change(invocation.of(ctx), "queue", queue, {"paused": who.lower()})
+
+
+@app.command()
+def resume(ctx: typer.Context, queue: _Queue) -> None:
+    """End a pause."""
+    saying.resume(invocation.of(ctx), "queue", queue)
+
+
+@app.command("rm")
+def remove(
+    ctx: typer.Context,
+    queue: _Queue,
+    force: Annotated[bool, typer.Option("--force", help="also when messages are in it, which go")] = False,
+    yes: saying.Yes = False,
+    dry_run: saying.DryRun = False,
+    idempotent: saying.Idempotent = False,
+) -> None:
+    """Remove a queue that has no consumers, and what was said about it."""
+    saying.remove(
+        invocation.of(ctx), "queue", queue, yes=yes, dry_run=dry_run, idempotent=idempotent, force=force
+    )
 
 
 @app.command()
 def purge(
     ctx: typer.Context,
     queue: _Queue,
-    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be removed")] = False,
+    yes: saying.Yes = False,
+    dry_run: saying.DryRun = False,
 ) -> None:
     """Remove all messages that wait in a queue. Those that are handed out stay."""
     from broker_app.cli.rest import queue_path
 
     given = invocation.of(ctx)
     rest = given.rest()
-    facts = _facts(rest, queue)
+    facts = rest.get(queue_path(queue))
     given.output.say(f"{facts['depth']} waiting messages of queue {facts['name']} at {given.target().url}")
     if dry_run:
         return
     if not yes:
-        _confirm(facts["name"], production=given.target().production)
+        confirm(facts["name"], "remove them", production=given.target().production)
     rest.call("DELETE", queue_path(queue, "messages"), query={"all": "true"})
     given.output.say("removed")
-
-
-def _confirm(name: str, *, production: bool) -> None:
-    """Asks at the terminal; on a production broker the name must be typed."""
-    if not sys.stdin.isatty():
-        raise Failure(
-            USAGE, "nobody is there to confirm", mend="add --yes, or --dry-run to see what would happen"
-        )
-    if production:
-        agreed = typer.prompt(f"This is production. Type {name} to remove them", err=True) == name
-    else:
-        agreed = typer.confirm("Remove them?", err=True)
-    if not agreed:
-        raise Failure(REFUSED, "nothing was removed")
-
-
-def _facts(rest: Rest, queue: str) -> dict[str, Any]:
-    name = queue.removeprefix("/queue/")
-    for row in rest.pages("/queues"):
-        if row["name"] == name:
-            return row
-    raise Failure(
-        NOT_FOUND,
-        f"there is no queue {name!r}",
-        mend="`mom queue ls` lists them; queues are made by their first use",
-    )

@@ -45,6 +45,21 @@ class Rest:
             content = reply.read()
         return json.loads(content) if content else None
 
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+        *,
+        query: dict[str, Any] | None = None,
+    ) -> tuple[Any, str]:
+        """The decoded reply and its ETag, for what has versions; `headers` are conditions on them."""
+        data = json.dumps(body).encode() if body is not None else None
+        with self._open(method, path, data, "application/json", query or {}, 0.0, headers) as reply:
+            content = reply.read()
+            return json.loads(content) if content else None, reply.headers.get("etag", "")
+
     def download(self, path: str, into: BinaryIO) -> None:
         """Write the bytes of a reply to a file."""
         with self._open("GET", path, None, "", {}, 0.0) as reply:
@@ -65,11 +80,12 @@ class Rest:
         content_type: str,
         query: dict[str, Any],
         wait_s: float,
+        conditions: dict[str, str] | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
         address = f"{self._target.web}{_PREFIX}{path}"
         if query:
             address += "?" + urlencode({name: value for name, value in query.items() if value is not None})
-        headers = self._headers()
+        headers = self._headers() | (conditions or {})
         if data is not None:
             headers["content-type"] = content_type
         request = urllib.request.Request(address, data, headers, method=method)

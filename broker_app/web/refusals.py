@@ -74,8 +74,8 @@ def problem_response(error: Exception, context: dict[str, Any]) -> Response | No
     extra: dict[str, Any] = {}
     detail = _sentence(error)
     if isinstance(error, exceptions.ValidationError):
-        extra["errors"] = list(_errors(error.detail))
-        detail = "The request was not understood."
+        extra["errors"] = errors = list(_errors(error.detail))
+        detail = "; ".join(f"{wrong['pointer'] or 'the request'}: {wrong['detail']}" for wrong in errors[:3])
     response.data = problem_body(name, detail, **extra)
     response.content_type = MEDIA_TYPE
     return response

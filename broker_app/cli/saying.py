@@ -1,0 +1,173 @@
+"""What `mom queue` and `mom topic` say about destinations: their settings, made, changed and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from broker_app.cli.confirming import confirm
+from broker_app.cli.failures import CONFLICT, NOT_FOUND, USAGE, Failure
+from broker_app.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from broker_app.cli.rest import Rest
+    from broker_app.net.destinations import Setting
+
+Assignments = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME=VALUE]...", help="settings, such as max_messages=1000; no value takes one back"
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="only say what would be done")]
+Idempotent = Annotated[bool, typer.Option("--idempotent", help="no failure when it is so already")]
+
+_TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+def path_of(kind: str, name: str) -> str:
+    """The address of a queue's or topic's settings, or of a pattern's (`orders.>`)."""
+    name = name.removeprefix(f"/{kind}/")
+    if name == ">" or name.endswith(".>"):
+        return f"/destinations/settings/{kind}/{quote(name, safe='/')}"
+    return f"/{kind}s/{quote(name, safe='/')}"
+
+
+def values_of(assignments: Sequence[str] | None) -> dict[str, Any]:
+    """Settings by name; None for one that is taken back. Raises Failure."""
+    from broker_app.net.destinations import SETTINGS, faults
+
+    values: dict[str, Any] = {}
+    for assignment in assignments or ():
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise Failure(
+                USAGE, f"{assignment!r} is no setting", mend="write NAME=VALUE, or NAME= to take it back"
+            )
+        if name not in SETTINGS:
+            raise Failure(
+                USAGE,
+                f"{name}: {faults({name: None}, '/queue/x')[name]}",
+                mend=f"take one of {', '.join(SETTINGS)}",
+            )
+        values[name] = _value(SETTINGS[name], text) if text else None
+    return values
+
+
+def _value(setting: Setting, text: str) -> Any:
+    from broker_app import config
+
+    try:
+        if setting.kind is bool:
+            return _TRUTHS[text.lower()]
+        if setting.name.endswith("_bytes"):
+            return config.size(text)
+        return setting.kind(text)
+    except (KeyError, ValueError):
+        wrong = setting.wrong(text) if setting.kind is not str else "is wrong"
+        raise Failure(USAGE, f"{setting.name}: {text!r} {wrong}") from None
+
+
+def create(
+    given: Invocation, kind: str, name: str, assignments: Sequence[str] | None, *, idempotent: bool
+) -> None:
+    """Declares a destination or pattern that is not declared yet."""
+    values = {setting: value for setting, value in values_of(assignments).items() if value is not None}
+    try:
+        row, _ = given.rest().exchange("PUT", path_of(kind, name), values, {"if-none-match": "*"})
+    except Failure as failure:
+        if failure.code != CONFLICT:
+            raise
+        if not idempotent:
+            raise Failure(
+                CONFLICT,
+                f"{kind} {name} has settings of its own already",
+                mend=f"`mom {kind} set` changes them; --idempotent leaves them as they are",
+            ) from failure
+        given.output.say(f"{kind} {name} is there already")
+        return
+    given.output.facts({"address": row["address"], **row["settings"]})
+
+
+def change(given: Invocation, kind: str, name: str, values: dict[str, Any]) -> None:
+    """Says more about a destination or pattern, or takes back what was said (None)."""
+    rest = given.rest()
+    path = path_of(kind, name)
+    row, _ = rest.exchange("PATCH", path, values, {"if-match": _version(rest, path)})
+    given.output.facts({"address": row["address"], **row["settings"]})
+
+
+def resume(given: Invocation, kind: str, name: str) -> None:
+    """Takes back a pause. A Failure says who else pauses it."""
+    rest = given.rest()
+    path = path_of(kind, name)
+    rest.exchange("PATCH", path, {"paused": None}, {"if-match": _version(rest, path)})
+    still = rest.get(path).get("settings", {}).get("paused", {})
+    if isinstance(still, dict) and still.get("value", "none") != "none":
+        raise Failure(
+            CONFLICT,
+            f"{kind} {name} is paused by {still['source']} as well ({still['value']})",
+            mend=f"`mom {kind} resume` that, or `mom {kind} set {name} paused=none`",
+        )
+
+
+def remove(
+    given: Invocation,
+    kind: str,
+    name: str,
+    *,
+    yes: bool,
+    dry_run: bool,
+    idempotent: bool,
+    force: bool = False,
+) -> None:
+    """Removes a queue, or takes back what was said about a topic or pattern."""
+    rest = given.rest()
+    path = path_of(kind, name)
+    try:
+        facts, version = rest.exchange("GET", path)
+    except Failure as failure:
+        if failure.code == NOT_FOUND and idempotent:
+            given.output.say(f"there is no {kind} {name}")
+            return
+        raise
+    counts = [
+        f"{facts[what]} {what}" for what in ("depth", "delayed", "unsettled", "consumers") if facts.get(what)
+    ]
+    given.output.say(f"{kind} {name} at {given.target().url}" + (f": {', '.join(counts)}" if counts else ""))
+    if dry_run:
+        return
+    if not yes:
+        confirm(name, f"remove {kind} {name}", production=given.target().production)
+    rest.exchange("DELETE", path, None, {"if-match": version}, query={"force": "true"} if force else None)
+    given.output.say("removed")
+
+
+def shown(facts: dict[str, Any], form: str) -> dict[str, Any]:
+    """The facts of a destination as they are told: for people, its settings in a line each, without those
+    that nobody said anything about."""
+    if form in ("json", "ndjson"):
+        return facts
+    told = {name: value for name, value in facts.items() if name not in ("settings", "subscriptions")}
+    for name, setting in facts["settings"].items():
+        if setting["source"] != "default":
+            told[name] = f"{setting['value']} ({setting['source']})"
+    for number, row in enumerate(facts["subscriptions"], 1):
+        told[f"consumer {number}"] = (
+            f"{row['user']} {row['ack']} {row['unsettled']}/{row['credit']} since {row['since']}"
+        )
+    return told
+
+
+def _version(rest: Rest, path: str) -> str:
+    """The ETag of what is said now. Raises Failure when a queue or topic is not there."""
+    try:
+        return rest.exchange("GET", path)[1]
+    except Failure as failure:
+        if failure.code == NOT_FOUND and path.startswith("/destinations/"):
+            return '"0"'
+        raise

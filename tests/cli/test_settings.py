@@ -1,0 +1,103 @@
+"""Declaring, changing, pausing and removing destinations, against a real broker."""
+
+from typing import Any
+
+import pytest
+
+from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
+from tests.cli.conftest import CommandLine
+from tests.support.broker_process import BrokerProcess
+
+
+def facts(broker: BrokerProcess, queue: str) -> Any:
+    return broker.request("GET", f"/api/v1/queues/{queue}").json()
+
+
+def publish(broker: BrokerProcess, queue: str) -> int:
+    return broker.request("POST", f"/api/v1/queues/{queue}/messages", b"1").status
+
+
+def test_a_queue_is_created_once(broker: BrokerProcess, mom: CommandLine) -> None:
+    made = mom(
+        "queue", "create", "once", "max_messages=10", "max_bytes=10m", "dead_letter_expired=yes", "-o", "json"
+    )
+    assert made.code == OK, made.err
+    assert made.json() == {
+        "address": "/queue/once", "max_messages": 10, "max_bytes": 10 * 1024 * 1024, "dead_letter_expired": True,
+    }  # fmt: skip
+    again = mom("queue", "create", "once")
+    assert again.code == CONFLICT and "mom queue set" in again.err
+    assert mom("queue", "create", "once", "--idempotent").code == OK
+    assert facts(broker, "once")["settings"]["max_messages"]["value"] == 10
+
+
+def test_settings_are_changed_and_taken_back(broker: BrokerProcess, mom: CommandLine) -> None:
+    assert publish(broker, "change") == 201
+    assert mom("queue", "set", "change", "max_messages=5", "retry_delay_s=0.5").code == OK
+    changed = mom("queue", "set", "change", "max_messages=", "limit_behavior=REJECT_NEWEST", "-o", "json")
+    assert changed.json() == {
+        "address": "/queue/change", "retry_delay_s": 0.5, "limit_behavior": "REJECT_NEWEST",
+    }  # fmt: skip
+    shown = dict(mom("queue", "show", "change").rows)
+    assert (shown["depth"], shown["declared"], shown["retry_delay_s"]) == ("1", "yes", "0.5 (own)")
+    assert "max_messages" not in shown
+    assert mom("queue", "set", "nowhere", "max_messages=5").code == NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    "setting", ["max_mesages=1", "max_messages", "max_messages=many", "paused=some", "auto_create=perhaps"]
+)
+def test_what_is_no_setting_is_wrong_use(mom: CommandLine, setting: str) -> None:
+    refused = mom("queue", "create", "wrong", setting)
+    assert refused.code == USAGE
+    assert setting.partition("=")[0] in refused.err
+
+
+def test_a_queue_is_paused_and_resumed(broker: BrokerProcess, mom: CommandLine) -> None:
+    assert publish(broker, "pause") == 201
+    assert mom("queue", "pause", "pause").code == OK
+    assert publish(broker, "pause") == 503
+    assert mom("pub", "pause", "x").code == REFUSED
+    assert mom("queue", "pause", "pause", "CONSUMERS").code == OK
+    assert publish(broker, "pause") == 201
+    assert mom("queue", "pause", "pause", "nobody").code == USAGE
+    row = next(row for row in mom("queue", "ls", "--name", "pause", "-o", "json").json())
+    assert row["paused"] == "consumers"
+    assert mom("queue", "resume", "pause").code == OK
+    assert facts(broker, "pause")["paused"] == "none"
+    assert mom("queue", "pause", "nowhere").code == NOT_FOUND
+
+
+def test_a_pattern_covers_many(broker: BrokerProcess, mom: CommandLine) -> None:
+    assert mom("queue", "set", "many.>", "paused=producers").code == OK
+    assert mom("queue", "create", "many.one").code == OK
+    assert publish(broker, "many.one") == 503
+    still = mom("queue", "resume", "many.one")
+    assert still.code == CONFLICT and "/queue/many.>" in still.err
+    assert mom("queue", "resume", "many.>").code == OK
+    assert publish(broker, "many.one") == 201
+    assert mom("queue", "rm", "many.>", "--yes").code == OK
+
+
+def test_a_queue_is_removed(broker: BrokerProcess, mom: CommandLine) -> None:
+    publish(broker, "remove")
+    unconfirmed = mom("queue", "rm", "remove")
+    assert unconfirmed.code == USAGE and "1 depth" in unconfirmed.err
+    assert mom("queue", "rm", "remove", "--dry-run").code == OK
+    refused = mom("queue", "rm", "remove", "--yes")
+    assert refused.code == CONFLICT and "1 messages wait" in refused.err
+    assert mom("queue", "rm", "remove", "--yes", "--force").code == OK
+    assert mom("queue", "rm", "remove", "--yes").code == NOT_FOUND
+    assert mom("queue", "rm", "remove", "--yes", "--idempotent").code == OK
+
+
+def test_topics(broker: BrokerProcess, mom: CommandLine) -> None:
+    assert mom("topic", "create", "news.eu", "max_message_bytes=1k").code == OK
+    assert mom("topic", "set", "news.eu", "paused=producers").code == OK
+    assert mom("topic", "set", "news.eu", "paused=consumers").code == USAGE
+    (row,) = mom("topic", "ls", "-o", "json").json()
+    assert (row["name"], row["declared"], row["paused"]) == ("news.eu", True, "producers")
+    shown = dict(mom("topic", "show", "news.eu").rows)
+    assert shown["max_message_bytes"] == "1024 (own)"
+    assert mom("topic", "rm", "news.eu", "--yes").code == OK
+    assert mom("topic", "show", "news.eu").code == NOT_FOUND
