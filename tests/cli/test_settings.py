@@ -23,8 +23,11 @@ def test_a_queue_is_created_once(broker: BrokerProcess, mom: CommandLine) -> Non
     )
     assert made.code == OK, made.err
     assert made.json() == {
-        "address": "/queue/once", "max_messages": 10, "max_bytes": 10 * 1024 * 1024, "dead_letter_expired": True,
-    }  # fmt: skip
+        "address": "/queue/once",
+        "max_messages": 10,
+        "max_bytes": 10 * 1024 * 1024,
+        "dead_letter_expired": True,
+    }
     again = mom("queue", "create", "once")
     assert again.code == CONFLICT and "mom queue set" in again.err
     assert mom("queue", "create", "once", "--idempotent").code == OK
