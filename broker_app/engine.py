@@ -19,10 +19,10 @@ from broker_app.core.broker import Broker
 from broker_app.core.commands import Command, Loaded, StoreSpace
 from broker_app.core.facts import Fact
 from broker_app.core.freezing import Freezing, freeze
-from broker_app.core.message import MessageIds
 from broker_app.core.outcome import Outcome
-from broker_app.core.recovery import Recovery, live_positions
+from broker_app.core.recovery import live_positions
 from broker_app.journal.port import Batch, Journal
+from broker_app.rebuilding import rebuild
 
 log = logging.getLogger(__name__)
 
@@ -95,14 +95,7 @@ class Engine:
 
     def recover(self) -> list[str]:
         """Open the journal and rebuild the broker from it. Returns lines for the log."""
-        opened = self._journal.open()
-        self.broker.ids = MessageIds(self._journal.tag)
-        recovery = Recovery(self.broker)
-        if opened.snapshot is not None:
-            recovery.thaw(opened.snapshot)
-        for batch in self._journal.replay():
-            recovery.replay(batch.destinations, batch.first_position, batch.records)
-        recovery.finish(opened.next_position)
+        opened = rebuild(self.broker, self._journal)
         self._journal.retain(live_positions(self.broker))
         return opened.report
 

@@ -1,20 +1,30 @@
-"""`mom journal`: looks into the files of a journal, without a broker and without changing anything."""
+"""`mom journal`: looks into the files of a journal, and mends or shrinks them while no broker holds them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from broker_app.cli import invocation
-from broker_app.cli.failures import FAILED, NOT_FOUND, Failure
+from broker_app.cli.failures import CONFLICT, FAILED, NOT_FOUND, Failure
 
 if TYPE_CHECKING:
     from broker_app.core.records import Reader
 
-app = typer.Typer(no_args_is_help=True, help="Check and print the files of a journal.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""Check, print, mend and shrink the files of a journal.
+
+    The journal is the folder `journal` in a broker's data directory; everything that must survive is in it.
+    `verify` and `dump` only read, and may be used while the broker runs. `repair` and `compact` need the
+    broker to be stopped; a running one compacts its journal by itself.
+    """,
+)
 
 _Directory = Annotated[Path, typer.Argument(help="the journal: the folder of that name in the broker's data")]
 _FINDINGS = ("file", "offset", "damage", "finding")
@@ -38,8 +48,107 @@ def verify(ctx: typer.Context, directory: _Directory = Path("data/journal")) -> 
             FAILED,
             "the journal is damaged",
             where=str(directory),
-            mend="copy the folder before you do anything else; the findings name what is lost",
+            mend="stop the broker; `mom journal repair --dry-run` says what can be mended and what is lost",
         )
+
+
+@app.command()
+def repair(
+    ctx: typer.Context,
+    directory: _Directory = Path("data/journal"),
+    skip_damaged: Annotated[
+        bool, typer.Option("--skip-damaged", help="go on without the records that cannot be read")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what is damaged")] = False,
+) -> None:
+    """Make a damaged journal one that starts again.
+
+    What can be mended without a loss is mended. Batches that cannot be read are cut out only with
+    --skip-damaged: messages in them are lost, and messages whose acknowledgement was in them come again.
+    What is lost is told: positions in the log, and how many waiting messages of which destination.
+
+    The files as they were are kept in a folder beside them, `journal/damaged-…`. A last batch that was being
+    written when the power failed is no damage: the broker cuts it off when it starts.
+    """
+    from broker_app import offline
+    from broker_app.journal.repairing import describe
+    from broker_app.journal.segments import SEGMENT_BYTES
+
+    _check(directory)
+    output = invocation.of(ctx).output
+    with _told(directory):
+        repaired = offline.repair(
+            directory, skip_damaged=skip_damaged, dry_run=dry_run, segment_bytes=SEGMENT_BYTES
+        )
+    sentences = describe(repaired.damages)
+    output.rows(
+        ("file", "offset", "finding"),
+        [
+            {"file": damage.file, "offset": damage.offset, "finding": sentence}
+            for damage, sentence in zip(repaired.damages, sentences, strict=True)
+        ],
+    )
+    if repaired.damages and not repaired.kept and not dry_run:
+        raise Failure(
+            FAILED,
+            "nothing was changed: there are batches that cannot be read",
+            where=str(directory),
+            mend="--skip-damaged goes on without them; keep a copy of the folder, or take one from a backup",
+        )
+    for line in repaired.report:
+        output.say(line)
+    for address, count in sorted(repaired.lost.items()):
+        output.say(f"{count} waiting messages of {address} are lost")
+    if repaired.kept:
+        output.say(f"mended; {repaired.waiting} messages wait. The files as they were: {repaired.kept}")
+    elif not repaired.damages:
+        output.say("no damage; nothing was changed")
+
+
+@app.command()
+def compact(ctx: typer.Context, directory: _Directory = Path("data/journal")) -> None:
+    """Bring the files of a stopped broker's journal to the size of what still waits.
+
+    Copies the messages that wait out of stretches that are mostly gone, writes a snapshot, and gives the rest
+    back. A running broker does the same by itself, a little at a time.
+    """
+    from broker_app import offline
+    from broker_app.journal.segments import SEGMENT_BYTES
+
+    _check(directory)
+    output = invocation.of(ctx).output
+    with _told(directory):
+        done = offline.compact(directory, output.say, segment_bytes=SEGMENT_BYTES)
+    output.rows(
+        ("directory", "bytes_before", "bytes_after", "waiting"),
+        [
+            {
+                "directory": str(directory),
+                "bytes_before": done.before,
+                "bytes_after": done.after,
+                "waiting": done.waiting,
+            }
+        ],
+    )
+
+
+@contextmanager
+def _told(directory: Path) -> Iterator[None]:
+    """What goes wrong with a journal, as a failure of the command."""
+    from broker_app.journal.errors import JournalDamaged, JournalError, JournalInUse
+
+    try:
+        yield
+    except JournalInUse as error:
+        raise Failure(
+            CONFLICT, "a broker holds this journal", where=str(error), mend="stop that broker first"
+        ) from None
+    except JournalDamaged as error:
+        raise Failure(
+            FAILED, "the journal cannot be read", where=str(error), mend="mom journal verify shows all of it"
+        ) from None
+    except JournalError as error:
+        raise Failure(FAILED, "the journal cannot be written", where=str(error)) from None
 
 
 @app.command()

@@ -1,6 +1,13 @@
 """What can go wrong with a journal; each error names the file, the place and the way out."""
 
 
+def ways_out(directory: object) -> str:
+    """What to do about a damaged journal, for the end of a sentence."""
+    return (
+        f"`mom journal verify {directory}` shows what is damaged, `mom journal repair {directory}` mends it"
+    )
+
+
 class JournalError(Exception):
     """Base of everything a journal raises about its storage (misuse by the caller is a ValueError)."""
 

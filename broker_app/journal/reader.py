@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from broker_app.journal import codec
-from broker_app.journal.errors import JournalDamaged, NoSuchPosition
+from broker_app.journal.errors import JournalDamaged, NoSuchPosition, ways_out
 from broker_app.journal.files import File, Files
 from broker_app.journal.segment import Catalogue, Segment
 
@@ -36,7 +36,7 @@ def load_frame(file: File, segment: Segment, number: int) -> tuple[codec.Frame, 
         start, end = segment.slots_of_batch(number)
         raise JournalDamaged(
             f"{file.path}: the batch at offset {offset} (position {segment.batch_positions[number]},"
-            f" {end - start} records) is damaged; `mom journal verify` says what is lost"
+            f" {end - start} records) is damaged; {ways_out(file.path.parent)}"
         )
     return frame, content
 

@@ -9,14 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from broker_app.journal import codec, snapshots
-from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace
+from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, ways_out
 from broker_app.journal.files import File, Files
 from broker_app.journal.port import FIRST_POSITION
 from broker_app.journal.scan import scan
 from broker_app.journal.segment import Segment, index_name, segment_name
 from broker_app.journal.supply import set_free
-
-_ADVICE = "`mom journal verify` says what is lost; nothing was changed"
 
 
 @dataclass
@@ -36,6 +34,10 @@ class Survey:
     torn: dict[str, int] = field(default_factory=dict)  # segment file → offset of an incomplete frame
     epoch: int = 0  # the largest seen in a frame that was scanned
     report: list[str] = field(default_factory=list)
+
+
+def _advice(files: Files) -> str:
+    return f"nothing was changed; {ways_out(files.directory)}"
 
 
 def survey(files: Files) -> Survey:
@@ -76,7 +78,7 @@ def _read_headers(files: Files, names: Iterable[str], found: Survey) -> list[cod
         header = codec.decode_segment_header(files.content(name, codec.SEGMENT_HEADER_BYTES))
         if header is None:
             raise JournalDamaged(
-                f"{files.directory / name}: the head of the file is damaged (offset 0); {_ADVICE}"
+                f"{files.directory / name}: the head of the file is damaged (offset 0); {_advice(files)}"
             )
         if segment_name(header.kind, header.sequence) != name:
             found.spares.append(name)  # the power failed while it was being made ready for its next use
@@ -114,19 +116,19 @@ def _read_by_scan(files: Files, header: codec.SegmentHeader, found: Survey) -> S
         if len(segment) and frame.first_position != segment.next_position:
             raise JournalDamaged(
                 f"{path}: the batch at offset {offset} starts at position {frame.first_position}"
-                f" instead of {segment.next_position}; {_ADVICE}"
+                f" instead of {segment.next_position}; {_advice(files)}"
             )
         segment.append(frame.first_position, frame.count, frame.length)
     if seen.later is not None:
         offset, frame = seen.later
         lost = f" (positions {segment.next_position} to {frame.first_position - 1})" if len(segment) else ""
         raise JournalDamaged(
-            f"{path}: damaged from offset {seen.end} to {offset}{lost}, good batches follow; {_ADVICE}"
+            f"{path}: damaged from offset {seen.end} to {offset}{lost}, good batches follow; {_advice(files)}"
         )
     if seen.torn:
         found.torn[segment.name] = seen.end
     if header.kind == codec.CARRY and seen.end != len(content):
-        raise JournalDamaged(f"{path}: damaged from offset {seen.end} on; {_ADVICE}")
+        raise JournalDamaged(f"{path}: damaged from offset {seen.end} on; {_advice(files)}")
     return segment
 
 
@@ -162,7 +164,7 @@ def _find_end(files: Files, logs: list[Segment], found: Survey) -> None:
     if expected < found.at_least:
         raise JournalDamaged(
             f"{files.directory}: the log ends before position {expected}, but had got to {found.at_least}"
-            f" when the snapshot was written that is damaged now; {_ADVICE}"
+            f" when the snapshot was written that is damaged now; {_advice(files)}"
         )
     found.next_position = expected
     found.spares += [segment.name for segment in empty]
@@ -191,7 +193,7 @@ def _gap(files: Files, segment: Segment, expected: int, found: Survey) -> Journa
         else f"{expected} was due"
     )
     return JournalDamaged(
-        f"{files.directory / segment.name}: starts at position {first}, but {what}{why}; {_ADVICE}"
+        f"{files.directory / segment.name}: starts at position {first}, but {what}{why}; {_advice(files)}"
     )
 
 

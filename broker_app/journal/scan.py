@@ -20,10 +20,9 @@ class Scan:
     later: tuple[int, codec.Frame] | None
 
 
-def scan(content: bytes, segment_id: int) -> Scan:
-    """Check every frame of this use of the file. Raises JournalDamaged for a newer format."""
+def scan(content: bytes, segment_id: int, at: int = codec.SEGMENT_HEADER_BYTES) -> Scan:
+    """Check every frame of this use of the file, from byte `at`. Raises JournalDamaged for a newer format."""
     frames = []
-    at = codec.SEGMENT_HEADER_BYTES
     while (frame := _whole_frame(content, at, segment_id)) is not None:
         frames.append((at, frame))
         at += frame.length

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from broker_app.journal import codec, meta, recovery, snapshots
-from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace
+from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, ways_out
 from broker_app.journal.files import File, Files
 from broker_app.journal.port import FIRST_POSITION, Batch, Done, Recovery, StoredBatch
 from broker_app.journal.reader import Reader, load_frame
@@ -166,10 +166,27 @@ class SegmentJournal:
             if lost is not None:
                 raise JournalDamaged(
                     f"{self._files.directory}: the record at position {lost} is wanted but stored nowhere;"
-                    " `mom journal verify` says what is lost"
+                    f" {ways_out(self._files.directory)}"
                 )
         self._retained = True
         self._reclaim()
+
+    def missing(self, positions: Iterable[Sequence[int]]) -> list[int]:
+        """Those of the positions that are stored nowhere; before `retain`, which would raise for them."""
+        lost = []
+        for chunk in positions:
+            for position in chunk:
+                segment = self._catalogue.find(position)
+                if segment is None or segment.slot(position) < 0:
+                    lost.append(position)
+        return lost
+
+    def roll(self) -> None:
+        """Begin another segment, so that the present one may be reclaimed too; without a loop, at once."""
+        assert self._active is not None
+        self._supply.watch(self._segment_bytes)
+        if len(self._active):
+            self._roll()
 
     def _reclaim(self) -> None:
         if self._retained and self._active is not None:

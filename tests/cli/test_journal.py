@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from broker_app.cli.failures import FAILED, NOT_FOUND, OK
+from broker_app.cli.failures import CONFLICT, FAILED, NOT_FOUND, OK
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import StartBroker
 
@@ -53,6 +53,35 @@ def test_damage_is_told(start_broker: StartBroker, command_line: CommandLine) ->
     assert damaged.code == FAILED
     assert any(row["damage"] for row in damaged.json())
     assert "the journal is damaged" in damaged.err
+
+
+def test_a_damaged_journal_is_repaired(start_broker: StartBroker, command_line: CommandLine) -> None:
+    broker = start_broker()
+    for letter in b"abc":
+        broker.request("POST", "/api/v1/queues/q/messages", bytes([letter]) * 1000)
+    journal = str(broker.data / "journal")
+    in_use = command_line("journal", "repair", journal)
+    assert (in_use.code, "a broker holds this journal" in in_use.err) == (CONFLICT, True)
+    broker.kill()
+    segment = next((broker.data / "journal").glob("log-*.seg"))
+    content = bytearray(segment.read_bytes())
+    content[content.index(b"b" * 1000)] ^= 1
+    segment.write_bytes(content)
+
+    found = command_line("journal", "repair", journal, "--dry-run", "-o", "json")
+    assert found.code == OK
+    assert "positions 2 to 2, which named /queue/q" in found.json()[0]["finding"]
+    refused = command_line("journal", "repair", journal)
+    assert (refused.code, "nothing was changed" in refused.err) == (FAILED, True)
+    done = command_line("journal", "repair", journal, "--skip-damaged")
+    assert done.code == OK
+    assert "mended; 2 messages wait" in done.err
+    compacted = command_line("journal", "compact", journal, "-o", "json")
+    assert compacted.json()[0]["waiting"] == 2
+    broker.start()
+    taken = broker.request("POST", "/api/v1/queues/q/receive", json_body={"max": 10, "ack": "auto"}).json()
+    assert [item["body"][0] for item in taken["items"]] == ["a", "c"]
+    assert command_line("journal", "repair", journal + "/nowhere").code == NOT_FOUND
 
 
 def test_no_journal_there(command_line: CommandLine, tmp_path: Path) -> None:

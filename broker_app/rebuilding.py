@@ -1,0 +1,20 @@
+"""Bringing a broker back from its journal, when a node starts and when a journal is mended without one."""
+
+from broker_app.core.broker import Broker
+from broker_app.core.message import MessageIds
+from broker_app.core.recovery import Recovery
+from broker_app.journal import port
+
+
+def rebuild(broker: Broker, journal: port.Journal) -> port.Recovery:
+    """Open the journal and give `broker`, which must be new, what it says. Not yet told: what is still wanted
+    (`Journal.retain`). Raises what `Journal.open` and `Journal.replay` do."""
+    opened = journal.open()
+    broker.ids = MessageIds(journal.tag)
+    recovery = Recovery(broker)
+    if opened.snapshot is not None:
+        recovery.thaw(opened.snapshot)
+    for batch in journal.replay():
+        recovery.replay(batch.destinations, batch.first_position, batch.records)
+    recovery.finish(opened.next_position)
+    return opened

@@ -1,0 +1,176 @@
+"""Mending and shrinking the journal of a broker that is stopped."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from broker_app import offline
+from broker_app.core import commands as c
+from broker_app.core.broker import Broker
+from broker_app.core.message import Envelope
+from broker_app.engine import Engine
+from broker_app.journal import codec
+from broker_app.journal.errors import JournalDamaged, JournalInUse
+from broker_app.journal.segments import SegmentJournal
+from tests.support.listener import Listener
+
+SEGMENT = 64 * 1024
+BODY = b"x" * 500
+
+
+class Node:
+    """An engine over the journal in `directory`, with one client."""
+
+    def __init__(self, directory: Path) -> None:
+        self.journal = SegmentJournal(directory, segment_bytes=SEGMENT)
+        self.engine = Engine(Broker(), self.journal)
+        self.report = self.engine.recover()
+        self.client = Listener()
+
+    async def publish(self, address: str, *bodies: bytes) -> None:
+        for body in bodies:
+            self.engine.submit(c.Publish(self.client.peer, [(Envelope(address), body, None)]))
+            await self.engine.wait_idle()
+
+    async def take(self, address: str, count: int) -> list[bytes]:
+        """Consume and acknowledge."""
+        self.engine.submit(c.Subscribe(self.client.peer, address, address, c.INDIVIDUAL, credit=1000))
+        await self.engine.wait_idle()
+        taken, self.client.bodies = self.client.bodies[:count], []
+        tags, self.client.tags = self.client.tags[:count], []
+        self.engine.submit(c.Settle(self.client.peer, tags))
+        self.engine.submit(c.Unsubscribe(self.client.peer, address))
+        await self.engine.wait_idle()
+        return taken
+
+    def kill(self) -> None:
+        self.journal.close()
+
+    async def stop(self) -> None:
+        await self.engine.stop()
+        self.journal.close()
+
+
+def damage(directory: Path, body: bytes) -> None:
+    """Flip a bit of the batch that holds `body`."""
+    for path in sorted(directory.glob("*.seg")):
+        content = bytearray(path.read_bytes())
+        if body in content:
+            content[content.index(body)] ^= 1
+            path.write_bytes(content)
+            return
+    raise AssertionError("it is nowhere")
+
+
+def files(directory: Path, pattern: str) -> list[Path]:
+    return sorted(directory.glob(pattern))
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in files(directory, "*") if path.name != "lock"}
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+async def test_a_damaged_batch_is_skipped_when_told_so_and_what_was_lost_is_said(
+    tmp_path: Path, snapshot: bool
+) -> None:
+    node = Node(tmp_path)
+    await node.publish("/queue/a", b"first", b"second", b"third")
+    await node.publish("/queue/b", b"other")
+    await (node.stop() if snapshot else asyncio.sleep(0))
+    node.kill()
+    damage(tmp_path, b"second")
+    before = contents(tmp_path)
+
+    looked = offline.repair(tmp_path, skip_damaged=True, dry_run=True, segment_bytes=SEGMENT)
+    refused = offline.repair(tmp_path, skip_damaged=False, dry_run=False, segment_bytes=SEGMENT)
+    assert looked.damages == refused.damages
+    assert [found.positions for found in looked.damages] == [(2, 3)]
+    assert not looked.kept and not refused.kept
+    assert contents(tmp_path) == before
+
+    done = offline.repair(tmp_path, skip_damaged=True, dry_run=False, segment_bytes=SEGMENT)
+    assert [str(path) for path in files(tmp_path, "damaged-*")] == [done.kept]
+    assert done.waiting == 3
+    # Without a snapshot nobody knows that there was a message; with one, which queue it waited in.
+    assert done.lost == ({"/queue/a": 1} if snapshot else {})
+    assert done.damages[0].destinations == ("/queue/a",)
+    node = Node(tmp_path)
+    assert node.report == []
+    assert await node.take("/queue/a", 9) == [b"first", b"third"]
+    assert await node.take("/queue/b", 9) == [b"other"]
+    await node.stop()
+
+
+async def test_a_good_journal_is_left_alone(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    await node.publish("/queue/a", b"first")
+    await node.stop()
+    done = offline.repair(tmp_path, skip_damaged=True, dry_run=False, segment_bytes=SEGMENT)
+    assert (done.damages, done.kept, done.waiting) == ([], "", 1)
+    assert not files(tmp_path, "damaged-*")
+
+
+async def test_a_journal_in_use_is_left_alone(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    with pytest.raises(JournalInUse, match="in use by process"):
+        offline.repair(tmp_path, skip_damaged=True, dry_run=False, segment_bytes=SEGMENT)
+    with pytest.raises(JournalInUse, match="in use by process"):
+        offline.compact(tmp_path, print, segment_bytes=SEGMENT)
+    await node.stop()
+
+
+async def test_the_message_of_a_damaged_journal_names_file_place_and_command(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    await node.publish("/queue/a", b"first", b"second", b"third")
+    node.kill()
+    damage(tmp_path, b"second")
+    with pytest.raises(JournalDamaged) as raised:
+        Node(tmp_path)
+    (log,) = files(tmp_path, "log-*.seg")
+    said = str(raised.value)
+    assert str(log) in said
+    assert "offset" in said and "positions 2 to 2" in said
+    assert f"mom journal repair {tmp_path}" in said
+
+
+async def test_compacting_leaves_what_waits_and_little_else(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    for number in range(10):
+        await node.publish("/queue/kept", b"kept %d" % number)
+        await node.publish("/queue/a", *[BODY] * 60)
+    assert len(await node.take("/queue/a", 600)) == 600
+    node.kill()
+
+    said: list[str] = []
+    done = offline.compact(tmp_path, said.append, segment_bytes=SEGMENT)
+    assert done.waiting == 10
+    assert done.after < done.before
+    used = sum(path.stat().st_size for path in files(tmp_path, "carry-*.seg"))
+    assert 0 < used < 4096
+    assert len(files(tmp_path, "log-*.seg")) == 1
+    assert any("10 messages wait" in line for line in said)
+    node = Node(tmp_path)
+    assert await node.take("/queue/kept", 99) == [b"kept %d" % number for number in range(10)]
+    await node.stop()
+
+
+async def test_a_killed_compaction_can_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(tmp_path)
+    await node.publish("/queue/kept", b"kept")
+    await node.publish("/queue/a", *[BODY] * 300)
+    await node.take("/queue/a", 300)
+    node.kill()
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(codec, "encode_carried", killed)
+        with pytest.raises(KeyboardInterrupt):
+            offline.compact(tmp_path, print, segment_bytes=SEGMENT)
+    assert offline.compact(tmp_path, print, segment_bytes=SEGMENT).waiting == 1
+    node = Node(tmp_path)
+    assert await node.take("/queue/kept", 9) == [b"kept"]
+    await node.stop()
