@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broker_app.cli import invocation
+from broker_app.cli.bulk import WHERE
 from broker_app.cli.failures import EMPTY, FAILED, USAGE, Failure
 
 if TYPE_CHECKING:
@@ -56,12 +57,13 @@ def browse(
     ctx: typer.Context,
     queue: Annotated[str, typer.Argument(help="name of the queue")],
     count: Annotated[int, typer.Option("-n", "--count", min=1, help="messages to show at most")] = 50,
+    where: Annotated[str | None, typer.Option("--where", help=WHERE, show_default="all")] = None,
 ) -> None:
     """Look at the messages of a queue. Nothing is taken and nothing changes."""
     from broker_app.cli.rest import queue_path
 
     given = invocation.of(ctx)
-    items = given.rest().pages(queue_path(queue, "messages"), limit=count)
+    items = given.rest().pages(queue_path(queue, "messages"), limit=count, where=where)
     given.output.rows(_BROWSED, map(_with_body, items), whole=True)
 
 

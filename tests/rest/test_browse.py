@@ -217,3 +217,46 @@ async def test_a_message_with_an_id_of_its_own_is_found_where_memory_has_only_it
         assert reasons[-1]["code"] == "dead-letter"
     assert (await rest.alice.delete(f"/messages/{ids[2]}?queue=a.dead")).status_code == 204
     assert rest.depth("a.dead") == 2
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({"q": "TWO"}, ["two"]),
+        ({"header.tenant": "acme"}, ["one", "three"]),
+        ({"header.tenant": "acme", "q": "three"}, ["three"]),
+        ({"where": "header.tenant:acme three"}, ["three"]),
+        ({"selector": "tenant IS NULL"}, ["two"]),
+        ({"age_gt_s": "60"}, []),
+        ({"state": "unsettled", "q": "e"}, ["one"]),
+    ],
+)
+async def test_looking_for_some(make_rest: MakeRest, params: dict[str, str], expected: list[str]) -> None:
+    rest = make_rest(core=Limits(window=1))
+    for body in ("one", "two", "three"):
+        await rest.publish("a", body, **({} if body == "two" else {"mom-header-tenant": "acme"}))
+    await rest.receive("a")
+    page = await look(rest, "a", **params)
+    assert [item["body"] for item in page["items"]] == expected
+    assert (page["scanned"], page["next"]) == (3, None)
+
+
+async def test_a_search_goes_on_page_by_page(make_rest: MakeRest) -> None:
+    rest = make_rest(limits=RestLimits(max_page_bytes=10))
+    await rest.publish("a", *[f"message {number}" for number in range(5)])
+    found, pages, after = [], 0, None
+    while True:
+        page = await look(rest, "a", q="message 4", **({"after": after} if after else {}))
+        found += [item["body"] for item in page["items"]]
+        pages, after = pages + 1, page["next"]
+        if after is None:
+            break
+    assert (found, pages > 1) == (["message 4"], True)
+
+
+@pytest.mark.parametrize(
+    "query", ["age_gt_s=x", "selector=%3D", "where=colour:red", "where=a&q=b", "colour=red"]
+)
+async def test_conditions_that_cannot_be(rest: Rest, query: str) -> None:
+    await rest.publish("a", "1")
+    assert (await rest.alice.get(f"/queues/a/messages?{query}")).status_code == 400

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import parse
 from broker_app.core.message import Message
 from broker_app.core.queue import Queue
+from broker_app.jobs import filters
+from broker_app.jobs.filters import Filter
 from broker_app.net import access
 from broker_app.net.rest import items
 from broker_app.net.rest.desk import Desk
@@ -26,6 +29,8 @@ READY, UNSETTLED = look.READY, look.UNSETTLED
 _STATES = {"ready": READY, "unsettled": UNSETTLED, "leased": UNSETTLED}
 #: how many messages a filter passes over before a page ends without being full
 _MAX_SCANNED = 10_000
+#: the same where each of them may have to be read from the journal
+_MAX_READ = 2_000
 #: bodies read from the journal in one go, at first; then as many as the size of the last allows
 _FIRST_RUN = 16
 _MAX_RUN = 256
@@ -46,6 +51,7 @@ class Page(NamedTuple):
     rows: list[Shown]
     next: _Cursor | None
     approx_total: int
+    scanned: int
 
 
 class Browser:
@@ -72,13 +78,15 @@ class Browser:
 
     async def messages(self, request: Request) -> Reply:
         """GET queues/{name}/messages"""
-        query = request.query(("queue", "limit", "after", "state", "fields"))
+        query = request.query(("queue", "limit", "after", "state", "fields", *_FILTERS), _HEADER)
         address = readable(request, request.name)
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
         after = _cursor(query["after"]) if "after" in query else None
         state = _state(query)
         fields = _fields(query)
-        page = await self._desk.glance(lambda: self._page(address, after, limit, state))
+        chosen = _filter(query)
+        fits = None if chosen.empty else filters.fitting(chosen, self._ids, time.time_ns() // 1_000_000)
+        page = await self._desk.glance(lambda: self._page(address, after, limit, state, fits))
         rows = [
             items.browsed(
                 row.message,
@@ -93,7 +101,7 @@ class Browser:
         if fields:
             rows = [items.only(row, fields) for row in rows]
         following = encode(_cursor_text(page.next) if page.next else None)
-        tail = b'],"next":%b,"approx_total":%d}' % (following, page.approx_total)
+        tail = b'],"next":%b,"approx_total":%d,"scanned":%d}' % (following, page.approx_total, page.scanned)
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
 
     async def purge(self, request: Request) -> Reply:
@@ -109,24 +117,35 @@ class Browser:
 
     # ------------------------------------------------------------------ looking (between two batches)
 
-    def _page(self, address: str, after: _Cursor | None, limit: int, state: str | None) -> Page:
+    def _page(
+        self, address: str, after: _Cursor | None, limit: int, state: str | None, fits: filters.Fits | None
+    ) -> Page:
         queue = queue_of(self._broker, address)
         # One more than wanted tells whether there is another page.
-        scan = limit if state is None else _MAX_SCANNED
+        scan = _MAX_READ if fits is not None else limit if state is None else _MAX_SCANNED
         found = look.browse(self._broker, address, after=after, limit=scan + 1) or []
         wanted: list[look.Item] = []
         last: look.Item | None = None
+        scanned = read = 0
         for last in found[:scan]:
-            if state is None or last.state == state:
+            scanned += 1
+            if state is not None and last.state != state:
+                continue
+            if fits is not None:
+                message = last.message or load(self._read, queue, [last.position])[0]
+                read += len(message.body)
+                if fits(message, self._ids.of(message)):
+                    wanted.append(last)
+            else:
                 wanted.append(last)
-                if len(wanted) == limit:
-                    break
+            if len(wanted) == limit or read >= self._limits.max_page_bytes:
+                break
         rows = self._with_bodies(queue, wanted)
         if len(rows) < len(wanted):
             last = wanted[len(rows) - 1]
         more = last is not None and last is not found[-1]
         following = (last.priority, last.position) if last is not None and more else None
-        return Page(rows, following, queue.depth + queue.unsettled)
+        return Page(rows, following, queue.depth + queue.unsettled, scanned)
 
     def _with_bodies(self, queue: Queue, wanted: Sequence[look.Item]) -> list[Shown]:
         """The messages with their bodies, paged ones read from the journal; fewer where a page is full
@@ -173,6 +192,26 @@ def readable(request: Request, name: str) -> str:
 
 
 # ---------------------------------------------------------------------- the query
+
+#: what `where` says in one line, and each of its parts alone; headers come as `header.<name>`
+_TEXTS, _AGES, _HEADER = ("q", "selector", "reason", "origin"), ("age_gt_s", "age_lt_s"), "header."
+_FILTERS = ("where", *_TEXTS, *_AGES)
+
+
+def _filter(query: dict[str, str]) -> Filter:
+    parts: dict[str, object] = {name: query[name] for name in _TEXTS if name in query}
+    for name in _AGES:
+        if name in query:
+            try:
+                parts[name] = float(query[name])
+            except ValueError:
+                raise invalid(f"query/{name}", "must be a number of seconds", query[name]) from None
+    headers = {name[len(_HEADER) :]: value for name, value in query.items() if name.startswith(_HEADER)}
+    if headers:
+        parts["headers"] = headers
+    if "where" in query and parts:
+        raise invalid("query/where", "says it all in one line; leave the other conditions out")
+    return filters.of(query.get("where") or parts)
 
 
 def _state(query: dict[str, str]) -> str | None:

@@ -396,7 +396,13 @@ _SCHEMAS: _Json = {
     "SettleResult": _object({"ack": _array(_SETTLED), "nack": _array(_SETTLED), "extend": _array(_SETTLED)}),
     "BrowsedMessage": _BROWSED,
     # With `fields`, any member may be missing.
-    "MessagePage": _object({"items": _array({**_BROWSED, "required": []}), **_PAGING}),
+    "MessagePage": _object(
+        {
+            "items": _array({**_BROWSED, "required": []}),
+            **_PAGING,
+            "scanned": {**_COUNT, "description": "messages that were looked at for this page"},
+        }
+    ),
     "Subscription": _object(
         {
             "name": _NAME,
@@ -544,6 +550,15 @@ _LISTING = [
 _VERSION_HEADER: _Json = {
     "ETag": {"schema": _TEXT, "required": True, "description": "version of its settings, for If-Match"}
 }
+_CONDITIONS = [
+    _parameter("where", _TEXT, "all conditions in one line: `reason:REJECTED header.tenant:acme text`"),
+    _parameter("q", _TEXT, "text in body or headers"),
+    _parameter("selector", _TEXT, "a condition on headers"),
+    _parameter("reason", _TEXT, "a dead letter's reason, or a part of its detail"),
+    _parameter("origin", _TEXT, "the queue where it died"),
+    _parameter("age_gt_s", {"type": "number"}, "longer here than that; a header is `header.<name>=<value>`"),
+    _parameter("age_lt_s", {"type": "number"}, "not so long here"),
+]
 _PUBLISH_HEADERS = [
     _header("Mom-Persistent", {"enum": ["true", "false"]}, "survives a crash; default true on queues"),
     _header("Mom-Priority", _whole(0, 9), "higher first; default 4"),
@@ -647,6 +662,7 @@ _PATHS: _Json = {
                 _AFTER,
                 _parameter("state", {"enum": ["ready", "unsettled", "leased"]}, "leased is unsettled"),
                 _parameter("fields", _TEXT, "members of the items, separated by commas"),
+                *_CONDITIONS,
             ],
         ),
         "delete": _operation(

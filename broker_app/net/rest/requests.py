@@ -82,8 +82,9 @@ class Request:
 
     # ------------------------------------------------------------------ query
 
-    def query(self, known: Collection[str] = ()) -> dict[str, str]:
-        """The query parameters. Refuses unknown and repeated ones."""
+    def query(self, known: Collection[str] = (), prefix: str = "") -> dict[str, str]:
+        """The query parameters, `known` ones and those that begin with a `prefix`. Refuses others, and
+        repeated ones."""
         if not self.query_string:
             return {}
         found: dict[str, str] = {}
@@ -92,7 +93,7 @@ class Request:
         except ValueError as error:
             raise invalid("query", "the query is not UTF-8 in percent encoding") from error
         for name, value in pairs:
-            if name not in known:
+            if name not in known and not (prefix and name.startswith(prefix)):
                 raise unknown(f"query/{name[:100]}", name, known, "query parameter")
             if name in found:
                 raise invalid(f"query/{name}", "is given twice")
