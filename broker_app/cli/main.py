@@ -11,6 +11,7 @@ from broker_app.cli import (
     bench,
     bulk,
     carrying,
+    connections,
     context_commands,
     doctor,
     explaining,
@@ -23,6 +24,7 @@ from broker_app.cli import (
     tokens,
     topics,
     up,
+    watching,
 )
 from broker_app.cli.failures import USAGE, Failure
 from broker_app.cli.invocation import Invocation, options_first
@@ -54,6 +56,9 @@ app.add_typer(jobs.app, name="job", rich_help_panel=_OPERATE)
 queues.app.command("why")(explaining.why)
 app.add_typer(queues.app, name="queue", rich_help_panel=_OPERATE)
 app.add_typer(topics.app, name="topic", rich_help_panel=_OPERATE)
+app.add_typer(connections.app, name="conn", rich_help_panel=_OPERATE)
+app.command("stats", rich_help_panel=_OPERATE)(watching.stats)
+app.command("top", rich_help_panel=_OPERATE)(watching.top)
 app.add_typer(context_commands.app, name="context", rich_help_panel=_OPERATE)
 app.add_typer(bench.app, name="bench", rich_help_panel=_OPERATE)
 

@@ -125,6 +125,13 @@ def queue_path(name: str, *rest: str) -> str:
     return "/".join(["/queues", quote(name.removeprefix("/queue/"), safe="/"), *rest])
 
 
+def destination_path(address: str, *rest: str) -> str:
+    """The address of what belongs to a queue or a topic, given as STOMP writes it."""
+    if not address.startswith("/topic/"):
+        return queue_path(address, *rest)
+    return "/".join(["/topics", quote(address.removeprefix("/topic/"), safe="/"), *rest])
+
+
 def _refusal(error: urllib.error.HTTPError, address: str) -> Failure:
     try:
         problem = json.loads(error.read())

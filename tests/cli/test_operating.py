@@ -1,0 +1,90 @@
+"""Watching a broker and its connections, against a real one."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from broker_app.cli.failures import NOT_FOUND, OK, USAGE
+from tests.cli.conftest import CommandLine
+from tests.support.broker_process import BrokerProcess
+from tests.support.polling import poll
+
+
+@pytest.fixture
+def connection(broker: BrokerProcess) -> Iterator[tuple[socket.socket, str]]:
+    """A STOMP connection that consumes the queue conn, and its id."""
+    with socket.create_connection((broker.host, broker.stomp_port), timeout=10) as stomp:
+        login = f"login:{broker.user}\npasscode:{broker.password}"
+        stomp.sendall(f"CONNECT\naccept-version:1.2\nhost:/\n{login}\n\n\0".encode())
+        connected = b""
+        while b"\0" not in connected:
+            connected += stomp.recv(4096)
+        stomp.sendall(b"SUBSCRIBE\nid:1\ndestination:/queue/conn\nreceipt:r\n\n\0")
+        receipt = b""
+        while b"\0" not in receipt:
+            receipt += stomp.recv(4096)
+        yield stomp, connected.decode().partition("session:")[2].partition("\n")[0]
+
+
+def test_connections_are_listed_shown_and_ended(
+    mom: CommandLine, connection: tuple[socket.socket, str]
+) -> None:
+    stomp, id = connection
+    listed = mom("conn", "ls")
+    assert listed.rows[0][:3] == ["id", "user", "transport"]
+    assert [id, "admin", "tcp"] in [row[:3] for row in listed.rows]
+    assert mom("conn", "ls", "--user", "nobody", "--no-header").out == ""
+    shown = mom("conn", "show", id)
+    assert f"id\t{id}" in shown.out
+    assert "/queue/conn" in shown.out
+    assert mom("conn", "show", id, "-o", "json").json()["consumers"][0]["destination"] == "/queue/conn"
+    ended = mom("conn", "close", id, "--reason", "it is late")
+    assert (ended.code, ended.err) == (OK, "ended\n")
+    told = b""
+    while piece := stomp.recv(4096):
+        told += piece
+    assert b"it is late" in told
+    poll(lambda: mom("conn", "show", id).code == NOT_FOUND)
+
+
+def test_an_end_needs_a_reason(mom: CommandLine) -> None:
+    assert mom("conn", "close", "x").code == USAGE
+
+
+def test_numbers_of_the_broker_and_of_a_queue(broker: BrokerProcess, mom: CommandLine) -> None:
+    broker.request("POST", "/api/v1/queues/numbers/messages", b"x", content_type="text/plain")
+    assert mom("stats", "-o", "json").json()["name"] == "mom"
+    shown = mom("stats", "numbers", "-o", "json").json()
+    assert (shown["name"], shown["depth"], shown["wait_p50_s"]) == ("/queue/numbers", 1, None)
+    assert mom("stats", "none").code == NOT_FOUND
+    broker.request("POST", "/api/v1/topics/numbers/messages", b"x", content_type="text/plain")
+    assert mom("stats", "/topic/numbers", "-o", "json").json()["kind"] == "topic"
+
+
+def test_numbers_again_and_again_until_interrupted(mom: CommandLine) -> None:
+    with mom.popen("stats", "--watch", "0.1", "-o", "ndjson") as watching:
+        assert watching.stdout is not None
+        lines = [json.loads(watching.stdout.readline()) for _ in range(3)]
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(10) == OK
+    assert all("in_rate" in line for line in lines)
+
+
+def test_top_lists_the_busiest_first_and_looks_once_without_a_terminal(
+    broker: BrokerProcess, mom: CommandLine
+) -> None:
+    for name, count in (("top.few", 1), ("top.many", 3)):
+        for _ in range(count):
+            broker.request("POST", f"/api/v1/queues/{name}/messages", b"x", content_type="text/plain")
+    rows = mom("top", "--sort", "depth", "-n", "2").rows
+    assert rows[0][0] == "name"
+    assert rows[1][0] == "/queue/top.many"
+    assert len(rows) == 3
+    names = [row[0] for row in mom("top", "--sort", "name", "--no-header").rows]
+    assert names == sorted(names)
+    assert mom("top", "--sort", "colour").code == USAGE
