@@ -17,7 +17,10 @@ from broker_app.core.limits import Limits
 from broker_app.core.outcome import DUE, LANE, Outcome
 from broker_app.core.policy import Policies
 from broker_app.core.queue import Queue
-from broker_app.core.timers import next_sweep
+from broker_app.core.timers import SLICE_MS, SWEEP_MS
+
+#: queues that a part of a sweep looks at; so many messages looked at count as one more
+SWEEP_WORK, LOOKS = 1_000, 16
 
 
 class Broker(Configuring):
@@ -55,6 +58,8 @@ class Broker(Configuring):
             c.RemoveQueue: self._remove,
             c.StoreSpace: self._store_space,
         }
+        #: queues that the sweep under way has still to look at
+        self._unswept: list[Queue] = []
         self._loads = {LANE: self._loaded, DUE: self._publish_due}
 
     def decide(self, run: Sequence[c.Command], now_us: int, onto: Outcome | None = None) -> Outcome:
@@ -97,43 +102,66 @@ class Broker(Configuring):
                 self._give_back(*held)
         self._read_due()
         if self.now_ms >= self.sweep_ms:
-            self.sweep_ms = next_sweep(self.now_ms)
             self._give_up_waiting()
             self._look_for_slow_consumers()
             self._sweep()
 
     def _sweep(self) -> None:
-        """Drop what expired at the heads of queues, and queues that nobody uses."""
+        """Drop what expired, queues that nobody uses, and old dedup-ids; of many queues a part at a time."""
+        if not self._unswept:
+            self._unswept = list(self.queues.values())
+            self._forget_old_ids()
         # What is read back only to be looked at must leave memory for what moves.
         room = self.limits.memory_bytes // 2 - self.memory_bytes
-        for queue in list(self.queues.values()):
+        work = SWEEP_WORK
+        while self._unswept and work > 0:
+            queue = self._unswept.pop()
+            if self.queues.get(queue.address) is not queue:
+                continue
+            work -= 1
             if queue.picking is not None:
                 self._tidy_picking(queue)
             if queue.expiring:
-                self._expire_waiting(queue)
+                work -= self._expire_waiting(queue) // LOOKS
                 for lane in queue.lanes:
                     if room > 0 and lane.paged and not lane.ready:
                         self._fetch(queue, lane)
                         room -= self.limits.fetch_bytes
-            if (
-                queue.consumers
-                or queue.unsettled
-                or queue.depth
-                or queue.named
-                or not queue.durable
-                or queue.address in self.schedules
-                or queue.address in self.policies.exact
-            ):
-                queue.idle_since_ms = 0
-            elif not queue.idle_since_ms:
-                queue.idle_since_ms = self.now_ms
-            elif self.now_ms - queue.idle_since_ms >= self.limits.idle_queue_ms:
-                del self.queues[queue.address]
-                self._tell_of_destination(DestinationGone(queue.address))
+            self._reap_idle(queue)
+        self.sweep_ms = self.now_ms + (SLICE_MS if self._unswept else SWEEP_MS)
 
-    def _expire_waiting(self, queue: Queue) -> None:
+    def _reap_idle(self, queue: Queue) -> None:
+        if (
+            queue.consumers
+            or queue.unsettled
+            or queue.depth
+            or queue.named
+            or not queue.durable
+            or queue.address in self.schedules
+            or queue.address in self.policies.exact
+        ):
+            queue.idle_since_ms = 0
+        elif not queue.idle_since_ms:
+            queue.idle_since_ms = self.now_ms
+        elif self.now_ms - queue.idle_since_ms >= self.limits.idle_queue_ms:
+            del self.queues[queue.address]
+            self._tell_of_destination(DestinationGone(queue.address))
+
+    def _forget_old_ids(self) -> None:
+        found = self.duplicates.next_to_sweep()
+        if found:
+            windows = {address: self.policies.of(address).dedup_window_ms for address in found}
+            self.duplicates.sweep(self.now_ms, windows)
+
+    def _expire_waiting(self, queue: Queue) -> int:
+        """Take out what expired and is in memory; how many messages were looked at."""
+        looked_at = 0
         for lane in queue.lanes:
-            for message in [m for m in lane.in_memory() if 0 < m.expires_ms <= self.now_ms]:
+            looked_at += len(lane.ready) + len(lane.returned)
+            expired = [m for m in lane.in_memory() if 0 < m.expires_ms <= self.now_ms]
+            if not expired:
+                continue
+            for message in expired:
                 self.memory_bytes -= message.size
                 self._expire(queue, message)
             alive = [m for m in lane.ready if not 0 < m.expires_ms <= self.now_ms]
@@ -144,3 +172,4 @@ class Broker(Configuring):
         queue.expiring = any(m.expires_ms for lane in queue.lanes for m in lane.in_memory()) or any(
             lane.paged or lane.loading for lane in queue.lanes
         )
+        return looked_at

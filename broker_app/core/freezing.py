@@ -6,10 +6,12 @@ A snapshot is a head and one section for each destination that holds something:
     section  u32 length of its head | u64 length of its numbers | msgpack head | u64 numbers …
 
 The head of a section is [address, position, [[priority, mark, waiting, attempts] …], delayed, terms,
-grouped]: which destination, the position before which all its records are contained in what follows, and
-how many of the numbers belong to what: in each lane positions that wait, then pairs of position and attempts;
-at last the due times of what is delayed, and as many positions. `terms` are those of a durable subscription,
-else empty; `grouped` is the position of the newest message with a group, if it may still wait, else 0.
+grouped, dedup]: which destination, the position before which all its records are contained in what follows,
+and how many of the numbers belong to what: in each lane positions that wait, then pairs of position and
+attempts; then the due times of what is delayed, and as many positions; at last the dedup-ids of the
+window, four numbers each (two halves of the digest, position, time in ms). `terms` are those of a durable
+subscription, else empty; `grouped` is the position of the newest message with a group, if it may still wait,
+else 0.
 
 Sections are taken one after the other while the broker works on. So each has a position of its own, and
 recovery passes over the records of a destination that lie before it. A destination without a section held
@@ -52,6 +54,7 @@ class Section:
         self.delayed = 0
         self.terms: Sequence[Any] = ()
         self.grouped = 0
+        self.dedup = 0
 
     def add(self, chunks: Iterable[array[int]]) -> int:
         """Append numbers; how many."""
@@ -62,7 +65,15 @@ class Section:
     def parts(self) -> list[bytes]:
         """The section's bytes, in pieces."""
         head = msgpack.encode(
-            (self._address, self._position, self.lanes, self.delayed, self.terms, self.grouped)
+            (
+                self._address,
+                self._position,
+                self.lanes,
+                self.delayed,
+                self.terms,
+                self.grouped,
+                self.dedup,
+            )
         )
         size = sum(map(len, self._numbers))
         parts = [_SIZES.pack(len(head), size), head, *self._numbers]
@@ -84,7 +95,8 @@ class Freezing:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.position = self.through = broker.next_position
-        self._addresses = iter(list({**broker.queues, **broker.schedules}))
+        dedup = dict.fromkeys(broker.duplicates.addresses())
+        self._addresses = iter(list({**broker.queues, **broker.schedules, **dedup}))
         self._busy: list[str] = []
         self.sections: list[tuple[str, list[bytes]]] = []
 
@@ -132,7 +144,9 @@ class Freezing:
             chunks = schedule.freeze()
             section.delayed = section.add(dues for dues, _ in chunks)
             section.add(positions for _, positions in chunks)
-        if section.lanes or section.delayed or section.terms:
+        since_ms = self._broker.now_ms - self._broker.policies.of(address).dedup_window_ms
+        section.dedup = section.add(self._broker.duplicates.freeze(address, since_ms))
+        if section.lanes or section.delayed or section.terms or section.dedup:
             self.sections.append((address, section.parts()))
         return section.cost + messages // _MESSAGES
 
@@ -208,7 +222,8 @@ def _last_up_to(limit: int, chunks: Iterable[array[int]]) -> int:
 
 class Frozen:
     """A section read back: `lanes` as (priority, mark, positions, attempts by position), `delayed` as
-    (due times, positions), `terms` of a durable subscription or nothing."""
+    (due times, positions), `terms` of a durable subscription or nothing, `dedup` as `dedup.Duplicates`
+    wrote it."""
 
     def __init__(self, head: Sequence[Any], numbers: array[int]) -> None:
         self.address: str = head[0]
@@ -216,13 +231,15 @@ class Frozen:
         self.lanes: list[tuple[int, int, array[int], dict[int, int]]] = []
         self.terms: Sequence[Any] = head[4]
         self.grouped: int = head[5]
-        at, delayed = 0, head[3]
+        at, delayed, dedup = 0, head[3], head[6]
         for priority, mark, waiting, attempts in head[2]:
             pairs = numbers[at + waiting : at + waiting + attempts]
             known = dict(zip(pairs[::2], pairs[1::2], strict=True))
             self.lanes.append((priority, mark, numbers[at : at + waiting], known))
             at += waiting + attempts
         self.delayed = numbers[at : at + delayed], numbers[at + delayed : at + 2 * delayed]
+        at += 2 * delayed
+        self.dedup = numbers[at : at + dedup]
 
 
 def thaw(blob: bytes) -> Iterator[Frozen]:

@@ -33,6 +33,9 @@ class Limits:
     idle_groups: int = 10_000
     #: how long what was found for a selector is kept without a consumer; those who poll come back
     unused_selector_ms: int = 30_000
+    #: dedup-ids that are remembered: of one destination, and of all
+    dedup_ids: int = 500_000
+    dedup_ids_together: int = 2_000_000
     #: an automatically created queue without consumers and messages goes after this time
     idle_queue_ms: int = 120_000
     #: how long a message waits for room in a full queue before it is refused

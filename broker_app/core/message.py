@@ -6,6 +6,7 @@ again, so thousands of messages point to one envelope. A `Message` adds body, po
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import NamedTuple
 
 DEFAULT_PRIORITY = 4
@@ -21,6 +22,11 @@ class Special(NamedTuple):
     dedup_id: str = ""
     group: str = ""
     due_ms: int = 0
+
+    @property
+    def digest(self) -> bytes:
+        """The dedup-id in 16 bytes."""
+        return blake2b(self.dedup_id.encode(errors="surrogatepass"), digest_size=16).digest()
 
     def due_at(self, now_ms: int) -> int:
         """When a message that arrives at `now_ms` is due."""
@@ -120,6 +126,12 @@ class Message:
     @property
     def size(self) -> int:
         return len(self.body) + OVERHEAD_BYTES
+
+
+class Duplicate(Message):
+    """A repeat: the id, position and time of the message that came first. It was not stored."""
+
+    __slots__ = ()
 
 
 class MessageIds:

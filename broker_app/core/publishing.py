@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker_app.core import block
 from broker_app.core import commands as c
+from broker_app.core.dedup import Seen
 from broker_app.core.destination import (
     QUEUE,
     TEMP_QUEUE,
@@ -12,7 +13,7 @@ from broker_app.core.destination import (
     parse,
 )
 from broker_app.core.errors import Refused
-from broker_app.core.message import Envelope, Message
+from broker_app.core.message import Duplicate, Envelope, Message, MessageIds
 from broker_app.core.named import NamedSubscription
 from broker_app.core.queue import Queue
 from broker_app.core.subscribing import Subscribing
@@ -29,11 +30,35 @@ class Publishing(Subscribing):
         """Publish one message that may come in, to `queue` or (None) to the topic that it names; or keep it
         until it is due."""
         special = envelope.special
-        if special is not None and queue is not self._NOWHERE:
-            due_ms = special.due_at(self.now_ms)
-            if due_ms > self.now_ms:
-                return self._delay(envelope, body, due_ms)
+        if special is None or queue is self._NOWHERE:
+            return self._bring_in(queue, envelope, body)
+        return self._once(queue, envelope, body) if special.dedup_id else self._in_time(queue, envelope, body)
+
+    def _in_time(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
+        """Publish a message now, or keep it until it is due."""
+        due_ms = envelope.special.due_at(self.now_ms) if envelope.special else 0
+        if due_ms > self.now_ms:
+            return self._delay(envelope, body, due_ms)
         return self._bring_in(queue, envelope, body)
+
+    def _once(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
+        """Publish a message unless it repeats one of the window."""
+        address, special = envelope.address, envelope.special
+        assert special is not None
+        window_ms = self.policies.of(address).dedup_window_ms
+        digest = special.digest
+        seen = self.duplicates.first(address, digest, self.now_ms, window_ms)
+        if seen is not None:
+            self.counters["published"] -= 1
+            self.counters["duplicates"] += 1
+            return Duplicate(envelope, body, *seen)
+        message = self._in_time(queue, envelope, body)
+        if window_ms:
+            own = message.explicit_id
+            position = MessageIds.position(own.decode()) if own else message.position
+            seen = Seen(position or message.position, message.time_ms, message.recorded)
+            self.duplicates.remember(address, digest, seen, window_ms)
+        return message
 
     def _bring_in(
         self, queue: Queue | None, envelope: Envelope, body: bytes, explicit_id: bytes | None = None

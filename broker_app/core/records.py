@@ -4,7 +4,8 @@ Every record begins with `u32 length | u8 type | u8 version`; `length` counts th
 Destinations are indexes into the destination table of the batch that holds the record.
 
 PUBLISHED  u8 flags | u8 priority | u32 destination | u32 block length | u64 time ms | u64 expires ms
-           | [36 bytes id] | [u64 due ms] | [u16 length, address] | header block | body
+           | [36 bytes id] | [u64 due ms] | [16 bytes digest of the dedup-id] | [u16 length, address]
+           | header block | body
 ACKED      u8 cause | u8 0 | u32 destination | u64 position …          (gone for good: see CAUSES)
 DELIVERED  u8 0 | u8 priority | u32 destination | u64 position         (all up to here were handed out once)
 RETURNED   u8 0 | u8 0 | u32 destination | (u64 position | u64 attempts) …
@@ -21,9 +22,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 from struct import Struct
+from typing import NamedTuple
 
 from broker_app.core.block import group
-from broker_app.core.message import Envelope, Message, Special
+from broker_app.core.message import Envelope, Message, MessageIds, Special
 from broker_app.core.named import Terms
 
 PUBLISHED, ACKED, DELIVERED, RETURNED, SUBSCRIBED, FORGOTTEN = 1, 2, 3, 4, 5, 6
@@ -36,6 +38,7 @@ CAUSES = ("acknowledged", "expired", "dead-lettered", "discarded", "purged", "mo
 TRANSIENT = 1  # not persistent: in the journal only because memory is full
 HAS_ID = 2
 DELAYED = 4  # waits until it is due, outside its lane
+DEDUP = 8
 GROUPED = 16  # the header block names a group
 HAS_ADDRESS = 32  # a copy that waits elsewhere than where it was sent
 
@@ -46,6 +49,7 @@ _ADDRESS = Struct("<H")
 _TERMS = Struct("<II")
 HEAD_SIZE = _HEAD.size
 ID_SIZE = 36
+DIGEST_SIZE = 16
 pack_published = _PUBLISHED.pack
 PUBLISHED_SIZE = _PUBLISHED.size
 
@@ -58,15 +62,20 @@ def published(message: Message, destination: int, kept_in: str, due_ms: int = 0)
     explicit = message.explicit_id or b""
     if explicit:
         flags |= HAS_ID
-        if envelope.address != kept_in:
-            flags |= HAS_ADDRESS
-            address = envelope.address.encode()
-            explicit += _ADDRESS.pack(len(address)) + address
     if due_ms:
         flags |= DELAYED
         explicit += _POSITION.pack(due_ms)
-    if envelope.special is not None and envelope.special.group:
+    special = envelope.special
+    if special is not None and special.group:
         flags |= GROUPED
+    # What has an id of its own was there before and repeats nothing, unless it is a copy of what comes now.
+    if special is not None and special.dedup_id and (not flags & HAS_ID or envelope.address != kept_in):
+        flags |= DEDUP
+        explicit += special.digest
+    if flags & HAS_ID and envelope.address != kept_in:
+        flags |= HAS_ADDRESS
+        address = envelope.address.encode()
+        explicit += _ADDRESS.pack(len(address)) + address
     block, body = envelope.block, message.body
     size = PUBLISHED_SIZE + len(explicit) + len(block) + len(body)
     head = pack_published(
@@ -139,6 +148,34 @@ def due_ms(records: bytes, start: int, flags: int) -> int:
     return due
 
 
+class FirstSeen(NamedTuple):
+    """What a PUBLISHED record with the flag DEDUP says: `address` and `position` are those of the message
+    that was sent, where the record is of a copy; else empty and 0."""
+
+    digest: bytes
+    time_ms: int
+    address: str
+    position: int
+
+
+def first_seen(records: bytes, start: int, flags: int) -> FirstSeen:
+    """What the record at `start` says of its dedup-id."""
+    at = start + PUBLISHED_SIZE
+    time_ms = _PUBLISHED.unpack_from(records, start)[7]
+    position, address = 0, ""
+    if flags & HAS_ID:
+        position = MessageIds.position(records[at : at + ID_SIZE].decode()) or 0
+        at += ID_SIZE
+    if flags & DELAYED:
+        at += _POSITION.size
+    digest = records[at : at + DIGEST_SIZE]
+    if flags & HAS_ADDRESS:
+        at += DIGEST_SIZE
+        (size,) = _ADDRESS.unpack_from(records, at)
+        address = records[at + _ADDRESS.size : at + _ADDRESS.size + size].decode()
+    return FirstSeen(digest, time_ms, address, position)
+
+
 def positions(records: bytes, start: int, end: int) -> array[int]:
     """The u64 numbers behind the head of an ACKED, DELIVERED or RETURNED record."""
     numbers: array[int] = array("Q")
@@ -163,6 +200,8 @@ class Reader:
             explicit, start = record[start : start + ID_SIZE], start + ID_SIZE
         if flags & DELAYED:
             start += _POSITION.size
+        if flags & DEDUP:
+            start += DIGEST_SIZE
         address = self._address
         if flags & HAS_ADDRESS:
             (size,) = _ADDRESS.unpack_from(record, start)

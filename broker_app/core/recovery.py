@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from broker_app.core import freezing, records
 from broker_app.core.broker import Broker
+from broker_app.core.dedup import Seen
 from broker_app.core.named import Terms
 from broker_app.core.queue import Lane
 from broker_app.core.schedule import Schedule
@@ -36,6 +37,8 @@ class Recovery:
                 self._subscribe(section.address, Terms(*section.terms))
             if section.delayed[0]:
                 self._schedule(section.address).thaw(*section.delayed)
+            if section.dedup:
+                self._broker.duplicates.thaw(section.address, section.dedup)
             for priority, mark, positions, attempts in section.lanes:
                 lane = self._broker.queue(section.address).lane(priority)
                 lane.mark = mark
@@ -55,6 +58,8 @@ class Recovery:
         position = first_position
         for kind, flags, priority, destination, start, end in records.walk(batch):
             address = destinations[destination]
+            if kind == records.PUBLISHED and flags & records.DEDUP:
+                self._remember(records.first_seen(batch, start, flags), address, position)
             if position < self._all_since and position < self._since.get(address, 0):
                 pass
             elif kind == records.PUBLISHED and flags & records.DELAYED:
@@ -82,6 +87,16 @@ class Recovery:
                 )
             position += 1
 
+    def _remember(self, first: records.FirstSeen, address: str, position: int) -> None:
+        duplicates, address = self._broker.duplicates, first.address or address
+        # The section that counts is that of the destination it was sent to; of several copies one is enough.
+        if (
+            position >= self._since.get(address, 0)
+            and duplicates.first(address, first.digest, first.time_ms, 1) is None
+        ):
+            seen = Seen(first.position or position, first.time_ms, True)
+            duplicates.remember(address, first.digest, seen)
+
     def _subscribe(self, address: str, terms: Terms) -> None:
         named = self._broker.named.get(address)
         if named is None:
@@ -89,9 +104,10 @@ class Recovery:
         else:
             named.terms = terms
 
-    def finish(self, next_position: int) -> None:
-        """Take out what was settled, drop queues that are empty, and be ready for commands."""
+    def finish(self, next_position: int, now_ms: int = 0) -> None:
+        """Take out what was settled, drop queues that are empty, and be ready for commands at `now_ms`."""
         broker = self._broker
+        broker.now_ms = now_ms
         broker.next_position = next_position
         for address, schedule in list(broker.schedules.items()):
             self._settle_schedule(schedule, self._gone.get(address, set()))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from broker_app.core import commands as c
+from broker_app.core.dedup import Duplicates
 from broker_app.core.destination import is_reserved
 from broker_app.core.errors import Refused
 from broker_app.core.facts import (
@@ -74,8 +75,9 @@ class State:
         #: what is not due, by destination, and when the next of each is
         self.schedules: dict[str, Schedule] = {}
         self.alarms: Alarms[str] = Alarms()
+        self.duplicates = Duplicates(self.limits.dedup_ids, self.limits.dedup_ids_together)
         self.sweep_ms = 0
-        self.counters = {"published": 0, "delivered": 0, "discarded": 0, "refused": 0}
+        self.counters = {"published": 0, "delivered": 0, "discarded": 0, "refused": 0, "duplicates": 0}
         self.slowness = Slowness()
         #: what waits for room
         self.parking = Parking(self.limits)

@@ -8,13 +8,10 @@ from typing import Generic, TypeVar
 
 from broker_app.core.peer import Peer
 
-SWEEP_MS = 1_000
+#: time between two sweeps through all queues, and between the parts of one
+SWEEP_MS, SLICE_MS = 1_000, 20
 
 _Key = TypeVar("_Key", bound=Hashable)
-
-
-def next_sweep(now_ms: int) -> int:
-    return now_ms + SWEEP_MS
 
 
 class Alarms(Generic[_Key]):

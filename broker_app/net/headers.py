@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from broker_app.core import deadletter
 from broker_app.core.commands import ACK_MODES, AUTO
 from broker_app.core.destination import (
     QUEUE,
@@ -16,23 +17,18 @@ from broker_app.core.destination import (
 )
 from broker_app.core.errors import Refused
 from broker_app.core.message import DEFAULT_PRIORITY, Envelope
+from broker_app.net import special
 from mom_client.stomp.encode import encode_headers
 
 #: headers of a SEND that are the frame's or the broker's, and do not travel with the message
 _NOT_CARRIED = frozenset(
     (
         *("destination", "transaction", "message-id", "subscription", "ack", "redelivered", "timestamp"),
-        *("attempt", "seq", "origin", "origin-topic", "dead-reason", "dead-detail"),
+        *("attempt", "seq", "origin-topic", *deadletter.FACTS, *special.DELAYS),
     )
 )
-#: what later versions will do; silence would break a promise, so they are refused
-_SEND_LATER = {
-    "delay-s": "delayed delivery",
-    "AMQ_SCHEDULED_DELAY": "delayed delivery",
-    "dedup-id": "suppression of duplicates",
-}
 #: headers, beside persistent, that change what becomes of a message
-_MEANINGFUL = frozenset(("priority", "expires", "ttl-s", "expiration", "x-message-ttl", *_SEND_LATER))
+_MEANINGFUL = frozenset(("priority", "expires", "ttl-s", "expiration", "x-message-ttl", *special.NAMES))
 _SUBSCRIBE_LATER = {
     "selector": "selectors",
     "from": "replay",
@@ -57,9 +53,6 @@ def envelope(headers: Mapping[str, str], destination: Destination, reply_to: str
     block = encode_headers(lines)
     if _MEANINGFUL.isdisjoint(headers):  # nearly always
         return Envelope(destination.address, block, persistent=persistent)
-    for name, what in _SEND_LATER.items():
-        if name in headers:
-            raise Refused("unsupported", f"header {name}: this version of MOM has no {what}")
     return Envelope(
         destination.address,
         block,
@@ -67,6 +60,7 @@ def envelope(headers: Mapping[str, str], destination: Destination, reply_to: str
         priority=_number(headers, "priority", 0, 9, DEFAULT_PRIORITY),
         ttl_ms=_ttl_ms(headers),
         expires_ms=_number(headers, "expires", 0, 1 << 62, 0),
+        special=special.special(headers),
     )
 
 

@@ -9,6 +9,7 @@ did, run by run, and compares that with what the broker then holds:
 - limits: credit, pending messages, memory, attempts; whoever can take a message gets one if there is any
 - policies: who is paused gets or sends nothing; queues that have a policy of their own are there
 - time: a scheduled message comes when it is due, not before, under its old id
+- repeats: within its window, a dedup-id is stored and delivered once, also after a restart
 - replay: the records, from the start or from a snapshot in between, give the same broker
 """
 
@@ -137,6 +138,10 @@ class Ledger:
         self.sessions: list[Session] = []
         self.decided = False
         self.live: dict[int, Live] = {}
+        #: when an id came within the window, with which body; and the bodies of repeats
+        self.ids_seen: dict[tuple[str, str], tuple[int, bytes]] = {}
+        self.repeats: set[bytes] = set()
+        self.ever_recorded: set[bytes] = set()
         #: the order in which messages were accepted, by serial
         self.accepted_at: dict[int, int] = {}
         self.expires_ms: dict[int, int] = {}
@@ -238,6 +243,9 @@ class Ledger:
     def restarted(self) -> None:
         """The broker was killed and recovered: what was not recorded is lost, everybody has to come back."""
         self.decided = False
+        # An id lives as long as its message: both are on the disk, or both are lost.
+        for seen in [seen for seen, (_, body) in self.ids_seen.items() if body not in self.ever_recorded]:
+            del self.ids_seen[seen]
         self.sessions.clear()
         self.removed.clear()
         self.interests.clear()
@@ -304,8 +312,11 @@ class Ledger:
         due_ms = max(now_ms, special.due_ms, now_ms + special.delay_ms) if special else now_ms
         ends = [envelope.expires_ms, due_ms + envelope.ttl_ms if envelope.ttl_ms else 0]
         self.expires_ms[serial] = min((end for end in ends if end), default=0)
-        # What is sent to a temporary queue without an owner goes nowhere, at once.
-        if due_ms > now_ms and (body in self.kept_for_later or "temp-queue" not in envelope.address):
+        # What is sent to a temporary queue without an owner goes nowhere, at once, and is not remembered.
+        temporary = "temp-queue" in envelope.address
+        if special and not temporary and self._is_repeat(envelope.address, special.dedup_id, body):
+            return
+        if due_ms > now_ms and (body in self.kept_for_later or not temporary):
             self.scheduled.append((envelope.address, body, due_ms))
         elif envelope.address.startswith("/queue/"):
             self._arrive(serial)
@@ -316,6 +327,16 @@ class Ledger:
             self._expect(envelope, body)
         else:
             self._arrive(serial)
+
+    def _is_repeat(self, address: str, dedup_id: str, body: bytes) -> bool:
+        """Whether the window knows the id; otherwise it does from now on."""
+        window_ms = self.policies.of(address).dedup_window_ms
+        known = self.ids_seen.get((address, dedup_id))
+        if dedup_id and known is not None and known[0] > self.stage.now_ms - window_ms:
+            self.repeats.add(body)
+            return True
+        self.ids_seen[address, dedup_id] = (self.stage.now_ms, body)
+        return False
 
     def _arrive(self, serial: int) -> None:
         self.acceptances += 1
@@ -592,6 +613,7 @@ class Ledger:
                 interest.deliveries += 1
                 assert subscription.peer is session.peer
                 assert not has_expired(message.expires_ms, self.stage.now_ms)
+                assert message.body not in self.repeats, "a repeat is not delivered"
                 assert bool(tag) == (interest.ack != c.AUTO)
                 assert interest.is_topic or not self.policies.of(interest.address).holds_consumers
                 self._check_attempts(subscription, message)
@@ -678,6 +700,8 @@ class Ledger:
                     record.address, record.flags, message.body, message.expires_ms, due_ms, id
                 )
                 published.append(record.position)
+                assert message.body not in self.repeats, "a repeat is not stored"
+                self.ever_recorded.add(message.body)
                 ends_ms = self.expires_ms.get(serial_of(message.body), 0)
                 assert message.expires_ms == ends_ms or record.flags & records.HAS_ID
                 if record.address.startswith("/topic-sub") and not record.flags & records.TRANSIENT:

@@ -132,7 +132,7 @@ class Stage:
             recovery.thaw(snapshot)
         for batch in self.batches[batches_before:]:
             recovery.replay(*batch)
-        recovery.finish(self.broker.next_position)
+        recovery.finish(self.broker.next_position, self.broker.now_ms)
         return broker
 
     def restart(self) -> None:

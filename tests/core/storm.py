@@ -90,6 +90,7 @@ class Storm:
         self.delays = random.choice(((0,), (0, 0, 0, 700, 2_500), (0, 400, 400, 9_000)))
         #: how many of the subscriptions to topics have a name
         self.naming = random.choice((0, 0.5, 0.5, 1))
+        self.dedup_ids = random.choice((("",), ("",), ("", "", "1", "2"), ("1", "2", "3", "4")))
         self.persistence = random.choice((0.75, 0.75, 1, 0.2))
         #: how many subscriptions have a selector or are exclusive, and how many messages have a group
         self.choosiness = random.choice((0, 0, 0.4, 0.8))
@@ -218,10 +219,11 @@ class Storm:
 
     def _draw_special(self, group: str) -> Special | None:
         random, delay_ms = self.random, self.random.choice(self.delays)
-        if not delay_ms:
-            return Special(group=group) if group else None
-        due_ms = self.stage.now_ms + delay_ms
-        return random.choice((Special(delay_ms=delay_ms, group=group), Special(due_ms=due_ms, group=group)))
+        dedup_id = random.choice(self.dedup_ids)
+        if not (delay_ms or dedup_id or group):
+            return None
+        due_ms = self.stage.now_ms + delay_ms if delay_ms else 0
+        return random.choice((Special(delay_ms, dedup_id, group), Special(0, dedup_id, group, due_ms)))
 
     def _next_token(self) -> int:
         self.token += 1

@@ -1,4 +1,4 @@
-from broker_app.core.timers import SWEEP_MS, Alarms, Leases, next_sweep
+from broker_app.core.timers import Alarms, Leases
 from tests.core.stage import Stage
 
 
@@ -38,10 +38,6 @@ def test_deliveries_of_different_peers_have_different_leases() -> None:
     leases.begin(other, 1, 20)
     assert list(leases.due(15)) == [(one, 1)]
     assert leases.until_ms(other, 1) == 20
-
-
-def test_a_sweep_follows_the_last_after_a_second() -> None:
-    assert next_sweep(5_000) == 5_000 + SWEEP_MS
 
 
 def test_alarms_that_ended_early_take_no_room_until_their_time() -> None:

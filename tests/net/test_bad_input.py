@@ -99,7 +99,12 @@ AFTER_LOGIN = {
     "a priority out of bounds": (
         b"SEND\ndestination:/queue/a\npriority:11\n\nx\0", "invalid", "priority is '11'; it must be a number from 0 to 9",
     ),
-    "a delay, which is not built": (b"SEND\ndestination:/queue/a\ndelay-s:5\n\nx\0", "unsupported", "delayed delivery"),
+    "a delay that is no number": (b"SEND\ndestination:/queue/a\ndelay-s:soon\n\nx\0", "invalid", "ten years"),
+    "a delay of eleven years": (b"SEND\ndestination:/queue/a\nx-delay:346896000000\n\nx\0", "invalid", "milliseconds"),
+    "a schedule that repeats": (
+        b"SEND\ndestination:/queue/a\nAMQ_SCHEDULED_CRON:* * * * *\n\nx\0", "unsupported", "repeated delivery",
+    ),
+    "an empty dedup-id": (b"SEND\ndestination:/queue/a\ndedup-id:\n\nx\0", "invalid", "1 to 1024"),
     "SUBSCRIBE without id": (b"SUBSCRIBE\ndestination:/queue/a\n\n\0", "malformed-frame", "needs an id header"),
     "an unknown ack mode": (
         b"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:maybe\n\n\0", "invalid", "auto, client, client-individual",

@@ -96,8 +96,12 @@ async def test_a_topic_says_how_many_it_reached(rest: Rest) -> None:
 @pytest.mark.parametrize(
     ("headers", "status", "problem", "pointer"),
     [
-        ({"mom-delay-s": "5"}, 422, "unsupported", None),
-        ({"mom-dedup-id": "5"}, 422, "unsupported", None),
+        ({"mom-delay-s": "-1"}, 400, "invalid", "header/mom-delay-s"),
+        ({"mom-delay-s": "315360001"}, 400, "invalid", "header/mom-delay-s"),
+        ({"mom-deliver-at": "tomorrow"}, 400, "invalid", "header/mom-deliver-at"),
+        ({"mom-deliver-at": "2030-01-01T00:00:00"}, 400, "invalid", "header/mom-deliver-at"),
+        ({"mom-dedup-id": "x" * 1025}, 400, "invalid", "header/mom-dedup-id"),
+        ({"mom-header-delay-s": "5"}, 400, "invalid", "header/mom-header-delay-s"),
         ({"idempotency-key": "5"}, 422, "unsupported", None),
         ({"mom-priority": "10"}, 400, "invalid", "header/mom-priority"),
         ({"mom-persistent": "yes"}, 400, "invalid", "header/mom-persistent"),

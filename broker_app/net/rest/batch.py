@@ -9,7 +9,7 @@ import msgspec
 
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination
-from broker_app.core.message import Envelope, Message
+from broker_app.core.message import Duplicate, Envelope, Message
 from broker_app.core.peer import Peer
 from broker_app.net.rest.desk import Desk, Tally, Ticket
 from broker_app.net.rest.envelopes import Envelopes, Item
@@ -134,7 +134,8 @@ class BatchPublisher:
                 results.append(encode({"i": i, "error": answer.body()}))
             else:
                 assert answer is not None, "a detailed peer gets the message"
-                results.append(b'{"i":%d,"id":"%b"}' % (i, of(answer)))
+                repeat = b',"duplicate":true' if isinstance(answer, Duplicate) else b""
+                results.append(b'{"i":%d,"id":"%b"%b}' % (i, of(answer), repeat))
         return results
 
     # ------------------------------------------------------------------ lines

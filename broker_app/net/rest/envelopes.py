@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -15,6 +16,7 @@ from msgspec import UNSET, UnsetType
 from broker_app.core.destination import parse
 from broker_app.core.message import Envelope
 from broker_app.net import headers as stomp_headers
+from broker_app.net import special
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, too_large, unknown
 from broker_app.net.rest.replies import Header
@@ -24,6 +26,9 @@ _CARRIED = {
     b"mom-persistent": "persistent",
     b"mom-priority": "priority",
     b"mom-expires-s": "ttl-s",
+    b"mom-delay-s": "delay-s",
+    b"mom-deliver-at": "deliver-at",
+    b"mom-dedup-id": "dedup-id",
     b"mom-correlation-id": "correlation-id",
     b"mom-reply-to": "reply-to",
     b"mom-type": "type",
@@ -34,15 +39,14 @@ _CARRIED = {
 _APPLICATION = b"mom-header-"
 #: promises that are not kept yet must not be ignored in silence
 _UNSUPPORTED = {
-    b"mom-delay-s": "delayed delivery",
-    b"mom-dedup-id": "suppression of duplicates",
     b"idempotency-key": "idempotency keys",
 }
 #: application headers of these names would be taken for something else
 _RESERVED = frozenset((
-    "ack", "attempt", "content-length", "content-type", "correlation-id", "delay-s", "AMQ_SCHEDULED_DELAY",
-    "dedup-id", "destination", "expiration", "expires", "message-id", "persistent", "priority", "receipt",
-    "redelivered", "reply-to", "subscription", "timestamp", "transaction", "ttl-s", "type", "x-message-ttl",
+    "ack", "attempt", "content-length", "content-type", "correlation-id", "destination", "expiration",
+    "expires", "message-id", "persistent", "priority", "receipt", "redelivered", "reply-to", "subscription",
+    "timestamp", "transaction", "ttl-s", "type", "x-message-ttl",
+    *special.NAMES,
 ))  # fmt: skip
 _PUBLISHING = (b"mom-", b"ce-")
 #: longest life that can be asked for: ten years
@@ -69,6 +73,7 @@ class Item(msgspec.Struct, forbid_unknown_fields=True):
     tracestate: str | None = None
     delay_s: float | None = None
     dedup_id: str | None = None
+    deliver_at: str | None = None
 
     def media_type(self) -> str | None:
         """The content type: where none is given, a JSON string is a text and any other JSON is JSON."""
@@ -143,6 +148,7 @@ class Envelopes:
             item.tracestate,
             item.delay_s,
             item.dedup_id,
+            item.deliver_at,
             *(item.headers.items() if item.headers else ()),
         )
         envelope = self._cache.get(key)
@@ -187,9 +193,11 @@ class Envelopes:
 
 def _meaning_of_item(item: Item, content_type: str | None) -> Iterable[tuple[str, str]]:
     if item.delay_s is not None:
-        raise Refusal("unsupported", "delay_s: this version of MOM has no delayed delivery")
+        yield "delay-s", check_delay("/delay_s", item.delay_s, item.delay_s)
+    if item.deliver_at is not None:
+        yield "deliver-at", check_time("/deliver_at", item.deliver_at)
     if item.dedup_id is not None:
-        raise Refusal("unsupported", "dedup_id: this version of MOM has no suppression of duplicates")
+        yield "dedup-id", check_dedup_id("/dedup_id", item.dedup_id)
     if item.priority is not None:
         if not 0 <= item.priority <= 9:
             raise invalid("/priority", "must be a whole number from 0 to 9", item.priority)
@@ -249,6 +257,41 @@ def _checked(pointer: str, name: str, value: str) -> str:
             except ValueError:
                 seconds = 0.0
             check_expires(pointer, seconds, value)
+        case "delay-s":
+            try:
+                seconds = float(value)
+            except ValueError:
+                seconds = -1.0
+            return check_delay(pointer, seconds, value)
+        case "deliver-at":
+            return check_time(pointer, value)
+        case "dedup-id":
+            return check_dedup_id(pointer, value)
+    return value
+
+
+def check_delay(pointer: str, seconds: float, got: object) -> str:
+    """A delay as its STOMP header; Refusal unless it is one."""
+    if not 0 <= seconds <= special.MAX_DELAY_S:
+        raise invalid(pointer, f"must be a number of seconds from 0 to {special.MAX_DELAY_S}", got)
+    return f"{seconds:.3f}"
+
+
+def check_time(pointer: str, value: str) -> str:
+    """A time in RFC 3339 as milliseconds since 1970."""
+    try:
+        time = datetime.fromisoformat(value)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None or not 1970 <= time.year < 2200:
+        raise invalid(pointer, "must be a time with a zone, like 2030-01-31T08:00:00Z, before 2200", value)
+    return str(round(time.timestamp() * 1000))
+
+
+def check_dedup_id(pointer: str, value: str) -> str:
+    """`value`; Refusal unless it is a dedup-id."""
+    if not 1 <= len(value) <= special.MAX_DEDUP_ID or "\0" in value:
+        raise invalid(pointer, f"must have 1 to {special.MAX_DEDUP_ID} characters and no NUL", value[:100])
     return value
 
 

@@ -329,7 +329,9 @@ _SCHEMAS: _Json = {
             "seq": {**_COUNT, "description": "place in the broker's order"},
             "stored": {"enum": ["memory", "synced"], "description": "synced: it is on the disk"},
             "copies": {**_COUNT, "description": "subscriptions of a topic that get it; 1 for a queue"},
-        }
+            "duplicate": {**_TRUTH, "description": "true: it repeats the message `id`, and was not stored"},
+        },
+        required=("id", "seq", "stored", "copies"),
     ),
     "Item": {
         **_object(
@@ -346,12 +348,17 @@ _SCHEMAS: _Json = {
                 "type": _OPTIONAL_TEXT,
                 "traceparent": _OPTIONAL_TEXT,
                 "tracestate": _OPTIONAL_TEXT,
+                "delay_s": {"type": ["number", "null"], "minimum": 0, "maximum": 315_360_000},
+                "deliver_at": {**_TIME, "type": ["string", "null"]},
+                "dedup_id": {"type": ["string", "null"], "minLength": 1, "maxLength": 1024},
             },
             required=(),
         ),
         "oneOf": [{"required": ["body"]}, {"required": ["body_base64"]}],
     },
-    "BatchResult": _object({"i": _COUNT, "id": _TEXT, "error": _ref("Problem")}, required=("i",)),
+    "BatchResult": _object(
+        {"i": _COUNT, "id": _TEXT, "duplicate": _TRUTH, "error": _ref("Problem")}, required=("i",)
+    ),
     "ReceiveRequest": _object(
         {
             "max": {**_whole(1, 1000, 1), "type": ["integer", "null"]},
@@ -563,6 +570,9 @@ _PUBLISH_HEADERS = [
     _header("Mom-Persistent", {"enum": ["true", "false"]}, "survives a crash; default true on queues"),
     _header("Mom-Priority", _whole(0, 9), "higher first; default 4"),
     _header("Mom-Expires-S", _number(0.001, 315_360_000), "seconds it may wait"),
+    _header("Mom-Delay-S", _number(0, 315_360_000), "seconds before which it is not delivered"),
+    _header("Mom-Deliver-At", _TIME, "time before which it is not delivered"),
+    _header("Mom-Dedup-Id", {"type": "string", "minLength": 1, "maxLength": 1024}, "names repeats"),
     _header("Mom-Correlation-Id", _TEXT, "carried"),
     _header("Mom-Reply-To", _TEXT, "carried; a destination such as /queue/answers"),
     _header("Mom-Type", _TEXT, "carried"),

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
-from broker_app.core.message import Message
+from broker_app.core.message import Duplicate, Message
 from broker_app.net import access
 from broker_app.net.login import Identity
 from broker_app.net.rest.desk import Desk
@@ -86,11 +86,12 @@ class Publisher:
         message_id = self._ids.of(message)
         # After the commit, what is recorded is on the disk.
         stored = b"synced" if message.recorded else b"memory"
-        body = b'{"id":"%b","seq":%d,"stored":"%b","copies":%d}' % (
+        body = b'{"id":"%b","seq":%d,"stored":"%b","copies":%d%b}' % (
             message_id,
             message.position,
             stored,
             copies,
+            b',"duplicate":true' if isinstance(message, Duplicate) else b"",
         )
         headers = ((b"location", target.location % message_id),) if target.location else ()
         return Reply(201, JSON, body, headers)

@@ -1,0 +1,165 @@
+"""Repeats of messages: which dedup-ids a destination has seen within its window, in about 50 bytes each."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from broker_app.core.rows import Rows
+
+FOR_EVER_MS = 1 << 62
+_HALVES = Struct("<QQ")
+_RECORDED = 1 << 63  # a bit beside the position
+_ENTRY = 4  # numbers of an entry: the halves of the digest, position, time in ms
+
+
+class Seen(NamedTuple):
+    """The message that an id was first seen with: the position and time of its id, and whether it was
+    recorded."""
+
+    position: int
+    time_ms: int
+    recorded: bool
+
+
+class Window:
+    """The ids of one destination, in the order of arrival; the oldest go first."""
+
+    CHUNK = 4_096
+    __slots__ = ("_chunks", "_index", "_next", "_oldest", "_start")
+
+    def __init__(self) -> None:
+        self._chunks: deque[array[int]] = deque()
+        self._index = Rows(2)  # (first half of the digest, number of the entry)
+        self._start = 0  # the number of the first entry of the first chunk
+        self._oldest = self._next = 0  # numbers of entries
+
+    def __len__(self) -> int:
+        return self._next - self._oldest
+
+    def find(self, digest: bytes, since_ms: int) -> Seen | None:
+        """The message that came with this id after `since_ms`."""
+        first, second = _HALVES.unpack(digest)
+        for _, number in self._index.find(first):
+            _, other, position, time_ms = self._entry(number)
+            if other == second and time_ms > since_ms:
+                return Seen(position & ~_RECORDED, time_ms, bool(position & _RECORDED))
+        return None
+
+    def add(self, digest: bytes, seen: Seen) -> None:
+        if (self._next - self._start) % self.CHUNK == 0:
+            self._chunks.append(array("Q"))
+        first, second = _HALVES.unpack(digest)
+        position = seen.position | (_RECORDED if seen.recorded else 0)
+        self._chunks[-1].extend((first, second, position, seen.time_ms))
+        self._index.add(first, self._next)
+        self._next += 1
+
+    @property
+    def oldest_ms(self) -> int:
+        """When the oldest id came. Assumes: there is one."""
+        return self._entry(self._oldest)[3]
+
+    def drop(self) -> None:
+        """Forget the oldest id."""
+        self._index.remove(self._entry(self._oldest)[0], self._oldest)
+        self._oldest += 1
+        if self._oldest - self._start == self.CHUNK:
+            self._chunks.popleft()
+            self._start = self._oldest
+
+    def _entry(self, number: int) -> array[int]:
+        chunk, place = divmod(number - self._start, self.CHUNK)
+        return self._chunks[chunk][_ENTRY * place : _ENTRY * (place + 1)]
+
+    def freeze(self, since_ms: int) -> Iterator[array[int]]:
+        """Entries of recorded messages after `since_ms`, in chunks of four numbers an entry."""
+        skip = self._oldest
+        while skip < self._next and self._entry(skip)[3] <= since_ms:
+            skip += 1
+        for number, chunk in enumerate(self._chunks):
+            begin = max(0, skip - self._start - number * self.CHUNK)
+            kept = chunk[_ENTRY * begin :]
+            if any(position < _RECORDED for position in kept[2::_ENTRY]):
+                rows = zip(*(kept[part::_ENTRY] for part in range(_ENTRY)), strict=True)
+                kept = array("Q", [number for row in rows if row[2] >= _RECORDED for number in row])
+            if kept:
+                yield kept
+
+
+class Duplicates:
+    """The windows of all destinations. `most` bounds the ids of one destination, `most_together` those of
+    all: what is too much shortens the window of the destination that it comes to."""
+
+    #: ids that are too old and forgotten with each new one, so that no crowd of them has to go at once
+    FORGOTTEN = 4
+    #: windows looked at, and ids forgotten in each, when time passes
+    SWEPT, SWEPT_IDS = 64, 512
+
+    def __init__(self, most: int, most_together: int) -> None:
+        self._most = most
+        self._most_together = most_together
+        self._windows: dict[str, Window] = {}
+        self._count = 0
+        self._sweeping: Iterator[str] = iter(())
+
+    def first(self, address: str, digest: bytes, now_ms: int, window_ms: int) -> Seen | None:
+        """The message that a message with this id would repeat."""
+        window = self._windows.get(address)
+        return None if window is None else window.find(digest, now_ms - window_ms)
+
+    def remember(self, address: str, digest: bytes, seen: Seen, window_ms: int = FOR_EVER_MS) -> None:
+        window = self._windows.get(address)
+        if window is None:
+            window = self._windows[address] = Window()
+        self._forget(window, seen.time_ms - window_ms, self.FORGOTTEN)
+        if len(window) and (len(window) >= self._most or self._count >= self._most_together):
+            window.drop()
+            self._count -= 1
+        window.add(digest, seen)
+        self._count += 1
+
+    def _forget(self, window: Window, until_ms: int, most: int) -> None:
+        while most and len(window) and window.oldest_ms <= until_ms:
+            window.drop()
+            self._count -= 1
+            most -= 1
+
+    def sweep(self, now_ms: int, window_ms: dict[str, int]) -> None:
+        """Forget some of what is too old; `window_ms` by address is how long ids are remembered."""
+        for address, wanted_ms in window_ms.items():
+            window = self._windows[address]
+            self._forget(window, now_ms - wanted_ms, self.SWEPT_IDS)
+            if not len(window):
+                del self._windows[address]
+
+    def next_to_sweep(self) -> list[str]:
+        """Some destinations, others with each call."""
+        found = [address for _, address in zip(range(self.SWEPT), self._sweeping, strict=False)]
+        if len(found) < self.SWEPT:
+            self._sweeping = iter(list(self._windows))
+        return [address for address in found if address in self._windows]
+
+    def facts(self, address: str, now_ms: int, window_ms: int) -> tuple[int, int]:
+        """(ids that are remembered, for how many ms): less than `window_ms` when there are too many."""
+        window = self._windows.get(address)
+        if window is None:
+            return 0, window_ms
+        full = len(window) >= self._most or self._count >= self._most_together
+        return len(window), min(window_ms, now_ms - window.oldest_ms) if full else window_ms
+
+    def addresses(self) -> list[str]:
+        return list(self._windows)
+
+    def freeze(self, address: str, since_ms: int) -> Iterator[array[int]]:
+        """See `Window.freeze`; nothing for a destination without ids."""
+        window = self._windows.get(address)
+        return iter(()) if window is None else window.freeze(since_ms)
+
+    def thaw(self, address: str, numbers: array[int]) -> None:
+        for at in range(0, len(numbers), _ENTRY):
+            first, second, position, time_ms = numbers[at : at + _ENTRY]
+            self.remember(address, _HALVES.pack(first, second), Seen(position & ~_RECORDED, time_ms, True))

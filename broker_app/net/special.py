@@ -1,0 +1,89 @@
+"""Delays and dedup-ids, which few messages have, from the headers of SEND (table in docs/protocol.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+
+from broker_app.core.errors import Refused
+from broker_app.core.message import Special
+
+#: longest delay: ten years
+MAX_DELAY_S = 315_360_000
+_MAX_DELAY_MS = MAX_DELAY_S * 1000
+#: latest time that is believed to be meant, in ms since 1970: the year 2200
+_MAX_DUE_MS = 7_258_118_400_000
+MAX_DEDUP_ID = 1_024
+
+_DELAY_S = "delay-s"
+_DELAY_MS = ("AMQ_SCHEDULED_DELAY", "x-delay")
+_DUE_MS = ("deliver-at", "_AMQ_SCHED_DELIVERY")
+_DEDUP_IDS = ("dedup-id", "_AMQ_DUPL_ID", "message-deduplication-id")
+#: schedules that repeat; a broker that sent the message once would break a promise
+REPEATED = {
+    "AMQ_SCHEDULED_PERIOD": "repeated delivery",
+    "AMQ_SCHEDULED_REPEAT": "repeated delivery",
+    "AMQ_SCHEDULED_CRON": "repeated delivery",
+}
+#: headers that are done with when the message is accepted: a broker that it is passed on to must not delay it
+#: again
+DELAYS = (_DELAY_S, *_DELAY_MS, *_DUE_MS)
+NAMES = (*DELAYS, *_DEDUP_IDS, *REPEATED)
+
+
+def special(headers: Mapping[str, str]) -> Special | None:
+    """What these headers ask for, None for nothing. Raises Refused."""
+    for name, what in REPEATED.items():
+        if name in headers:
+            raise Refused("unsupported", f"header {name}: this version of MOM has no {what}")
+    delay_ms, due_ms = _delay(headers)
+    dedup_id = _dedup_id(headers)
+    if not (delay_ms or due_ms or dedup_id):
+        return None
+    return Special(delay_ms=delay_ms, due_ms=due_ms, dedup_id=dedup_id)
+
+
+def delay_ms(value: str, what: str = f"header {_DELAY_S}") -> int:
+    """A delay in seconds, decimals allowed, as milliseconds."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1.0
+    if not (isfinite(seconds) and 0 <= seconds <= MAX_DELAY_S):
+        raise Refused(
+            "invalid", f"{what} is {value[:40]!r}; it must be seconds from 0 to {MAX_DELAY_S} (ten years)"
+        )
+    return round(seconds * 1000)
+
+
+def _delay(headers: Mapping[str, str]) -> tuple[int, int]:
+    """(delay in ms, absolute time in ms): the first header that is there counts."""
+    if _DELAY_S in headers:
+        return delay_ms(headers[_DELAY_S]), 0
+    for name in _DELAY_MS:
+        if name in headers:
+            return _whole(headers, name, _MAX_DELAY_MS, "milliseconds"), 0
+    for name in _DUE_MS:
+        if name in headers:
+            return 0, _whole(headers, name, _MAX_DUE_MS, "milliseconds since 1970")
+    return 0, 0
+
+
+def _whole(headers: Mapping[str, str], name: str, most: int, unit: str) -> int:
+    value = headers[name]
+    if not (value.isascii() and value.isdigit()) or len(value) > 18 or int(value) > most:
+        raise Refused("invalid", f"header {name} is {value[:40]!r}; it must be {unit} from 0 to {most}")
+    return int(value)
+
+
+def _dedup_id(headers: Mapping[str, str]) -> str:
+    for name in _DEDUP_IDS:
+        if name in headers:
+            value = headers[name]
+            if not 1 <= len(value) <= MAX_DEDUP_ID:
+                raise Refused(
+                    "invalid",
+                    f"header {name} has {len(value)} characters; it must have 1 to {MAX_DEDUP_ID}",
+                )
+            return value
+    return ""
