@@ -42,6 +42,9 @@ class Reader:
     def send(self, data: bytes) -> None:
         raise AssertionError
 
+    def throttle(self, on: bool) -> None:
+        raise AssertionError
+
     def close(self, refusal: Any) -> None:
         raise AssertionError
 
