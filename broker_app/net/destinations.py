@@ -97,7 +97,12 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
                 "retry_factor", "retry_factor", float, "how much longer each such wait is", least=1, most=100
             ),
             _seconds("max_retry_delay", "longest such wait"),
-            Setting("dead_letters", "dead_letters", str, "queue of its dead letters; empty is <name>.dead"),
+            Setting(
+                "dead_letters",
+                "dead_letters",
+                str,
+                "queue of its dead letters; empty is its name and .dead",
+            ),
             _truth("dead_letter_expired", "whether expired messages become dead letters"),
             _truth("use_dead_letters", "whether there are dead letters; without, they are discarded"),
             _seconds("dedup_window", "how long a dedup-id is remembered"),

@@ -1,8 +1,10 @@
 """The parts of docs/protocol.md that follow from the code. `python -m tests.docs.generated` writes them."""
 
+import json
 from pathlib import Path
 
 from broker_app.net import headers, special
+from broker_app.net.destinations import SETTINGS, Setting
 from broker_app.net.problems import PROBLEMS
 from broker_app.net.rest import envelopes
 
@@ -24,7 +26,32 @@ def unsupported() -> str:
     return "\n".join(["| asked for by | what it would be |", "|---|---|", *rows])
 
 
-PARTS = {"problems": problems, "unsupported": unsupported}
+def settings() -> str:
+    """Everything that can be said about a destination."""
+    rows = [f"| `{s.name}` | {_values(s)} | {_default(s)} | {s.about} |" for s in SETTINGS.values()]
+    return "\n".join(["| setting | values | default | meaning |", "|---|---|---|---|", *rows])
+
+
+def _values(setting: Setting) -> str:
+    if setting.kind is bool:
+        return "`true`, `false`"
+    if setting.kind is str:
+        return ", ".join(f"`{choice}`" for choice in setting.choices) or "a name"
+    if setting.most > 10**12:
+        return f"from {setting.least:g}"
+    return f"{setting.least:g} to {setting.most:,.15g}"
+
+
+def _default(setting: Setting) -> str:
+    value = setting.default
+    if isinstance(value, float):
+        return f"`{value:g}`"
+    if isinstance(value, bool):
+        return f"`{json.dumps(value)}`"
+    return f"`{value}`" if value != "" else ""
+
+
+PARTS = {"problems": problems, "unsupported": unsupported, "settings": settings}
 
 
 def with_parts(text: str) -> str:
