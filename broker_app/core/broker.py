@@ -14,7 +14,7 @@ from broker_app.core import commands as c
 from broker_app.core.configuring import Configuring
 from broker_app.core.facts import DestinationGone
 from broker_app.core.limits import Limits
-from broker_app.core.outcome import DUE, LANE, Outcome
+from broker_app.core.outcome import DUE, LANE, REPLAY, Outcome
 from broker_app.core.policy import Policies
 from broker_app.core.queue import Queue
 from broker_app.core.timers import SLICE_MS, SWEEP_MS
@@ -60,7 +60,7 @@ class Broker(Configuring):
         }
         #: queues that the sweep under way has still to look at
         self._unswept: list[Queue] = []
-        self._loads = {LANE: self._loaded, DUE: self._publish_due}
+        self._loads = {LANE: self._loaded, DUE: self._publish_due, REPLAY: self._replayed}
 
     def decide(self, run: Sequence[c.Command], now_us: int, onto: Outcome | None = None) -> Outcome:
         """Carry out `run` in order at the time `now_us` (µs since 1970, UTC) and say what follows.
@@ -76,6 +76,10 @@ class Broker(Configuring):
         if self.now_ms >= self.next_deadline_ms:
             self._due()
         self._dispatch_dirty()
+        if self._outrun:
+            self._end_outrun()
+        if self.replays:
+            self._advance_replays()
         if self._overfull or self._crowded or self._line:
             self._ease()
         if self.parking.changed:
@@ -105,6 +109,7 @@ class Broker(Configuring):
             self._give_up_waiting()
             self._look_for_slow_consumers()
             self._sweep()
+            self._sweep_histories()
 
     def _sweep(self) -> None:
         """Drop what expired, queues that nobody uses, and old dedup-ids; of many queues a part at a time."""

@@ -16,6 +16,8 @@ class Configuring(Moving):
     def _reconfigure(self, command: c.Reconfigure) -> None:
         self.policies = command.policies
         self._limits_topics = command.policies.limits_topics
+        self._retains = command.policies.retains
+        self._retentions.clear()
         self._topic_guards.clear()
         self.make_declared()
         for queue in self.queues.values():

@@ -6,12 +6,13 @@ A snapshot is a head and one section for each destination that holds something:
     section  u32 length of its head | u64 length of its numbers | msgpack head | u64 numbers …
 
 The head of a section is [address, position, [[priority, mark, waiting, attempts] …], delayed, terms,
-grouped, dedup]: which destination, the position before which all its records are contained in what follows,
-and how many of the numbers belong to what: in each lane positions that wait, then pairs of position and
-attempts; then the due times of what is delayed, and as many positions; at last the dedup-ids of the
-window, four numbers each (two halves of the digest, position, time in ms). `terms` are those of a durable
-subscription, else empty; `grouped` is the position of the newest message with a group, if it may still wait,
-else 0.
+grouped, dedup, history]: which destination, the position before which all its records are contained in what
+follows, and how many of the numbers belong to what: in each lane positions that wait, then pairs of position
+and attempts; then the due times of what is delayed, and as many positions; then the dedup-ids of the window,
+four numbers each (two halves of the digest, position, time in ms); at last the positions of a topic's
+history. `terms` are those of a durable subscription, else empty; `grouped` is the position of the newest
+message with a group, if it may still wait, else 0; `history` is [trimmed to, closed, [[messages, bytes,
+newest time] …]], the blocks of a history, else empty.
 
 Sections are taken one after the other while the broker works on. So each has a position of its own, and
 recovery passes over the records of a destination that lie before it. A destination without a section held
@@ -36,6 +37,9 @@ from broker_app.core.queue import Lane, Queue
 FORMAT = 4  # grows with the version of the records, which it leads to
 _SIZES = Struct("<IQ")
 
+#: the address of a section that tells in place of a history what is lost of those that are forgotten
+LOST = ""
+
 #: work done in one step, in destinations; a few thousand positions or messages cost as much as one
 STEP = 256
 _MESSAGES = 64
@@ -55,6 +59,7 @@ class Section:
         self.terms: Sequence[Any] = ()
         self.grouped = 0
         self.dedup = 0
+        self.history: Sequence[Any] = ()
 
     def add(self, chunks: Iterable[array[int]]) -> int:
         """Append numbers; how many."""
@@ -66,13 +71,8 @@ class Section:
         """The section's bytes, in pieces."""
         head = msgpack.encode(
             (
-                self._address,
-                self._position,
-                self.lanes,
-                self.delayed,
-                self.terms,
-                self.grouped,
-                self.dedup,
+                *(self._address, self._position, self.lanes, self.delayed, self.terms, self.grouped),
+                *(self.dedup, self.history),
             )
         )
         size = sum(map(len, self._numbers))
@@ -96,7 +96,8 @@ class Freezing:
         self._broker = broker
         self.position = self.through = broker.next_position
         dedup = dict.fromkeys(broker.duplicates.addresses())
-        self._addresses = iter(list({**broker.queues, **broker.schedules, **dedup}))
+        places = {**broker.queues, **broker.schedules, **dedup, **broker.histories}
+        self._addresses = iter([*places, LOST])
         self._busy: list[str] = []
         self.sections: list[tuple[str, list[bytes]]] = []
 
@@ -146,7 +147,13 @@ class Freezing:
             section.add(positions for _, positions in chunks)
         since_ms = self._broker.now_ms - self._broker.policies.of(address).dedup_window_ms
         section.dedup = section.add(self._broker.duplicates.freeze(address, since_ms))
-        if section.lanes or section.delayed or section.terms or section.dedup:
+        history = self._broker.histories.get(address)
+        if history is not None:
+            section.history = history.freeze()
+            section.add(block.positions for block in history.blocks)
+        elif address == LOST and self._broker.lost_to:
+            section.history = (self._broker.lost_to,)
+        if section.lanes or section.delayed or section.terms or section.dedup or section.history:
             self.sections.append((address, section.parts()))
         return section.cost + messages // _MESSAGES
 
@@ -223,7 +230,7 @@ def _last_up_to(limit: int, chunks: Iterable[array[int]]) -> int:
 class Frozen:
     """A section read back: `lanes` as (priority, mark, positions, attempts by position), `delayed` as
     (due times, positions), `terms` of a durable subscription or nothing, `dedup` as `dedup.Duplicates`
-    wrote it."""
+    wrote it, `history` of a topic or nothing, and the positions `kept` in it."""
 
     def __init__(self, head: Sequence[Any], numbers: array[int]) -> None:
         self.address: str = head[0]
@@ -240,6 +247,8 @@ class Frozen:
         self.delayed = numbers[at : at + delayed], numbers[at + delayed : at + 2 * delayed]
         at += 2 * delayed
         self.dedup = numbers[at : at + dedup]
+        self.history: Sequence[Any] = head[7]
+        self.kept = numbers[at + dedup :]
 
 
 def thaw(blob: bytes) -> Iterator[Frozen]:

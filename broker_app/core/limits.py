@@ -21,6 +21,8 @@ class Limits:
     #: messages that may wait for one topic subscription before it is ended as too slow
     topic_pending: int = 10_000
     subscriptions_per_peer: int = 10_000
+    #: subscriptions that read histories at a time
+    replays: int = 1_000
     #: durable and shared subscriptions of the broker
     named_subscriptions: int = 100_000
     transactions_per_peer: int = 100

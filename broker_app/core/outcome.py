@@ -9,8 +9,9 @@ from broker_app.core.facts import DeadLetter, Fact
 from broker_app.core.peer import Peer
 from broker_app.core.topic import Fanout
 
-#: what bodies are read back for: their lane, or because they are due
-LANE, DUE = range(2)
+#: what bodies are read back for: their lane, because they are due, or for a subscription that reads history
+#: (the address is then the key of its replay)
+LANE, DUE, REPLAY = range(3)
 
 
 class Fetch(NamedTuple):

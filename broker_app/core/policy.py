@@ -56,6 +56,11 @@ class DestinationPolicy:
     paused: str = NONE
 
     @property
+    def retains(self) -> bool:
+        """Whether messages of a topic are kept to be replayed."""
+        return bool(self.retention_ms or self.retention_bytes)
+
+    @property
     def refuses_producers(self) -> bool:
         return self.paused in (PRODUCERS, ALL)
 
@@ -97,6 +102,12 @@ class Policies:
             return DEAD_LETTERS_POLICY
         # Dead letters make room for others: nobody could wait for it, and they leave nothing behind.
         return replace(found, limit_behavior=REMOVE_OLDEST, use_dead_letters=False)
+
+    @property
+    def retains(self) -> bool:
+        """Whether any topic may have a history."""
+        policies = (self.default, *self.exact.values(), *self.prefixes.values())
+        return any(policy.retains for policy in policies)
 
     @property
     def limits_topics(self) -> bool:

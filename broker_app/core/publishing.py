@@ -111,10 +111,16 @@ class Publishing(Subscribing):
         return destination
 
     def _publish_to_topic(self, envelope: Envelope, body: bytes, explicit_id: bytes | None = None) -> Message:
-        self._unrecorded += 1
-        message = Message(envelope, body, self._unrecorded, self.now_ms, False)
-        message.explicit_id = explicit_id
         address = envelope.address
+        retention = self._retention_of(address) if self._retains else None
+        if retention is not None and not 0 < envelope.ends_ms(self.now_ms) <= self.now_ms:
+            message = self._retain(envelope, body, explicit_id)
+            if retention.retention_bytes:
+                self._trim_history(self.histories[address], retention)
+        else:
+            self._unrecorded += 1
+            message = Message(envelope, body, self._unrecorded, self.now_ms, False)
+            message.explicit_id = explicit_id
         if address.startswith("/topic/"):
             topics, name = self.topics, address.removeprefix("/topic/")
             if name in self.topic_published or len(self.topic_published) < MAX_COUNTED_TOPICS:

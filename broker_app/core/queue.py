@@ -15,7 +15,7 @@ from heapq import heappop
 from typing import TYPE_CHECKING
 
 from broker_app.core.guard import Guard
-from broker_app.core.message import Message
+from broker_app.core.message import DEFAULT_PRIORITY, Message
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.records import Reader
 from broker_app.core.subscription import Subscription
@@ -260,6 +260,7 @@ class Queue:
         "held",
         "holds",
         "idle_since_ms",
+        "in_order",
         "lanes",
         "last_grouped",
         "named",
@@ -297,6 +298,8 @@ class Queue:
         #: whether it was removed; what comes back to it is forgotten
         self.gone = False
         self.idle_since_ms = 0
+        #: whether messages keep the order of the journal whatever their priority
+        self.in_order = False
         #: the subscription with a name whose messages wait here, None for what clients call a queue
         self.named: NamedSubscription | None = None
         self.unsettled = 0
@@ -337,6 +340,8 @@ class Queue:
 
     def lane(self, priority: int) -> Lane:
         """The lane of `priority`, made when there is none."""
+        if self.in_order:
+            priority = DEFAULT_PRIORITY
         before = 0
         for lane in self.lanes:
             if lane.priority == priority:

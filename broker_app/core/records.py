@@ -32,8 +32,8 @@ PUBLISHED, ACKED, DELIVERED, RETURNED, SUBSCRIBED, FORGOTTEN = 1, 2, 3, 4, 5, 6
 VERSION = 3  # versions 1 and 2 were never released
 
 #: why a message left for good
-ACKNOWLEDGED, EXPIRED, DEAD_LETTERED, DISCARDED, PURGED, MOVED, DUE = range(7)
-CAUSES = ("acknowledged", "expired", "dead-lettered", "discarded", "purged", "moved", "due")
+ACKNOWLEDGED, EXPIRED, DEAD_LETTERED, DISCARDED, PURGED, MOVED, DUE, TRIMMED = range(8)
+CAUSES = ("acknowledged", "expired", "dead-lettered", "discarded", "purged", "moved", "due", "trimmed")
 
 TRANSIENT = 1  # not persistent: in the journal only because memory is full
 HAS_ID = 2
@@ -140,6 +140,12 @@ def walk(records: bytes) -> Iterator[tuple[int, int, int, int, int, int]]:
             )
         yield kind, flags, priority, destination, offset, offset + length
         offset += length
+
+
+def time_ms(records: bytes, start: int) -> int:
+    """When the message of a PUBLISHED record was accepted."""
+    time: int = _PUBLISHED.unpack_from(records, start)[7]
+    return time
 
 
 def due_ms(records: bytes, start: int, flags: int) -> int:

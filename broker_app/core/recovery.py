@@ -16,6 +16,8 @@ from broker_app.core.named import Terms
 from broker_app.core.queue import Lane
 from broker_app.core.schedule import Schedule
 
+_TOPIC = "/topic/"
+
 
 class Recovery:
     """Rebuilds `broker`, which must be new: `thaw` the snapshot if there is one, `replay` each batch
@@ -39,6 +41,10 @@ class Recovery:
                 self._schedule(section.address).thaw(*section.delayed)
             if section.dedup:
                 self._broker.duplicates.thaw(section.address, section.dedup)
+            if section.address == freezing.LOST:
+                self._broker.lost_to = section.history[0]
+            elif section.history:
+                self._broker.history(section.address).thaw(section.history, section.kept)
             for priority, mark, positions, attempts in section.lanes:
                 lane = self._broker.queue(section.address).lane(priority)
                 lane.mark = mark
@@ -64,11 +70,15 @@ class Recovery:
                 pass
             elif kind == records.PUBLISHED and flags & records.DELAYED:
                 self._schedule(address).rows.add(records.due_ms(batch, start, flags), position)
+            elif kind == records.PUBLISHED and address.startswith(_TOPIC):
+                self._broker.history(address).append(position, records.time_ms(batch, start), end - start)
             elif kind == records.PUBLISHED:
                 queue = self._broker.queue(address)
                 queue.lane(priority).paged.append(position)
                 if flags & records.GROUPED:
                     queue.last_grouped = position
+            elif kind == records.ACKED and flags == records.TRIMMED:
+                self._broker.history(address).trim(records.positions(batch, start, end))
             elif kind == records.ACKED:
                 self._gone.setdefault(address, set()).update(records.positions(batch, start, end))
             elif kind == records.DELIVERED:
@@ -152,6 +162,9 @@ def live_positions(broker: Broker) -> Iterator[array[int]]:
     for queue in broker.queues.values():
         for lane in queue.lanes:
             yield from lane.paged.chunks()
+    for history in broker.histories.values():
+        for block in history.blocks:
+            yield block.positions
     for schedule in broker.schedules.values():
         for _, positions in schedule.rows.chunks():
             yield positions

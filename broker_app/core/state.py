@@ -24,13 +24,14 @@ from broker_app.core.facts import (
     DestinationMade,
 )
 from broker_app.core.guard import Guard, Parked
+from broker_app.core.history import History
 from broker_app.core.limits import Limits
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.named import NamedSubscription
 from broker_app.core.outcome import Outcome
 from broker_app.core.parking import Parking
 from broker_app.core.peer import Peer
-from broker_app.core.policy import Policies
+from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.queue import Queue
 from broker_app.core.schedule import Schedule
 from broker_app.core.slowness import Slowness
@@ -62,6 +63,11 @@ class State:
         self.topics = Topics()
         #: subscriptions with a name, by the address of their queue
         self.named: dict[str, NamedSubscription] = {}
+        #: what topics with retention still know, and the newest position that is forgotten altogether
+        self.histories: dict[str, History] = {}
+        self.lost_to = 0
+        #: subscriptions that read histories, by a key of their own
+        self.replays: dict[str, Subscription] = {}
         #: apart from the others, so that no wildcard reaches what is private
         self.temporary_topics = Topics()
         self.topic_published: dict[str, int] = {}
@@ -103,6 +109,11 @@ class State:
         self._farewells: dict[Peer, Any] = {}
         self._topic_guards: dict[str, Guard] = {}
         self._limits_topics = self.policies.limits_topics
+        self._retains = self.policies.retains
+        self._retentions: dict[str, DestinationPolicy | None] = {}
+        self._replays_begun = 0
+        #: subscriptions whose history was given up before they had read it, and of which topic
+        self._outrun: dict[Subscription, str] = {}
         self._count_again_at = 0
         self._out = Outcome(1, 0)
         self._deeds: dict[type, Callable[[Any], None]] = {}

@@ -19,11 +19,12 @@ from broker_app.core.message import Message
 from broker_app.core.named import DURABLE_PREFIX, NamedSubscription
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.queue import Queue
-from broker_app.core.remembering import Remembering
+from broker_app.core.replay import NOW, parse_start
+from broker_app.core.replaying import Replaying
 from broker_app.core.subscription import Subscription
 
 
-class Subscribing(Remembering):
+class Subscribing(Replaying):
     """Who listens to what."""
 
     def _subscribe(self, command: c.Subscribe) -> None:
@@ -66,6 +67,9 @@ class Subscribing(Remembering):
         subscription.since_ms = self.now_ms
         if not destination.is_queue:
             _check_filter(destination)
+        start = parse_start(command.start) if command.start else None
+        if start is not None and start.kind != NOW:
+            _check_replayable(command, destination)
         if command.name:
             self._join_named(subscription, command, destination)
         elif destination.is_queue:
@@ -76,6 +80,8 @@ class Subscribing(Remembering):
                     self.policies.of(command.address), command.address, self._listeners(destination)
                 )
             subscription.queue = Queue(command.address, durable=False)
+            if start is not None and destination.kind == TOPIC:
+                self._begin_replay(subscription, start, destination)
             subscription.queue.consumers.append(subscription)
             self._listen(subscription, destination)
         return subscription
@@ -177,6 +183,7 @@ class Subscribing(Remembering):
         elif not destination.is_queue:
             self._leave_fanouts(subscription)
             self._unlisten(subscription, destination)
+            self._finish_replay(subscription)
             self._forget(queue)
             keep_unsettled = False
         if subscription.unsettled and not keep_unsettled:
@@ -187,13 +194,27 @@ class Subscribing(Remembering):
     def _keep_for(self, subscription: Subscription, message: Message) -> None:
         """Let a topic's message wait for one subscription, or end the subscription when too many wait."""
         queue = subscription.queue
+        if subscription.replay is not None and message.recorded:
+            self._postpone(subscription, subscription.replay, message)
+            return
         depth = queue.depth
         if depth >= self.limits.topic_pending:
             self._end_overrun(subscription)
+        elif queue.in_order:
+            self._follow(subscription, message)
         else:
             self._enqueue(queue, message.envelope, message.body, self.ids.of(message))
             if depth or not subscription.available:
                 self.slowness.behind[subscription] = None
+
+    def _end_outrun(self) -> None:
+        """End subscriptions whose history was given up before they had read it."""
+        outrun, self._outrun = self._outrun, {}
+        for subscription, address in outrun.items():
+            if subscription.replay is not None:
+                detail = f"{address}: history was given up before subscription {subscription.id!r} read it"
+                self._out.closes.append((subscription.peer, Refused("history-gone", detail)))
+                self._end_subscription(subscription, keep_unsettled=False)
 
     def _keep_for_named(self, named: NamedSubscription, message: Message) -> Message:
         """Let a copy wait for whoever consumes a name; returns it, or the message where there is none."""
@@ -302,6 +323,14 @@ class Subscribing(Remembering):
             self.counters["discarded"] += queue.depth
             self._forget(queue)
             self._tell_of_destination(DestinationGone(address))
+
+
+def _check_replayable(command: c.Subscribe, destination: Destination) -> None:
+    """Refused when there is no past to begin in."""
+    if destination.kind != TOPIC:
+        raise Refused("invalid", f"{destination.address} has no history; only topics are replayed")
+    if command.name:
+        raise Refused("unsupported", "a durable or shared subscription begins with what is published now")
 
 
 def _goes_together(subscription: Subscription) -> bool:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from broker_app.core.peer import Peer
     from broker_app.core.queue import Queue
+    from broker_app.core.replay import Replay
     from broker_app.core.selection import Selection
     from broker_app.core.selector import Selector
     from broker_app.core.topic import Look
@@ -39,6 +40,7 @@ class Subscription:
         "probe_ms",
         "probe_tag",
         "queue",
+        "replay",
         "returned",
         "selection",
         "selector",
@@ -67,6 +69,8 @@ class Subscription:
         self.selection: Selection | None = None
         #: whether it wants to be the only consumer that is served
         self.exclusive = False
+        #: its way through history, None when it gets what comes
+        self.replay: Replay | None = None
         #: when it began
         self.since_ms = 0
         self.handed_out = 0

@@ -31,7 +31,6 @@ _NOT_CARRIED = frozenset(
 _MEANINGFUL = frozenset(("priority", "expires", "ttl-s", "expiration", "x-message-ttl", *special.NAMES))
 _SUBSCRIBE_LATER = {
     "selector": "selectors",
-    "from": "replay",
     "activemq.exclusive": "exclusive consumers",
 }
 _CREDIT_NAMES = ("credit", "prefetch-count", "activemq.prefetchSize")
@@ -135,11 +134,7 @@ def snapshot(headers: Mapping[str, str], destination: Destination) -> bool:
 def check_subscribe(headers: Mapping[str, str]) -> None:
     """Refused for what this version does not do."""
     for name, what in _SUBSCRIBE_LATER.items():
-        if (
-            name in headers
-            and headers[name].lower() not in _FALSE
-            and (name, headers[name]) != ("from", "now")
-        ):
+        if name in headers and headers[name].lower() not in _FALSE:
             raise Refused("unsupported", f"header {name}: this version of MOM has no {what}")
 
 

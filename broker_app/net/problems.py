@@ -75,6 +75,11 @@ PROBLEMS = {
             "The message was not settled in time and is no longer yours. Another consumer may have it.",
         ),
         Problem(
+            "history-gone", 410, "History gone",
+            "Messages of the topic that were asked for, or that came next, are no longer kept. Begin with "
+            "from:first.",
+        ),
+        Problem(
             "precondition-failed", 412, "Precondition failed",
             "It was changed since you read it. Read it again and repeat your change.",
         ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.peer import Delivery
+from broker_app.core.state import UNRECORDED
 from broker_app.core.subscription import Subscription
 from broker_app.net.problems import MEDIA_TYPE, problem_json
 from mom_client.stomp.encode import convert_block, encode, escape
@@ -95,6 +96,8 @@ class Renderer:
         lines = b"redelivered:true\nattempt:%d\n" % (message.attempts + 1)
         if not message.attempts:
             lines = b"redelivered:false\nattempt:1\n"
+        if subscription.queue.in_order and message.position < UNRECORDED:
+            lines += b"seq:%d\n" % message.position  # where a reader of a history goes on
         return b"%b%b%b%b%d\n\n%b\0" % (
             subscription.head or self._make_head(subscription),
             self._ids.of(message),

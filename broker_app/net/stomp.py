@@ -536,6 +536,7 @@ class StompSession:
             given, destination, id, self._client_id
         )
         subscribe.snapshot = headers.snapshot(given, destination)
+        subscribe.start = given.get("from", "")
         self._submit(subscribe)
 
     def _unsubscribe(self, frame: Frame) -> None:

@@ -1,0 +1,106 @@
+"""Where a subscription begins in the history of its topics, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from heapq import merge
+from itertools import islice
+from typing import NamedTuple
+
+from broker_app.core.errors import Refused
+from broker_app.core.history import History
+from broker_app.core.message import Message
+
+FIRST, LAST, NOW, SEQ, TIME = "first", "last", "now", "seq", "time"
+
+
+class Start(NamedTuple):
+    """Where to begin: with the oldest message that is kept, the newest one of each topic, what comes from
+    now on, the position `number`, or the time `number` (ms)."""
+
+    kind: str
+    number: int = 0
+
+
+def parse_start(text: str) -> Start:
+    """What `from` asks for. Refused("invalid") when it cannot be read."""
+    kind, _, rest = text.partition(":")
+    if text in (FIRST, LAST, NOW):
+        return Start(text)
+    digits = rest.isascii() and rest.isdigit() and len(rest) <= 18
+    if kind in (SEQ, TIME) and digits:
+        return Start(kind, int(rest))
+    if kind == TIME:
+        try:
+            time = datetime.fromisoformat(rest)
+        except ValueError:
+            time = None
+        if time is not None:
+            aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+            return Start(TIME, max(0, int(aware.timestamp() * 1000)))
+    raise Refused(
+        "invalid",
+        f"from is {text[:60]!r}; it must be first, last, now, seq:<number>, time:<ms> or time:<RFC 3339>",
+    )
+
+
+class Page(NamedTuple):
+    """One message to be read back."""
+
+    position: int
+    history: History
+
+
+class Replay:
+    """The way of one subscription through history. `cursor` is the first position that was not asked for."""
+
+    #: messages, and bytes, that one subscription has in memory beside what is handed out
+    MESSAGES = 256
+    BYTES = 256 * 1024
+
+    __slots__ = ("ahead", "average", "cursor", "filter", "key", "loading", "not_before_ms", "tail")
+
+    def __init__(self, key: str, pattern: str, cursor: int, not_before_ms: int, ahead: list[Page]) -> None:
+        self.key = key
+        self.filter = pattern
+        self.cursor = cursor
+        self.not_before_ms = not_before_ms
+        #: single messages that come before what the cursor finds
+        self.ahead = ahead
+        self.loading: list[Page] = []
+        #: what was published while the last page is being read; None while it is not the last
+        self.tail: list[Message] | None = None
+        #: of the sizes of messages, from which the length of a page follows
+        self.average = self.BYTES // 16
+
+    @property
+    def run(self) -> int:
+        """How many messages are read in one go."""
+        return max(1, min(self.MESSAGES, self.BYTES // max(1, self.average)))
+
+    def next_page(self, histories: Iterable[History]) -> list[Page]:
+        """What is to be read now, in the order of the journal; empty at the end of history."""
+        count = self.run
+        page: list[Page] = []
+        while self.ahead and len(page) < count:
+            one = self.ahead.pop(0)
+            if one.position > one.history.trimmed_to:
+                page.append(one)
+        if not page:
+            page = list(islice(found(histories, self.cursor - 1), count))
+            if page:
+                self.cursor = page[-1].position + 1
+            if len(page) < count:
+                self.tail = []
+        self.loading = page
+        return page
+
+
+def found(histories: Iterable[History], after: int) -> Iterable[Page]:
+    """The messages of all `histories` beyond a position, in the order of the journal."""
+    return merge(*(_pages(history, after) for history in histories))
+
+
+def _pages(history: History, after: int) -> Iterable[Page]:
+    return (Page(position, history) for position in history.after(after))

@@ -1,0 +1,217 @@
+"""Histories of topics: what is kept of them, for how long, and subscriptions that begin in the past.
+
+A message of a topic with retention is recorded once, under the topic's own address. A subscription
+that begins in the past reads it back in pages; what is published meanwhile it will find there too.
+When nothing is left to read it gets what comes from then on as any other: no gap, and no repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from broker_app.core import block, records
+from broker_app.core import commands as c
+from broker_app.core.destination import Destination, is_reserved
+from broker_app.core.errors import Refused
+from broker_app.core.history import History, fits
+from broker_app.core.message import DEFAULT_PRIORITY, Envelope, Message
+from broker_app.core.outcome import REPLAY, Fetch
+from broker_app.core.policy import DestinationPolicy
+from broker_app.core.remembering import Remembering
+from broker_app.core.replay import FIRST, LAST, NOW, SEQ, TIME, Page, Replay, Start
+from broker_app.core.subscription import Subscription
+
+#: histories kept when some of them are empty, and topics whose retention is remembered
+MAX_HISTORIES = 10_000
+
+
+class Replaying(Remembering):
+    """Keeping, giving up and reading again."""
+
+    # ------------------------------------------------------------------ keeping
+
+    def _retention_of(self, address: str) -> DestinationPolicy | None:
+        """The policy of a topic whose messages are kept, None for other topics."""
+        try:
+            return self._retentions[address]
+        except KeyError:
+            policy = self.policies.of(address)
+            name = address.removeprefix("/topic/")
+            kept = policy.retains and name != address and not is_reserved(name)
+            if len(self._retentions) >= MAX_HISTORIES:
+                self._retentions.clear()
+            self._retentions[address] = found = policy if kept else None
+            return found
+
+    def _retain(self, envelope: Envelope, body: bytes, explicit_id: bytes | None) -> Message:
+        """A message that is recorded under the address of its topic."""
+        out, address = self._out, envelope.address
+        message = Message(envelope, body, out.first_position + out.count, self.now_ms, True)
+        message.explicit_id = explicit_id
+        parts = records.published(message, out.destination(address), address)
+        out.parts += parts
+        out.count += 1
+        out.published.append(message.position)
+        self.history(address).append(message.position, self.now_ms, sum(map(len, parts)))
+        return message
+
+    def history(self, address: str) -> History:
+        """The history of a topic, made when there is none."""
+        history = self.histories.get(address)
+        if history is None:
+            if len(self.histories) >= MAX_HISTORIES:
+                self._drop_empty_histories()
+            history = self.histories[address] = History(address)
+        return history
+
+    def _drop_empty_histories(self) -> None:
+        """Remember of histories without messages only what is lost."""
+        for address in [address for address, history in self.histories.items() if not history.blocks]:
+            self.lost_to = max(self.lost_to, self.histories.pop(address).trimmed_to)
+
+    def _trim_history(self, history: History, policy: DestinationPolicy | None) -> None:
+        """Give up what is too old or too much."""
+        if policy is None:
+            positions = history.overdue(1 << 62, 0)
+        else:
+            before_ms = self.now_ms - policy.retention_ms if policy.retention_ms else 0
+            positions = history.overdue(before_ms, policy.retention_bytes)
+        if not positions:
+            return
+        history.trim(positions)
+        out = self._out
+        out.record(records.acked(out.destination(history.address), records.TRIMMED, positions))
+        out.freed += positions
+        for subscription in list(self.replays.values()):
+            replay = subscription.replay
+            if replay is not None and replay.tail is None and _misses(replay, history):
+                self._outrun[subscription] = history.address
+
+    def _sweep_histories(self) -> None:
+        for history in self.histories.values():
+            if history.blocks:
+                self._trim_history(history, self._retention_of(history.address))
+
+    # ------------------------------------------------------------------ reading again
+
+    def _begin_replay(self, subscription: Subscription, start: Start, destination: Destination) -> None:
+        """Let a subscription of a topic begin where `start` says. Refused when that is gone."""
+        subscription.queue.in_order = True
+        subscription.look_key = None
+        if start.kind == NOW:
+            return
+        if len(self.replays) >= self.limits.replays:
+            raise Refused("too-many", f"{self.limits.replays} subscriptions read histories already")
+        histories = list(self._matching(destination.name))
+        end = self._out.first_position + self._out.count
+        cursor, ahead = end, list[Page]()
+        if start.kind == FIRST:
+            cursor = min((history.first for history in histories if history.blocks), default=end)
+        elif start.kind == LAST:
+            ahead = sorted(Page(history.last, history) for history in histories if history.blocks)
+        elif start.kind == SEQ:
+            self._check_kept(start.number, destination, histories)
+            cursor = min(start.number, end)
+        elif start.kind == TIME:
+            since = (history.since(start.number) for history in histories)
+            cursor = min((position for position in since if position), default=end)
+        self._replays_begun += 1
+        key = f"replay {self._replays_begun}"
+        not_before_ms = start.number if start.kind == TIME else 0
+        subscription.replay = Replay(key, destination.name, cursor, not_before_ms, ahead)
+        self.replays[key] = subscription
+
+    def _matching(self, pattern: str) -> Iterable[History]:
+        exact = self.histories.get(f"/topic/{pattern}")
+        if exact is not None:
+            return (exact,)
+        return (
+            history
+            for address, history in self.histories.items()
+            if fits(pattern, address.removeprefix("/topic/"))
+        )
+
+    def _check_kept(self, number: int, destination: Destination, histories: list[History]) -> None:
+        """Refused when messages from this position on were given up."""
+        complete = destination.address in self.histories
+        lost = max((history.trimmed_to for history in histories), default=0)
+        lost = lost if complete else max(lost, self.lost_to)
+        if number <= lost:
+            first = min((history.first for history in histories if history.blocks), default=0)
+            begins = f"it begins at seq {first}" if first else "it is empty"
+            raise Refused(
+                "history-gone",
+                f"the history of {destination.address} no longer reaches back to seq {number}; {begins}",
+            )
+
+    def _advance_replays(self) -> None:
+        """Ask for further pages where there is room, and let go live who has read everything."""
+        for subscription in list(self.replays.values()):
+            replay = subscription.replay
+            assert replay is not None
+            waiting = subscription.queue.depth
+            if replay.loading or subscription.peer.paused or waiting > replay.run // 2:
+                continue
+            page = replay.next_page(self._matching(replay.filter))
+            if page:
+                positions = [one.position for one in page]
+                self._out.fetches.append(Fetch(replay.key, 0, positions, REPLAY))
+            else:
+                self._finish_replay(subscription)
+
+    def _finish_replay(self, subscription: Subscription) -> None:
+        replay, subscription.replay = subscription.replay, None
+        if replay is not None:
+            del self.replays[replay.key]
+
+    def _replayed(self, command: c.Loaded) -> None:
+        """A page of history, with its bodies."""
+        subscription = self.replays.get(command.address)
+        if subscription is None or subscription.replay is None:
+            return  # it has ended
+        replay = subscription.replay
+        page, replay.loading = replay.loading, []
+        for one, record in zip(page, command.records, strict=True):
+            message = one.history.reader.message(record, one.position)
+            if message.time_ms >= replay.not_before_ms and self._wants(subscription, message):
+                self._follow(subscription, message)
+        for message in replay.tail or ():
+            self._follow(subscription, message)
+        if replay.tail is not None:
+            self._finish_replay(subscription)
+        replay.average = sum(map(len, command.records)) // max(1, len(command.records))
+
+    def _postpone(self, subscription: Subscription, replay: Replay, message: Message) -> None:
+        """A message of a topic with a history, for a subscription that still reads: it finds it there, or
+        gets it behind the last page."""
+        if replay.tail is None:
+            return
+        replay.tail.append(message)
+        if len(replay.tail) > replay.MESSAGES:
+            replay.tail = None
+            for history in self._matching(replay.filter):
+                if _misses(replay, history):
+                    self._outrun[subscription] = history.address
+
+    def _wants(self, subscription: Subscription, message: Message) -> bool:
+        if 0 < message.expires_ms <= self.now_ms:
+            return False
+        selector = subscription.selector
+        return selector is None or selector.accepts(block.headers(message.envelope.block), message, self.ids)
+
+    def _follow(self, subscription: Subscription, original: Message) -> None:
+        """Hand a message to a subscription that gets all in the order of the journal."""
+        queue = subscription.queue
+        message = Message(original.envelope, original.body, original.position, original.time_ms, False)
+        message.expires_ms = original.expires_ms
+        message.explicit_id = self.ids.of(original)
+        queue.published_total += 1
+        message.order = queue.published_total
+        self._arrive(queue.lane(DEFAULT_PRIORITY), message)
+        self._touch(queue)
+
+
+def _misses(replay: Replay, history: History) -> bool:
+    """Whether messages that were to be read were given up."""
+    name = history.address.removeprefix("/topic/")
+    return replay.cursor <= history.trimmed_to and fits(replay.filter, name)
