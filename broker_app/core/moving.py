@@ -13,7 +13,7 @@ from typing import NamedTuple
 from broker_app.core import commands as c
 from broker_app.core import deadletter, records
 from broker_app.core.block import group
-from broker_app.core.destination import QUEUE, is_reserved
+from broker_app.core.destination import QUEUE, is_reserved, parse
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message, Special
 from broker_app.core.named import DURABLE_PREFIX
@@ -53,6 +53,7 @@ class Moving(Transacting):
             self._refuse(command.peer, command.receipt, refusal)
             return
         waiting = self._waiting(source, {chosen.position for chosen in command.chosen})
+        in_lanes = set(waiting)
         copies = _Copies(command)
         results: list[Moved] = []
         for chosen in command.chosen:
@@ -60,7 +61,7 @@ class Moving(Transacting):
             if results[-1].status == FULL:
                 break
         if not command.keep:
-            done = {moved.position for moved in results if moved.status == DONE}
+            done = {moved.position for moved in results if moved.status == DONE} & in_lanes
             self._take_out(source, done, records.MOVED if command.target else records.PURGED)
         missing = {moved.position for moved in results if moved.status == GONE}
         held = self._unsettled_among(source, missing) if missing else ()
@@ -80,7 +81,7 @@ class Moving(Transacting):
     ) -> Moved:
         position = chosen.position
         if position not in waiting:
-            return Moved(position, GONE)
+            return self._of_scheduled(command, source, chosen)
         if not command.target:
             del waiting[position]
             return Moved(position, DONE)
@@ -96,6 +97,17 @@ class Moving(Transacting):
             return Moved(position, REFUSED, detail=refusal.detail)
         moved = self._place(target, envelope, message.body, self.ids.of(message))
         return moved._replace(position=position, lines=lost if moved.status == DONE else b"")
+
+    def _of_scheduled(self, command: c.Transfer, source: Queue, chosen: c.Chosen) -> Moved:
+        """A message that is not in its queue yet can be deleted, which cancels it, and nothing else."""
+        position, schedule = chosen.position, self.schedules.get(source.address)
+        due_ms = records.due_of(chosen.record) if chosen.record else 0
+        if schedule is None or not due_ms or not schedule.holds(due_ms, position):
+            return Moved(position, GONE)
+        if command.target:
+            return Moved(position, REFUSED, detail="it is not due; it can be moved when it is")
+        self._cancel(source.address, [(due_ms, position)], records.PURGED)
+        return Moved(position, DONE)
 
     def _insert(self, command: c.Insert) -> None:
         try:
@@ -131,6 +143,8 @@ class Moving(Transacting):
 
     def _source(self, address: str) -> Queue:
         queue = self.queues.get(address)
+        if queue is None and address in self.schedules and parse(address).kind == QUEUE:
+            queue = self.queue(address)
         if queue is None or not queue.durable:
             raise Refused("not-found", f"there is no queue {address} whose messages could be moved")
         return queue

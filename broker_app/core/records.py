@@ -48,6 +48,7 @@ _POSITION = Struct("<Q")
 _ADDRESS = Struct("<H")
 _TERMS = Struct("<II")
 HEAD_SIZE = _HEAD.size
+FLAGS_AT = 6  # behind length, type and version
 ID_SIZE = 36
 DIGEST_SIZE = 16
 pack_published = _PUBLISHED.pack
@@ -146,6 +147,12 @@ def time_ms(records: bytes, start: int) -> int:
     """When the message of a PUBLISHED record was accepted."""
     time: int = _PUBLISHED.unpack_from(records, start)[7]
     return time
+
+
+def due_of(record: bytes) -> int:
+    """When the message of a PUBLISHED record is due, 0 when it never waited for a time."""
+    flags = record[FLAGS_AT]
+    return due_ms(record, 0, flags) if flags & DELAYED else 0
 
 
 def due_ms(records: bytes, start: int, flags: int) -> int:

@@ -60,6 +60,10 @@ class Schedule:
                 return dues[positions.index(position)]
         return found
 
+    def holds(self, due_ms: int, position: int) -> bool:
+        """Whether this message is here."""
+        return position in self.loading or next(self.after(due_ms, position - 1), None) == (due_ms, position)
+
     def remove(self, due_ms: int, position: int) -> bool:
         """Forget one message; whether it was here."""
         return self.loading.pop(position, None) is not None or self.rows.remove(due_ms, position)

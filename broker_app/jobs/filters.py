@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Literal
 
 import msgspec
 
@@ -20,7 +21,8 @@ MAX_IDS = 10_000
 class Filter(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
     """`reason` is a dead letter's reason, or a part of its detail; `origin` where it died, with or without
     "/queue/". Ages count from the time the message came into its queue. `q` is looked for in bodies and
-    header values, in any case of letters."""
+    header values, in any case of letters. `state` "delayed" means those that are not due; without, they are
+    left alone."""
 
     ids: list[str] | None = None
     selector: str | None = None
@@ -30,6 +32,7 @@ class Filter(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, fro
     age_gt_s: float | None = None
     age_lt_s: float | None = None
     q: str | None = None
+    state: Literal["ready", "delayed"] | None = None
 
     @property
     def empty(self) -> bool:

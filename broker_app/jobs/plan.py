@@ -93,7 +93,7 @@ async def draw(
     chosen = _check(wish)
     source, target = filters.address_of(wish.source), _target(wish)
     broker = errands.engine.broker
-    surveyed = await errands.look(lambda: _survey(broker, source))
+    surveyed = await errands.look(lambda: _survey(broker, source, chosen.state))
     plan = Plan(plan_id, wish, source, target, valid_until_ms, next_position=surveyed.next_position)
     most = min(wish.limit or MAX_MESSAGES, MAX_MESSAGES)
     if chosen.empty and target != c.ORIGIN:
@@ -119,6 +119,10 @@ def _check(wish: Wish) -> Filter:
     if wish.target == c.ORIGIN and wish.op == COPY:
         raise Refused("invalid", "a copy needs a queue as target; retry returns dead letters to their origin")
     chosen = filters.of(wish.filter)
+    if chosen.state == "delayed" and wish.op not in (DELETE, EXPORT):
+        raise Refused(
+            "invalid", f"op {wish.op} takes what waits; delayed messages can be deleted and exported"
+        )
     if wish.op == PURGE and not (chosen.empty and wish.limit is None):
         raise Refused("invalid", "op purge takes everything; op delete has a filter and a limit")
     return chosen
@@ -144,7 +148,9 @@ def check_target(address: str) -> str:
     return address
 
 
-def _survey(broker: Broker, source: str) -> Survey:
+def _survey(broker: Broker, source: str, state: str | None) -> Survey:
+    if state == "delayed" and source in broker.schedules:
+        return reading.survey_scheduled(broker, source)
     queue = broker.queues.get(source)
     if queue is None or not queue.durable:
         raise Refused("not-found", f"there is no queue {source.removeprefix('/queue/')!r}")

@@ -59,6 +59,12 @@ def survey(broker: Broker, queue: Queue) -> Survey:
     return Survey(stretches, queue.unsettled, broker.next_position)
 
 
+def survey_scheduled(broker: Broker, address: str) -> Survey:
+    """What of a destination is not due. Only between two batches."""
+    stretch = Stretch([], array("Q", broker.schedules[address].positions()))
+    return Survey([stretch], 0, broker.next_position)
+
+
 def record_of(read: JournalRead, position: int) -> bytes | None:
     """The PUBLISHED record at `position`; None when it is gone, or never was recorded."""
     if position >= UNRECORDED:

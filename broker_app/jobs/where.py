@@ -11,7 +11,7 @@ from typing import Any
 
 _HEADER = "header."
 _NUMBERS = ("age_gt_s", "age_lt_s")
-_TEXTS = ("selector", "reason", "origin", "q")
+_TEXTS = ("selector", "reason", "origin", "q", "state")
 NAMES = (*_NUMBERS, *_TEXTS, "id", "header.<name>")
 
 _WORD = re.compile(r'(?:(?P<name>[A-Za-z_][\w.-]*):)?(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>\S+))')

@@ -543,7 +543,8 @@ class Ledger:
             if moved.status != DONE:
                 continue
             if not command.keep:
-                if (source := self.stage.broker.queues.get(command.source)) is not None:
+                waited = moved.position >= UNRECORDED or not self.live[moved.position].due_ms
+                if waited and (source := self.stage.broker.queues.get(command.source)) is not None:
                     self.moved[source] += 1
                 if moved.position < UNRECORDED:
                     (self.left if command.target else self.deleted).add(moved.position)

@@ -329,6 +329,8 @@ class Storm:
         random = self.random
         source = random.choice((*self.queues, "/queue/none", "/queue/d.dead"))
         there = [item.position for item in browse(self.stage.broker, source, limit=100) or ()]
+        if source in self.stage.broker.schedules:
+            there += self.stage.broker.schedules[source].positions()
         chosen = [*random.sample(there, min(len(there), random.choice((1, 2, 4)))), random.randint(1, 9)]
         random.shuffle(chosen)
         target = random.choice(("", c.ORIGIN, *QUEUES, *QUEUES, random.choice((*ILLEGAL, *TEMPORARY))))

@@ -192,6 +192,22 @@ async def test_an_undone_retry_is_as_if_it_had_never_been(rest: Rest) -> None:
     assert (again.status_code, undo["id"] in again.json()["detail"]) == (409, True)
 
 
+async def test_messages_that_are_not_due_are_cancelled(rest: Rest) -> None:
+    await rest.publish("a", "now")
+    ids = await rest.publish("a", "1 red", "2 red", "3 blue", **{"mom-delay-s": "60"})
+    plan = await post(rest, 200, op="delete", source="a", filter="state:delayed red", dry_run=True)
+    assert (plan["matches"], [item["body"] for item in plan["sample"]]) == (2, ["1 red", "2 red"])
+    job = await ended(rest, await post(rest, plan=plan["plan"]))
+    assert job["done"] == 2
+    reply = await rest.alice.get(f"/messages/{ids[2]}/why?queue=a")
+    assert reply.json()["reasons"][0]["code"] == "delayed"
+    assert (await rest.alice.delete(f"/messages/{ids[2]}?queue=a")).status_code == 204
+    assert (await rest.alice.delete(f"/messages/{ids[2]}?queue=a")).status_code == 404
+    assert rest.engine.broker.schedules == {}
+    assert await bodies(rest, "a") == ["now"]
+    await post(rest, 400, op="move", source="a", target="b", filter={"state": "delayed"})
+
+
 async def test_results_say_what_became_of_each(rest: Rest) -> None:
     ids = await rest.publish("a", "1", "2", "3")
     plan = await post(rest, 200, op="move", source="a", target="b", dry_run=True)

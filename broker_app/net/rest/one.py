@@ -75,12 +75,13 @@ class OneMessage:
     async def delete(self, request: Request) -> Reply:
         """DELETE messages/{id}: one that waits; what is handed out is its consumer's to settle."""
         address, row = await self._find(request, lambda address, row: (address, row))
-        if row.state == DELAYED:
-            raise Refusal("conflict", "the message is not due; it can be removed when it is")
         status = UNSETTLED
-        if row.state == READY:
+        if row.state != UNSETTLED:
             ticket = self._desk.ticket()
-            chosen = (c.Chosen(row.message.position),)
+            position = row.message.position
+            # The record says when a delayed message is due, and so where it is.
+            record = reading.record_of(self._read, position) if row.state == DELAYED else None
+            chosen = (c.Chosen(position, record),)
             self._desk.submit(c.Transfer(self._desk.peer, address, chosen, receipt=ticket))
             (answer,) = await self._desk.answer(ticket)
             status = cast("list[Moved]", answer)[0].status

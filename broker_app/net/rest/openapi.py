@@ -454,6 +454,7 @@ _SCHEMAS: _Json = {
             "age_gt_s": {"type": "number"},
             "age_lt_s": {"type": "number"},
             "q": {**_TEXT, "description": "text in body or headers, in any case of letters"},
+            "state": {"enum": ["ready", "delayed"], "description": "delayed: those that are not due, alone"},
         },
         required=(),
     ),
