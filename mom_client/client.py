@@ -463,6 +463,7 @@ class Client:
         ack: AckMode = "client-individual",
         credit: int | None = None,
         selector: str | None = None,
+        exclusive: bool = False,
         headers: Mapping[str, str] | None = None,
     ) -> Subscription:
         """A subscription, to be entered: ``async with mom.subscribe("/queue/a") as messages``.
@@ -470,7 +471,8 @@ class Client:
         ack       client-individual: settle each message; client: acknowledging one settles all before it;
                   auto: a message is done as soon as it is sent to us
         credit    how many unsettled messages the broker hands out at most; None: its default
-        selector  take only messages whose headers match
+        selector  take only messages whose headers match: "colour = 'red' AND size > 3"
+        exclusive be the only consumer of a queue that is served, or stand by until the others left
         headers   more headers of SUBSCRIBE
         """
         given = {"id": str(next(self._numbers)), "destination": destination, "ack": ack}
@@ -478,6 +480,8 @@ class Client:
             given["credit"] = str(credit)
         if selector is not None:
             given["selector"] = selector
+        if exclusive:
+            given["exclusive"] = "true"
         return Subscription(self, {**given, **(headers or {})})
 
     async def _start_subscription(self, subscription: Subscription) -> None:

@@ -20,11 +20,12 @@ class SendOptions(TypedDict, total=False):
     content_type: str | None
     correlation_id: str | None
     reply_to: str | None
+    group: str | None  #: messages of one group go to one consumer at a time, in order
     dedup_id: str | None  #: a repeat within the broker's window is confirmed and not stored
 
 
 #: Options that differ from message to message; the lines of the others are made once.
-_VARYING: Final = frozenset(("headers", "correlation_id", "dedup_id"))
+_VARYING: Final = frozenset(("headers", "correlation_id", "dedup_id", "group"))
 _HEADS: Final = 256
 
 

@@ -15,7 +15,13 @@ _OF_STATUS = {
     428: CONFLICT,
     503: UNREACHABLE,
 }
-_OF_NAME = {"invalid": USAGE, "bad-destination": USAGE, "queue-full": FAILED, "paused": REFUSED}
+_OF_NAME = {
+    "invalid": USAGE,
+    "invalid-selector": USAGE,
+    "bad-destination": USAGE,
+    "queue-full": FAILED,
+    "paused": REFUSED,
+}
 
 _MEND = {
     "not-authenticated": "set MOM_TOKEN; `mom token create NAME` makes a token where the broker's data is",

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
@@ -29,6 +29,14 @@ class Ack(StrEnum):
     each = "each"
 
 
+class _Wish(TypedDict):
+    """Options of the subscription."""
+
+    credit: int
+    selector: str | None
+    exclusive: bool
+
+
 def sub(
     ctx: typer.Context,
     destination: Annotated[
@@ -47,6 +55,15 @@ def sub(
         ),
     ] = None,
     credit: Annotated[int, typer.Option(min=1, help="unsettled messages at most")] = 10,
+    selector: Annotated[
+        str | None,
+        typer.Option(
+            help="take only what this is true of: \"colour = 'red' AND size > 3\"", show_default="everything"
+        ),
+    ] = None,
+    exclusive: Annotated[
+        bool, typer.Option("--exclusive", help="be the only consumer that is served, or stand by")
+    ] = False,
     count: Annotated[
         int | None, typer.Option("-n", "--count", min=1, help="end after so many", show_default="never")
     ] = None,
@@ -72,7 +89,8 @@ def sub(
             given.output.row(_COLUMNS, _row(message))
         return True
 
-    asyncio.run(_receive(given.target(), where, ack, credit, count, take))
+    wish: _Wish = {"credit": credit, "selector": selector, "exclusive": exclusive}
+    asyncio.run(_receive(given.target(), where, ack, wish, count, take))
 
 
 def _command(text: str | None) -> list[str]:
@@ -91,7 +109,7 @@ async def _receive(
     target: Target,
     where: str,
     ack: Ack,
-    credit: int,
+    wish: _Wish,
     count: int | None,
     take: Callable[[Message], Awaitable[bool]],
 ) -> None:
@@ -101,7 +119,7 @@ async def _receive(
     async with wire.connect(target) as client:
         mode: AckMode = "auto" if ack is Ack.auto else "client-individual"
         left = count
-        async with client.subscribe(where, ack=mode, credit=credit) as messages:
+        async with client.subscribe(where, ack=mode, **wish) as messages:
             async for message in messages:
                 done = await take(message)
                 if ack is Ack.each:

@@ -338,6 +338,14 @@ class Queue:
         """Messages that wait; those handed out and unsettled are not among them."""
         return sum(map(len, self.lanes))
 
+    @property
+    def being_read(self) -> bool:
+        """Whether messages are under way from the journal, to be handed out or to be looked at."""
+        return any(
+            lane.loading or (lane.survey is not None and lane.survey.reading is not None)
+            for lane in self.lanes
+        )
+
     def lane(self, priority: int) -> Lane:
         """The lane of `priority`, made when there is none."""
         if self.in_order:

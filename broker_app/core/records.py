@@ -8,7 +8,8 @@ PUBLISHED  u8 flags | u8 priority | u32 destination | u32 block length | u64 tim
            | header block | body
 ACKED      u8 cause | u8 0 | u32 destination | u64 position …          (gone for good: see CAUSES)
 DELIVERED  u8 0 | u8 priority | u32 destination | u64 position         (all up to here were handed out once)
-RETURNED   u8 0 | u8 0 | u32 destination | (u64 position | u64 attempts) …
+RETURNED   u8 0 | u8 0 | u32 destination | (u64 position | u64 attempts) …  (how often each was
+           handed out; also of a first delivery out of order, which no DELIVERED can tell)
 SUBSCRIBED u8 shared | u8 0 | u32 destination | u32 length of filter | u32 of selector
            | filter | selector | owner
 FORGOTTEN  u8 0 | u8 0 | u32 destination

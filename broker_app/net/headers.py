@@ -29,10 +29,6 @@ _NOT_CARRIED = frozenset(
 )
 #: headers, beside persistent, that change what becomes of a message
 _MEANINGFUL = frozenset(("priority", "expires", "ttl-s", "expiration", "x-message-ttl", *special.NAMES))
-_SUBSCRIBE_LATER = {
-    "selector": "selectors",
-    "activemq.exclusive": "exclusive consumers",
-}
 _CREDIT_NAMES = ("credit", "prefetch-count", "activemq.prefetchSize")
 #: Artemis counts bytes; each message is taken for one of this size
 _WINDOW_NAME, _WINDOW_MESSAGE = "consumer-window-size", 1_024
@@ -131,11 +127,9 @@ def snapshot(headers: Mapping[str, str], destination: Destination) -> bool:
     return wanted
 
 
-def check_subscribe(headers: Mapping[str, str]) -> None:
-    """Refused for what this version does not do."""
-    for name, what in _SUBSCRIBE_LATER.items():
-        if name in headers and headers[name].lower() not in _FALSE:
-            raise Refused("unsupported", f"header {name}: this version of MOM has no {what}")
+def exclusive(headers: Mapping[str, str]) -> bool:
+    """Whether a SUBSCRIBE wants to be the only consumer that is served."""
+    return _flag(headers, "exclusive", _flag(headers, "activemq.exclusive", False))
 
 
 class PrivateNames:

@@ -1,4 +1,4 @@
-"""Delays and dedup-ids, which few messages have, from the headers of SEND (table in docs/protocol.md)."""
+"""Delays, dedup-ids and groups, which few messages have, from the headers of SEND (table in docs/protocol.md)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _DELAY_S = "delay-s"
 _DELAY_MS = ("AMQ_SCHEDULED_DELAY", "x-delay")
 _DUE_MS = ("deliver-at", "_AMQ_SCHED_DELIVERY")
 _DEDUP_IDS = ("dedup-id", "_AMQ_DUPL_ID", "message-deduplication-id")
+MAX_GROUP = 255
+_GROUPS = ("group", "JMSXGroupID")
 #: schedules that repeat; a broker that sent the message once would break a promise
 REPEATED = {
     "AMQ_SCHEDULED_PERIOD": "repeated delivery",
@@ -28,7 +30,7 @@ REPEATED = {
 #: headers that are done with when the message is accepted: a broker that it is passed on to must not delay it
 #: again
 DELAYS = (_DELAY_S, *_DELAY_MS, *_DUE_MS)
-NAMES = (*DELAYS, *_DEDUP_IDS, *REPEATED)
+NAMES = (*DELAYS, *_DEDUP_IDS, *_GROUPS, *REPEATED)
 
 
 def special(headers: Mapping[str, str]) -> Special | None:
@@ -37,10 +39,10 @@ def special(headers: Mapping[str, str]) -> Special | None:
         if name in headers:
             raise Refused("unsupported", f"header {name}: this version of MOM has no {what}")
     delay_ms, due_ms = _delay(headers)
-    dedup_id = _dedup_id(headers)
-    if not (delay_ms or due_ms or dedup_id):
+    dedup_id, group = _dedup_id(headers), _group(headers)
+    if not (delay_ms or due_ms or dedup_id or group):
         return None
-    return Special(delay_ms=delay_ms, due_ms=due_ms, dedup_id=dedup_id)
+    return Special(delay_ms=delay_ms, due_ms=due_ms, dedup_id=dedup_id, group=group)
 
 
 def delay_ms(value: str, what: str = f"header {_DELAY_S}") -> int:
@@ -87,3 +89,10 @@ def _dedup_id(headers: Mapping[str, str]) -> str:
                 )
             return value
     return ""
+
+
+def _group(headers: Mapping[str, str]) -> str:
+    group = next((headers[name] for name in _GROUPS if headers.get(name)), "")
+    if len(group) > MAX_GROUP:
+        raise Refused("invalid", f"the group's name has {len(group)} characters; {MAX_GROUP} are allowed")
+    return group

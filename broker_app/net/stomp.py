@@ -517,7 +517,6 @@ class StompSession:
             if self._version != "1.0":
                 raise Refused("malformed-frame", "SUBSCRIBE needs an id header")
             id = given.get("destination", "")
-        headers.check_subscribe(given)
         destination = self._destination(given, access.RECEIVE)
         assert self._names is not None
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) and not self._names.owns(destination):
@@ -532,6 +531,7 @@ class StompSession:
         credit = headers.credit(given, self._lobby.config.credit, limits.max_credit)
         look = (self._version, id) if ack == c.AUTO else None
         subscribe = c.Subscribe(self._peer, id, destination.address, ack, credit, look, receipt=frame.receipt)
+        subscribe.selector, subscribe.exclusive = given.get("selector", ""), headers.exclusive(given)
         subscribe.name, subscribe.durable, subscribe.shared = naming.of_subscribe(
             given, destination, id, self._client_id
         )

@@ -61,6 +61,19 @@ def test_later_features_are_refused(mom: CommandLine) -> None:
     assert "unsupported" in refused.err
 
 
+def test_selectors(mom: CommandLine) -> None:
+    for colour in ("red", "blue", "red"):
+        mom("pub", "sub.select", colour, "-H", f"colour={colour}")
+    assert (
+        len(mom("browse", "sub.select", "--where", "selector:\"colour = 'red'\"", "-o", "json").json()) == 2
+    )
+    shown = mom("sub", "sub.select", "-n", "1", "--raw", "--selector", "colour = 'blue'", "--exclusive")
+    assert shown.out == "blue\n"
+    refused = mom("browse", "sub.select", "--where", 'selector:"colour ="')
+    assert refused.code == USAGE
+    assert "line 1 column 9" in refused.err
+
+
 def test_sub_shows_messages(mom: CommandLine) -> None:
     mom("pub", "sub.show", "line {{n}}\n", "-n", "3")
     shown = mom("sub", "sub.show", "-n", "2")

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from broker_app.net import headers, special
+from broker_app.net import special
 from broker_app.net.destinations import SETTINGS, Setting
 from broker_app.net.problems import PROBLEMS
 from broker_app.net.rest import envelopes
@@ -20,9 +20,7 @@ def problems() -> str:
 def unsupported() -> str:
     """Everything that is refused as `unsupported`, and where it was asked for."""
     rows = [f"| SEND `{name}` | {what} |" for name, what in special.REPEATED.items()]
-    rows += [f"| SUBSCRIBE `{name}` | {what} |" for name, what in headers._SUBSCRIBE_LATER.items()]
     rows += [f"| HTTP `{name.decode()}` | {what} |" for name, what in envelopes._UNSUPPORTED.items()]
-    rows += ["| REST receive, `selector` | selectors |"]
     return "\n".join(["| asked for by | what it would be |", "|---|---|", *rows])
 
 

@@ -333,6 +333,37 @@ def test_priorities_and_expiry(client: Client, name: str) -> None:
     assert [client.message().body for _ in range(2)] == [b"high", b"low"]
 
 
+def test_a_selector_chooses_messages(client: Client, name: str) -> None:
+    for colour, size in (("blue", "1"), ("red", "7"), ("red", "2")):
+        client.confirmed("send", f"/queue/{name}", colour + size, headers={"colour": colour, "size": size})
+    client.subscribe(f"/queue/{name}", selector="colour = 'red' AND size < 5", id="2")
+    assert client.message().body == b"red2"
+
+
+def test_a_group_stays_with_one_consumer(broker: BrokerProcess, name: str) -> None:
+    one, two = Client(broker, "1.2"), Client(broker, "1.2")
+    for each in (one, two):
+        each.subscribe(f"/queue/{name}", "client-individual")
+    for number in range(4):
+        one.confirmed("send", f"/queue/{name}", str(number), headers={"JMSXGroupID": "g"})
+    assert [one.message().body for _ in range(4)] == [b"0", b"1", b"2", b"3"]
+    one.close()
+    assert [two.message().body for _ in range(4)] == [b"0", b"1", b"2", b"3"]
+    two.close()
+
+
+def test_an_exclusive_consumer_is_followed_by_the_next(broker: BrokerProcess, name: str) -> None:
+    one, two = Client(broker, "1.2"), Client(broker, "1.2")
+    for each in (one, two):
+        each.subscribe(f"/queue/{name}", **{"activemq.exclusive": "true"})
+    one.confirmed("send", f"/queue/{name}", "1")
+    assert one.message().body == b"1"
+    one.close()
+    two.confirmed("send", f"/queue/{name}", "2")
+    assert two.message().body == b"2"
+    two.close()
+
+
 def test_disconnect_is_answered(client: Client) -> None:
     client.connection.disconnect(receipt="bye")
     assert client.inbox.receipts.get(timeout=WAIT_S) == "bye"

@@ -110,8 +110,14 @@ AFTER_LOGIN = {
         b"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:maybe\n\n\0", "invalid", "auto, client, client-individual",
     ),
     "no credit": (b"SUBSCRIBE\nid:1\ndestination:/queue/a\ncredit:0\n\n\0", "invalid", "between 1 and"),
-    "a selector, which is not built": (
-        b"SUBSCRIBE\nid:1\ndestination:/queue/a\nselector:a=1\n\n\0", "unsupported", "selectors",
+    "a selector that is none": (
+        b"SUBSCRIBE\nid:1\ndestination:/queue/a\nselector:a = = 1\n\n\0", "invalid-selector", "line 1 column 5",
+    ),
+    "a subscription to a topic that wants to be exclusive": (
+        b"SUBSCRIBE\nid:1\ndestination:/topic/a\nexclusive:true\n\n\0", "invalid", "a topic serves everybody",
+    ),
+    "a group with a long name": (
+        b"SEND\ndestination:/queue/a\ngroup:%b\n\nx\0" % (b"g" * 256), "invalid", "255 are allowed",
     ),
     "a subscription id used twice": (
         b"SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0SUBSCRIBE\nid:1\ndestination:/queue/b\n\n\0",

@@ -265,7 +265,7 @@ async def test_nothing_is_settled_when_the_request_is_wrong(rest: Rest) -> None:
         (b"[1]", 400, ""),
         (b'"\xff"', 400, ""),
         (b"[" * 100_000, 400, ""),
-        (b'{"selector": "a = 1"}', 422, None),
+        (b'{"selector": "a = "}', 400, None),
     ],
 )
 async def test_a_wrong_receive_is_refused(rest: Rest, body: bytes, status: int, pointer: str | None) -> None:

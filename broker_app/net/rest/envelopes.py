@@ -32,6 +32,7 @@ _CARRIED = {
     b"mom-correlation-id": "correlation-id",
     b"mom-reply-to": "reply-to",
     b"mom-type": "type",
+    b"mom-group": "group",
     b"content-type": "content-type",
     b"traceparent": "traceparent",
     b"tracestate": "tracestate",
@@ -69,6 +70,7 @@ class Item(msgspec.Struct, forbid_unknown_fields=True):
     correlation_id: str | None = None
     reply_to: str | None = None
     type: str | None = None
+    group: str | None = None
     traceparent: str | None = None
     tracestate: str | None = None
     delay_s: float | None = None
@@ -144,6 +146,7 @@ class Envelopes:
             item.correlation_id,
             item.reply_to,
             item.type,
+            item.group,
             item.traceparent,
             item.tracestate,
             item.delay_s,
@@ -212,6 +215,7 @@ def _meaning_of_item(item: Item, content_type: str | None) -> Iterable[tuple[str
         "correlation-id": item.correlation_id,
         "reply-to": item.reply_to,
         "type": item.type,
+        "group": item.group,
         "traceparent": item.traceparent,
         "tracestate": item.tracestate,
     }

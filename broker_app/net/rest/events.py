@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from broker_app.core import commands as c
+from broker_app.core import selector
 from broker_app.core.destination import parse
 from broker_app.core.message import Message
 from broker_app.net import access
@@ -54,10 +55,12 @@ class Events:
 
     async def stream(self, request: Request) -> Reply | None:
         """GET queues/{name}/events. HEAD subscribes to nothing."""
-        query = request.query(("queue", "credit"))
+        query = request.query(("queue", "credit", "selector"))
         credit = whole_number(query, "credit", 1, 1, self._limits.max_event_credit)
         destination = parse("/queue/" + request.name)
         access.check(request.identity, access.RECEIVE, destination)
+        if query.get("selector"):
+            selector.compile(query["selector"])
         if request.method == "HEAD":
             return Reply(200, MEDIA_TYPE)
         desk = self._desk
@@ -66,11 +69,9 @@ class Events:
         subscription = desk.open_collection(arrivals, request.identity.user)
         try:
             ticket = desk.ticket()
-            desk.submit(
-                c.Subscribe(
-                    desk.peer, subscription, destination.address, c.INDIVIDUAL, credit, receipt=ticket
-                )
-            )
+            subscribe = c.Subscribe(desk.peer, subscription, destination.address, c.INDIVIDUAL, credit)
+            subscribe.selector, subscribe.receipt = query.get("selector", ""), ticket
+            desk.submit(subscribe)
             await desk.answer(ticket)
             await stream(request, wait, partial(self._arrived, arrivals), self._ping_s)
         finally:

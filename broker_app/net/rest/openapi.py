@@ -285,6 +285,9 @@ _OF_ONE: _Json = {
                 "destination": {**_TEXT, "description": "what was subscribed to, perhaps with wildcards"},
                 "ack": {"enum": ["auto", "client", "client-individual"]},
                 "credit": _COUNT,
+                "selector": _OPTIONAL_TEXT,
+                "exclusive": {"type": "boolean"},
+                "active": {"type": "boolean", "description": "false: stands by for an exclusive consumer"},
                 "unsettled": _COUNT,
                 "delivered": _COUNT,
                 "since": _TIME,
@@ -346,6 +349,7 @@ _SCHEMAS: _Json = {
                 "correlation_id": _OPTIONAL_TEXT,
                 "reply_to": _OPTIONAL_TEXT,
                 "type": _OPTIONAL_TEXT,
+                "group": {**_OPTIONAL_TEXT, "maxLength": 255},
                 "traceparent": _OPTIONAL_TEXT,
                 "tracestate": _OPTIONAL_TEXT,
                 "delay_s": {"type": ["number", "null"], "minimum": 0, "maximum": 315_360_000},
@@ -365,6 +369,7 @@ _SCHEMAS: _Json = {
             "wait_s": {**_number(0, 60, 0), "description": "how long to wait for a first message"},
             "lease_s": {"type": ["number", "null"], "minimum": 1, "maximum": 43_200},
             "ack": {"enum": ["lease", "auto"], "default": "lease", "description": "auto: at most once"},
+            "selector": {**_OPTIONAL_TEXT, "description": "a condition on headers"},
         },
         required=(),
     ),
@@ -567,6 +572,7 @@ _CONDITIONS = [
     _parameter("age_gt_s", {"type": "number"}, "longer here than that; a header is `header.<name>=<value>`"),
     _parameter("age_lt_s", {"type": "number"}, "not so long here"),
 ]
+_SELECTOR = _parameter("selector", _TEXT, "a condition on headers, such as colour = 'red' AND size > 3")
 _PUBLISH_HEADERS = [
     _header("Mom-Persistent", {"enum": ["true", "false"]}, "survives a crash; default true on queues"),
     _header("Mom-Priority", _whole(0, 9), "higher first; default 4"),
@@ -577,6 +583,7 @@ _PUBLISH_HEADERS = [
     _header("Mom-Correlation-Id", _TEXT, "carried"),
     _header("Mom-Reply-To", _TEXT, "carried; a destination such as /queue/answers"),
     _header("Mom-Type", _TEXT, "carried"),
+    _header("Mom-Group", {**_TEXT, "maxLength": 255}, "messages of a group go to one consumer at a time"),
     _header("traceparent", _TEXT, "carried, and returned"),
 ]
 _MESSAGE_BODY: _Json = {
@@ -732,6 +739,7 @@ _PATHS: _Json = {
             parameters=[
                 _QUEUE,
                 _parameter("credit", _whole(1, 100, 1), "most unsettled messages of the stream"),
+                _SELECTOR,
             ],
         ),
     },

@@ -9,13 +9,14 @@ from collections.abc import Callable
 import msgspec
 
 from broker_app.core import commands as c
+from broker_app.core import selector
 from broker_app.core.destination import parse
 from broker_app.core.message import Message
 from broker_app.net import access
 from broker_app.net.rest import items
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.refusals import Refusal, invalid
+from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import JSON, Header, Reply
 from broker_app.net.rest.requests import Departed, Request, truth, whole_number, within
 from broker_app.net.rest.waiting import Waiting
@@ -49,7 +50,7 @@ class Receiver:
     """Endpoint `…/receive`."""
 
     #: rounds in which bodies are read back from the journal for a request that does not want to wait
-    MAX_ROUNDS = 10
+    MAX_ROUNDS = 200
 
     def __init__(self, desk: Desk, waiting: Waiting, blocks: items.Blocks, limits: RestLimits) -> None:
         self._desk = desk
@@ -70,7 +71,9 @@ class Receiver:
             raise invalid("query/raw", "a raw reply holds one message; ask for max=1", most)
         began = time.monotonic()
         lease_s = wanted.lease_s if wanted.lease_s is not None else self._limits.default_lease_s
-        found = await self._collect(request, destination.address, most, wanted.wait_s, round(lease_s * 1000))
+        subscribe = c.Subscribe(self._desk.peer, "", destination.address, c.INDIVIDUAL, most)
+        subscribe.lease_ms, subscribe.selector = round(lease_s * 1000), wanted.selector or ""
+        found = await self._collect(request, subscribe, wanted.wait_s)
         leases = [(tag, message, self._desk.lease_until_ms(tag)) for tag, message in found]
         if wanted.ack == AUTO and found:
             await self._settle([tag for tag, _ in found])
@@ -82,8 +85,8 @@ class Receiver:
     def _check(self, wanted: ReceiveRequest, query: dict[str, str]) -> int:
         """How many messages are wanted at most. Raises Refusal for what is out of bounds."""
         limits = self._limits
-        if wanted.selector is not None:
-            raise Refusal("unsupported", "selector: this version of MOM has no selectors")
+        if wanted.selector:
+            selector.compile(wanted.selector)  # so that what is wrong with it is said before anything begins
         if wanted.ack not in (AUTO, LEASE):
             raise invalid("/ack", f"must be {AUTO} or {LEASE}", wanted.ack)
         within("/wait_s", wanted.wait_s, 0, limits.max_wait_s)
@@ -98,7 +101,7 @@ class Receiver:
     # ------------------------------------------------------------------ taking
 
     async def _collect(
-        self, request: Request, address: str, most: int, wait_s: float, lease_ms: int
+        self, request: Request, subscribe: c.Subscribe, wait_s: float
     ) -> list[tuple[int, Message]]:
         """Deliveries, as soon as there is one; none when the wait is over. When the client or the
         plane's time ends first, what came goes back."""
@@ -110,13 +113,10 @@ class Receiver:
         keep = False
         try:
             ticket = desk.ticket()
-            desk.submit(
-                c.Subscribe(
-                    desk.peer, subscription, address, c.INDIVIDUAL, most, None, lease_ms, receipt=ticket
-                )
-            )
+            subscribe.id, subscribe.receipt = subscription, ticket
+            desk.submit(subscribe)
             await desk.answer(ticket)
-            await self._read_back(address, arrived)
+            await self._read_back(subscribe.address, arrived)
             if not arrived.is_set() and wait_s:
                 await _wait(arrived, request.wait_departed, wait_s)
             keep = True
@@ -134,7 +134,7 @@ class Receiver:
         """Give messages that are just being read from the journal the time to arrive."""
         queue = self._desk.engine.broker.queues.get(address)
         for _ in range(self.MAX_ROUNDS):
-            if arrived.is_set() or queue is None or not any(lane.loading for lane in queue.lanes):
+            if arrived.is_set() or queue is None or not queue.being_read:
                 return
             await self._desk.turn()
 
