@@ -1,4 +1,4 @@
-"""Delays, dedup-ids and groups, which few messages have, from the headers of SEND (table in docs/protocol.md)."""
+"""Delays, dedup-ids and groups, which few messages have, from headers of SEND (table in docs/protocol.md)."""
 
 from __future__ import annotations
 

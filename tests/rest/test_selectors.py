@@ -66,7 +66,7 @@ async def test_browsing_with_a_selector_goes_on_where_the_last_page_ended(make_r
     await send(rest, *["blue", "red"] * 10)
     found, after = [], None
     while True:
-        params = {"selector": RED, "limit": 3, **({"after": after} if after else {})}
+        params: dict[str, Any] = {"selector": RED, "limit": 3, **({"after": after} if after else {})}
         page = (await rest.alice.get("/queues/a/messages", params=params)).json()
         found += bodies(page["items"])
         after = page["next"]
