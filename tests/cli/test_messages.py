@@ -56,7 +56,7 @@ def test_wrong_use_of_pub(mom: CommandLine) -> None:
 
 
 def test_later_features_are_refused(mom: CommandLine) -> None:
-    refused = mom("pub", "q", "x", "-H", "delay-s=5")
+    refused = mom("pub", "q", "x", "-H", "AMQ_SCHEDULED_CRON=0 * * * *")
     assert refused.code == FAILED
     assert "unsupported" in refused.err
 
