@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 from broker_app.net import local
 from broker_app.net.login import Identity
-from tests.rest.conftest import Rest
+from broker_app.net.policy import UserFacts
+from tests.rest.conftest import Rest, policy
 
 
 class Client:
@@ -87,7 +89,23 @@ async def test_connections_come_in_pages_and_by_user(rest: Rest) -> None:
     assert [row["id"] for row in bobs["items"]] == [client.id for client in clients[1::2]]
 
 
+def make_admin(rest: Rest, user: str) -> None:
+    users = {name: UserFacts(name, name, admin=name == user) for name in ("alice", "bob")}
+    rest.logins.reload(replace(policy(), users=users))
+
+
+async def test_connections_of_others_are_ended_by_administrators_alone(rest: Rest) -> None:
+    client = await Client(rest, "bob").connect()
+    refused = await rest.alice.delete(f"/connections/{client.id}")
+    assert (refused.status_code, refused.json()["right"]) == (403, "close")
+    assert (await rest.bob.delete(f"/connections/{client.id}")).status_code == 204
+    other = await Client(rest, "bob").connect()
+    make_admin(rest, "alice")
+    assert (await rest.alice.delete(f"/connections/{other.id}")).status_code == 204
+
+
 async def test_an_operator_ends_a_connection_and_its_client_is_told_why(rest: Rest) -> None:
+    make_admin(rest, "alice")
     client = await Client(rest, "bob").connect(**{"mom-soft-errors": "true"})
     await client.ask("SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\nreceipt:r\n\n\0")
     await rest.publish("a", "1")
@@ -108,6 +126,7 @@ async def test_an_operator_ends_a_connection_and_its_client_is_told_why(rest: Re
 
 
 async def test_what_is_wrong_is_said(rest: Rest) -> None:
+    make_admin(rest, "alice")
     client = await Client(rest, "bob").connect()
     address = f"/connections/{client.id}"
     assert (await rest.alice.delete("/connections/none")).status_code == 404

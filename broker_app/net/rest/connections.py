@@ -7,6 +7,7 @@ import msgspec
 from broker_app.core.destination import parse
 from broker_app.net import access
 from broker_app.net.connections import MAX_CONSUMERS, MAX_REASON, Connections
+from broker_app.net.login import Logins
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid
@@ -23,8 +24,9 @@ class CloseRequest(msgspec.Struct, forbid_unknown_fields=True):
 class ConnectionDesk:
     """Endpoints `connections…` and `queues/{name}/consumers`."""
 
-    def __init__(self, desk: Desk, connections: Connections, limits: RestLimits) -> None:
+    def __init__(self, desk: Desk, logins: Logins, connections: Connections, limits: RestLimits) -> None:
         self._desk = desk
+        self._logins = logins
         self._connections = connections
         self._max_page = limits.max_page
 
@@ -44,9 +46,13 @@ class ConnectionDesk:
         return json_reply(self._connections.details(self._find(request.name)))
 
     async def close(self, request: Request) -> Reply:
-        """DELETE connections/{id}: its client is told the reason."""
+        """DELETE connections/{id}: its user's right, and an administrator's. Its client is told the reason."""
         request.query()
         session = self._find(request.name)
+        if session.user != request.identity.user and not self._logins.is_admin(request.identity):
+            raise Refusal(
+                "not-allowed", "connections of others are ended by administrators alone", right="close"
+            )
         wanted = await request.json(CloseRequest, required=False)
         if not 0 < len(wanted.reason) <= MAX_REASON or not wanted.reason.isprintable():
             raise invalid("/reason", f"must be a line of 1 to {MAX_REASON} printable characters")

@@ -120,7 +120,7 @@ class RestPlane:
         browser = Browser(desk, journal_read, blocks, limits)
         facts = NodeFacts(desk, self._waiting, limits, openapi.document(control_document))
         figures = Figures(statistics, self._waiting)
-        people = ConnectionDesk(desk, connections, limits)
+        people = ConnectionDesk(desk, self._logins, connections, limits)
 
         queue_batch = _queue(b"messages", b"batch")
         topic_batch = Place((b"topics",), (b"messages", b"batch"), True, "topic")
