@@ -89,6 +89,30 @@ def retry(
     _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
 
 
+def replay(
+    ctx: typer.Context,
+    topic: Annotated[str, typer.Argument(help="name of a topic that retains its messages")],
+    to: _To,
+    where: _Where = "",
+    limit: _Limit = None,
+    rate: _Rate = None,
+    dry_run: _DryRun = False,
+    yes: _Yes = False,
+    detach: _Detach = False,
+) -> None:
+    """Put what a topic retains into a queue."""
+    source = topic if topic.startswith("/") else f"topic:{topic}"
+    wish = {
+        "op": "replay",
+        "source": source,
+        "target": to,
+        "filter": where,
+        "limit": limit,
+        "rate_per_s": rate,
+    }
+    _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
+
+
 def _carry_out(given: Invocation, wish: dict[str, Any], *, dry_run: bool, yes: bool, detach: bool) -> None:
     rest = given.rest()
     plan = rest.call("POST", "/jobs", {**wish, "dry_run": True}, wait_s=300)

@@ -50,7 +50,7 @@ app.command("browse", rich_help_panel=_USE)(receiving.browse)
 app.command("count", rich_help_panel=_USE)(carrying.count)
 app.command("export", rich_help_panel=_USE)(carrying.export)
 app.command("import", rich_help_panel=_USE)(carrying.import_)
-for deed in (bulk.move, bulk.copy, bulk.delete, bulk.retry):
+for deed in (bulk.move, bulk.copy, bulk.delete, bulk.retry, bulk.replay):
     app.command(deed.__name__, rich_help_panel=_OPERATE)(deed)
 app.add_typer(jobs.app, name="job", rich_help_panel=_OPERATE)
 queues.app.command("why")(explaining.why)

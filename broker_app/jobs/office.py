@@ -22,6 +22,7 @@ from broker_app.jobs.job import CANCELLED, FAILED, Job
 from broker_app.jobs.plan import Plan, Wish
 from broker_app.jobs.purging import Purging
 from broker_app.jobs.reading import JournalRead
+from broker_app.jobs.replaying import Replaying
 from broker_app.jobs.store import Store
 from broker_app.jobs.transferring import Transferring
 from broker_app.jobs.work import Lines, Tools, Work
@@ -259,7 +260,12 @@ class Jobs:
 
 
 def _work_of(job: Job, tools: Tools) -> Work:
-    kinds = {plan.PURGE: Purging, plan.EXPORT: Exporting, plan.IMPORT: Importing}
+    kinds = {
+        plan.PURGE: Purging,
+        plan.EXPORT: Exporting,
+        plan.REPLAY: Replaying,
+        plan.IMPORT: Importing,
+    }
     return kinds.get(job.op, Transferring)(job, tools)
 
 

@@ -22,19 +22,20 @@ from broker_app.jobs.errands import Errands
 from broker_app.jobs.filters import Filter
 from broker_app.jobs.reading import JournalRead, Survey
 
-MOVE, COPY, DELETE, RETRY, PURGE, EXPORT, IMPORT, UNDO = (
+MOVE, COPY, DELETE, RETRY, PURGE, EXPORT, REPLAY, IMPORT, UNDO = (
     "move",
     "copy",
     "delete",
     "retry",
     "purge",
     "export",
+    "replay",
     "import",
     "undo",
 )
 #: what can be asked for; an import begins with its upload, and an undo with the job that it undoes
-PLANNED = (MOVE, COPY, DELETE, RETRY, PURGE, EXPORT)
-WITH_TARGET = (MOVE, COPY, RETRY)
+PLANNED = (MOVE, COPY, DELETE, RETRY, PURGE, EXPORT, REPLAY)
+WITH_TARGET = (MOVE, COPY, RETRY, REPLAY)
 
 #: messages of one job; of a purge, any number
 MAX_MESSAGES = 1_000_000
@@ -93,7 +94,7 @@ async def draw(
     chosen = _check(wish)
     source, target = filters.address_of(wish.source), _target(wish)
     broker = errands.engine.broker
-    surveyed = await errands.look(lambda: _survey(broker, source, chosen.state))
+    surveyed = await errands.look(lambda: _survey(broker, wish.op, source, chosen.state))
     plan = Plan(plan_id, wish, source, target, valid_until_ms, next_position=surveyed.next_position)
     most = min(wish.limit or MAX_MESSAGES, MAX_MESSAGES)
     if chosen.empty and target != c.ORIGIN:
@@ -116,8 +117,10 @@ def _check(wish: Wish) -> Filter:
     if (wish.op in WITH_TARGET) != (wish.target is not None) and wish.op != RETRY:
         needed = "needs a target" if wish.op in WITH_TARGET else "has no target"
         raise Refused("invalid", f"op {wish.op} {needed}")
-    if wish.target == c.ORIGIN and wish.op == COPY:
-        raise Refused("invalid", "a copy needs a queue as target; retry returns dead letters to their origin")
+    if wish.target == c.ORIGIN and wish.op in (COPY, REPLAY):
+        raise Refused(
+            "invalid", f"op {wish.op} needs a queue as target; retry returns dead letters to theirs"
+        )
     chosen = filters.of(wish.filter)
     if chosen.state == "delayed" and wish.op not in (DELETE, EXPORT):
         raise Refused(
@@ -148,7 +151,11 @@ def check_target(address: str) -> str:
     return address
 
 
-def _survey(broker: Broker, source: str, state: str | None) -> Survey:
+def _survey(broker: Broker, op: str, source: str, state: str | None) -> Survey:
+    if op == REPLAY:
+        if source not in broker.histories:
+            raise Refused("not-found", f"no messages of {source} are retained; `topic:<name>` names a topic")
+        return reading.survey_history(broker, source)
     if state == "delayed" and source in broker.schedules:
         return reading.survey_scheduled(broker, source)
     queue = broker.queues.get(source)
@@ -232,7 +239,7 @@ def _warnings(plan: Plan, broker: Broker, surveyed: Survey) -> Iterator[str]:
         yield f"only the first {plan.scanned} messages were looked at; run it again for the others"
     if plan.wish.op != PURGE and plan.matches > len(plan.positions):
         yield f"{plan.matches} messages match; this job takes the first {len(plan.positions)}"
-    if surveyed.unsettled and plan.wish.op not in (COPY, EXPORT):
+    if surveyed.unsettled and plan.wish.op not in (COPY, EXPORT, REPLAY):
         yield f"{surveyed.unsettled} messages are handed out and not touched"
     if plan.target == c.ORIGIN:
         lost = plan.matches - sum(plan.by_origin.values())

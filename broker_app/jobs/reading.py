@@ -65,6 +65,14 @@ def survey_scheduled(broker: Broker, address: str) -> Survey:
     return Survey([stretch], 0, broker.next_position)
 
 
+def survey_history(broker: Broker, address: str) -> Survey:
+    """What a topic retains. Only between two batches."""
+    positions: array[int] = array("Q")
+    for block in broker.histories[address].blocks:
+        positions.extend(block.positions)
+    return Survey([Stretch([], positions)], 0, broker.next_position)
+
+
 def record_of(read: JournalRead, position: int) -> bytes | None:
     """The PUBLISHED record at `position`; None when it is gone, or never was recorded."""
     if position >= UNRECORDED:

@@ -101,15 +101,6 @@ class Transferring(Work):
         """Let the core decide about a batch, and write down what it says."""
         job, errands = self.job, self.tools.errands
         open_ones = [piece for piece in pieces if piece.known is None and piece.number not in self._found]
-        chosen = [c.Chosen(piece.item.position, piece.record, piece.item.lines) for piece in open_ones]
-        command = c.Transfer(
-            errands.peer,
-            pieces[0].item.source,
-            chosen,
-            job.target,
-            keep=job.op == plan.COPY,
-            revive=job.op == plan.RETRY,
-        )
 
         def note(answer: list[Moved]) -> str:
             """Why the last of them found no room, if it did not; it and what follows it come again."""
@@ -117,13 +108,13 @@ class Transferring(Work):
             if answer and answer[-1].status == FULL:
                 tried = pieces[: pieces.index(open_ones[len(answer) - 1])]
             for piece, moved in zip(open_ones, answer, strict=False):
-                piece.known = moved
+                piece.known = moved._replace(position=piece.item.position)
             self._note([self._line(piece) for piece in tried])
             return answer[-1].detail if tried is not pieces else ""
 
         await errands.wait_relieved()
         try:
-            full = await errands.ask(command, note)
+            full = await errands.ask(self._command(pieces[0].item.source, open_ones), note)
         except Refused as refusal:
             if refusal.code in NO_ROOM:
                 full = refusal.detail
@@ -135,6 +126,18 @@ class Transferring(Work):
             piece = pieces[job.processed - pieces[0].number]
             piece.known = Moved(piece.item.position, REFUSED, detail=full)
             self._note([self._line(piece)])
+
+    def _command(self, source: str, pieces: Sequence[Piece]) -> c.Transfer | c.Insert:
+        """What to ask the core for."""
+        job = self.job
+        return c.Transfer(
+            self.tools.errands.peer,
+            source,
+            [c.Chosen(piece.item.position, piece.record, piece.item.lines) for piece in pieces],
+            job.target,
+            keep=job.op == plan.COPY,
+            revive=job.op == plan.RETRY,
+        )
 
     def _line(self, piece: Piece) -> dict[str, Any]:
         """One result."""

@@ -330,6 +330,33 @@ async def test_jobs_go_on_after_a_restart(rest: Rest, make_rest: MakeRest) -> No
     assert await bodies(next_one, "b") == list(map(str, range(40)))
 
 
+async def test_what_a_topic_retains_is_replayed_into_a_queue(rest: Rest) -> None:
+    policies = Policies(exact={"/topic/t": DestinationPolicy(retention_ms=60_000)})
+    rest.engine.submit(c.Reconfigure(policies))
+    await rest.engine.wait_idle()
+    ids = []
+    for body in ("red 1", "blue", "red 2"):
+        reply = await rest.alice.post(
+            "/topics/t/messages", content=body, headers={"content-type": "text/plain"}
+        )
+        ids.append(reply.json()["id"])
+    plan = await post(rest, 200, op="replay", source="topic:t", target="b", filter="red", dry_run=True)
+    assert (plan["matches"], plan["warnings"][0]) == (
+        2,
+        "b does not exist and will be made; nobody consumes it",
+    )
+    job = await ended(rest, await post(rest, plan=plan["plan"]))
+    assert (job["state"], job["done"]) == ("done", 2)
+    items = (await rest.alice.get("/queues/b/messages")).json()["items"]
+    assert [(item["id"], item["body"]) for item in items] == [(ids[0], "red 1"), (ids[2], "red 2")]
+    lines = await results(rest, job)
+    assert [(line["i"], line["to"], line["new_position"]) for line in lines] == [
+        (at, "/queue/b", item["position"]) for at, item in enumerate(items)
+    ]
+    missing = await post(rest, 404, op="replay", source="topic:other", target="b")
+    assert missing["detail"].startswith("no messages of /topic/other are retained")
+
+
 # ---------------------------------------------------------------------- export and import
 
 
