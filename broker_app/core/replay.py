@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from broker_app.core.errors import Refused
 from broker_app.core.history import History
+from broker_app.core.limits import Limits
 from broker_app.core.message import Message
 
 FIRST, LAST, NOW, SEQ, TIME = "first", "last", "now", "seq", "time"
@@ -59,9 +60,12 @@ class Replay:
     MESSAGES = 256
     BYTES = 256 * 1024
 
-    __slots__ = ("ahead", "average", "cursor", "filter", "key", "loading", "not_before_ms", "tail")
+    __slots__ = ("_limits", "ahead", "average", "cursor", "filter", "key", "loading", "not_before_ms", "tail")
 
-    def __init__(self, key: str, pattern: str, cursor: int, not_before_ms: int, ahead: list[Page]) -> None:
+    def __init__(
+        self, key: str, pattern: str, cursor: int, not_before_ms: int, ahead: list[Page], limits: Limits
+    ) -> None:
+        self._limits = limits
         self.key = key
         self.filter = pattern
         self.cursor = cursor
@@ -77,7 +81,9 @@ class Replay:
     @property
     def run(self) -> int:
         """How many messages are read in one go."""
-        return max(1, min(self.MESSAGES, self.BYTES // max(1, self.average)))
+        limits = self._limits
+        size = min(self.BYTES, limits.fetch_bytes)
+        return max(1, min(self.MESSAGES, limits.fetch_messages, size // max(1, self.average)))
 
     def next_page(self, histories: Iterable[History]) -> list[Page]:
         """What is to be read now, in the order of the journal; empty at the end of history."""

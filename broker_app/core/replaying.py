@@ -118,7 +118,7 @@ class Replaying(Remembering):
         self._replays_begun += 1
         key = f"replay {self._replays_begun}"
         not_before_ms = start.number if start.kind == TIME else 0
-        subscription.replay = Replay(key, destination.name, cursor, not_before_ms, ahead)
+        subscription.replay = Replay(key, destination.name, cursor, not_before_ms, ahead, self.limits)
         self.replays[key] = subscription
 
     def _matching(self, pattern: str) -> Iterable[History]:

@@ -15,7 +15,7 @@ did, run by run, and compares that with what the broker then holds:
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -85,6 +85,11 @@ class Interest:
         self.selector = command.selector
         self.name = name
         self.is_topic = name is None and not parse(command.address).is_queue
+        #: whether it gets what is retained in the order of the journal, and what of that is still to come
+        self.in_order = bool(command.start) and command.address.startswith("/topic/")
+        self.to_come: deque[int] = deque()
+        #: what was given up in the run in which it began
+        self.excused: set[int] = set()
         #: serials that were published to it, and those of them that came
         self.expected: set[int] = set()
         self.came: set[int] = set()
@@ -163,6 +168,12 @@ class Ledger:
         self.removed: set[str] = set()
         self._hear_anew()
         self.names: dict[str, Name] = {}
+        #: what topics retain, in order: serial → (address, time); and the positions by serial
+        self.retained: dict[int, tuple[str, int]] = {}
+        self.position_of: dict[int, int] = {}
+        self.envelope_of: dict[int, Envelope] = {}
+        self.ever_retained: set[int] = set()
+        self.given_up: set[int] = set()
         #: where each message was sent, by serial
         self.sent_to: dict[int, str] = {}
         self._forget_run()
@@ -176,6 +187,7 @@ class Ledger:
         self.due: list[tuple[str, bytes, bytes]] = []
         self.read_back: list[int] = []
         self.copied: Counter[tuple[str, bytes]] = Counter()
+        self.historic: list[tuple[str, bytes]] = []
         self.settled: list[int] = []
         self.rejected: set[int] = set()
         self.returned: dict[int, Message] = {}
@@ -248,6 +260,12 @@ class Ledger:
             del self.ids_seen[seen]
         self.sessions.clear()
         self.removed.clear()
+        for record in read(self.stage.batches[-1]) if self.stage.batches else ():
+            if record.kind == records.ACKED and record.flags == records.TRIMMED:  # while nobody looked
+                for position in record.numbers:
+                    live = self.live.pop(position, None)
+                    if live is not None:
+                        del self.retained[serial_of(live.body)]
         self.interests.clear()
         self.names = {address: name for address, name in self.names.items() if name.durable}
         for name in self.names.values():
@@ -344,6 +362,12 @@ class Ledger:
 
     def _expect(self, envelope: Envelope, body: bytes) -> None:
         serial, address = serial_of(body), envelope.address
+        retains = self.policies.of(address).retains and address.startswith("/topic/")
+        if retains and not self._is_over(serial):
+            self.historic.append((address, body))
+            self.retained[serial] = (address, self.stage.now_ms)
+            self.envelope_of[serial] = envelope
+            self.ever_retained.add(serial)
         for name in self.names.values():
             wanted = matches(name.filter, address) and choices.wants(name.selector, envelope)
             if wanted and not self._is_over(serial):
@@ -354,15 +378,27 @@ class Ledger:
             for interest in session.interests.values():
                 wanted = interest.is_topic and choices.wants(interest.selector, envelope)
                 if wanted and matches(interest.address, address):
-                    interest.expected.add(serial)
+                    if interest.in_order and serial in self.retained:
+                        interest.to_come.append(serial)
+                    else:
+                        interest.expected.add(serial)
 
     def _note_due(self, outcome: Outcome) -> None:
         """Which scheduled messages this run made due (their old records end with that cause), and the
         bodies of those that it took."""
         self.made_due, self.kept_for_later = set[int](), set[bytes]()
+        self.given_up = set()
+        bodies = {position: live.body for position, live in self.live.items()}
         for record in read(self.stage.batches[-1]) if outcome.count else ():
             if record.kind == records.ACKED and record.flags == records.DUE:
                 self.made_due.update(record.numbers)
+            elif record.kind == records.ACKED and record.flags == records.TRIMMED:
+                self.given_up.update(serial_of(bodies[position]) for position in record.numbers)
+            elif record.kind == records.PUBLISHED and record.address.startswith("/topic/"):
+                message = Queue(record.address, durable=True).reader.message(record.content, record.position)
+                bodies[record.position] = message.body
+                if record.flags & records.DELAYED:
+                    self.kept_for_later.add(message.body)
             elif record.kind == records.PUBLISHED and record.flags & records.DELAYED:
                 message = Queue(record.address, durable=True).reader.message(record.content, record.position)
                 self.kept_for_later.add(message.body)
@@ -391,9 +427,31 @@ class Ledger:
                 assert session.closed
                 self._leave(session, session.interests.pop(command.id))
             name = self._join(command) if command.name else None
-            session.interests[command.id] = Interest(command, name)
+            interest = session.interests[command.id] = Interest(command, name)
+            if interest.in_order:
+                interest.to_come.extend(self._past(command))
+                interest.excused = self.given_up
             assert 1 <= command.credit <= self.limits.max_credit
             assert len(session.interests) <= self.limits.subscriptions_per_peer
+
+    def _past(self, command: c.Subscribe) -> list[int]:
+        """What is retained and wanted by a subscription that begins now."""
+        past = [
+            serial
+            for serial, (address, _) in self.retained.items()
+            if matches(command.address, address) and choices.wants(command.selector, self.envelope_of[serial])
+        ]
+        kind, _, number = command.start.partition(":")
+        match kind:
+            case "now":
+                return []
+            case "last":
+                return sorted({self.retained[serial][0]: serial for serial in past}.values())
+            case "seq":
+                return [s for s in past if self.position_of.get(s, 1 << 62) >= int(number)]
+            case "time":
+                return [s for s in past if self.retained[s][1] >= int(number)]
+        return past
 
     def _join(self, command: c.Subscribe) -> Name:
         name = Name(command)
@@ -630,7 +688,7 @@ class Ledger:
                     session.held[tag] = (interest, message)
                     if interest.lease_ms:
                         session.until_ms[tag] = self.stage.now_ms + interest.lease_ms
-                elif message.recorded:
+                elif message.recorded and subscription.queue.durable:
                     self.settled.append(message.position)
             session.got = session.client.got
             session.client.got = []
@@ -657,13 +715,22 @@ class Ledger:
 
     def _check_topic_delivery(self, interest: Interest, message: Message) -> None:
         serial, priority = serial_of(message.body), message.envelope.priority
+        if interest.in_order and serial in self.ever_retained:
+            if message.attempts == 0:
+                self._check_sequence(interest, serial)
+            return
         assert serial in interest.expected, "it goes to those whose filter matches"
-        if message.attempts == 0:
+        if message.attempts == 0 and not interest.in_order:
             assert self.accepted_at[serial] > interest.newest.get(priority, 0), (
                 "a topic's messages come in order"
             )
             interest.newest[priority] = self.accepted_at[serial]
         interest.came.add(serial)
+
+    def _check_sequence(self, interest: Interest, serial: int) -> None:
+        assert serial in interest.to_come, "history comes once"
+        while (passed := interest.to_come.popleft()) != serial:
+            assert self._is_over(passed) or passed in interest.excused, "history has no gaps"
 
     def _check_order(self) -> None:
         """What was handed out of a queue came before all that waits, and first deliveries never go back."""
@@ -707,7 +774,11 @@ class Ledger:
                 assert message.expires_ms == ends_ms or record.flags & records.HAS_ID
                 if record.address.startswith("/topic-sub") and not record.flags & records.TRANSIENT:
                     copied[record.address, message.body] += 1
-                if due_ms:
+                if record.address.startswith("/topic/") and not due_ms:
+                    assert self.historic.pop(0) == (record.address, message.body)
+                    self.position_of[serial_of(message.body)] = record.position
+                    came_due.append((record.address, message.body, id))
+                elif due_ms:
                     assert self.scheduled.pop(0) == (record.address, message.body, due_ms)
                 elif record.flags & records.HAS_ID:
                     buried.append((record.address, message.body))
@@ -731,6 +802,9 @@ class Ledger:
                         assert live.address in self.emptied or position in self.deleted
                     elif record.flags == records.MOVED:
                         assert position in self.left
+                    elif record.flags == records.TRIMMED:
+                        assert live.address.startswith("/topic/") and not live.due_ms
+                        del self.retained[serial_of(live.body)]
                     elif record.flags == records.DUE:
                         assert 0 < live.due_ms <= self.stage.now_ms and position in self.read_back
                     elif record.flags == records.DISCARDED and not live.due_ms:
@@ -742,6 +816,7 @@ class Ledger:
         assert all(message in came_due for message in self.due), "it comes under its id"
         assert not any(position in self.live for position in self.read_back), "it comes when it is due"
         placed = Counter(place for place in self.placed if place[0].startswith("/topic-subscription/"))
+        assert not self.historic, "what a topic retains is recorded once"
         assert copied == self.copied + placed, "once for each durable subscription"
         assert sorted(ends[records.ACKNOWLEDGED]) == sorted(self.settled)
         assert all(grave in buried for grave in dead), "dead letters are moved, not lost"
@@ -773,6 +848,15 @@ class Ledger:
                     topic_queues[subscription.queue] = None
             assert not session.leaving or not (session.peer.unsettled or session.peer.subscriptions)
         broker = self.stage.broker
+        for address, history in broker.histories.items():
+            positions = [position for block in history.blocks for position in block.positions]
+            assert positions == sorted(set(positions)) and list(history.after(0)) == positions
+            self._held += [(address, position) for position in positions]
+        assert (
+            broker.replays.keys()
+            == {subscription.replay.key for subscription in self.interests if subscription.replay is not None}
+            & broker.replays.keys()
+        )
         assert broker.queues.keys() >= self.policies.exact.keys() - self.removed, "what is declared is there"
         assert broker.named.keys() == self.names.keys()
         for address, named in broker.named.items():
@@ -820,7 +904,12 @@ class Ledger:
         elif not interest.is_topic:
             assert self.stage.broker.queues[interest.address] is queue
         else:
-            assert sum(len(lane.ready) for lane in queue.lanes) <= self.limits.topic_pending
+            waiting = {serial_of(message.body) for lane in queue.lanes for message in lane.in_memory()}
+            if interest.in_order and subscription.replay is None:
+                for serial in set(interest.to_come) - waiting - interest.excused:
+                    assert self._is_over(serial), "who has read everything misses nothing"
+            ready = sum(len(lane.ready) for lane in queue.lanes)
+            assert interest.in_order or ready <= self.limits.topic_pending
             waiting = {serial_of(message.body) for lane in queue.lanes for message in lane.in_memory()}
             unsettled = {serial_of(message.body) for _, message in session.peer.unsettled.values()}
             for serial in interest.expected - interest.came - waiting - unsettled:

@@ -88,6 +88,11 @@ class Storm:
         self.looks = random.choice((("look", "look", "other", None), ("look",)))
         self.priorities = random.choice(((4, 4, 4, 0, 9), (4,)))
         self.delays = random.choice(((0,), (0, 0, 0, 700, 2_500), (0, 400, 400, 9_000)))
+        #: what topics remember, once an administrator has spoken
+        kept = DestinationPolicy(
+            retention_ms=random.choice((0, 2_000, 60_000)), retention_bytes=random.choice((0, 0, 150, 400))
+        )
+        self.retention = {random.choice(("/topic/t.", "/topic/")): kept} if random.random() < 0.6 else {}
         #: how many of the subscriptions to topics have a name
         self.naming = random.choice((0, 0.5, 0.5, 1))
         self.dedup_ids = random.choice((("",), ("",), ("", "", "1", "2"), ("1", "2", "3", "4")))
@@ -153,10 +158,24 @@ class Storm:
         """Somebody hears what the broker tells of itself; the ledger sees whether it is true."""
         self.stage.client().subscribe("/topic/$mom.>", c.AUTO)
 
+    def _read_history(self) -> None:
+        """Somebody reads all that topics retain; the ledger sees that nothing is missing."""
+        session = Session(self.stage.client(), 0)
+        self.sessions.append(session)
+        token = self._next_token()
+        self._decide([c.Subscribe(session.peer, "h", "/topic/>", c.AUTO, start="first", receipt=token)])
+        while self.stage.fetches:
+            self._decide([self.stage.loaded(self.stage.fetches.pop(0))])
+        subscription = session.peer.subscriptions.get("h")
+        assert session.closed or (subscription is not None and subscription.replay is None)
+
     def _drain(self) -> None:
         """All that is not gone comes to one client, in order."""
         stage, ledger = self.stage, self.ledger
+        self._read_history()
+        stage.now_us += 1_000_000
         self._decide([c.Reconfigure(Policies())])
+        assert not any(history.blocks for history in stage.broker.histories.values())
         while stage.broker.schedules:
             stage.now_us += 3_000_000
             self._decide([stage.loaded(stage.fetches.pop(0))] if stage.fetches else [])
@@ -258,10 +277,22 @@ class Storm:
             subscribe.name = random.choice(NAMES)
             subscribe.durable = random.random() < 0.7
             subscribe.shared = random.random() < 0.6
+        elif random.random() < (0.4 if self.retention else 0.05):
+            subscribe.start = self._draw_start()
         if random.random() < self.choosiness:
             subscribe.selector = random.choice((*SELECTORS, *SELECTORS, "colour = "))
         subscribe.exclusive = random.random() < self.exclusiveness
         return subscribe
+
+    def _draw_start(self) -> str:
+        random, stage = self.random, self.stage
+        return random.choice(
+            (
+                *("first", "first", "first", "last", "now", "never"),
+                f"seq:{random.randint(0, stage.broker.next_position + 2)}",
+                f"time:{stage.now_ms - random.choice((0, 1_000, 5_000))}",
+            )
+        )
 
     def _draw_tags(self, session: Session) -> list[int]:
         random, held = self.random, list(session.held)
@@ -356,7 +387,7 @@ class Storm:
             Policies(
                 DestinationPolicy(auto_create=random.random() < 0.9),
                 {address: random.choice(policies) for address in self.queues if random.random() < 0.4},
-                {"/queue/": random.choice(policies)} if random.random() < 0.2 else {},
+                ({"/queue/": random.choice(policies)} if random.random() < 0.2 else {}) | self.retention,
             )
         )
 
