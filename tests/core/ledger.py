@@ -601,7 +601,8 @@ class Ledger:
             if moved.status != DONE:
                 continue
             if not command.keep:
-                waited = moved.position >= UNRECORDED or not self.live[moved.position].due_ms
+                live = self.live.get(moved.position)  # None: it came in this run
+                waited = live is None or not live.due_ms
                 if waited and (source := self.stage.broker.queues.get(command.source)) is not None:
                     self.moved[source] += 1
                 if moved.position < UNRECORDED:
