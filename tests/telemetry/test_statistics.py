@@ -163,6 +163,7 @@ def test_a_consumer_in_numbers() -> None:
     facts = consumer(stage.broker, subscription)
     assert facts == {
         "id": "1", "destination": "/queue/a", "connection": None, "user": "anna", "ack": c.INDIVIDUAL,
+        "selector": None, "exclusive": False, "active": True,
         "credit": 2, "unsettled": 1, "delivered": 5, "acknowledged": 3, "returned": 1, "waiting": 0,
         "since": "2027-01-15T08:00:00.000Z", "slow_since": None,
     }  # fmt: skip

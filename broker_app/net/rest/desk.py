@@ -286,12 +286,6 @@ class Desk:
         while len(settled) > self.REMEMBERED:
             settled.popitem(last=False)
 
-    def user_of(self, subscription: Subscription) -> str:
-        """Whose subscription it is: of the plane's own, that of whoever asked for it."""
-        if subscription.id in self._collectors and subscription.peer is self.peer:
-            return subscription.id.partition(_SEPARATOR)[2]
-        return subscription.peer.user
-
     # ------------------------------------------------------------------ what the engine calls
 
     def flush(self, peer: Peer) -> None:

@@ -10,17 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, is_reserved, parse
 from broker_app.core.queue import Queue
 from broker_app.core.subscription import Subscription
 from broker_app.net.destinations import Destinations, is_pattern
 from broker_app.net.rest.desk import Desk
-from broker_app.net.rest.items import rfc3339
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request
+from broker_app.telemetry.statistics import consumer
 
 #: subscriptions that the facts of one destination list
 MAX_SUBSCRIPTIONS = 100
@@ -84,7 +85,9 @@ class QueueFacts:
             raise Refusal("not-found", f"there is no queue {address}; queues are made by their first use")
         # What was declared a moment ago, or removed without taking back its settings, is empty.
         queue = queue or Queue(address, durable=True)
-        return self._listing.row(queue) | {"subscriptions": _subscriptions(queue.consumers, self._desk)}
+        return self._listing.row(queue) | {
+            "subscriptions": _subscriptions(self._desk.engine.broker, queue.consumers)
+        }
 
 
 class TopicFacts:
@@ -129,7 +132,7 @@ class TopicFacts:
         facts = self._listing.row(name)
         if not (facts["consumers"] or facts["named"] or facts["declared"] or name in self._names()):
             raise Refusal("not-found", f"nobody has published or subscribed to the topic {name!r}")
-        return facts | {"subscriptions": _subscriptions(self._matching(name), self._desk)}
+        return facts | {"subscriptions": _subscriptions(self._desk.engine.broker, self._matching(name))}
 
     def _names(self) -> set[str]:
         said = (at for at in self._said().rows if at.startswith("/topic/") and not is_pattern(at))
@@ -154,23 +157,8 @@ def _with_settings(facts: dict[str, Any], said: Destinations, address: str) -> R
     return json_reply(facts, headers=[(b"etag", b'"%d"' % said.version(address))])
 
 
-def _subscriptions(subscriptions: Iterable[Subscription], desk: Desk) -> list[dict[str, Any]]:
-    return [
-        {
-            "id": subscription.id.partition("\0")[0],
-            "user": desk.user_of(subscription),
-            "destination": subscription.address,
-            "ack": subscription.ack,
-            "credit": subscription.credit,
-            "selector": subscription.selector.text if subscription.selector else None,
-            "exclusive": subscription.exclusive,
-            "active": subscription.queue.active in (None, subscription),
-            "unsettled": subscription.unsettled,
-            "delivered": subscription.delivered,
-            "since": rfc3339(subscription.since_ms).decode(),
-        }
-        for subscription in islice(subscriptions, MAX_SUBSCRIPTIONS)
-    ]
+def _subscriptions(broker: Broker, subscriptions: Iterable[Subscription]) -> list[dict[str, Any]]:
+    return [consumer(broker, subscription) for subscription in islice(subscriptions, MAX_SUBSCRIPTIONS)]
 
 
 def _oldest_s(queue: Queue) -> float:

@@ -173,6 +173,9 @@ _CONSUMER = _object(
         "connection": {**_OPTIONAL_TEXT, "description": "null for those of the REST interface"},
         "user": _TEXT,
         "ack": {"enum": ["auto", "client", "client-individual"]},
+        "selector": {**_OPTIONAL_TEXT, "description": "null when it takes every message"},
+        "exclusive": _TRUTH,
+        "active": {**_TRUTH, "description": "false: stands by for an exclusive consumer"},
         "credit": _COUNT,
         "unsettled": _COUNT,
         "delivered": {**_COUNT, "description": "with repeats"},
@@ -277,24 +280,7 @@ _TOPIC_FACTS: _Json = {
     "declared": _DECLARED,
 }
 _OF_ONE: _Json = {
-    "subscriptions": _array(
-        _object(
-            {
-                "id": _TEXT,
-                "user": _TEXT,
-                "destination": {**_TEXT, "description": "what was subscribed to, perhaps with wildcards"},
-                "ack": {"enum": ["auto", "client", "client-individual"]},
-                "credit": _COUNT,
-                "selector": _OPTIONAL_TEXT,
-                "exclusive": {"type": "boolean"},
-                "active": {"type": "boolean", "description": "false: stands by for an exclusive consumer"},
-                "unsettled": _COUNT,
-                "delivered": _COUNT,
-                "since": _TIME,
-            }
-        ),
-        MAX_SUBSCRIPTIONS,
-    ),
+    "subscriptions": _array(_ref("Consumer"), MAX_SUBSCRIPTIONS),
     "settings": _object(
         {
             name: _object(
