@@ -26,6 +26,10 @@ class Room:
         self.short = False
         self.free = 0  # bytes of the file system that may be counted on
 
+    def take(self, size: int) -> None:
+        """The journal itself may have taken so much since the free space was measured."""
+        self.free = max(0, self.free - size)
+
     def left(self, allocated: int) -> int:
         """Bytes that new messages may take, 0 while short; `allocated` are the journal's own, not written."""
         left = allocated + self.free - self.keep

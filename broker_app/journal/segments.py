@@ -203,6 +203,7 @@ class SegmentJournal:
         try:
             segment, length = self._write(batch)
         except NoSpace:
+            self._room.free = 0  # others took what was measured; it will be measured again
             if self._supply.give_way(sum(map(len, batch.parts))):
                 self.commit(batch, done)
             else:
@@ -269,6 +270,7 @@ class SegmentJournal:
                     raise
                 size = end  # what is needed, then
             else:
+                self._room.take(size - segment.allocated)
                 segment.allocated = size
                 return
 
@@ -290,6 +292,7 @@ class SegmentJournal:
             self._reader.adopt(self._active)
             self._supply.write_index(self._active)
             self._active = following
+            self._room.take(self._segment_bytes)
 
     def _finish(
         self, batch: Batch, segment: Segment, length: int, done: Done, _: None, error: Exception | None

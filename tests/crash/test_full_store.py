@@ -1,0 +1,122 @@
+"""A disk that fills up, a real one: producers hear it, consumers go on, nothing is lost, and it passes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import stomp
+
+from tests.support.broker_process import BrokerProcess
+
+MIB = 1024 * 1024
+DISK = 32 * MIB
+BODY = b"x" * 60_000
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker whose journal has a file system of its own, of `DISK` bytes."""
+    journal = tmp_path / "data" / "journal"
+    journal.mkdir(parents=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(journal)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        if "CI" in os.environ:
+            pytest.fail("a file system cannot be mounted here")
+        pytest.skip("needs the right to mount a small file system: run it as root")
+    process = BrokerProcess(tmp_path / "data", "--segment-bytes", "1MiB", "--full-wait", "1")
+    try:
+        process.start()
+        yield process
+    finally:
+        process.kill()
+        subprocess.run(["umount", str(journal)], check=True)
+
+
+def publish(broker: BrokerProcess) -> str:
+    """The id of a message that was stored, or the problem's type."""
+    reply = broker.request("POST", "/api/v1/queues/a/messages", BODY)
+    answer = reply.json()
+    if reply.status == 201:
+        return str(answer["id"])
+    assert reply.status == 503, answer
+    assert reply.headers["retry-after"] == "30"
+    return str(answer["type"]).rpartition("/")[2]
+
+
+def fill(broker: BrokerProcess) -> list[str]:
+    """Publish until there is no space left; the ids of what was stored."""
+    stored = []
+    while (answer := publish(broker)) != "store-full":
+        stored.append(answer)
+        assert len(stored) * len(BODY) < DISK
+    return stored
+
+
+def take(broker: BrokerProcess, most: int) -> list[str]:
+    """Receive and settle up to `most` messages; their ids."""
+    taken: list[str] = []
+    while len(taken) < most:
+        wanted = {"max": min(20, most - len(taken)), "wait_s": 0}
+        items: list[Any] = broker.request("POST", "/api/v1/queues/a/receive", json_body=wanted).json()[
+            "items"
+        ]
+        if not items:
+            break
+        settle = {"ack": [item["receipt"] for item in items]}
+        reply = broker.request("POST", "/api/v1/leases/settle", json_body=settle)
+        assert reply.status == 200, reply.body
+        taken += [item["id"] for item in items]
+    return taken
+
+
+def test_producers_hear_of_it_consumers_go_on_and_it_passes_when_messages_are_consumed(
+    broker: BrokerProcess,
+) -> None:
+    stored = fill(broker)
+    assert len(stored) * len(BODY) > DISK // 4, "most of the disk is used"
+    connection = stomp.Connection12([(broker.host, broker.stomp_port)])
+    errors = stomp.listener.WaitingListener("none")
+    said: list[Any] = []
+    errors.on_error = said.append
+    connection.set_listener("", errors)
+    connection.connect(broker.user, broker.password, wait=True)
+    connection.send("/queue/a", BODY)
+    errors.wait_on_disconnected()
+    assert [b"store-full" in frame.body.encode() for frame in said] == [True]
+    taken = take(broker, len(stored) - 5)
+    assert taken == stored[:-5]
+    deadline = time.monotonic() + WAIT_S
+    while (again := publish(broker)) == "store-full":
+        assert time.monotonic() < deadline, "space has come back"
+    assert take(broker, 100) == [*stored[-5:], again]
+
+
+def test_nothing_that_was_stored_is_lost_when_others_take_the_last_space_and_the_broker_is_killed(
+    broker: BrokerProcess,
+) -> None:
+    stored = [publish(broker) for _ in range(50)]
+    junk = broker.data / "journal" / "junk"
+    with junk.open("wb") as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(64 * 1024))
+    stored += fill(broker)
+    taken = take(broker, 10)
+    assert taken == stored[:10]
+    broker.kill()
+    broker.start()
+    assert broker.running
+    taken += take(broker, 10)
+    junk.unlink()
+    deadline = time.monotonic() + WAIT_S
+    while (again := publish(broker)) == "store-full":
+        assert time.monotonic() < deadline, "space has come back"
+    taken += take(broker, 10_000)
+    assert taken == [*stored, again]
