@@ -89,7 +89,6 @@ class Node:
             call_soon_threadsafe=loop.call_soon_threadsafe,
         )
         limits = Limits(
-            max_attempts=config.max_attempts,
             memory_bytes=config.memory_bytes,
             subscriptions_per_peer=config.max_subscriptions,
             transactions_per_peer=config.max_transactions,

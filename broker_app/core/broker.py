@@ -103,7 +103,7 @@ class Broker(Configuring):
         for peer, tag in self.leases.due(self.now_ms):
             held = peer.unsettled.pop(tag, None)
             if held is not None:
-                self._give_back(*held)
+                self._came_back(*held)
         self._read_due()
         if self.now_ms >= self.sweep_ms:
             self._give_up_waiting()

@@ -102,7 +102,8 @@ class Settle:
 
 @dataclass(slots=True)
 class Return:
-    """Give deliveries back (NACK): to their place, or with `dead_reason` to the dead letters."""
+    """Give deliveries back (NACK): to their place, or with `dead_reason` to the dead letters. With `delay_ms`
+    they wait so long before another attempt; without, as long as the queue's policy says."""
 
     peer: Peer
     tags: Sequence[int]
@@ -110,6 +111,7 @@ class Return:
     dead_reason: str = ""
     detail: str = ""
     receipt: Any = None
+    delay_ms: int = 0
 
 
 @dataclass(slots=True)

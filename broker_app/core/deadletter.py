@@ -6,7 +6,14 @@ from broker_app.core.block import escape, unescape
 
 ORIGIN, ORIGIN_TOPIC = "origin", "origin-topic"
 #: names of the headers that a message gets when it dies and loses when it is retried
-FACTS = (ORIGIN, ORIGIN_TOPIC, "dead-reason", "dead-detail")
+FACTS = (
+    ORIGIN,
+    ORIGIN_TOPIC,
+    "sent-at",
+    *("dead-reason", "dead-detail", "dead-attempts", "dead-at", "dead-consumer"),
+)
+#: those that stay as they were when a message dies again
+_KEPT = (ORIGIN, ORIGIN_TOPIC, "sent-at")
 
 _PREFIXES = tuple(f"{name}:".encode() for name in FACTS)
 
@@ -24,6 +31,13 @@ def origin_of(block: bytes) -> str:
 def sent_to(block: bytes) -> str:
     """The topic that a dead letter of a durable subscription was sent to, empty for other messages."""
     return _fact(block, ORIGIN_TOPIC)
+
+
+def marked(block: bytes, facts: dict[str, str]) -> bytes:
+    """The block of a message that dies with these facts; where it died first, and when it was sent, stays."""
+    alive, former = divide(block)
+    kept = {name: _fact(former, name) for name in _KEPT} if former else {}
+    return alive + lines(facts | {name: value for name, value in kept.items() if value})
 
 
 def _fact(block: bytes, name: str) -> str:

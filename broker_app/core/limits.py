@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    #: deliveries that come back this often go to the dead letters
-    max_attempts: int = 16
     #: unsettled deliveries a subscription may ask for
     max_credit: int = 100_000
     #: messages of one queue and priority whose bodies stay in memory; what waits behind them is read back
@@ -35,6 +33,8 @@ class Limits:
     idle_groups: int = 10_000
     #: how long what was found for a selector is kept without a consumer; those who poll come back
     unused_selector_ms: int = 30_000
+    #: messages that wait in memory before another attempt; more of them come at once
+    resting: int = 10_000
     #: dedup-ids that are remembered: of one destination, and of all
     dedup_ids: int = 500_000
     dedup_ids_together: int = 2_000_000

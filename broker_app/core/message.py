@@ -157,6 +157,13 @@ class MessageIds:
     def of(self, message: Message) -> bytes:
         return message.explicit_id or b"%b%012x" % (self.prefix(message.time_ms), message.position)
 
+    def time_ms(self, message: Message) -> int:
+        """When a message was first published, as far as its id tells."""
+        own = message.explicit_id or b""
+        if self.position(own.decode()) is None or own[14:15] != b"7":
+            return message.time_ms
+        return int(own[:8] + own[9:13], 16)
+
     @staticmethod
     def position(message_id: str) -> int | None:
         """The position that an id of this form carries, None for text of another form."""

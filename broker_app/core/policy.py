@@ -89,6 +89,14 @@ class Policies:
     exact: Mapping[str, DestinationPolicy] = field(default_factory=dict)
     #: by the part before the ">"
     prefixes: Mapping[str, DestinationPolicy] = field(default_factory=dict)
+    #: the queues that some policy names for dead letters
+    graves: frozenset[str] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        named = {
+            policy.dead_letters for policy in (self.default, *self.exact.values(), *self.prefixes.values())
+        }
+        object.__setattr__(self, "graves", frozenset(f"/queue/{name}" for name in named if name))
 
     def of(self, address: str) -> DestinationPolicy:
         """The policy of a destination: its own, that of the longest pattern, or the default."""

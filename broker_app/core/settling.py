@@ -8,11 +8,12 @@ from heapq import heappush
 from broker_app.core import commands as c
 from broker_app.core import deadletter, records
 from broker_app.core.delaying import Delaying
-from broker_app.core.destination import DEAD_SUFFIX, dead_letters_of
+from broker_app.core.destination import DEAD_SUFFIX, QUEUE, dead_letters_of
 from broker_app.core.errors import Refused
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
 from broker_app.core.peer import Peer
 from broker_app.core.queue import Queue
+from broker_app.core.resting import retry_delay_ms
 from broker_app.core.subscription import Subscription
 
 
@@ -95,11 +96,27 @@ class Settling(Delaying):
         for tag in tags:
             subscription, message = peer.unsettled.pop(tag)
             self.leases.end(peer, tag)
-            self._give_back(subscription, message, command.dead_reason, command.detail)
+            self._give_back(subscription, message, command.dead_reason, command.detail, command.delay_ms)
         self._accept(peer, command.receipt)
 
+    def _came_back(self, subscription: Subscription, message: Message) -> None:
+        """A lease has ended: a consumer's, or that of a message that waited before another attempt."""
+        if subscription.peer is not self.resting.peer:
+            self._give_back(subscription, message)
+            return
+        self.resting.let_go(message)
+        queue = subscription.queue
+        queue.unsettled -= 1
+        if not queue.gone:
+            self._back_to_place(queue, message)
+
     def _give_back(
-        self, subscription: Subscription, message: Message, dead_reason: str = "", detail: str = ""
+        self,
+        subscription: Subscription,
+        message: Message,
+        dead_reason: str = "",
+        detail: str = "",
+        delay_ms: int = 0,
     ) -> None:
         """A delivery came back unsettled: to its original place, or to the dead letters."""
         queue = subscription.queue
@@ -114,12 +131,22 @@ class Settling(Delaying):
             return
         if queue.picking is not None:
             self._group_settled(queue, message)
+        policy = queue.policy
         if dead_reason:
-            self._dead_letter(queue, message, dead_reason, detail)
-        elif message.attempts >= self.limits.max_attempts and has_dead_letters(queue):
-            self._dead_letter(queue, message, "MAX_ATTEMPTS", f"handed out {message.attempts} times")
-        else:
+            self._dead_letter(queue, message, dead_reason, detail, subscription)
+        elif message.attempts >= policy.max_attempts and self._has_dead_letters(queue):
+            detail = f"handed out {message.attempts} times"
+            self._dead_letter(queue, message, "MAX_ATTEMPTS", detail, subscription)
+        elif not self._rest(queue, message, delay_ms or retry_delay_ms(policy, message.attempts)):
             self._back_to_place(queue, message)
+
+    def _rest(self, queue: Queue, message: Message, delay_ms: int) -> bool:
+        """Let a message wait before another attempt; False when it need not, or too many do."""
+        tag = self.resting.take(queue, message) if delay_ms else 0
+        if tag:
+            self.leases.begin(self.resting.peer, tag, self.now_ms + delay_ms)
+            self._record_return(queue, message)
+        return bool(tag)
 
     def _back_to_place(self, queue: Queue, message: Message) -> None:
         lane = queue.lane(message.envelope.priority)
@@ -133,29 +160,60 @@ class Settling(Delaying):
             queue.expiring = True
         if queue.guarded is not None and queue.guarded.removes:
             self._overfull[queue] = None
+        self._record_return(queue, message)
+        self._touch(queue)
+
+    def _record_return(self, queue: Queue, message: Message) -> None:
         # A first return follows from the lane's mark; only further ones need a record of their own.
         if message.recorded and message.attempts > 1:
             out = self._out
             out.record(
                 records.returned(out.destination(queue.address), [(message.position, message.attempts)])
             )
-        self._touch(queue)
 
-    def _dead_letter(self, queue: Queue, message: Message, reason: str, detail: str) -> None:
+    def _expire(self, queue: Queue, message: Message) -> None:
+        if queue.policy.dead_letter_expired and self._has_dead_letters(queue):
+            self._dead_letter(queue, message, "EXPIRED", f"its time ended at {message.expires_ms}")
+        else:
+            super()._expire(queue, message)
+
+    def _has_dead_letters(self, queue: Queue) -> bool:
+        """Whether messages that die in `queue` go to another one; those of dead letters never do."""
+        return has_dead_letters(queue) and queue.address not in self.policies.graves
+
+    def _dead_letter(
+        self,
+        queue: Queue,
+        message: Message,
+        reason: str,
+        detail: str,
+        consumer: Subscription | None = None,
+    ) -> None:
+        """Send a message to the dead letters, or away where there are none; `consumer` had it last."""
         queue.dead_total += 1
         if queue.durable and self._listened:
             self._tell_of_dead_letter(queue, message, reason, detail)
-        if not (has_dead_letters(queue) and queue.policy.use_dead_letters):
+        if not (self._has_dead_letters(queue) and queue.policy.use_dead_letters):
             self._drop(queue, message, records.DISCARDED)
             self.counters["discarded"] += 1
             return
         self._drop(queue, message, records.DEAD_LETTERED)
         origin = message.envelope
-        facts = {"origin": queue.address, "dead-reason": reason, "dead-detail": detail}
+        facts = {
+            deadletter.ORIGIN: queue.address,
+            "dead-reason": reason,
+            "dead-detail": detail,
+            "dead-attempts": str(message.attempts),
+            "dead-at": str(self.now_ms),
+            "sent-at": str(self.ids.time_ms(message)),
+        }
+        if consumer is not None:
+            facts["dead-consumer"] = f"{consumer.peer.user}/{consumer.id}".replace("\0", "/")
         if origin.address != queue.address:
             facts[deadletter.ORIGIN_TOPIC] = origin.address
-        block = origin.block + deadletter.lines(facts)
-        address = dead_letters_of(queue.address)
+        block = deadletter.marked(origin.block, facts)
+        name = queue.policy.dead_letters
+        address = f"/{QUEUE}/{name}" if name else dead_letters_of(queue.address)
         envelope = Envelope(address, block, persistent=origin.persistent, priority=origin.priority)
         self._enqueue(self.queue(address), envelope, message.body, self.ids.of(message))
 

@@ -33,6 +33,7 @@ from broker_app.core.parking import Parking
 from broker_app.core.peer import Peer
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.queue import Queue
+from broker_app.core.resting import Resting
 from broker_app.core.schedule import Schedule
 from broker_app.core.slowness import Slowness
 from broker_app.core.strain import GREEN, Strain
@@ -81,6 +82,8 @@ class State:
         #: what is not due, by destination, and when the next of each is
         self.schedules: dict[str, Schedule] = {}
         self.alarms: Alarms[str] = Alarms()
+        self.resting = Resting(self.limits.resting, self.limits.memory_bytes // 4)
+        self.peers[self.resting.peer] = None
         self.duplicates = Duplicates(self.limits.dedup_ids, self.limits.dedup_ids_together)
         self.sweep_ms = 0
         self.counters = {"published": 0, "delivered": 0, "discarded": 0, "refused": 0, "duplicates": 0}

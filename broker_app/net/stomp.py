@@ -18,7 +18,7 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.subscription import Subscription
-from broker_app.net import access, headers, naming
+from broker_app.net import access, headers, naming, special
 from broker_app.net.lobby import CLOSED_EVENT, OPENED_EVENT, VERSION, Lobby, Transport
 from broker_app.net.login import Identity
 from broker_app.net.pace import Pace
@@ -466,7 +466,8 @@ class StompSession:
         tag, cumulative = self._delivery(frame.headers)
         reason = "" if headers.requeue(frame.headers) else "REJECTED"
         detail = frame.headers.get("reason", "")
-        self._settle(frame, c.Return(self._peer, (tag,), cumulative, reason, detail))
+        delay_ms = special.delay_ms(frame.headers["delay-s"]) if "delay-s" in frame.headers else 0
+        self._settle(frame, c.Return(self._peer, (tag,), cumulative, reason, detail, delay_ms=delay_ms))
 
     def _settle(self, frame: Frame, command: c.Settle | c.Return) -> None:
         transaction = frame.headers.get("transaction")

@@ -9,6 +9,7 @@ did, run by run, and compares that with what the broker then holds:
 - limits: credit, pending messages, memory, attempts; whoever can take a message gets one if there is any
 - policies: who is paused gets or sends nothing; queues that have a policy of their own are there
 - time: a scheduled message comes when it is due, not before, under its old id
+- rest: what waits before another attempt is neither lost nor handed out, and its wait ends in time
 - repeats: within its window, a dedup-id is stored and delivered once, also after a restart
 - replay: the records, from the start or from a snapshot in between, give the same broker
 """
@@ -792,9 +793,13 @@ class Ledger:
                     assert live.address == record.address
                     ends[record.flags].append(position)
                     if record.flags == records.DEAD_LETTERED:
-                        assert position in self.rejected or (
-                            self.returned[position].attempts >= self.limits.max_attempts
-                        )
+                        policy = self.stage.policy
+                        if not (
+                            policy.dead_letter_expired and has_expired(live.expires_ms, self.stage.now_ms)
+                        ):
+                            assert position in self.rejected or (
+                                self.returned[position].attempts >= policy.max_attempts
+                            )
                         if not live.flags & records.TRANSIENT:
                             dead.append((dead_letters_of(live.address), live.body))
                     elif record.flags == records.EXPIRED:
@@ -858,6 +863,11 @@ class Ledger:
             == {subscription.replay.key for subscription in self.interests if subscription.replay is not None}
             & broker.replays.keys()
         )
+        for tag, (subscription, message) in broker.resting.peer.unsettled.items():
+            assert broker.leases.until_ms(broker.resting.peer, tag) > self.stage.now_ms or not self.decided
+            unsettled[subscription.queue] += 1
+            if message.recorded and not subscription.queue.gone:
+                self._held.append((subscription.queue.address, message.position))
         assert broker.queues.keys() >= self.policies.exact.keys() - self.removed, "what is declared is there"
         assert broker.named.keys() == self.names.keys()
         for address, named in broker.named.items():
@@ -935,7 +945,7 @@ class Ledger:
             if queue.durable and queue.picking is None:
                 assert len(lane.ready) <= max(limits.window, limits.fetch_messages * 2)
             if queue.durable and not queue.address.endswith(".dead"):
-                assert all(message.attempts < limits.max_attempts for message in waiting)
+                assert all(message.attempts < self.stage.policy.max_attempts for message in waiting)
         if queue.picking is not None:
             assert not queue.available
             if not any(fetch.address == queue.address for fetch in self.stage.fetches):

@@ -18,6 +18,7 @@ from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message
 from broker_app.core.outcome import Fetch, Outcome
 from broker_app.core.peer import Delivery, Peer
+from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.recovery import Recovery
 from broker_app.core.subscription import Subscription
 
@@ -48,10 +49,14 @@ class Record(NamedTuple):
 
 
 class Stage:
-    def __init__(self, *, tag: int = 7, **limits: int) -> None:
+    def __init__(
+        self, *, tag: int = 7, max_attempts: int = 16, policy: DestinationPolicy | None = None, **limits: int
+    ) -> None:
         self.tag = tag
         self.limits = replace(Limits(), **limits)
-        self.broker = Broker(tag=tag, limits=self.limits)
+        #: of destinations without a policy of their own
+        self.policy = policy or DestinationPolicy(max_attempts=max_attempts)
+        self.broker = Broker(tag=tag, limits=self.limits, policies=Policies(self.policy))
         self.now_us = START_US
         self.batches: list[Stored] = []
         self.bodies: dict[int, bytes] = {}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -62,7 +63,13 @@ class Storm:
         self.stage = Stage(
             window=random.choice((1, 3, 3, 5)),
             memory_bytes=random.choice((2, 6, 100)) * OVERHEAD_BYTES,
-            max_attempts=random.choice((2, 3, 3)),
+            policy=DestinationPolicy(
+                max_attempts=random.choice((2, 3, 3)),
+                retry_delay_ms=random.choice((0, 0, 300, 1_000)),
+                max_retry_delay_ms=1_500,
+                dead_letter_expired=random.random() < 0.3,
+            ),
+            resting=random.choice((1, 2, 100)),
             topic_pending=random.choice((2, 4, 4)),
             fetch_messages=random.choice((1, 2, 4)),
             fetch_bytes=random.choice((16, 400, 1 << 20)),
@@ -176,7 +183,7 @@ class Storm:
         stage.now_us += 1_000_000
         self._decide([c.Reconfigure(Policies())])
         assert not any(history.blocks for history in stage.broker.histories.values())
-        while stage.broker.schedules:
+        while stage.broker.schedules or stage.broker.resting.peer.unsettled:
             stage.now_us += 3_000_000
             self._decide([stage.loaded(stage.fetches.pop(0))] if stage.fetches else [])
         session = Session(stage.client(), 0)
@@ -309,7 +316,13 @@ class Storm:
         receipt = self._next_token() if answered else None
         reason = self.random.choice(("", "", "", "REJECTED"))
         return c.Return(
-            session.peer, self._draw_tags(session), self.random.random() < 0.2, reason, "why", receipt
+            session.peer,
+            self._draw_tags(session),
+            self.random.random() < 0.2,
+            reason,
+            "why",
+            receipt,
+            self.random.choice((0, 0, 0, 700)),
         )
 
     def _draw_unsubscribe(self, session: Session) -> c.Unsubscribe:
@@ -382,10 +395,10 @@ class Storm:
 
     def _draw_reconfigure(self, session: Session) -> c.Reconfigure:
         random = self.random
-        policies = [DestinationPolicy(paused=paused) for paused in PAUSES]
+        policies = [replace(self.stage.policy, paused=paused) for paused in PAUSES]
         return c.Reconfigure(
             Policies(
-                DestinationPolicy(auto_create=random.random() < 0.9),
+                replace(self.stage.policy, auto_create=random.random() < 0.9),
                 {address: random.choice(policies) for address in self.queues if random.random() < 0.4},
                 ({"/queue/": random.choice(policies)} if random.random() < 0.2 else {}) | self.retention,
             )

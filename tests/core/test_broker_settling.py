@@ -180,8 +180,10 @@ class TestDeadLetters:
         client.reject(1, detail="line 1\nline 2: \\ \r")
         client.subscribe("/queue/a:b.dead", id="dead")
         (_, _, dead), ids = client.got[-1], MessageIds(stage.tag)
-        assert dead.envelope.block == (
-            b"color:red\norigin:/queue/a\\cb\ndead-reason:REJECTED\ndead-detail:line 1\\nline 2\\c \\\\ \\r\n"
+        now_ms = stage.now_ms
+        assert dead.envelope.block.decode() == (
+            "color:red\norigin:/queue/a\\cb\ndead-reason:REJECTED\ndead-detail:line 1\\nline 2\\c \\\\ \\r\n"
+            f"dead-attempts:1\ndead-at:{now_ms}\nsent-at:{now_ms}\ndead-consumer:/1\n"
         )
         assert (dead.body, dead.envelope.priority, dead.attempts) == (b"body", 7, 0)
         assert ids.of(dead) == ids.of(message), "it keeps its id"
@@ -191,8 +193,8 @@ class TestDeadLetters:
         for tag in (1, 2, 3):
             client.give_back(tag)
         client.subscribe("/queue/a.dead", id="dead")
-        assert client.got[-1][2].envelope.block == (
-            b"origin:/queue/a\ndead-reason:MAX_ATTEMPTS\ndead-detail:handed out 3 times\n"
+        assert client.got[-1][2].envelope.block.startswith(
+            b"origin:/queue/a\ndead-reason:MAX_ATTEMPTS\ndead-detail:handed out 3 times\ndead-attempts:3\n"
         )
 
     def test_a_dead_letter_never_dies_again(self, stage: Stage) -> None:

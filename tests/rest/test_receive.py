@@ -207,10 +207,26 @@ async def test_a_message_can_be_given_back_or_to_the_dead_letters(rest: Rest) ->
     wish = {"reason": "db: down", "dead": True, "delay_s": 0}
     assert (await rest.alice.post(f"/leases/{item['receipt']}/nack", json=wish)).status_code == 204
     (dead,) = await rest.receive("a.dead")
-    assert dead["headers"] == {"origin": "/queue/a", "dead-reason": "REJECTED", "dead-detail": "db: down"}
+    told = ("origin", "dead-reason", "dead-detail", "dead-attempts")
+    assert [dead["headers"][name] for name in told] == ["/queue/a", "REJECTED", "db: down", "2"]
+    assert dead["headers"]["dead-consumer"].endswith("/alice")
     assert dead["id"] == item["id"]
-    delayed = await rest.alice.post(f"/leases/{dead['receipt']}/nack", json={"delay_s": 3})
-    assert (delayed.status_code, delayed.json()["type"]) == (422, "/docs/problems/unsupported")
+
+
+async def test_a_message_can_be_given_back_for_later(rest: Rest) -> None:
+    await rest.publish("a", "1")
+    (item,) = await rest.receive("a")
+    receipt = item["receipt"]
+    assert (await rest.alice.post(f"/leases/{receipt}/nack", json={"delay_s": 3600})).status_code == 204
+    assert await rest.receive("a") == []
+    assert rest.engine.broker.queues["/queue/a"].unsettled == 1
+
+
+async def test_a_message_cannot_be_given_back_for_ever(rest: Rest) -> None:
+    await rest.publish("a", "1")
+    (item,) = await rest.receive("a")
+    reply = await rest.alice.post(f"/leases/{item['receipt']}/nack", json={"delay_s": -1})
+    assert (reply.status_code, reply.json()["errors"][0]["pointer"]) == (400, "/delay_s")
 
 
 async def test_many_are_settled_at_once_each_with_its_result(rest: Rest) -> None:

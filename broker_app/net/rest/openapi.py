@@ -371,7 +371,7 @@ _SCHEMAS: _Json = {
     "ExtendRequest": _object({"extend_s": _number(1, 43_200)}),
     "NackRequest": _object(
         {
-            "delay_s": {"const": 0, "description": "delays are not supported yet"},
+            "delay_s": {**_number(0, 315_360_000), "description": "wait so long before another attempt"},
             "reason": _REASON,
             "dead": {**_TRUTH, "default": False, "description": "to the dead letters instead of its place"},
         },
@@ -382,7 +382,7 @@ _SCHEMAS: _Json = {
             "ack": _array(_TEXT, 1000),
             "nack": _array(
                 _object(
-                    {"receipt": _TEXT, "delay_s": {"const": 0}, "reason": _REASON, "dead": _TRUTH},
+                    {"receipt": _TEXT, "delay_s": _number(0, 315_360_000), "reason": _REASON, "dead": _TRUTH},
                     required=("receipt",),
                 ),
                 1000,

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from broker_app.core import commands as c
+from broker_app.net import special
 from broker_app.net.rest.desk import Desk, Ticket
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, too_large
@@ -113,8 +114,7 @@ class Settler:
         return lambda tags, ticket: c.Extend(self._desk.peer, tags, lease_ms, ticket)
 
     def _nack(self, wanted: NackRequest, pointer: str) -> _Deed:
-        if wanted.delay_s:
-            raise Refusal("unsupported", f"{pointer}/delay_s: this version of MOM has no delayed redelivery")
+        delay_s = within(f"{pointer}/delay_s", wanted.delay_s, 0, special.MAX_DELAY_S)
         if len(wanted.reason) > _MAX_REASON:
             raise invalid(
                 f"{pointer}/reason", f"has {len(wanted.reason)} characters; at most {_MAX_REASON} are taken"
@@ -123,7 +123,12 @@ class Settler:
             raise invalid(f"{pointer}/reason", "has a NUL, which a header cannot carry")
         dead = REJECTED if wanted.dead else ""
         return lambda tags, ticket: c.Return(
-            self._desk.peer, tags, dead_reason=dead, detail=wanted.reason, receipt=ticket
+            self._desk.peer,
+            tags,
+            dead_reason=dead,
+            detail=wanted.reason,
+            receipt=ticket,
+            delay_ms=round(delay_s * 1000),
         )
 
     # ------------------------------------------------------------------ carrying out

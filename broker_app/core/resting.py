@@ -1,0 +1,75 @@
+"""Messages that came back and wait before another attempt. To everybody else they look unsettled: they are
+held by a peer behind which nobody stands, and a lease says when they go back to their place."""
+
+from __future__ import annotations
+
+from broker_app.core import commands as c
+from broker_app.core.errors import Refused
+from broker_app.core.message import Message
+from broker_app.core.peer import Peer
+from broker_app.core.policy import DestinationPolicy
+from broker_app.core.queue import Queue
+from broker_app.core.subscription import Subscription
+
+
+class Nobody:
+    """A receiver that is never handed anything."""
+
+    def flush(self, peer: Peer) -> None:
+        """There is never anything in the mailbox."""
+
+    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+        return b""
+
+    def send(self, data: bytes) -> None:
+        """Nothing is rendered for it."""
+
+    def close(self, refusal: Refused) -> None:
+        """There is no connection."""
+
+    def throttle(self, held: bool) -> None:
+        """It sends nothing."""
+
+
+class Resting:
+    """The messages that wait, with a bound: `most` of them, and `most_bytes` of bodies."""
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self.peer = Peer(Nobody(), user="$mom")
+        self._most = most
+        self._most_bytes = most_bytes
+        self._bytes = 0
+
+    def take(self, queue: Queue, message: Message) -> int:
+        """Hold a message; its tag, or 0 when too many wait already."""
+        peer = self.peer
+        if not peer.unsettled:
+            self._bytes = 0
+        if len(peer.unsettled) >= self._most or self._bytes + message.size > self._most_bytes:
+            return 0
+        tag = peer.next_tag
+        peer.next_tag += 1
+        subscription = Subscription(peer, "", queue.address, c.INDIVIDUAL, 1, 0, None)
+        subscription.queue = queue
+        subscription.unsettled = 1
+        peer.unsettled[tag] = (subscription, message)
+        queue.unsettled += 1
+        self._bytes += message.size
+        return tag
+
+    def let_go(self, message: Message) -> None:
+        """One whose time has come is not held any more."""
+        self._bytes -= message.size
+
+
+def retry_delay_ms(policy: DestinationPolicy, attempts: int) -> int:
+    """How long a message waits that came back for the n-th time: each time longer, up to a bound."""
+    if not policy.retry_delay_ms:
+        return 0
+    most = policy.max_retry_delay_ms or policy.retry_delay_ms
+    delay: float = policy.retry_delay_ms
+    for _ in range(attempts - 1):
+        if delay >= most:
+            break
+        delay *= policy.retry_factor
+    return int(min(delay, most))
