@@ -23,7 +23,7 @@ from tests.core.stage import Client, Stage
 Q = "/queue/a"
 
 
-def stage_with(*, address: str = Q, limits: dict[str, int] | None = None, **rules: Any) -> Stage:
+def stage_with(*, address: str = Q, limits: dict[str, Any] | None = None, **rules: Any) -> Stage:
     """A stage on which `address` has these rules."""
     stage = Stage(**(limits or {}))
     configure(stage, address, **rules)

@@ -22,7 +22,7 @@ Body = dict[str, Any]
 class Heard(Stage):
     """A stage whose broker tells of itself when the test lets a second pass."""
 
-    def __init__(self, **limits: int) -> None:
+    def __init__(self, **limits: Any) -> None:
         super().__init__(**limits)
         self.published: list[str] = []
         self.connections: list[Body] = []
