@@ -7,6 +7,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
+from broker_app.core.message import Envelope
 from broker_app.core.policy import ALL, CONSUMERS, NONE, PRODUCERS, DestinationPolicy, Policies
 from tests.core.stage import Client, Stage, read
 
@@ -186,3 +187,31 @@ def test_what_was_being_read_back_for_a_removed_queue_is_forgotten() -> None:
     stage.decide(stage.loaded(fetch))
     client.subscribe(A, ack=c.AUTO)
     assert client.take() == [b"1", b"4"]
+
+
+def test_who_waits_for_room_in_a_removed_queue_gets_it_in_a_new_one() -> None:
+    stage = Stage()
+    producer, other = stage.client(), stage.client()
+    reconfigure(stage, Policies(DestinationPolicy(max_messages=1)))
+    producer.publish(A, b"1")
+    stage.decide(producer.sending(A, b"2"))
+    assert stage.queue(A).depth == 1
+    remove(other, force=True)
+    other.subscribe(A)
+    assert other.take() == [b"2"]
+
+
+def test_who_waits_for_room_is_refused_when_producers_are_paused_meanwhile() -> None:
+    stage = Stage()
+    producer = stage.client()
+    limited = DestinationPolicy(max_messages=1)
+    reconfigure(stage, Policies(limited))
+    producer.publish(A, b"1")
+    command = producer.sending(A)
+    token = object()
+    command.entries = [(Envelope(A), b"2", token)]
+    stage.decide(command)
+    reconfigure(stage, Policies(replace(limited, paused=PRODUCERS)))
+    stage.client().subscribe(A, ack=c.AUTO)
+    with pytest.raises(Refused, match="paused"):
+        producer.answer(token)
