@@ -42,9 +42,9 @@ async def test_events_reach_who_listens_and_statistics_come_every_second(broker:
                     async with asyncio.timeout(10):
                         while True:
                             message = await told.get(timeout_s=10)
-                            if message.headers["destination"] == "/topic/$mom.stats.told":
-                                if json.loads(message.text)["published"] == 1:
-                                    break
+                            about_it = message.headers["destination"] == "/topic/$mom.stats.told"
+                            if about_it and json.loads(message.text)["published"] == 1:
+                                break
             closed = await event(told, "mom.conn.closed", id=opened["id"])
             assert closed["reason"] == "the client left"
         async with watcher.subscribe("/topic/$mom.stats", ack="auto") as samples:

@@ -46,7 +46,7 @@ class ConnectionDesk:
         return json_reply(self._connections.details(self._find(request.name)))
 
     async def close(self, request: Request) -> Reply:
-        """DELETE connections/{id}: its user's right, and an administrator's. Its client is told the reason."""
+        """DELETE connections/{id}: its user's right, and an administrator's; the client is told why."""
         request.query()
         session = self._find(request.name)
         if session.user != request.identity.user and not self._logins.is_admin(request.identity):
