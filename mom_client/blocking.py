@@ -77,6 +77,9 @@ class Client:
     def nack(self, message: Message, **options: Any) -> None:
         self._wait(message.nack(**options))
 
+    def forget(self, durable: str) -> None:
+        self._wait(self._client.forget(durable))
+
     def subscribe(self, destination: str, **options: Any) -> "Messages":
         return Messages(self, self._client.subscribe(destination, **options))
 

@@ -248,6 +248,7 @@ class Client:
                 self._subscriptions.pop(subscription.id, None)
                 subscription._end(answer.exception())
 
+        subscription._go_on()
         self._perform(wire.SUBSCRIBE, subscription.headers).add_done_callback(look_at)
 
     async def _keep_connected(self, link: Link) -> None:
@@ -464,6 +465,9 @@ class Client:
         credit: int | None = None,
         selector: str | None = None,
         exclusive: bool = False,
+        durable: str | None = None,
+        shared: bool | str = False,
+        start: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Subscription:
         """A subscription, to be entered: ``async with mom.subscribe("/queue/a") as messages``.
@@ -473,6 +477,11 @@ class Client:
         credit    how many unsettled messages the broker hands out at most; None: its default
         selector  take only messages whose headers match: "colour = 'red' AND size > 3"
         exclusive be the only consumer of a queue that is served, or stand by until the others left
+        durable   a name under which a topic's messages are kept while nobody is there; see `forget`
+        shared    True: several may consume the durable subscription at once; a name instead: share what
+                  comes to a topic with all who give that name, as long as anybody is there
+        start     where in the history of a topic to begin: first, last, now, seq:<number>, time:<ms or RFC
+                  3339>. After a reconnect it goes on behind the last message that was taken
         headers   more headers of SUBSCRIBE
         """
         given = {"id": str(next(self._numbers)), "destination": destination, "ack": ack}
@@ -482,7 +491,18 @@ class Client:
             given["selector"] = selector
         if exclusive:
             given["exclusive"] = "true"
+        if durable is not None:
+            given["durable-name"] = durable
+        if shared:
+            given["share"] = shared if isinstance(shared, str) else "true"
+        if start is not None:
+            given["from"] = start
         return Subscription(self, {**given, **(headers or {})})
+
+    async def forget(self, durable: str) -> None:
+        """Delete a durable subscription and all that it keeps. Raises Refused while others consume it."""
+        await self._wait_connected()
+        await self._perform(wire.UNSUBSCRIBE, {"durable-name": durable, "delete": "true"})
 
     async def _start_subscription(self, subscription: Subscription) -> None:
         await self._wait_connected()

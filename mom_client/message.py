@@ -61,6 +61,12 @@ class Message:
         return int(attempt) if attempt.isdecimal() else 1
 
     @property
+    def seq(self) -> int | None:
+        """Its place in the history of its topic, for subscriptions with a `start`: ``seq:<number>``."""
+        seq = self._frame.headers.get("seq", "")
+        return int(seq) if seq.isdecimal() else None
+
+    @property
     def reply_to(self) -> str | None:
         return self._frame.headers.get("reply-to")
 

@@ -32,6 +32,7 @@ class Subscription:
         self._client = client
         self._messages: collections.deque[Message] = collections.deque()
         self._waiting_bytes = 0
+        self._last: Message | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._ended = False
         self._error: BaseException | None = None
@@ -69,7 +70,7 @@ class Subscription:
                 await self._waiter
             finally:
                 self._waiter = None
-        message = self._messages.popleft()
+        message = self._last = self._messages.popleft()
         self._waiting_bytes -= len(message.body) + _MESSAGE_BYTES
         return message
 
@@ -97,6 +98,12 @@ class Subscription:
         if self.headers["ack"] != "auto":
             self._messages.clear()
             self._waiting_bytes = 0
+
+    def _go_on(self) -> None:
+        """Let the next connection begin in history behind what this one has brought."""
+        newest = self._messages[-1] if self._messages else self._last
+        if "from" in self.headers and newest is not None and newest.seq is not None:
+            self.headers["from"] = f"seq:{newest.seq + 1}"
 
     def _end(self, error: BaseException | None = None) -> None:
         self._ended = True

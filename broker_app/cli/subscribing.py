@@ -35,6 +35,9 @@ class _Wish(TypedDict):
     credit: int
     selector: str | None
     exclusive: bool
+    durable: str | None
+    shared: bool | str
+    start: str | None
 
 
 def sub(
@@ -64,6 +67,31 @@ def sub(
     exclusive: Annotated[
         bool, typer.Option("--exclusive", help="be the only consumer that is served, or stand by")
     ] = False,
+    durable: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="keep a topic's messages under this name while nobody is there",
+            show_default="no",
+        ),
+    ] = None,
+    share: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="divide a topic's messages among all who share this name; with --durable: true",
+            show_default="no",
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="WHERE",
+            help="begin in a topic's history: first, last, now, seq:<number> or time:<ms or RFC 3339>",
+            show_default="now",
+        ),
+    ] = None,
     count: Annotated[
         int | None, typer.Option("-n", "--count", min=1, help="end after so many", show_default="never")
     ] = None,
@@ -89,7 +117,14 @@ def sub(
             given.output.row(_COLUMNS, _row(message))
         return True
 
-    wish: _Wish = {"credit": credit, "selector": selector, "exclusive": exclusive}
+    wish: _Wish = {
+        "credit": credit,
+        "selector": selector,
+        "exclusive": exclusive,
+        "durable": durable,
+        "shared": share or False,
+        "start": start,
+    }
     asyncio.run(_receive(given.target(), where, ack, wish, count, take))
 
 

@@ -189,3 +189,29 @@ def test_blocking_request(url: str, queue: str) -> None:
         thread.start()
         assert mom.request(queue, b"well?", timeout_s=10).body == b"yes"
         thread.join()
+
+
+async def test_durable_and_shared_subscriptions(url: str) -> None:
+    topic, name = f"/topic/{uuid.uuid4()}", str(uuid.uuid4())
+    async with connect(url) as mom:
+        async with mom.subscribe(topic, durable=name):
+            pass
+        await mom.send(topic, "kept")
+        async with mom.subscribe(topic, durable=name, shared=True) as messages:
+            message = await messages.get(10)
+            assert (message.text, message.destination) == ("kept", topic)
+            await message.ack(confirm=True)
+        await mom.forget(name)
+        with pytest.raises(mom_client.Refused) as refused:
+            await mom.forget(name)
+        assert refused.value.code == "not-found"
+        async with mom.subscribe(topic, shared=name) as one, mom.subscribe(topic, shared=name) as two:
+            await mom.send(topic, "1")
+            await mom.send(topic, "2")
+            assert [(await one.get(10)).text, (await two.get(10)).text] == ["1", "2"]
+
+
+async def test_a_start_in_the_past(url: str) -> None:
+    async with connect(url) as mom, mom.subscribe(f"/topic/{uuid.uuid4()}", start="first") as messages:
+        await mom.send(messages.destination, "now")
+        assert (await messages.get(10)).text == "now"

@@ -188,3 +188,20 @@ async def test_closing_while_reconnecting(stage: FakeBroker) -> None:
     await client.close()
     with pytest.raises(mom_client.ConnectionLost, match="closed"):
         await sending
+
+
+async def test_a_replay_goes_on_behind_the_last_message_that_was_taken(stage: FakeBroker) -> None:
+    client, session = await stage.client()
+    subscription = client.subscribe("/topic/a", ack="client-individual", start="first")
+    entering = asyncio.ensure_future(subscription.__aenter__())
+    first = await session.expect(wire.SUBSCRIBE)
+    assert first.headers["from"] == "first"
+    session.confirm(first)
+    await entering
+    for seq in (7, 9):
+        session.say(wire.MESSAGE, {"subscription": subscription.id, "message-id": str(seq), "seq": str(seq)})
+    assert (await subscription.get()).seq == 7
+    session.end()
+    again = await stage.come_back(client)
+    assert (await again.expect(wire.SUBSCRIBE)).headers["from"] == "seq:8"
+    await stage.leave(client, again)
