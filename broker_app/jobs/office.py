@@ -67,13 +67,15 @@ class Jobs:
         """Read what is kept, and go on with what the former process had not finished."""
         for job in self._store.load():
             self._jobs[job.id] = job
+            if not job.open:
+                continue
             work = _work_of(job, self._tools)
             try:
                 work.recall()
             except (OSError, ValueError, KeyError) as error:
                 log.warning("job %s cannot be read any more: %s", job.id, error)
-                job.state, job.reason = FAILED, "its files were damaged"
-            if job.open:
+                job.state, job.reason, job.ended_ms = FAILED, "its files were damaged", _now_ms()
+            else:
                 self._begin(work)
         self._numbers = itertools.count(1 + max((job.number for job in self._jobs.values()), default=0))
         self._prune()

@@ -117,15 +117,13 @@ class Work:
     # ------------------------------------------------------------------ coming back
 
     def recall(self) -> None:
-        """After a start of the node, before it serves: find out how far the job was."""
+        """After a start of the node, before it serves: find out how far a job that had not ended was."""
         job = self.job
         job.processed, job.counts = 0, {}
         newest = job.began_at
         for line in self.tools.store.results(job.id):
             job.count(line["status"], line.get("count", 1))
             newest = max(newest, line.get("new_position", 0))
-        if not job.open:
-            return
         wanted: dict[str, dict[bytes, Sought]] = {}
         for sought in self._in_question():
             wanted.setdefault(sought.target, {})[sought.id.encode()] = sought

@@ -512,7 +512,8 @@ async def test_damaged_files_of_a_job_do_not_stop_the_node(
 ) -> None:
     rest = make_rest()
     await rest.publish("a", "1")
-    job = await run(rest, op="copy", source="a", target="b")
+    job = await post(rest, op="copy", source="a", target="b", rate_per_s=0.1)
+    await rest.until_later(lambda: rest.jobs.get(job["id"]).processed > 0)
     await rest.jobs.stop()
     (rest.job_files / job["id"] / "results.ndjson").write_bytes(b"nonsense\n")
     (rest.job_files / "j_torn").mkdir()
