@@ -85,6 +85,8 @@ class Configuring(Moving):
                 subscription.unsettled -= 1
                 subscription.returned += 1
                 self.leases.end(peer, tag)
+                if peer is self.resting.peer:
+                    self.resting.let_go(message)
                 if message.recorded:
                     positions.append(message.position)
         queue.removed_total += queue.unsettled

@@ -215,3 +215,20 @@ def test_who_waits_for_room_is_refused_when_producers_are_paused_meanwhile() -> 
     stage.client().subscribe(A, ack=c.AUTO)
     with pytest.raises(Refused, match="paused"):
         producer.answer(token)
+
+
+def test_what_waits_for_another_attempt_goes_with_its_queue() -> None:
+    stage = Stage()
+    client = stage.client()
+    reconfigure(stage, Policies(DestinationPolicy(retry_delay_ms=1_000)))
+    client.publish(A, b"1")
+    client.subscribe(A)
+    client.give_back(*client.tags)
+    client.unsubscribe()
+    remove(client, force=True)
+    client.subscribe(A)
+    client.take()
+    stage.pass_time(5_000)
+    assert client.take() == [] and stage.broker.memory_bytes == 0
+    stage.restart()
+    assert not stage.broker.queues
