@@ -205,6 +205,7 @@ class Ledger:
     def decide(self, run: Sequence[Any]) -> None:
         """Let the broker carry out `run` and hold what it did against the ledger."""
         self.there_before = set(self.stage.broker.queues)
+        self.resting_before = {m.position for _, m in self.stage.broker.resting.peer.unsettled.values()}
         depths = {address: (queue, queue.depth) for address, queue in self.stage.broker.queues.items()}
         used = {
             address
@@ -597,7 +598,8 @@ class Ledger:
         assert [moved.position for moved in results] == tried
         assert len(tried) == len(command.chosen) or results[-1].status == FULL
         for moved in results:
-            held = [m.position for s in self.sessions for _, m in s.held.values() if m.position < UNRECORDED]
+            held = {m.position for s in self.sessions for _, m in s.held.values() if m.position < UNRECORDED}
+            held |= self.resting_before | self.returned.keys()
             assert moved.status != UNSETTLED or moved.position in held or moved.position >= UNRECORDED
             if moved.status != DONE:
                 continue
