@@ -367,3 +367,43 @@ def test_an_exclusive_consumer_is_followed_by_the_next(broker: BrokerProcess, na
 def test_disconnect_is_answered(client: Client) -> None:
     client.connection.disconnect(receipt="bye")
     assert client.inbox.receipts.get(timeout=WAIT_S) == "bye"
+
+
+RABBITMQ = {"durable": "true", "auto-delete": "false"}
+ACTIVEMQ = {"activemq.subscriptionName": "news"}
+
+
+@pytest.mark.parametrize("dialect", [RABBITMQ, ACTIVEMQ], ids=["RabbitMQ", "ActiveMQ"])
+def test_a_durable_subscription_keeps_its_messages(
+    broker: BrokerProcess, name: str, dialect: dict[str, str]
+) -> None:
+    def client() -> Client:
+        made = Client(broker, "1.1")
+        made.connection.disconnect()
+        made.inbox.receipts.get(timeout=WAIT_S)
+        made.inbox.connected.get(timeout=WAIT_S)
+        login = {"client-id": name} if dialect is ACTIVEMQ else {}
+        made.connection.connect(broker.user, broker.password, wait=True, headers=login)
+        return made
+
+    topic = f"/topic/{name}"
+    reader = client()
+    reader.subscribe(topic, "client-individual", "news", **dialect)
+    reader.close()
+    sender = client()
+    for number in range(3):
+        sender.confirmed("send", topic, str(number))
+    reader = client()
+    reader.subscribe(topic, "client-individual", "news", **dialect)
+    for number in range(3):
+        message = reader.message()
+        assert (message.body, message.headers["destination"]) == (b"%d" % number, topic)
+        reader.ack(message)
+    reader.connection.unsubscribe("news", headers={"receipt": "gone", **dialect})
+    assert reader.inbox.receipts.get(timeout=WAIT_S) == "gone"
+    sender.confirmed("send", topic, "after the end")
+    reader.subscribe(topic, "client-individual", "news", **dialect)
+    sender.confirmed("send", topic, "anew")
+    assert reader.message().body == b"anew"
+    reader.close()
+    sender.close()

@@ -1,0 +1,46 @@
+"""What topics remember survives `kill -9`: the backlogs of durable subscriptions, and histories."""
+
+from __future__ import annotations
+
+import httpx
+
+import mom_client
+from tests.support.broker_process import BrokerProcess, StartBroker
+
+TOPIC = "/topic/prices"
+MESSAGES = 300
+
+
+def connect(broker: BrokerProcess) -> mom_client.Client:
+    return mom_client.connect(
+        f"stomp://{broker.host}:{broker.stomp_port}", login=broker.user, passcode=broker.password
+    )
+
+
+async def test_a_killed_broker_keeps_what_its_topics_remember(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    login = httpx.BasicAuth(broker.user, broker.password)
+    async with httpx.AsyncClient(base_url=f"http://{broker.host}:{broker.port}/api/v1", auth=login) as web:
+        declared = await web.put("/topics/prices", json={"retention_s": 3600})
+        assert declared.status_code == 201, declared.text
+    async with connect(broker) as mom:
+        async with mom.subscribe(TOPIC, durable="audit"):
+            pass
+        for number in range(MESSAGES):
+            await mom.send(TOPIC, b"%d" % number)
+        async with mom.subscribe(TOPIC, durable="audit", credit=10) as kept:
+            for _ in range(100):
+                await (await kept.get(10)).ack(confirm=True)
+    broker.kill()
+    broker.start()
+    expected = [b"%d" % number for number in range(MESSAGES)]
+    async with connect(broker) as mom:
+        async with mom.subscribe(TOPIC, durable="audit") as kept:
+            assert [(await kept.get(10)).body for _ in range(MESSAGES - 100)] == expected[100:]
+        async with mom.subscribe(TOPIC, ack="auto", start="first") as history:
+            read = [await history.get(10) for _ in range(MESSAGES)]
+            assert [message.body for message in read] == expected
+            await mom.send(TOPIC, b"new")
+            assert (await history.get(10)).body == b"new"
+        async with mom.subscribe(TOPIC, start=f"seq:{read[-1].seq}") as rest:
+            assert [(await rest.get(10)).body for _ in range(2)] == [expected[-1], b"new"]
