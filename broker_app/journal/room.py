@@ -24,17 +24,26 @@ class Room:
     def __init__(self, keep: int) -> None:
         self.keep = keep
         self.short = False
-        self.free = 0  # bytes of the file system that may be counted on
+        self._free = 0  # bytes of the file system, when it was measured, less what was taken since
+
+    def measured(self, free: int) -> None:
+        """So much is free on the file system."""
+        self._free = free
 
     def take(self, size: int) -> None:
-        """The journal itself may have taken so much since the free space was measured."""
-        self.free = max(0, self.free - size)
+        """Bytes of the file system were allocated."""
+        self._free = max(0, self._free - size)
 
-    def left(self, allocated: int) -> int:
-        """Bytes that new messages may take, 0 while short; `allocated` are the journal's own, not written."""
-        left = allocated + self.free - self.keep
+    def left(self, allocated: int, largest: int, *, starved: bool) -> int:
+        """Bytes that new messages may take in one batch, 0 while short.
+
+        `allocated` are the journal's own and not written yet, `largest` those of them in one file; `starved`:
+        when it asked for more, it got none.
+        """
+        free = 0 if starved else self._free
+        left = allocated + free - self.keep
         self.short = left < self.keep if self.short else left <= 0
-        return 0 if self.short else left
+        return 0 if self.short else min(left, largest + free)
 
 
 class Watch:

@@ -59,8 +59,14 @@ class SegmentJournal:
         self._catalogue = Catalogue()
         self._syncer = Worker("journal-sync", call_soon_threadsafe)
         self._snapshotter = Worker("journal-snapshot", call_soon_threadsafe)
+        self._room = Room(segment_bytes // 2)
         self._supply = Supply(
-            self._files, segment_bytes, spare_segments, call_soon_threadsafe, self._background_failed
+            self._files,
+            segment_bytes,
+            spare_segments,
+            call_soon_threadsafe,
+            taken=self._room.take,
+            failed=self._background_failed,
         )
         self._reclaimer = Reclaimer(
             self._files,
@@ -72,7 +78,6 @@ class SegmentJournal:
             call_soon_threadsafe=call_soon_threadsafe,
             failed=self._background_failed,
         )
-        self._room = Room(segment_bytes // 2)
         self._watch = Watch(self._files, call_soon_threadsafe, self._tick)
         self._active: Segment | None = None
         self._next_position = FIRST_POSITION
@@ -203,7 +208,7 @@ class SegmentJournal:
         try:
             segment, length = self._write(batch)
         except NoSpace:
-            self._room.free = 0  # others took what was measured; it will be measured again
+            self._room.measured(0)  # others took what was measured; it will be measured again
             if self._supply.give_way(sum(map(len, batch.parts))):
                 self.commit(batch, done)
             else:
@@ -292,7 +297,6 @@ class SegmentJournal:
             self._reader.adopt(self._active)
             self._supply.write_index(self._active)
             self._active = following
-            self._room.take(self._segment_bytes)
 
     def _finish(
         self, batch: Batch, segment: Segment, length: int, done: Done, _: None, error: Exception | None
@@ -330,7 +334,10 @@ class SegmentJournal:
         active = self._active
         if active is None or self._postponed is not None:
             return 0
-        return self._room.left(max(0, active.allocated - active.end) + self._supply.allocated)
+        rest = max(0, active.allocated - active.end)
+        supply = self._supply
+        largest = max(rest, supply.ready_bytes)
+        return self._room.left(rest + supply.allocated, largest, starved=supply.starved)
 
     def tick(self) -> None:
         """Look how much space there is, and try again what found none. With a loop, every second does."""
@@ -340,7 +347,7 @@ class SegmentJournal:
         if self._active is None:
             return
         measured = free or 0
-        self._room.free = 0 if self._supply.starved else measured
+        self._room.measured(measured)
         self._supply.tick(self._active.end, measured)
         self._see_to_space()
         if self._postponed is not None:

@@ -27,7 +27,8 @@ class Supply:
 
     `starved` says that the next segment could not be made ready because there is no space for it.
 
-    `failed` is told of background work that failed; the log does not need it to go on.
+    `taken` is told of bytes that are about to be allocated, `failed` of background work that failed; the
+    log does not need it to go on.
     """
 
     def __init__(
@@ -36,12 +37,15 @@ class Supply:
         segment_bytes: int,
         spare_segments: int,
         call_soon_threadsafe: CallSoon | None,
+        *,
+        taken: Callable[[int], None],
         failed: Callable[[Exception], None],
     ) -> None:
         self._files = files
         self._segment_bytes = segment_bytes
         self._spare_segments = spare_segments
         self._threaded = call_soon_threadsafe is not None
+        self._taken = taken
         self._failed = failed
         self._worker = Worker("journal-prepare", call_soon_threadsafe)
         self._reserve = Reserve(files, segment_bytes // 4)
@@ -75,10 +79,14 @@ class Supply:
         return self._next is not None
 
     @property
+    def ready_bytes(self) -> int:
+        """Bytes that the segment which is ready has."""
+        return 0 if self._next is None else self._next.allocated
+
+    @property
     def allocated(self) -> int:
         """Bytes that segments to come have already."""
-        ready = 0 if self._next is None else self._next.allocated
-        return ready + len(self._spares) * self._segment_bytes
+        return self.ready_bytes + len(self._spares) * self._segment_bytes
 
     @property
     def reserved(self) -> int:
@@ -171,8 +179,12 @@ class Supply:
         self._preparing = True
         self._hurry.clear()
         spare = self._spares.pop() if self._spares else None
-        self._expected_spares -= spare is not None
-        job = partial(prepare_log, self._files, spare, self.draw_sequence(), size, self._pause)
+        if spare is None:
+            self._taken(size)
+        else:
+            self._expected_spares -= 1
+        left = size // 2 if size == self._segment_bytes else 0
+        job = partial(prepare_log, self._files, spare, self.draw_sequence(), size, self._pause, left)
         self._worker.submit(job, self._prepared)
 
     def _pause(self, worked: float) -> bool:
@@ -230,15 +242,20 @@ def _release(files: Files, name: str, keep: bool) -> str | None:
 
 
 def prepare_log(
-    files: Files, free: str | None, sequence: int, segment_bytes: int, pause: Callable[[float], bool] | None
+    files: Files,
+    free: str | None,
+    sequence: int,
+    segment_bytes: int,
+    pause: Callable[[float], bool] | None,
+    left: int = 0,
 ) -> Segment:
     """An empty LOG segment, ready to be written: blocks reserved, header and name durable.
 
     `free` is a file to use again. With `pause`, new blocks are filled with zeros in small steps: syncing
     an overwrite is cheaper than syncing a first write. `pause` is told how long (s) a step took; once
-    it answers False the rest is only reserved. Raises NoSpace before it would take the last of the space.
+    it answers False the rest is only reserved. Raises NoSpace if not `left` bytes would be left to others.
     """
-    if free is None and files.free_bytes() < segment_bytes:
+    if free is None and files.free_bytes() < segment_bytes + left:
         raise NoSpace(f"{files.directory}: there is no space for another segment of {segment_bytes} bytes")
     header = codec.SegmentHeader(codec.LOG, draw_segment_id(), sequence)
     segment = Segment(header)

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connections
+from django.db import OperationalError, connections
 from django.urls import get_resolver
 
 from broker_app import config, node
@@ -42,9 +42,13 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         mom: Config = settings.MOM
         call_command("migrate", verbosity=0, interactive=False)
-        call_command("clearsessions")
         made_up = actions.ensure_admin(mom.admin_password)
-        link = _login_link()
+        link = None
+        try:
+            call_command("clearsessions")
+            link = _login_link()
+        except OperationalError as error:  # a full disk: messages go on without
+            self.stderr.write(f"the configuration cannot be changed now, so there is no login link: {error}")
         logins = snapshot.make_logins(mom.anonymous)
         connections.close_all()
         # Half a second of imports, which would otherwise stop the loop at the first page.

@@ -1,0 +1,141 @@
+"""A disk that fills up under producers at full rate: they are refused, consumers go on, nothing is lost.
+
+The disk is a small tmpfs that holds all of the broker's data, its configuration too. Mounting needs root.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from mom_client.stomp.frame import ACK, ERROR, MESSAGE, RECEIPT, SEND, SUBSCRIBE
+from tests.crash.test_kill import Connection
+from tests.support.broker_process import BrokerProcess
+from tests.support.polling import poll
+
+DISK = "40m"
+PRODUCERS = 4
+WINDOW = 32
+BODY = b"x" * 3000
+QUEUE = "/queue/full"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of DISK bytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(place)], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        missing = f"a tmpfs cannot be mounted here: {mounted.stderr.strip()}"
+        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.fixture
+def broker(small_disk: Path) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(
+        small_disk / "data", "--port", "0", "--stomp-port", "0", "--segment-bytes", "1MiB"
+    )
+    process.log_file = small_disk.parent / "broker.log"
+    process.start()
+    yield process
+    process.kill()
+
+
+async def produce_until_refused(broker: BrokerProcess, number: int, promised: set[int]) -> None:
+    """Send with WINDOW receipts outstanding until the broker says that its store is full."""
+    connection = Connection(broker)
+    await connection.open()
+    serial = 1_000_000 * number + len(promised)
+    outstanding = 0
+    while True:
+        while outstanding < WINDOW:
+            serial += 1
+            connection.send(SEND, {"destination": QUEUE, "receipt": str(serial)}, b"%d:" % serial + BODY)
+            outstanding += 1
+        await connection.drain()
+        frame = await connection.frame()
+        if frame.command == ERROR:
+            assert b"store-full" in frame.body, frame
+            break
+        assert frame.command == RECEIPT
+        promised.add(int(frame.headers["receipt-id"]))
+        outstanding -= 1
+    connection.close()
+
+
+async def fill(broker: BrokerProcess, promised: set[int]) -> None:
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(produce_until_refused(broker, 1 + n, promised) for n in range(PRODUCERS)))
+
+
+async def consume(broker: BrokerProcess, count: int | None) -> set[int]:
+    """Take and acknowledge `count` messages, or all there are; their serials."""
+    connection = Connection(broker)
+    await connection.open()
+    connection.send(SUBSCRIBE, {"id": "0", "destination": QUEUE, "ack": "client-individual", "credit": "100"})
+    taken: set[int] = set()
+    outstanding = 0
+    with suppress(TimeoutError):
+        while count is None or len(taken) < count or outstanding:
+            async with asyncio.timeout(3):
+                frame = await connection.frame()
+            if frame.command == RECEIPT:
+                outstanding -= 1
+                continue
+            assert frame.command == MESSAGE, frame
+            if count is None or len(taken) < count:
+                taken.add(int(frame.body.partition(b":")[0]))
+                outstanding += 1
+                connection.send(ACK, {"id": frame.headers["ack"], "receipt": "a"})
+    assert not outstanding, "every acknowledgement was confirmed"
+    connection.close()
+    return taken
+
+
+def accepts(broker: BrokerProcess) -> bool:
+    status = broker.request("POST", "/api/v1/queues/other/messages", b"hello").status
+    assert status in (201, 503)
+    return status == 201
+
+
+@pytest.mark.timeout(180)
+async def test_a_full_disk_refuses_producers_and_recovers_by_itself(
+    broker: BrokerProcess, small_disk: Path
+) -> None:
+    promised: set[int] = set()
+    await fill(broker, promised)
+    refused = broker.request("POST", "/api/v1/queues/other/messages", b"hello")
+    assert (refused.status, refused.json()["type"].rpartition("/")[2]) == (503, "store-full")
+    assert len(promised) > 5_000, "most of the disk can be used"
+
+    taken = await consume(broker, len(promised) // 2)
+    assert len(taken) == len(promised) // 2
+    await asyncio.to_thread(poll, lambda: accepts(broker), 20)
+
+    # Again; others take what is left, and the broker is killed.
+    await fill(broker, promised)
+    with suppress(OSError), (small_disk / "others").open("wb", buffering=0) as others:
+        while others.write(bytes(4096)):
+            pass
+    assert shutil.disk_usage(small_disk).free == 0
+    broker.kill()
+    broker.start()
+    assert not accepts(broker)
+
+    taken |= await consume(broker, None)
+    assert promised <= taken, f"{len(promised - taken)} promised messages are lost"
+    await asyncio.to_thread(poll, lambda: accepts(broker), 20)
+    (small_disk / "others").unlink()
+    assert broker.terminate() == 0
