@@ -62,9 +62,15 @@ def _handed_out(broker: Broker, queue: Queue, message: Message, now_ms: int) -> 
         for tag, (subscription, held) in peer.unsettled.items():
             if subscription.queue is not queue or held.position != message.position:
                 continue
+            until_ms = broker.leases.until_ms(peer, tag)
+            if peer is broker.resting.peer:
+                sentence = (
+                    f"it came back and waits for another {_span(until_ms - now_ms)} before the next attempt"
+                )
+                yield Reason("retry-later", sentence, {"attempt": held.attempts + 1, "until_ms": until_ms})
+                continue
             facts: dict[str, Any] = {**_consumer(subscription), "attempt": held.attempts + 1}
             sentence = f"{_name(subscription)} has it and has not settled it"
-            until_ms = broker.leases.until_ms(peer, tag)
             if until_ms:
                 facts["lease_until_ms"] = until_ms
                 sentence += f"; its lease ends in {_span(until_ms - now_ms)}"

@@ -113,6 +113,20 @@ def test_a_message_that_is_handed_out() -> None:
     assert reason.facts["lease_until_ms"] == stage.now_ms + 20_000
 
 
+def test_a_message_that_waits_before_another_attempt() -> None:
+    stage = Stage()
+    stage.decide(c.Reconfigure(Policies(exact={A: DestinationPolicy(retry_delay_ms=5_000)})))
+    message = publish(stage)
+    client = stage.client()
+    client.subscribe(A)
+    client.give_back(1)
+    stage.now_us += 2_000_000
+    reasons = ask(stage, message)
+    assert codes(reasons) == ["retry-later", "came-back"]
+    assert reasons[0].sentence == "it came back and waits for another 3 s before the next attempt"
+    assert reasons[0].facts == {"attempt": 2, "until_ms": stage.now_ms + 3_000}
+
+
 def test_a_message_behind_others() -> None:
     stage = Stage(window=2)
     first = publish(stage)
