@@ -390,7 +390,7 @@ async def test_what_is_exported_can_be_imported(make_rest: MakeRest) -> None:
 
 
 async def test_a_line_that_is_no_message_is_a_result(rest: Rest) -> None:
-    lines = b'{"body": "1"}\n\n{"body": 1, "colour": 2}\nnonsense\n{"body_base64": "Mg=="}'
+    lines = b'{"body": "1"}\n\n{"body": 1, "colour": 2}\n{"body": 1, "delay_s": 9}\n{"body_base64": "Mg=="}'
     reply = await rest.alice.post(
         "/queues/b/import", content=lines, headers={"content-type": "application/x-ndjson"}
     )

@@ -10,13 +10,15 @@ from msgspec import UNSET, UnsetType
 
 from broker_app.core import deadletter
 from broker_app.core.errors import Refused
-from broker_app.core.message import Envelope, Message
+from broker_app.core.message import Envelope, Message, Special
 from broker_app.net.rest import items
 from broker_app.net.rest.envelopes import Envelopes, Item
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import encode
 from broker_app.net.rest.requests import decode
+
+_NOTHING_SPECIAL = Special()
 
 
 class Line(Item, forbid_unknown_fields=True):
@@ -65,6 +67,10 @@ class MessageLines:
             envelope, body = self._envelopes.of_item(address, item), item.content()
         except Refusal as refusal:
             raise Refused(refusal.name, refusal.detail) from None
+        if envelope.special is not None and envelope.special._replace(group="") != _NOTHING_SPECIAL:
+            raise Refused(
+                "invalid", "an import publishes at once and each line once: leave delays and dedup_id out"
+            )
         expires_ms = 0 if isinstance(item.expires, UnsetType) else item.expires
         if dead or expires_ms:
             envelope = Envelope(
