@@ -307,6 +307,8 @@ class _Round:
             last = max(survey.fronts, key=_cursor)
             if last.cursor < end_of(lane):
                 self._advance(lane, survey, last)
+                if last.tracks and last.cursor < end_of(lane):
+                    survey.hungry[last] = None  # what came in is not in memory: somebody may want it read
         for front in sorted(survey.hungry, key=_cursor):
             if front in survey.hungry:
                 self._advance(lane, survey, front)
