@@ -6,6 +6,7 @@ is filed under it. Messages with equal headers share an envelope, and what was f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ class Index:
         #: header → value → selections. A text is filed as text and a number as number: the header "5.0" is
         #: the number 5 and not the text "5".
         self._files: dict[str, dict[str | float, Drawer]] = {}
+        #: header → how often a number is filed under it
+        self._numbers: Counter[str] = Counter()
         self._unfiled: Drawer = {}
         self._places: dict[Selection, list[tuple[str, str | float]]] = {}
         self._remembered: dict[Envelope, tuple[Selection, ...]] = {}
@@ -39,6 +42,7 @@ class Index:
         places = self._places[selection] = self._choose(selection)
         for name, value in places:
             self._files.setdefault(name, {}).setdefault(value, {})[selection] = None
+            self._numbers[name] += not isinstance(value, str)
         if not places:
             self._unfiled[selection] = None
         self._timely += selection.condition.timely
@@ -48,10 +52,11 @@ class Index:
         for name, value in self._places.pop(selection):
             file = self._files[name]
             del file[value][selection]
+            self._numbers[name] -= not isinstance(value, str)
             if not file[value]:
                 del file[value]
             if not file:
-                del self._files[name]
+                del self._files[name], self._numbers[name]
         self._unfiled.pop(selection, None)
         self._timely -= selection.condition.timely
         self._remembered.clear()
@@ -78,7 +83,7 @@ class Index:
             text = headers.get(name)
             if text is not None:
                 yield from file.get(text, ())
-                number = as_number(text)
+                number = as_number(text) if self._numbers.get(name) else None
                 if number is not None:
                     yield from file.get(number, ())
 

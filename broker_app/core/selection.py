@@ -205,7 +205,7 @@ class Sorter:
 def index_in_memory(lane: Lane, order: int) -> int | None:
     """Where the message of this order stands in `lane.ready`, None when it is not there."""
     ready = lane.ready
-    if not ready or order < ready[0].order:
+    if not ready or not ready[0].order <= order <= ready[-1].order:
         return None
     if ready[0].order == order:
         return 0
