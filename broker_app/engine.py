@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 MIB = 1024 * 1024
 #: how long records that nobody waits for (plain acknowledgements) may stay in memory, to share a commit
 HOLD_S = 0.005
+#: so many bytes may come before the journal is asked again for the room it has, and a turn counts as so many
+UNASKED_BYTES, TURN_BYTES = 256 * 1024, 1024
 
 
 class Waiting(Protocol):
@@ -88,6 +90,7 @@ class Engine:
         #: beyond so much space nobody has to look at it: more than one turn can take
         self._plenty = 4 * inbox_bytes + broker.limits.parked_bytes
         self._scarce = False
+        self._unasked = 0
         #: a snapshot that contains what is not committed yet
         self._early: Freezing | None = None
 
@@ -152,11 +155,9 @@ class Engine:
     def _decide(self) -> None:
         run, self._inbox = self._inbox, []
         size, self._inbox_bytes = self._inbox_bytes, 0
-        room = self._room()
-        if room < self._plenty or self._scarce:
-            self._scarce = room < self._plenty
-            # Records are longer than what is known of their messages here.
-            run = [StoreSpace(max(0, room - 2 * size) if self._scarce else None), *run]
+        self._unasked -= size + TURN_BYTES
+        if self._scarce or self._unasked < 0:
+            run = self._with_room(run, size)
         outcome = self.broker.decide(run, self._clock(), self._held)
         if not outcome.count:
             self._act(outcome)
@@ -165,6 +166,16 @@ class Engine:
             self._hold(outcome)
         else:
             self._commit(outcome)
+
+    def _with_room(self, run: list[Command], size: int) -> list[Command]:
+        """The run, after what is to be known of the space for it."""
+        room, was_scarce = self._room(), self._scarce
+        self._scarce = room < self._plenty
+        self._unasked = UNASKED_BYTES
+        if not (self._scarce or was_scarce):
+            return run
+        # Records are longer than what is known of their messages here.
+        return [StoreSpace(max(0, room - 2 * size) if self._scarce else None), *run]
 
     def _room(self) -> int:
         """Bytes of messages that may still be stored."""
@@ -279,6 +290,7 @@ class Engine:
 
     def _ring(self) -> None:
         self._timer = None
+        self._unasked = 0
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._turn)

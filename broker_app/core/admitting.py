@@ -25,6 +25,7 @@ from broker_app.core.queue import Lane, Queue
 from broker_app.core.settling import has_dead_letters
 from broker_app.core.strain import (
     BROKER_FULL,
+    GREEN,
     MEMORY_ORANGE,
     MEMORY_RED,
     ORANGE,
@@ -317,6 +318,9 @@ class Admitting(Publishing):
             self.strain = MEMORY_ORANGE
         else:
             self.strain = BROKER_FULL if self._total_is_reached() else None
+        limits = self.limits
+        counting = limits.max_messages > 0 or limits.max_bytes > 0
+        self._gauging = counting or self.store_room is not None or level is not GREEN
 
     def _total_is_reached(self) -> bool:
         limits = self.limits

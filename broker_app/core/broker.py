@@ -69,7 +69,8 @@ class Broker(Configuring):
         """
         out = self._out = onto or Outcome(self.next_position, now_us)
         self.now_ms = now_us // 1000
-        self._gauge()
+        if self._gauging or self.memory_bytes > self.limits.memory_bytes:
+            self._gauge()
         deeds = self._deeds
         for command in run:
             deeds[type(command)](command)

@@ -118,6 +118,8 @@ class State:
         #: subscriptions whose history was given up before they had read it, and of which topic
         self._outrun: dict[Subscription, str] = {}
         self._count_again_at = 0
+        #: whether there is anything to see to before each run but memory that is full
+        self._gauging = self.limits.max_messages > 0 or self.limits.max_bytes > 0
         self._out = Outcome(1, 0)
         self._deeds: dict[type, Callable[[Any], None]] = {}
 

@@ -223,6 +223,15 @@ _NODE_FIGURES = _object(
         "published": _COUNT,
         "delivered": _COUNT,
         "memory_bytes": _COUNT,
+        "memory_level": {
+            "enum": ["green", "yellow", "orange", "red"],
+            "description": "how full the room is for messages that live in memory only",
+        },
+        "refuses": {
+            "type": ["string", "null"],
+            "description": "with which problem the node refuses messages now: store-full, queue-full, busy",
+        },
+        "waiting_bytes": {**_COUNT, "description": "messages that wait for room in full queues"},
         "journal_bytes": _COUNT,
         "destinations": _COUNT,
     }
