@@ -212,6 +212,44 @@ async def test_an_engine_that_is_stopped_during_a_snapshot_waits_for_its_end() -
     assert str(engine.ended) == "the engine was stopped"
 
 
+async def test_a_snapshot_is_made_when_the_journal_wants_one() -> None:
+    journal = MemoryJournal()
+    engine = engine_over(journal)
+    client = Listener()
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"one", b"r")]))
+    await engine.wait_idle()
+    assert journal.storage.snapshot is None
+    journal.wants_snapshot = True
+    engine.submit(c.Answer(client.peer, b"s"))
+    await turns()
+    assert journal.storage.snapshot is not None
+    assert journal.storage.snapshot_position == 2
+
+
+async def test_a_snapshot_is_written_only_when_all_it_contains_is_durable() -> None:
+    journal = MemoryJournal(hold=True)
+    engine = engine_over(journal, snapshot_bytes=1)
+    client = Listener()
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"one", b"r")]))
+    await turns()
+    engine.submit(c.Publish(client.peer, [(QUEUE, b"two", b"s")]))
+    journal.release()  # the next batch is decided before the snapshot is complete
+    engine._turn()
+    await turns()
+    assert journal.storage.snapshot is None
+    journal.release()
+    await engine.wait_idle()
+    assert journal.storage.snapshot is not None
+    assert journal.storage.snapshot_position == 2
+    again = engine_over(MemoryJournal(_reopened(journal)))
+    assert again.broker.queues["/queue/a"].depth == 2
+
+
+def _reopened(journal: MemoryJournal) -> MemoryStorage:
+    journal.close()
+    return journal.storage
+
+
 class SlowSnapshots(MemoryJournal):
     """Snapshots take until `finish` is called."""
 

@@ -1,0 +1,13 @@
+"""One unconsumed message among many acknowledged ones does not keep their space; measured small."""
+
+import asyncio
+from pathlib import Path
+
+from benchmarks.compaction import MIB, measure
+
+
+def test_the_space_of_acknowledged_messages_comes_back(tmp_path: Path) -> None:
+    outcome = asyncio.run(measure(tmp_path / "journal", 60_000, 0, MIB))
+    assert outcome.bytes_written > 6 * MIB
+    assert outcome.settled_bytes < 5 * MIB
+    assert outcome.segments_copied > 0
