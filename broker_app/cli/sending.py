@@ -34,6 +34,10 @@ def pub(
     content_type: Annotated[
         str | None, typer.Option("-t", "--type", help="content type, like application/json")
     ] = None,
+    delay: Annotated[float | None, typer.Option(help="seconds before which it is not delivered")] = None,
+    dedup_id: Annotated[
+        str | None, typer.Option("--dedup-id", help="names repeats, which are confirmed and not stored")
+    ] = None,
     count: Annotated[int, typer.Option("-n", "--count", min=1, help="how many messages")] = 1,
     rate: Annotated[
         float | None, typer.Option(min=0.001, help="messages a second", show_default="no limit")
@@ -51,6 +55,10 @@ def pub(
     headers = {name: Template(value.encode(), plain=plain) for name, value in map(_pair, header or ())}
     if content_type is not None:
         headers["content-type"] = Template(content_type.encode(), plain=True)
+    if delay is not None:
+        headers["delay-s"] = Template(f"{delay:g}".encode(), plain=True)
+    if dedup_id is not None:
+        headers["dedup-id"] = Template(dedup_id.encode(), plain=plain)
     to = address(destination)
     asyncio.run(_send(given.target(), to, text, headers, count, rate))
     given.output.say(f"{count} {'message' if count == 1 else 'messages'} to {to}")

@@ -14,7 +14,7 @@ from broker_app.core.message import Message
 from broker_app.core.queue import Lane, Queue, order_of
 from broker_app.core.state import UNRECORDED
 
-READY, UNSETTLED = "ready", "unsettled"
+READY, UNSETTLED, DELAYED = "ready", "unsettled", "delayed"
 
 
 class Item(NamedTuple):
@@ -25,6 +25,25 @@ class Item(NamedTuple):
     state: str
     attempts: int
     message: Message | None
+    #: when it is due, of a message that is delayed
+    due_ms: int = 0
+
+    @property
+    def cursor(self) -> tuple[int, int]:
+        """Where to go on behind it."""
+        return self.due_ms or self.priority, self.position
+
+
+def browse_delayed(
+    broker: Broker, address: str, *, after: tuple[int, int] | None = None, limit: int = 50
+) -> list[Item]:
+    """Up to `limit` messages that are not due, in the order of their times, behind the (time, position)
+    `after`. Their bodies are in the journal."""
+    schedule = broker.schedules.get(address)
+    if schedule is None:
+        return []
+    rows = islice(schedule.after(*(after or (0, 0))), limit)
+    return [Item(0, position, DELAYED, 0, None, due_ms) for due_ms, position in rows]
 
 
 def browse(

@@ -26,7 +26,7 @@ from broker_app.net.rest.requests import Request, truth, whole_number
 
 READY, UNSETTLED = look.READY, look.UNSETTLED
 #: what `state` may say; `leased` is the word of those who receive by REST
-_STATES = {"ready": READY, "unsettled": UNSETTLED, "leased": UNSETTLED}
+_STATES = {"ready": READY, "unsettled": UNSETTLED, "leased": UNSETTLED, "delayed": look.DELAYED}
 #: how many messages a filter passes over before a page ends without being full
 _MAX_SCANNED = 10_000
 #: the same where each of them may have to be read from the journal
@@ -45,6 +45,7 @@ class Shown(NamedTuple):
     state: str
     attempts: int
     message: Message
+    due_ms: int = 0
 
 
 class Page(NamedTuple):
@@ -95,6 +96,7 @@ class Browser:
                 self._limits.max_preview_bytes,
                 self._blocks,
                 row.attempts,
+                row.due_ms,
             )
             for row in page.rows
         ]
@@ -123,7 +125,8 @@ class Browser:
         queue = queue_of(self._broker, address)
         # One more than wanted tells whether there is another page.
         scan = _MAX_READ if fits is not None else limit if state is None else _MAX_SCANNED
-        found = look.browse(self._broker, address, after=after, limit=scan + 1) or []
+        browse = look.browse_delayed if state == look.DELAYED else look.browse
+        found = browse(self._broker, address, after=after, limit=scan + 1) or []
         wanted: list[look.Item] = []
         last: look.Item | None = None
         scanned = read = 0
@@ -144,8 +147,11 @@ class Browser:
         if len(rows) < len(wanted):
             last = wanted[len(rows) - 1]
         more = last is not None and last is not found[-1]
-        following = (last.priority, last.position) if last is not None and more else None
-        return Page(rows, following, queue.depth + queue.unsettled, scanned)
+        following = last.cursor if last is not None and more else None
+        total = queue.depth + queue.unsettled
+        if state == look.DELAYED:
+            total = self._broker.delayed(address)
+        return Page(rows, following, total, scanned)
 
     def _with_bodies(self, queue: Queue, wanted: Sequence[look.Item]) -> list[Shown]:
         """The messages with their bodies, paged ones read from the journal; fewer where a page is full
@@ -159,7 +165,7 @@ class Browser:
             for item in part:
                 message = item.message or next(bodies)
                 size += len(message.body)
-                rows.append(Shown(item.state, item.attempts, message))
+                rows.append(Shown(item.state, item.attempts, message, item.due_ms))
             start += len(part)
             if size >= self._limits.max_page_bytes and start < len(wanted):
                 break
@@ -241,7 +247,7 @@ def _cursor(text: str) -> _Cursor:
         priority, position = base64.b64decode(padded, altchars=b"-_", validate=True).decode().split(".")
         if not (priority.isascii() and priority.isdigit() and position.isascii() and position.isdigit()):
             raise ValueError(text)
-        if len(priority) > 1 or len(position) > 18:
+        if len(priority) > 14 or len(position) > 18:
             raise ValueError(text)
         return int(priority), int(position)
     except (ValueError, binascii.Error):

@@ -171,9 +171,16 @@ def received(
 
 
 def browsed(
-    message: Message, message_id: bytes, state: str, preview_bytes: int, blocks: Blocks, attempts: int
+    message: Message,
+    message_id: bytes,
+    state: str,
+    preview_bytes: int,
+    blocks: Blocks,
+    attempts: int,
+    due_ms: int = 0,
 ) -> bytes:
-    """A message as browsing shows it; of a longer body only the first `preview_bytes`."""
+    """A message as browsing shows it; of a longer body only the first `preview_bytes`. One that is delayed
+    also says when it is due."""
     envelope = message.envelope
     facts = blocks.facts(envelope.block)
     body = message.body
@@ -185,7 +192,7 @@ def browsed(
     )
     return (
         b'{"id":"%b","position":%d,"time":"%b","size":%d,"priority":%d,"persistent":%b,"attempt":%d,'
-        b'"redelivered":%b,"state":"%b",%b%b,"truncated":%b}'
+        b'"redelivered":%b,"state":"%b",%b%b%b,"truncated":%b}'
     ) % (
         message_id,
         message.position,
@@ -196,6 +203,7 @@ def browsed(
         attempts + 1,
         _truth(attempts > 0),
         state.encode(),
+        b'"due":"%b",' % rfc3339(due_ms) if due_ms else b"",
         facts.json,
         shown,
         _truth(truncated),
@@ -205,6 +213,7 @@ def browsed(
 BROWSED_FIELDS = frozenset((
     "id", "position", "time", "size", "priority", "persistent", "attempt", "redelivered", "state", "type",
     "content_type", "correlation_id", "reply_to", "headers", "trace", "body", "body_base64", "truncated",
+    "due",
 ))  # fmt: skip
 
 

@@ -132,6 +132,7 @@ _BROWSED = _message(
         "position": _COUNT,
         "size": _COUNT,
         "state": {"enum": ["ready", "unsettled", "delayed"]},
+        "due": {**_TIME, "description": "of a delayed message: when it is due"},
         "truncated": _TRUTH,
     }
 )
@@ -673,7 +674,9 @@ _PATHS: _Json = {
                 _QUEUE,
                 _parameter("limit", _whole(1, 500, 50), "most messages of a page"),
                 _AFTER,
-                _parameter("state", {"enum": ["ready", "unsettled", "leased"]}, "leased is unsettled"),
+                _parameter(
+                    "state", {"enum": ["ready", "unsettled", "leased", "delayed"]}, "leased is unsettled"
+                ),
                 _parameter("fields", _TEXT, "members of the items, separated by commas"),
                 *_CONDITIONS,
             ],
