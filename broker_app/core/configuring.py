@@ -75,24 +75,6 @@ class Configuring(Moving):
             )
         return queue
 
-    def _take_unsettled(self, queue: Queue) -> list[int]:
-        """Take the queue's deliveries away from those who hold them; the positions of what was recorded."""
-        positions: list[int] = []
-        for peer in self.peers:
-            tags = [tag for tag, (holder, _) in peer.unsettled.items() if holder.queue is queue]
-            for tag in tags:
-                subscription, message = peer.unsettled.pop(tag)
-                subscription.unsettled -= 1
-                subscription.returned += 1
-                self.leases.end(peer, tag)
-                if peer is self.resting.peer:
-                    self.resting.let_go(message)
-                if message.recorded:
-                    positions.append(message.position)
-        queue.removed_total += queue.unsettled
-        queue.unsettled = 0
-        return positions
-
 
 def _no_queue(address: str) -> Refused:
     return Refused("not-found", f"there is no queue {address}")

@@ -67,7 +67,8 @@ class Remembering(Settling):
     def _delete_named(self, named: NamedSubscription) -> None:
         """Remove a durable subscription that nobody consumes, with all that waits."""
         queue, out = named.queue, self._out
-        self._record_purged(queue, self._empty(queue))
+        # What its last consumer gave back may wait before another attempt, held by nobody.
+        self._record_purged(queue, self._empty(queue) + self._take_unsettled(queue))
         self.end_named(named)
         queue.gone = True
         del self.queues[queue.address]

@@ -181,6 +181,24 @@ class Settling(Delaying):
         """Whether messages that die in `queue` go to another one; those of dead letters never do."""
         return has_dead_letters(queue) and queue.address not in self.policies.graves
 
+    def _take_unsettled(self, queue: Queue) -> list[int]:
+        """Take the queue's deliveries away from those who hold them; the positions of what was recorded."""
+        positions: list[int] = []
+        for peer in self.peers:
+            tags = [tag for tag, (holder, _) in peer.unsettled.items() if holder.queue is queue]
+            for tag in tags:
+                subscription, message = peer.unsettled.pop(tag)
+                subscription.unsettled -= 1
+                subscription.returned += 1
+                self.leases.end(peer, tag)
+                if peer is self.resting.peer:
+                    self.resting.let_go(message)
+                if message.recorded:
+                    positions.append(message.position)
+        queue.removed_total += queue.unsettled
+        queue.unsettled = 0
+        return positions
+
     def _dead_letter(
         self,
         queue: Queue,
