@@ -35,7 +35,7 @@ async def test_a_killed_broker_keeps_what_its_topics_remember(start_broker: Star
     broker.start()
     expected = [b"%d" % number for number in range(MESSAGES)]
     async with connect(broker) as mom:
-        async with mom.subscribe(TOPIC, durable="audit") as kept:
+        async with mom.subscribe(TOPIC, durable="audit", ack="auto") as kept:
             assert [(await kept.get(10)).body for _ in range(MESSAGES - 100)] == expected[100:]
         async with mom.subscribe(TOPIC, ack="auto", start="first") as history:
             read = [await history.get(10) for _ in range(MESSAGES)]

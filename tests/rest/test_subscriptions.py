@@ -8,6 +8,7 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.peer import Peer
+from broker_app.core.policy import DestinationPolicy, Policies
 from tests.rest.conftest import Rest
 
 
@@ -119,3 +120,19 @@ async def test_its_owner_deletes_it(rest: Rest) -> None:
 @pytest.mark.parametrize("address", ["/subscriptions", "/subscriptions/a", "/topics/a/subscriptions"])
 async def test_strangers_learn_nothing(rest: Rest, address: str) -> None:
     assert (await rest.nobody.get(address)).status_code == 401
+
+
+async def test_the_history_of_a_topic_is_read_in_pages(rest: Rest) -> None:
+    policy = DestinationPolicy(retention_ms=60_000)
+    rest.engine.submit(c.Reconfigure(Policies(prefixes={"/topic/": policy})))
+    for _ in range(3):
+        assert (await publish(rest))["stored"] == "synced"
+    page = (await rest.alice.get("/topics/prices/messages", params={"limit": 2})).json()
+    assert (len(page["items"]), page["approx_total"]) == (2, 3)
+    following = await rest.alice.get("/topics/prices/messages", params={"from": page["next"]})
+    assert [item["body"] for item in following.json()["items"]] == ["x"]
+    assert following.json()["next"] is None
+    last = (await rest.alice.get("/topics/prices/messages", params={"from": "last"})).json()
+    assert last["items"] == following.json()["items"]
+    assert (await rest.alice.get("/topics/none/messages")).json()["items"] == []
+    assert (await rest.alice.get("/topics/prices/messages", params={"from": "x"})).status_code == 400

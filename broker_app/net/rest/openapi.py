@@ -703,6 +703,15 @@ _PATHS: _Json = {
             ],
             body=_MESSAGE_BODY,
         ),
+        "get": _operation(
+            "browse_history", "Look at what a topic retains; nothing changes",
+            {"200": _json("messages in the order of the journal", _ref("MessagePage"))}, 410, 503,
+            parameters=[
+                _TOPIC,
+                _parameter("from", _TEXT, "first, last, seq:<number>, time:<ms or RFC 3339>; next is one"),
+                _parameter("limit", _whole(1, 500, 50), "most messages of a page"),
+            ],
+        ),
     },
     "/topics/{name}/messages/batch": {
         "post": _operation(

@@ -29,6 +29,7 @@ from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.events import Events
 from broker_app.net.rest.facts import NodeFacts
 from broker_app.net.rest.figures import Figures
+from broker_app.net.rest.histories import Histories
 from broker_app.net.rest.jobs import JobDesk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.one import OneMessage
@@ -131,6 +132,8 @@ class RestPlane:
         add("DELETE", _queue(b"messages"), browser.purge)
         add("POST", Place((b"topics",), (b"messages",), True, "topic"), publisher.to_topic)
         add("POST", _queue(b"receive"), receiver.receive)
+        histories = Histories(desk, journal_read, blocks, limits)
+        add("GET", Place((b"topics",), (b"messages",), True, "topic"), histories.messages)
         subscriptions = Subscriptions(desk, self._logins, journal_read, limits)
         add("GET", Place((b"topics",), (b"subscriptions",), True, "topic"), subscriptions.of_topic)
         add("GET", Place((b"subscriptions",)), subscriptions.all)

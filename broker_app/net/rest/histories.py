@@ -1,0 +1,80 @@
+"""Looking at the history of a topic: pages of what is retained, from any place in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from broker_app.core.destination import parse
+from broker_app.core.history import History
+from broker_app.core.message import Message
+from broker_app.core.replay import LAST, NOW, SEQ, TIME, Start, parse_start
+from broker_app.net import access
+from broker_app.net.rest import items
+from broker_app.net.rest.browse import READY
+from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.replies import JSON, Reply, encode
+from broker_app.net.rest.requests import Request, whole_number
+
+
+class Histories:
+    """Endpoint `topics/{name}/messages`."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        journal_read: Callable[[Sequence[int]], list[bytes]],
+        blocks: items.Blocks,
+        limits: RestLimits,
+    ) -> None:
+        self._desk = desk
+        self._read = journal_read
+        self._blocks = blocks
+        self._limits = limits
+
+    async def messages(self, request: Request) -> Reply:
+        """GET topics/{name}/messages?from=first|last|seq:…|time:…"""
+        query = request.query(("topic", "from", "limit"))
+        destination = parse("/topic/" + request.name)
+        access.check(request.identity, access.RECEIVE, destination)
+        limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
+        start = query.get("from", "first")
+        found, following, total = await self._desk.glance(
+            lambda: self._page(destination.address, start, limit)
+        )
+        ids, preview = self._desk.engine.broker.ids, self._limits.max_preview_bytes
+        rows = [items.browsed(message, ids.of(message), READY, preview, self._blocks, 0) for message in found]
+        tail = b'],"next":%b,"approx_total":%d}' % (encode(following), total)
+        return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
+
+    def _page(self, address: str, text: str, limit: int) -> tuple[list[Message], str | None, int]:
+        """Up to `limit` messages, fewer where the page is full of bytes; where the next page begins; how many
+        messages there are."""
+        start = parse_start(text)
+        history = self._desk.engine.broker.histories.get(address)
+        if history is None or start.kind == NOW:
+            return [], None, 0 if history is None else len(history)
+        found: list[Message] = []
+        size = 0
+        for position in history.after(_first(history, start) - 1):
+            if len(found) == limit or size >= self._limits.max_page_bytes:
+                return found, f"seq:{position}", len(history)
+            message = history.reader.message(self._read((position,))[0], position)
+            if start.kind != TIME or message.time_ms >= start.number:
+                found.append(message)
+                size += len(message.body)
+        return found, None, len(history)
+
+
+def _first(history: History, start: Start) -> int:
+    """The position where a page begins. Refusal when that was given up."""
+    if start.kind == LAST:
+        return history.last
+    if start.kind == TIME:
+        return history.since(start.number) or history.last + 1
+    if start.kind == SEQ and start.number <= history.trimmed_to:
+        raise Refusal(
+            "history-gone", f"the history of {history.address} begins at seq {history.first} by now"
+        )
+    return start.number
