@@ -427,6 +427,7 @@ _SCHEMAS: _Json = {
             "lag_s": {"type": "number", "description": "age of the oldest message not acknowledged"},
         }
     ),
+    "HistoryPage": _object({"items": _array({**_BROWSED, "required": []}), **_PAGING}),
     "SubscriptionPage": _object({"items": _array(_ref("Subscription")), **_PAGING}),
     "JobRequest": _object(
         {
@@ -705,7 +706,7 @@ _PATHS: _Json = {
         ),
         "get": _operation(
             "browse_history", "Look at what a topic retains; nothing changes",
-            {"200": _json("messages in the order of the journal", _ref("MessagePage"))}, 410, 503,
+            {"200": _json("messages in the order of the journal", _ref("HistoryPage"))}, 410, 503,
             parameters=[
                 _TOPIC,
                 _parameter("from", _TEXT, "first, last, seq:<number>, time:<ms or RFC 3339>; next is one"),
