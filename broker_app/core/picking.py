@@ -284,6 +284,7 @@ class _Round:
             for selection in awake:
                 self._serve(selection)
             self._free_groups()
+            self._give_up_empty_lanes()
         for lane in queue.lanes:
             self._read(lane)
         sorter.at_hand.clear()
@@ -346,6 +347,16 @@ class _Round:
                     sorter.wake(selection)
         if ahead is not None and front.tracks:
             survey.unite(front, ahead)
+
+    def _give_up_empty_lanes(self) -> None:
+        """Who waited to see more of a lane that others have emptied meanwhile is served from the next one."""
+        for lane in self._queue.lanes:
+            assert lane.survey is not None
+            hungry = lane.survey.hungry
+            for front in [front for front in hungry if front.cursor >= end_of(lane)]:
+                del hungry[front]
+                for track in front.tracks:
+                    self._sorter.wake(track.selection)
 
     # ------------------------------------------------------------------ handing out
 
