@@ -279,6 +279,7 @@ class _Round:
         for lane in queue.lanes:
             self._look(lane)
         self._free_groups()
+        self._give_up_empty_lanes()
         while sorter.awake:
             awake, sorter.awake = sorter.awake, {}
             for selection in awake:
@@ -304,12 +305,11 @@ class _Round:
             self._note(survey, message)
         if survey.tracks[sorter.everything].cursor < end_of(lane):
             sorter.wake(sorter.everything)
-        if survey.fronts:
-            last = max(survey.fronts, key=_cursor)
-            if last.cursor < end_of(lane):
-                self._advance(lane, survey, last)
-                if last.tracks and last.cursor < end_of(lane):
-                    survey.hungry[last] = None  # what came in is not in memory: somebody may want it read
+        last = max(survey.fronts, key=_cursor, default=None)
+        if last is not None and last.cursor < end_of(lane):
+            for front in survey.fronts:
+                if front is last or self._is_hungry(lane, front):
+                    survey.hungry[front] = None
         for front in sorted(survey.hungry, key=_cursor):
             if front in survey.hungry:
                 self._advance(lane, survey, front)
