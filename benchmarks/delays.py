@@ -127,16 +127,22 @@ def section(figures: dict[str, float], count: int, spread_s: float, place: machi
             f"## Delayed messages, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
             "",
             f"- Machine: {place.line()}",
-            f"- {count:,} persistent messages of {BODY_BYTES} bytes to one queue, due at random within "
-            f"{spread_s:,.0f} s; broker, engine and journal in one process, without sockets.",
+            (
+                f"- {count:,} persistent messages of {BODY_BYTES} bytes to one queue, due at random within "
+                f"{spread_s:,.0f} s; broker, engine and journal in one process, without sockets."
+            ),
             "",
             "| what | measured | promised |",
             "|---|---|---|",
             f"| memory for each pending message | {figures['bytes']:.0f} bytes | ≤ {INDEX_BYTES} bytes |",
-            f"| late, p50 / p99 / most | {figures['p50_ms']:.1f} / {figures['p99_ms']:.1f} / "
-            f"{figures['max_ms']:.1f} ms | ≤ {LATE_MS} ms |",
-            f"| due and delivered | {figures['rate']:,.0f}/s, {figures['watched']:,.0f} in all, "
-            f"one core {figures['busy']:.0%} busy | |",
+            (
+                f"| late, p50 / p99 / most | {figures['p50_ms']:.1f} / {figures['p99_ms']:.1f} / "
+                f"{figures['max_ms']:.1f} ms | ≤ {LATE_MS} ms |"
+            ),
+            (
+                f"| due and delivered | {figures['rate']:,.0f}/s, {figures['watched']:,.0f} in all, "
+                f"one core {figures['busy']:.0%} busy | |"
+            ),
             f"| filled at | {figures['fill_rate']:,.0f}/s | |",
             "",
             f"All kept: {'yes' if kept else '**no**'}.",

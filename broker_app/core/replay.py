@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from heapq import merge
 from itertools import islice
 from typing import NamedTuple
@@ -25,21 +24,13 @@ class Start(NamedTuple):
 
 
 def parse_start(text: str) -> Start:
-    """What `from` asks for. Refused("invalid") when it cannot be read."""
+    """What `from` asks for, times in ms. Refused("invalid") when it cannot be read."""
     kind, _, rest = text.partition(":")
     if text in (FIRST, LAST, NOW):
         return Start(text)
     digits = rest.isascii() and rest.isdigit() and len(rest) <= 18
     if kind in (SEQ, TIME) and digits:
         return Start(kind, int(rest))
-    if kind == TIME:
-        try:
-            time = datetime.fromisoformat(rest)
-        except ValueError:
-            time = None
-        if time is not None:
-            aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-            return Start(TIME, max(0, int(aware.timestamp() * 1000)))
     raise Refused(
         "invalid",
         f"from is {text[:60]!r}; it must be first, last, now, seq:<number>, time:<ms> or time:<RFC 3339>",

@@ -18,7 +18,7 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.subscription import Subscription
-from broker_app.net import access, headers, naming, special
+from broker_app.net import access, headers, naming, special, times
 from broker_app.net.lobby import CLOSED_EVENT, OPENED_EVENT, VERSION, Lobby, Transport
 from broker_app.net.login import Identity
 from broker_app.net.pace import Pace
@@ -537,7 +537,7 @@ class StompSession:
             given, destination, id, self._client_id
         )
         subscribe.snapshot = headers.snapshot(given, destination)
-        subscribe.start = given.get("from", "")
+        subscribe.start = times.start(given.get("from", ""))
         self._submit(subscribe)
 
     def _unsubscribe(self, frame: Frame) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -16,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from broker_app.core.destination import parse
 from broker_app.core.message import Envelope
 from broker_app.net import headers as stomp_headers
-from broker_app.net import special
+from broker_app.net import special, times
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, too_large, unknown
 from broker_app.net.rest.replies import Header
@@ -283,13 +282,10 @@ def check_delay(pointer: str, seconds: float, got: object) -> str:
 
 def check_time(pointer: str, value: str) -> str:
     """A time in RFC 3339 as milliseconds since 1970."""
-    try:
-        time = datetime.fromisoformat(value)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None or not 1970 <= time.year < 2200:
+    ms = times.milliseconds(value)
+    if ms is None:
         raise invalid(pointer, "must be a time with a zone, like 2030-01-31T08:00:00Z, before 2200", value)
-    return str(round(time.timestamp() * 1000))
+    return str(ms)
 
 
 def check_dedup_id(pointer: str, value: str) -> str:

@@ -8,7 +8,7 @@ from broker_app.core.destination import parse
 from broker_app.core.history import History
 from broker_app.core.message import Message
 from broker_app.core.replay import LAST, NOW, SEQ, TIME, Start, parse_start
-from broker_app.net import access
+from broker_app.net import access, times
 from broker_app.net.rest import items
 from broker_app.net.rest.browse import READY
 from broker_app.net.rest.desk import Desk
@@ -39,7 +39,7 @@ class Histories:
         destination = parse("/topic/" + request.name)
         access.check(request.identity, access.RECEIVE, destination)
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
-        start = query.get("from", "first")
+        start = times.start(query.get("from", "first"))
         found, following, total = await self._desk.glance(
             lambda: self._page(destination.address, start, limit)
         )
