@@ -8,7 +8,7 @@ later stands behind it, so that the order of each producer is kept.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -398,16 +398,35 @@ class Admitting(Publishing):
             address = envelope.address
             if (strain or self._line) and not address.startswith(strain.spares if strain else SPARED):
                 raise strain.refusal if strain else _LATE
-            queue = self.queues.get(address)
-            policy = self.policies.of(address)
-            guard = queue.guarded if queue else Guard(policy) if policy.guards else None
-            if guard is None:
-                continue
-            self._check_admissible(peer, guard, address, len(body))
-            messages, bytes_ = wanted.get(address, (0, 0))
-            wanted[address] = messages, bytes_ = messages + 1, bytes_ + len(body)
-            if not guard.removes and (guard.line or not self._fits(queue, guard, messages, bytes_)):
-                raise Refused("queue-full", f"{address} has no room for all messages of the transaction")
+            guard = self._guard_of(address)
+            if guard is not None:
+                self._check_admissible(peer, guard, address, len(body))
+            for full, queue, limits in self._limited(address, guard):
+                messages, bytes_ = wanted.get(full, (0, 0))
+                wanted[full] = messages, bytes_ = messages + 1, bytes_ + len(body)
+                if not limits.removes and (limits.line or not self._fits(queue, limits, messages, bytes_)):
+                    raise Refused("queue-full", f"{full} has no room for all messages of the transaction")
+
+    def _guard_of(self, address: str) -> Guard | None:
+        """The limits of a destination, which need not exist yet; None when it has none."""
+        if address.startswith("/topic/"):
+            return self._guard_of_topic(address)
+        queue = self.queues.get(address)
+        if queue is not None:
+            return queue.guarded
+        policy = self.policies.of(address)
+        return Guard(policy) if policy.guards else None
+
+    def _limited(self, address: str, guard: Guard | None) -> Iterator[tuple[str, Queue | None, Guard]]:
+        """(address, queue if there is one, limits) of all that may be too full for a message to `address`: a
+        queue with this `guard`, or durable subscriptions to a topic."""
+        if not address.startswith("/topic/"):
+            if guard is not None:
+                yield address, self.queues.get(address), guard
+        elif self._limits_topics:
+            for named in self.topics.match(address.removeprefix("/topic/")).named:
+                if named.queue.guarded is not None:
+                    yield named.queue.address, named.queue, named.queue.guarded
 
     # ------------------------------------------------------------------ new limits
 

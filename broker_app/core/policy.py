@@ -104,7 +104,7 @@ class Policies:
         if found is None and self.prefixes:
             fitting = [prefix for prefix in self.prefixes if address.startswith(prefix)]
             found = self.prefixes[max(fitting, key=len)] if fitting else None
-        if not address.endswith(DEAD_SUFFIX):
+        if not (address.endswith(DEAD_SUFFIX) or address in self.graves):
             return found or self.default
         if found is None:
             return DEAD_LETTERS_POLICY

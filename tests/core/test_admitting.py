@@ -623,3 +623,35 @@ def test_a_durable_subscription_makes_room_by_removing_its_oldest() -> None:
     stage.decide(c.Reconfigure(Policies(exact={NAMED + "one": policy})))
     send(client, b"1", b"2", address="/topic/t")
     assert waiting(stage, NAMED + "one") == [b"2"]
+
+
+@pytest.mark.parametrize("behavior", [FLOW_CONTROL, REJECT_NEWEST])
+def test_a_transaction_to_a_topic_comes_in_whole_or_not_at_all(behavior: str) -> None:
+    stage = Stage(policy=DestinationPolicy(max_messages=2, limit_behavior=behavior))
+    reader, client = stage.client(), stage.client()
+    keep(reader, "one")
+    client.publish("/topic/t", b"1")
+    client.do(c.Begin(client.peer, "t"))
+    client.do(c.Enlist(client.peer, "t", client.sending("/topic/t", b"2", b"3")))
+    with pytest.raises(Refused, match=r"queue-full.*/topic-subscription/one"):
+        client.do(c.Commit(client.peer, "t"))
+    assert reader.take() == [b"1"]
+    assert stage.queue(NAMED + "one").depth == 0
+    client.do(c.Begin(client.peer, "t"))
+    client.do(c.Enlist(client.peer, "t", client.sending("/topic/t", b"2")))
+    client.do(c.Enlist(client.peer, "t", client.sending("/topic/other", b"", b"", b"")))
+    client.do(c.Commit(client.peer, "t"))
+    assert stage.queue(NAMED + "one").depth == 1
+
+
+def test_a_transaction_of_a_producer_too_many_is_refused_whole() -> None:
+    stage = Stage()
+    one, other = stage.client(), stage.client()
+    stage.decide(c.Reconfigure(Policies(exact={"/topic/t": DestinationPolicy(max_producers=1)})))
+    one.publish("/topic/t")
+    other.do(c.Begin(other.peer, "t"))
+    other.do(c.Enlist(other.peer, "t", other.sending("/topic/t", b"1")))
+    other.do(c.Enlist(other.peer, "t", other.sending(Q, b"1")))
+    with pytest.raises(Refused, match="too-many"):
+        other.do(c.Commit(other.peer, "t"))
+    assert Q not in stage.broker.queues

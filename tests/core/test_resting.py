@@ -112,6 +112,27 @@ def test_dead_letters_may_have_a_queue_of_another_name_which_has_none_itself() -
     assert stage.queue("/queue/graveyard").depth == 0
 
 
+def test_dead_letters_of_another_name_are_bounded_like_all_others() -> None:
+    stage = Stage()
+    stage.decide(
+        c.Reconfigure(
+            Policies(
+                exact={
+                    A: DestinationPolicy(dead_letters="graveyard"),
+                    "/queue/graveyard": DestinationPolicy(max_messages=1),
+                }
+            )
+        )
+    )
+    client = one_at_a_time(stage, b"1", b"2")
+    client.reject(1)
+    client.reject(2)
+    assert [message.body for message in stage.queue("/queue/graveyard").lanes[0].in_memory()] == [b"2"]
+    assert (
+        Policies(DestinationPolicy(dead_letters="graveyard")).of("/queue/graveyard").max_messages == 100_000
+    )
+
+
 def test_a_second_death_keeps_where_the_first_was_and_when_it_was_sent() -> None:
     stage = Stage()
     client = one_at_a_time(stage, b"1")
