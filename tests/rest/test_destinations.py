@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from broker_app.core import commands as c
+from broker_app.core.dedup import Duplicates
 from broker_app.net.destinations import Destinations, Own
 from broker_app.net.policy import Policy
 from tests.rest.conftest import Rest, policy
@@ -48,6 +49,18 @@ async def test_a_queue_shows_its_numbers_consumers_and_settings(rest: Rest) -> N
     assert settings["max_messages"] == {"value": 10, "source": "own"}
     assert settings["max_attempts"] == {"value": 16, "source": "node"}
     assert settings["retry_factor"] == {"value": 2.0, "source": "default"}
+
+
+async def test_the_window_of_dedup_ids_is_shown_and_may_be_shorter_than_its_setting(rest: Rest) -> None:
+    say(rest, queue_a={"dedup_window_s": 60})
+    rest.engine.broker.duplicates = Duplicates(2, 100)
+    for number in (1, 2, 3):
+        await rest.alice.post("/queues/a/messages", content=b"x", headers={"mom-dedup-id": f"o-{number}"})
+    dedup = (await rest.alice.get("/queues/a")).json()["dedup"]
+    assert dedup["ids"] == 2
+    assert 0 <= dedup["window_s"] < 60
+    await rest.alice.post("/topics/t/messages", content=b"x", headers={"mom-dedup-id": "o-1"})
+    assert (await rest.alice.get("/topics/t")).json()["dedup"] == {"ids": 1, "window_s": 600}
 
 
 async def test_consumers_over_rest_are_shown_under_their_users_names(rest: Rest) -> None:

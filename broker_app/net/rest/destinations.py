@@ -85,8 +85,10 @@ class QueueFacts:
             raise Refusal("not-found", f"there is no queue {address}; queues are made by their first use")
         # What was declared a moment ago, or removed without taking back its settings, is empty.
         queue = queue or Queue(address, durable=True)
+        broker = self._desk.engine.broker
         return self._listing.row(queue) | {
-            "subscriptions": _subscriptions(self._desk.engine.broker, queue.consumers)
+            "dedup": _dedup(broker, address),
+            "subscriptions": _subscriptions(broker, queue.consumers),
         }
 
 
@@ -132,7 +134,11 @@ class TopicFacts:
         facts = self._listing.row(name)
         if not (facts["consumers"] or facts["named"] or facts["declared"] or name in self._names()):
             raise Refusal("not-found", f"nobody has published or subscribed to the topic {name!r}")
-        return facts | {"subscriptions": _subscriptions(self._desk.engine.broker, self._matching(name))}
+        broker = self._desk.engine.broker
+        return facts | {
+            "dedup": _dedup(broker, f"/{TOPIC}/{name}"),
+            "subscriptions": _subscriptions(broker, self._matching(name)),
+        }
 
     def _names(self) -> set[str]:
         said = (at for at in self._said().rows if at.startswith("/topic/") and not is_pattern(at))
@@ -159,6 +165,14 @@ def _with_settings(facts: dict[str, Any], said: Destinations, address: str) -> R
 
 def _subscriptions(broker: Broker, subscriptions: Iterable[Subscription]) -> list[dict[str, Any]]:
     return [consumer(broker, subscription) for subscription in islice(subscriptions, MAX_SUBSCRIPTIONS)]
+
+
+def _dedup(broker: Broker, address: str) -> dict[str, Any]:
+    """How many dedup-ids are remembered, and for how long: too many of them shorten the window."""
+    ids, window_ms = broker.duplicates.facts(
+        address, broker.now_ms, broker.policies.of(address).dedup_window_ms
+    )
+    return {"ids": ids, "window_s": window_ms / 1000}
 
 
 def _oldest_s(queue: Queue) -> float:

@@ -290,6 +290,15 @@ _TOPIC_FACTS: _Json = {
     "declared": _DECLARED,
 }
 _OF_ONE: _Json = {
+    "dedup": _object(
+        {
+            "ids": {**_COUNT, "description": "dedup-ids that are remembered"},
+            "window_s": {
+                **_SECONDS,
+                "description": "for how long; too many ids make it shorter than its setting",
+            },
+        }
+    ),
     "subscriptions": _array(_ref("Consumer"), MAX_SUBSCRIPTIONS),
     "settings": _object(
         {
