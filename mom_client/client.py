@@ -8,6 +8,7 @@ import logging
 import os
 import ssl
 from collections.abc import Generator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Self, Unpack
 
 from . import transport as transports
@@ -527,12 +528,20 @@ class Client:
             link = self._live()
             link.write(link.connection.encode(wire.UNSUBSCRIBE, {"id": subscription.id}))
 
-    async def _settle(self, message: Frame, epoch: int, *, requeue: bool | None, confirm: bool) -> None:
+    async def _settle(
+        self,
+        message: Frame,
+        epoch: int,
+        *,
+        requeue: bool | None,
+        confirm: bool,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         """ACK `message` (requeue None) or NACK it."""
         if confirm:
-            await self._settle_nowait(message, epoch, requeue, {})
+            await self._settle_nowait(message, epoch, requeue, headers)
         elif self._link is not None and epoch == self._epoch and self._end is None:
-            self._link.write(self._link.connection.settle(message, requeue, {}))
+            self._link.write(self._link.connection.settle(message, requeue, headers))
             await self._link.drain()
 
     def _settle_nowait(

@@ -83,9 +83,15 @@ class Message:
         """
         await self._client._settle(self._frame, self._epoch, requeue=None, confirm=confirm)
 
-    async def nack(self, *, requeue: bool = True, confirm: bool = False) -> None:
-        """Give it back: to its queue for another attempt, or with `requeue=False` to the dead letters."""
-        await self._client._settle(self._frame, self._epoch, requeue=requeue, confirm=confirm)
+    async def nack(
+        self, *, requeue: bool = True, delay_s: float | None = None, confirm: bool = False
+    ) -> None:
+        """Give it back: to its queue for another attempt, after `delay_s` if given, or with
+        `requeue=False` to the dead letters."""
+        headers = {} if delay_s is None else {"delay-s": f"{delay_s:.3f}"}
+        await self._client._settle(
+            self._frame, self._epoch, requeue=requeue, confirm=confirm, headers=headers
+        )
 
     async def reply(self, body: bytes | str, **options: Unpack[SendOptions]) -> None:
         """Answer a request: send to its reply-to with its correlation-id; options as of `Client.send`."""

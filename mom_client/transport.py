@@ -116,7 +116,8 @@ class StreamTransport:
         self._writer.close()
         try:
             async with asyncio.timeout(CLOSE_S):
-                await self._writer.wait_closed()
+                # Shielded: it waits for one future, which another task that closes too must find whole.
+                await asyncio.shield(self._writer.wait_closed())
         except OSError:  # broken already, or the broker takes no more (TimeoutError)
             self._writer.transport.abort()
 

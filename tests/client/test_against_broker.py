@@ -2,7 +2,9 @@
 
 import asyncio
 import threading
+import time
 import uuid
+from collections.abc import Callable
 
 import pytest
 
@@ -149,6 +151,30 @@ async def test_a_broker_that_was_killed(start_broker: StartBroker, queue: str) -
         await asyncio.gather(*sending)
         bodies = {(await messages.get(10)).body for _ in range(11)}
         assert bodies == {b"before", *(b"%d" % number for number in range(10))}
+
+
+@pytest.mark.parametrize("way", [tcp, websocket])
+async def test_a_client_of_a_broker_that_was_killed_closes(
+    start_broker: StartBroker, queue: str, way: Callable[[BrokerProcess], str]
+) -> None:
+    broker = start_broker()
+    mom = await connect(way(broker))
+    async with mom.subscribe(queue):
+        broker.kill()
+        async with asyncio.timeout(20):
+            await mom.close()
+    assert not mom.connected
+
+
+async def test_a_message_given_back_with_a_delay_comes_again_after_it(url: str, queue: str) -> None:
+    async with connect(url) as mom, mom.subscribe(queue) as messages:
+        await mom.send(queue, b"again")
+        first = await messages.get(10)
+        given_back = time.monotonic()
+        await first.nack(delay_s=0.2, confirm=True)
+        again = await messages.get(10)
+        assert time.monotonic() - given_back >= 0.2
+        assert (again.body, again.redelivered) == (b"again", True)
 
 
 def test_blocking(url: str, queue: str) -> None:
