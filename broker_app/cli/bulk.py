@@ -11,7 +11,8 @@ from broker_app.cli.confirming import confirm
 from broker_app.cli.invocation import Invocation
 
 WHERE = (
-    'which ones: `reason:REJECTED header.tenant:acme age_gt_s:3600 "any text"`; also id:, origin:, selector:'
+    'which ones: `reason:REJECTED header.tenant:acme age_gt_s:3600 "any text"`; also id:, origin:, '
+    "selector:, state:"
 )
 
 _Queue = Annotated[str, typer.Argument(help="name of the queue")]

@@ -20,6 +20,8 @@ _OF_NAME = {
     "invalid-selector": USAGE,
     "bad-destination": USAGE,
     "queue-full": FAILED,
+    "store-full": FAILED,
+    "busy": FAILED,
     "paused": REFUSED,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -26,7 +27,7 @@ from broker_app.cli import (
     up,
     watching,
 )
-from broker_app.cli.failures import USAGE, Failure
+from broker_app.cli.failures import FAILED, USAGE, Failure
 from broker_app.cli.invocation import Invocation, options_first
 from broker_app.cli.output import FORMATS, Output
 from broker_app.config import ConfigError
@@ -105,3 +106,9 @@ def main() -> None:
     except ConfigError as error:
         print(f"mom: {error}", file=sys.stderr)
         sys.exit(USAGE)
+    except Exception as error:
+        if os.environ.get("MOM_DEBUG"):
+            raise
+        print(f"mom: this is a fault of mom itself: {type(error).__name__}: {error}", file=sys.stderr)
+        print("  mend:  MOM_DEBUG=1 shows where; please report it", file=sys.stderr)
+        sys.exit(FAILED)

@@ -42,12 +42,14 @@ def list_queues(
 
 @app.command()
 def show(ctx: typer.Context, queue: _Queue) -> None:
-    """Show a queue: its numbers, its consumers, and what holds for it."""
+    """Show a queue: its numbers, its consumers, and what holds for it. Of a pattern, what it says."""
     given = invocation.of(ctx)
     rest = given.rest()
     facts = rest.get(saying.path_of("queue", queue))
     samples = rest.get("/stats").get("destinations", [])
-    sample: dict[str, Any] = next((row for row in samples if row["name"] == f"/queue/{facts['name']}"), {})
+    sample: dict[str, Any] = next(
+        (row for row in samples if row["name"] == f"/queue/{facts.get('name')}"), {}
+    )
     rates = {name: sample[name] for name in _RATES if name in sample}
     given.output.facts(saying.shown({**facts, **rates}, given.output.form))
 

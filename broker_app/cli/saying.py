@@ -26,6 +26,9 @@ Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="only say what would be done")]
 Idempotent = Annotated[bool, typer.Option("--idempotent", help="no failure when it is so already")]
 
+_COUNTED = {
+    "depth": "waiting", "delayed": "delayed", "unsettled": "unsettled", "consumers": "consumers",
+}  # fmt: skip
 _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
@@ -66,6 +69,8 @@ def _value(setting: Setting, text: str) -> Any:
             return _TRUTHS[text.lower()]
         if setting.name.endswith("_bytes"):
             return config.size(text)
+        if setting.choices:
+            return next((choice for choice in setting.choices if choice.lower() == text.lower()), text)
         return setting.kind(text)
     except (KeyError, ValueError):
         wrong = setting.wrong(text) if setting.kind is not str else "is wrong"
@@ -105,7 +110,7 @@ def resume(given: Invocation, kind: str, name: str) -> None:
     """Takes back a pause. A Failure says who else pauses it."""
     rest = given.rest()
     path = path_of(kind, name)
-    rest.exchange("PATCH", path, {"paused": None}, {"if-match": _version(rest, path)})
+    row, _ = rest.exchange("PATCH", path, {"paused": None}, {"if-match": _version(rest, path)})
     still = rest.get(path).get("settings", {}).get("paused", {})
     if isinstance(still, dict) and still.get("value", "none") != "none":
         raise Failure(
@@ -113,6 +118,7 @@ def resume(given: Invocation, kind: str, name: str) -> None:
             f"{kind} {name} is paused by {still['source']} as well ({still['value']})",
             mend=f"`mom {kind} resume` that, or `mom {kind} set {name} paused=none`",
         )
+    given.output.facts({"address": row["address"], **row["settings"]})
 
 
 def remove(
@@ -135,9 +141,7 @@ def remove(
             given.output.say(f"there is no {kind} {name}")
             return
         raise
-    counts = [
-        f"{facts[what]} {what}" for what in ("depth", "delayed", "unsettled", "consumers") if facts.get(what)
-    ]
+    counts = [f"{facts[member]} {word}" for member, word in _COUNTED.items() if facts.get(member)]
     given.output.say(f"{kind} {name} at {given.target().url}" + (f": {', '.join(counts)}" if counts else ""))
     if dry_run:
         return
@@ -149,7 +153,9 @@ def remove(
 
 def shown(facts: dict[str, Any], form: str) -> dict[str, Any]:
     """The facts of a destination as they are told: for people, its settings in a line each, without those
-    that nobody said anything about."""
+    that nobody said anything about. A pattern has settings alone."""
+    if "address" in facts:
+        return {"address": facts["address"], **facts["settings"]}
     if form in ("json", "ndjson"):
         return facts
     told = {name: value for name, value in facts.items() if name not in ("settings", "subscriptions")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,33 +61,49 @@ def pub(
     if dedup_id is not None:
         headers["dedup-id"] = Template(dedup_id.encode(), plain=plain)
     to = address(destination)
-    asyncio.run(_send(given.target(), to, text, headers, count, rate))
+    asyncio.run(_send(given.target(), to, text, headers, count, rate, given.output.say))
     given.output.say(f"{count} {'message' if count == 1 else 'messages'} to {to}")
 
 
 async def _send(
-    target: Target, to: str, text: Template, headers: dict[str, Template], count: int, rate: float | None
+    target: Target,
+    to: str,
+    text: Template,
+    headers: dict[str, Template],
+    count: int,
+    rate: float | None,
+    say: Callable[[str], None],
 ) -> None:
-    """Sends at `rate` a second, with a bounded number of messages on their way; returns when all are safe."""
+    """Sends at `rate` a second, with a bounded number of messages on their way; returns when all are safe.
+    When one is refused no more are sent, and `say` hears how many are safe."""
     import asyncio
     from collections import deque
 
     from broker_app.cli import wire
+    from mom_client import ClientError
 
     async with wire.connect(target) as client:
         on_the_way: deque[asyncio.Future[None]] = deque()
+        safe = 0
         began = time.monotonic()
-        for n in range(1, count + 1):
-            if rate is not None:
-                await asyncio.sleep(began + (n - 1) / rate - time.monotonic())
-            filled = {name: value.fill(n).decode() for name, value in headers.items()}
-            receipt = client.send_nowait(to, text.fill(n), headers=filled)
-            assert receipt is not None, "a confirmed send has a receipt"
-            on_the_way.append(receipt)
-            while len(on_the_way) >= _ON_THE_WAY or (on_the_way and on_the_way[0].done()):
+        try:
+            for n in range(1, count + 1):
+                if rate is not None:
+                    await asyncio.sleep(began + (n - 1) / rate - time.monotonic())
+                filled = {name: value.fill(n).decode() for name, value in headers.items()}
+                on_the_way.append(client.send_nowait(to, text.fill(n), headers=filled))
+                while len(on_the_way) >= _ON_THE_WAY or (on_the_way and on_the_way[0].done()):
+                    await on_the_way.popleft()
+                    safe += 1
+            while on_the_way:
                 await on_the_way.popleft()
-        for receipt in on_the_way:
-            await receipt
+                safe += 1
+        except ClientError:
+            answers = await asyncio.gather(*on_the_way, return_exceptions=True)
+            safe += sum(answer is None for answer in answers)
+            if count > 1:
+                say(f"{safe} of {count} messages to {to}")
+            raise
 
 
 def _content(body: str) -> bytes:

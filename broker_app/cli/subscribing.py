@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
@@ -105,7 +106,6 @@ def sub(
     given = invocation.of(ctx)
     command = _command(execute)
     where = address(destination)
-    given.output.say(f"listening to {where}; Ctrl-C ends")
 
     async def take(message: Message) -> bool:
         if command:
@@ -125,7 +125,8 @@ def sub(
         "shared": share or False,
         "start": start,
     }
-    asyncio.run(_receive(given.target(), where, ack, wish, count, take))
+    listening = partial(given.output.say, f"listening to {where}; Ctrl-C ends")
+    asyncio.run(_receive(given.target(), where, ack, wish, count, listening, take))
 
 
 def _command(text: str | None) -> list[str]:
@@ -146,15 +147,18 @@ async def _receive(
     ack: Ack,
     wish: _Wish,
     count: int | None,
+    listening: Callable[[], None],
     take: Callable[[Message], Awaitable[bool]],
 ) -> None:
-    """Hands messages to `take`; one that it does not manage (False) is given back."""
+    """Calls `listening` once subscribed, and hands messages to `take`; one that it does not manage (False) is
+    given back."""
     from broker_app.cli import wire
 
     async with wire.connect(target) as client:
         mode: AckMode = "auto" if ack is Ack.auto else "client-individual"
         left = count
         async with client.subscribe(where, ack=mode, **wish) as messages:
+            listening()
             async for message in messages:
                 done = await take(message)
                 if ack is Ack.each:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
 from broker_app.cli import invocation, saying
+from broker_app.cli.confirming import confirm
+from broker_app.cli.failures import NOT_FOUND, Failure
 
-app = typer.Typer(no_args_is_help=True, help="List, show and configure topics.")
+app = typer.Typer(no_args_is_help=True, help="List, show and configure topics, and their subscriptions.")
 
 _COLUMNS = ("name", "published", "consumers", "named", "paused", "declared")
+_SUBSCRIPTIONS = ("name", "topic", "owner", "state", "consumers", "backlog", "unsettled", "lag_s", "dead")
 
-_Topic = Annotated[
-    str, typer.Argument(help="name of the topic; `create`, `set` and `rm` take prices.> as well")
-]
+_Topic = Annotated[str, typer.Argument(help="name of the topic, or prices.> for all below it")]
 
 
 @app.command("ls")
@@ -30,10 +32,49 @@ def list_topics(
 
 @app.command()
 def show(ctx: typer.Context, topic: _Topic) -> None:
-    """Show a topic: its numbers, its consumers, and what holds for it."""
+    """Show a topic: its numbers, its consumers, and what holds for it. Of a pattern, what it says."""
     given = invocation.of(ctx)
     facts = given.rest().get(saying.path_of("topic", topic))
     given.output.facts(saying.shown(facts, given.output.form))
+
+
+@app.command()
+def subs(
+    ctx: typer.Context,
+    topic: Annotated[str | None, typer.Argument(help="name of a topic", show_default="all")] = None,
+) -> None:
+    """List durable and shared subscriptions: who has them, and how far behind they are."""
+    given = invocation.of(ctx)
+    path = f"{saying.path_of('topic', topic)}/subscriptions" if topic is not None else "/subscriptions"
+    given.output.rows(_SUBSCRIPTIONS, given.rest().pages(path), whole=True)
+
+
+@app.command()
+def forget(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="name of a durable subscription")],
+    yes: saying.Yes = False,
+    dry_run: saying.DryRun = False,
+    idempotent: saying.Idempotent = False,
+) -> None:
+    """Delete a durable subscription that nobody consumes, and all that it keeps."""
+    given = invocation.of(ctx)
+    rest = given.rest()
+    path = f"/subscriptions/{quote(name, safe='')}"
+    try:
+        facts = rest.get(path)
+    except Failure as failure:
+        if failure.code == NOT_FOUND and idempotent:
+            return given.output.say(f"there is no durable subscription {name}")
+        raise
+    about = f"subscription {name} of {facts['topic']} at {given.target().url}: {facts['backlog']} waiting"
+    given.output.say(about)
+    if dry_run:
+        return None
+    if not yes:
+        confirm(name, f"delete subscription {name}", production=given.target().production)
+    rest.call("DELETE", path)
+    return given.output.say("deleted")
 
 
 @app.command()

@@ -161,6 +161,8 @@ def _survey(broker: Broker, op: str, source: str, state: str | None) -> Survey:
     queue = broker.queues.get(source)
     if queue is None or not queue.durable:
         raise Refused("not-found", f"there is no queue {source.removeprefix('/queue/')!r}")
+    if state == "delayed":
+        return Survey([], 0, broker.next_position)
     return reading.survey(broker, queue)
 
 

@@ -16,6 +16,8 @@ from broker_app.net.problems import PROBLEMS
         ("precondition-failed", failures.CONFLICT),
         ("not-active", failures.UNREACHABLE),
         ("queue-full", failures.FAILED),
+        ("store-full", failures.FAILED),
+        ("busy", failures.FAILED),
         ("too-large", failures.FAILED),
         ("some-later-problem", failures.FAILED),
     ],

@@ -55,6 +55,19 @@ def test_wrong_use_of_pub(mom: CommandLine) -> None:
     assert "bad-destination" in refused.err
 
 
+def test_what_is_refused_of_many_is_counted(mom: CommandLine) -> None:
+    assert mom("queue", "create", "pub.full", "max_messages=5", "limit_behavior=reject_newest").code == OK
+    full = mom("pub", "pub.full", "x", "-n", "7")
+    assert (full.code, full.err.splitlines()[0]) == (FAILED, "5 of 7 messages to /queue/pub.full")
+    assert "queue-full" in full.err and "exception" not in full.err.lower()
+
+
+def test_sub_listens_only_once_it_is_subscribed(mom: CommandLine) -> None:
+    wrong = mom("sub", "sub.wrong", "--selector", "a ===", "-n", "1")
+    assert wrong.code == USAGE
+    assert "listening" not in wrong.err
+
+
 def test_later_features_are_refused(mom: CommandLine) -> None:
     refused = mom("pub", "q", "x", "-H", "AMQ_SCHEDULED_CRON=0 * * * *")
     assert refused.code == FAILED

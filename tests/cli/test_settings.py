@@ -82,10 +82,36 @@ def test_a_pattern_covers_many(broker: BrokerProcess, mom: CommandLine) -> None:
     assert mom("queue", "rm", "many.>", "--yes").code == OK
 
 
+def test_a_pattern_is_shown(mom: CommandLine) -> None:
+    assert mom("queue", "set", "shown.>", "limit_behavior=remove_oldest").code == OK
+    shown = mom("queue", "show", "shown.>")
+    assert (shown.code, shown.rows) == (
+        OK, [["address", "/queue/shown.>"], ["limit_behavior", "REMOVE_OLDEST"]],
+    )  # fmt: skip
+    assert mom("topic", "show", "nothing.>").code == NOT_FOUND
+
+
+def test_durable_subscriptions_are_listed_and_deleted(broker: BrokerProcess, mom: CommandLine) -> None:
+    with mom.popen("sub", "/topic/subs.eu", "--durable", "kept", "-n", "1") as leaving:
+        assert leaving.stderr is not None and "listening" in leaving.stderr.readline()
+        assert mom("topic", "forget", "kept", "--yes").code == CONFLICT
+        assert mom("pub", "/topic/subs.eu", "1").code == OK
+        leaving.communicate(timeout=30)
+    assert mom("pub", "/topic/subs.eu", "2").code == OK
+    (row,) = mom("topic", "subs", "subs.eu", "-o", "json").json()
+    assert (row["name"], row["state"], row["backlog"]) == ("kept", "offline", 1)
+    assert "kept" in mom("topic", "subs", "-o", "id").out.splitlines()
+    assert mom("topic", "forget", "kept").code == USAGE
+    assert mom("topic", "forget", "kept", "--dry-run").code == OK
+    assert mom("topic", "forget", "kept", "--yes").code == OK
+    assert mom("topic", "forget", "kept", "--yes").code == NOT_FOUND
+    assert mom("topic", "forget", "kept", "--yes", "--idempotent").code == OK
+
+
 def test_a_queue_is_removed(broker: BrokerProcess, mom: CommandLine) -> None:
     publish(broker, "remove")
     unconfirmed = mom("queue", "rm", "remove")
-    assert unconfirmed.code == USAGE and "1 depth" in unconfirmed.err
+    assert unconfirmed.code == USAGE and "1 waiting" in unconfirmed.err
     assert mom("queue", "rm", "remove", "--dry-run").code == OK
     refused = mom("queue", "rm", "remove", "--yes")
     assert refused.code == CONFLICT and "1 messages wait" in refused.err
@@ -98,7 +124,7 @@ def test_topics(broker: BrokerProcess, mom: CommandLine) -> None:
     assert mom("topic", "create", "news.eu", "max_message_bytes=1k").code == OK
     assert mom("topic", "set", "news.eu", "paused=producers").code == OK
     assert mom("topic", "set", "news.eu", "paused=consumers").code == USAGE
-    (row,) = mom("topic", "ls", "-o", "json").json()
+    (row,) = mom("topic", "ls", "--name", "news.eu", "-o", "json").json()
     assert (row["name"], row["declared"], row["paused"]) == ("news.eu", True, "producers")
     shown = dict(mom("topic", "show", "news.eu").rows)
     assert shown["max_message_bytes"] == "1024 (own)"

@@ -45,6 +45,7 @@ def test_help_lists_the_settings(command_line: CommandLine) -> None:
     assert all(
         option in shown.out for option in ("--stomp-port", "--admin-password-file", "MOM_DATA", "--open")
     )
+    assert not any(option in shown.out for option in ("--settings", "--pythonpath", "--traceback"))
 
 
 def test_wrong_settings(command_line: CommandLine) -> None:

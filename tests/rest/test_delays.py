@@ -22,6 +22,20 @@ async def test_a_delayed_message_is_seen_with_its_time_and_not_received(rest: Re
     assert (await rest.alice.get("/queues/a")).json()["delayed"] == 2
 
 
+async def test_a_state_in_the_one_line_filter_is_that_of_its_parameter(rest: Rest) -> None:
+    await rest.publish("a", "now")
+    await rest.publish("a", "later red", "later blue", **{"mom-delay-s": "60"})
+
+    async def seen(query: str) -> list[str]:
+        page = await rest.alice.get(f"/queues/a/messages?{query}")
+        return [item["body"] for item in page.json()["items"]]
+
+    assert await seen("where=state:delayed") == ["later red", "later blue"]
+    assert await seen("where=state:delayed red") == ["later red"]
+    assert await seen("where=state:ready") == ["now"]
+    assert (await rest.alice.get("/queues/a/messages?state=ready&where=state:delayed")).status_code == 400
+
+
 async def test_a_short_delay_ends_by_itself(rest: Rest) -> None:
     await rest.alice.post("/queues/a/messages", content=b"x", headers={"mom-delay-s": "0.05"})
     (item,) = await rest.receive("a", wait_s=5)

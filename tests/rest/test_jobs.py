@@ -208,6 +208,13 @@ async def test_messages_that_are_not_due_are_cancelled(rest: Rest) -> None:
     await post(rest, 400, op="move", source="a", target="b", filter={"state": "delayed"})
 
 
+async def test_where_nothing_is_delayed_no_other_message_is_taken_for_it(rest: Rest) -> None:
+    await rest.publish("a", "now")
+    plan = await post(rest, 200, op="delete", source="a", filter="state:delayed", dry_run=True)
+    assert (plan["matches"], plan["sample"]) == (0, [])
+    assert await bodies(rest, "a") == ["now"]
+
+
 async def test_results_say_what_became_of_each(rest: Rest) -> None:
     ids = await rest.publish("a", "1", "2", "3")
     plan = await post(rest, 200, op="move", source="a", target="b", dry_run=True)

@@ -25,11 +25,18 @@ from mom_site.asgi import Site
 _SWITCH_INTERVAL_S = 0.0005
 
 
+_OF_DJANGO = {
+    "--version", "--verbosity", "--settings", "--pythonpath", "--traceback", "--no-color", "--force-color",
+}  # fmt: skip
+
+
 class Command(BaseCommand):
     help = "Runs a node: STOMP, WebSocket, REST and the console. Each option is also a variable MOM_…"
     requires_system_checks = ()
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        # The help is that of `mom up`, where nobody looks for Django.
+        self.suppressed_base_arguments = _OF_DJANGO
         # Options become variables before Django starts, which knows whole names only.
         return super().create_parser(
             prog_name, subcommand, usage="%(prog)s [options]", allow_abbrev=False, **kwargs

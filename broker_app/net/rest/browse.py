@@ -83,9 +83,9 @@ class Browser:
         address = readable(request, request.name)
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
         after = _cursor(query["after"]) if "after" in query else None
-        state = _state(query)
         fields = _fields(query)
         chosen = _filter(query)
+        state = _state(query, chosen)
         fits = None if chosen.empty else filters.fitting(chosen, self._ids, time.time_ns() // 1_000_000)
         page = await self._desk.glance(lambda: self._page(address, after, limit, state, fits))
         rows = [
@@ -220,8 +220,10 @@ def _filter(query: dict[str, str]) -> Filter:
     return filters.of(query.get("where") or parts)
 
 
-def _state(query: dict[str, str]) -> str | None:
-    value = query.get("state")
+def _state(query: dict[str, str], chosen: Filter) -> str | None:
+    value = query.get("state", chosen.state)
+    if "state" in query and chosen.state is not None:
+        raise invalid("query/where", "says the state already; leave the parameter state out")
     if value is not None and value not in _STATES:
         raise unknown("query/state", value, _STATES, "state")
     return _STATES[value] if value is not None else None
