@@ -495,9 +495,7 @@ class Admitting(Publishing):
         message = lane.pop_first()
         if message is not None:
             self.memory_bytes -= len(message.body) + OVERHEAD_BYTES
-            self._dead_letter(
-                queue, message, "LOW_PRIORITY" if low else "OLDEST", "the queue is at its limit"
-            )
+            self._dead_letter(queue, message, "LOW_PRIORITY" if low else "OLDEST", _full(queue).detail)
             return True
         if guard.policy.max_bytes or (queue.policy.use_dead_letters and has_dead_letters(queue)):
             self._fetch(queue, lane)

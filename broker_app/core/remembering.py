@@ -91,7 +91,7 @@ class Remembering(Settling):
         others = [consumer for consumer in named.queue.consumers if consumer not in leaving]
         if others:
             raise Refused("conflict", f"durable subscription {name!r} is consumed by {_who(others[0])}")
-        held = sum(subscription.unsettled for subscription in leaving)
+        held = sum(subscription.unsettled for subscription in leaving) + self.resting.count(named.queue)
         if named.queue.unsettled > held:
             raise Refused("conflict", f"durable subscription {name!r} has deliveries that are not settled")
         return named

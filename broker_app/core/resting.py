@@ -57,6 +57,10 @@ class Resting:
         self._bytes += message.size
         return tag
 
+    def count(self, queue: Queue) -> int:
+        """How many messages of a queue wait."""
+        return sum(holder.queue is queue for holder, _ in self.peer.unsettled.values())
+
     def let_go(self, message: Message) -> None:
         """One whose time has come is not held any more."""
         self._bytes -= message.size

@@ -10,6 +10,7 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
 from broker_app.core.freezing import freeze
+from broker_app.core.policy import DestinationPolicy
 from tests.core.stage import Client, Stage, read
 
 TOPIC, KEPT = "/topic/prices.eu", "/topic-subscription/audit"
@@ -308,6 +309,20 @@ class TestDeleting:
             bob.do(c.Forget(bob.peer, "audit", owner="bob"))
         assert refused.value.code == "not-allowed"
         bob.do(c.Forget(bob.peer, "audit"))
+
+    def test_what_waits_for_another_attempt_goes_with_it(self) -> None:
+        stage = Stage(policy=DestinationPolicy(retry_delay_ms=60_000))
+        client = stage.client()
+        client.subscribe("/topic/t", name="audit", durable=True)
+        client.publish("/topic/t", b"1")
+        client.give_back(1)
+        client.unsubscribe(forget=True)
+        assert not stage.broker.named
+        stage.pass_time(120_000)
+        stage.restart()
+        client = stage.client()
+        client.subscribe("/topic/t", name="audit", durable=True)
+        assert not client.take()
 
     def test_a_name_can_begin_anew(self, stage: Stage) -> None:
         reader = stage.client()

@@ -47,7 +47,7 @@ async def message(client: RawClient) -> tuple[dict[str, str], str]:
     return dict(line.split(":", 1) for line in lines), body
 
 
-MEANINGS = {
+MEANINGS: dict[str, tuple[str, dict[str, str], dict[str, Any]]] = {
     "nothing said, to a queue": (Q, {}, {"persistent": True, "priority": 4, "ttl_ms": 0, "expires_ms": 0}),
     "nothing said, to a topic": (T, {}, {"persistent": True, "priority": 4}),
     "nothing said, to a temporary queue": ("/temp-queue/a", {}, {"persistent": False}),
