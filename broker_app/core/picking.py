@@ -351,12 +351,13 @@ class _Round:
     def _give_up_empty_lanes(self) -> None:
         """Who waited to see more of a lane that others have emptied meanwhile is served from the next one."""
         for lane in self._queue.lanes:
-            assert lane.survey is not None
-            hungry = lane.survey.hungry
-            for front in [front for front in hungry if front.cursor >= end_of(lane)]:
-                del hungry[front]
-                for track in front.tracks:
-                    self._sorter.wake(track.selection)
+            survey = lane.survey
+            if survey is None or not survey.waiting:
+                continue
+            end = end_of(lane)
+            for selection in [s for s in survey.waiting if survey.tracks[s].reach >= end]:
+                del survey.waiting[selection]
+                self._sorter.wake(selection)
 
     # ------------------------------------------------------------------ handing out
 
@@ -400,6 +401,7 @@ class _Round:
             return False
         if track.front is not None and track.front.cursor < end_of(lane):
             survey.hungry[track.front] = None
+            survey.waiting[selection] = None
             return True
         return unread
 

@@ -119,15 +119,17 @@ class Front:
 
 
 class Survey:
-    """What is known of one lane. `hungry` are fronts that somebody with credit waits for. `reading` are the
+    """What is known of one lane. `hungry` are fronts that somebody with credit waits for, `waiting` the
+    selections that are served from no lower lane before they have seen all of this one. `reading` are the
     positions that are being read to be looked at: None for nothing, empty for another turn in memory."""
 
-    __slots__ = ("fronts", "hungry", "reading", "tracks", "turns")
+    __slots__ = ("fronts", "hungry", "reading", "tracks", "turns", "waiting")
 
     def __init__(self) -> None:
         self.tracks: dict[Selection, Track] = {}
         self.fronts: list[Front] = []
         self.hungry: dict[Front, None] = {}
+        self.waiting: dict[Selection, None] = {}
         self.reading: list[int] | None = None
         self.turns = 0
 
@@ -145,6 +147,7 @@ class Survey:
 
     def leave(self, selection: Selection) -> None:
         track = self.tracks.pop(selection)
+        self.waiting.pop(selection, None)
         if track.front is not None:
             self._take_from(track.front, track)
 
