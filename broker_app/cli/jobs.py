@@ -74,14 +74,14 @@ def wait(given: Invocation, rest: Rest, job_id: str) -> None:
 
 def watch(given: Invocation, rest: Rest, job_id: str) -> dict[str, Any]:
     """A job once it has ended; its progress is told meanwhile. Failure when it broke off."""
-    told = -1
+    told: tuple[int, str | None] = (0, None)
     while True:
         job: dict[str, Any] = rest.get(_path(job_id))
         if job["state"] not in ("waiting", "running"):
             break
-        if job["processed"] != told:
-            told = job["processed"]
-            given.output.say(f"{told} of {job['total']}" + (f"  {job['reason']}" if job["reason"] else ""))
+        if (now := (job["processed"], job["reason"])) != told:
+            told = now
+            given.output.say(f"{now[0]} of {job['total']}" + (f"  {now[1]}" if now[1] else ""))
         time.sleep(_POLL_S)
     if job["state"] in ("stopped", "failed"):
         raise Failure(FAILED, f"job {job_id} {job['state']}: {job['reason']}", mend=_mend(job_id))

@@ -195,10 +195,16 @@ def _readable(
             "priority": priority,
             "bytes": len(message.body),
         }
+        if due_ms := records.due_of(content):
+            shown["due_ms"] = due_ms
         shown["headers"] = message.envelope.block.decode(errors="backslashreplace")
         if bodies:
             shown["body"] = message.body.decode(errors="backslashreplace")
         return shown
+    if kind == records.SUBSCRIBED:
+        return {**shown, "record": "subscribed", **records.terms(content, start, end)._asdict()}
+    if kind == records.FORGOTTEN:
+        return {**shown, "record": "forgotten"}
     numbers = records.positions(content, start, end).tolist()
     if kind == records.ACKED:
         return {**shown, "record": "gone", "cause": records.CAUSES[flags], "positions": numbers}

@@ -15,12 +15,21 @@ from rest_framework.views import APIView
 
 from broker_app.models import Token
 from broker_app.web import actions
+from broker_app.web.refusals import PROBLEM_REPLIES
 
 
 def document() -> dict[str, Any]:
     """The OpenAPI document of the control plane, to be joined with that of the data plane."""
     schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     return schema
+
+
+def summarize(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """A hook of drf-spectacular: what a view says of itself is a summary, as in the data plane's document."""
+    for operations in result["paths"].values():
+        for operation in operations.values():
+            operation["summary"] = operation.pop("description").rstrip(".")
+    return result
 
 
 class StrictSerializer(serializers.Serializer[Any]):
@@ -65,14 +74,18 @@ class TokenList(serializers.Serializer[Any]):
 class Tokens(APIView):
     """The caller's tokens."""
 
-    @extend_schema(operation_id="tokens_list", responses=TokenList)
+    @extend_schema(operation_id="tokens_list", responses={200: TokenList, **PROBLEM_REPLIES})
     def get(self, request: Request) -> Response:
-        """Lists them, without their secrets."""
+        """Lists the caller's tokens, without their secrets."""
         return Response({"items": TokenSerializer(_tokens_of(request), many=True).data})
 
-    @extend_schema(operation_id="tokens_create", request=TokenRequest, responses={201: NewTokenSerializer})
+    @extend_schema(
+        operation_id="tokens_create",
+        request=TokenRequest,
+        responses={201: NewTokenSerializer, **PROBLEM_REPLIES},
+    )
     def post(self, request: Request) -> Response:
-        """Makes one. The reply is the only place where its secret is ever seen."""
+        """Makes a token. The reply is the only place where its secret is ever seen."""
         wish = TokenRequest(data=request.data)
         wish.is_valid(raise_exception=True)
         new = actions.create_token(_user_of(request), **wish.validated_data)
@@ -83,9 +96,9 @@ class Tokens(APIView):
 class OneToken(APIView):
     """One of the caller's tokens."""
 
-    @extend_schema(operation_id="tokens_revoke", responses={204: None})
+    @extend_schema(operation_id="tokens_revoke", responses={204: None, **PROBLEM_REPLIES})
     def delete(self, request: Request, pk: int) -> Response:
-        """Revokes it."""
+        """Revokes a token."""
         actions.revoke_token(get_object_or_404(_tokens_of(request), pk=pk))
         return Response(status=status.HTTP_204_NO_CONTENT)
 

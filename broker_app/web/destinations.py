@@ -285,11 +285,12 @@ class Patterns(APIView):
     @extend_schema(
         operation_id="list_patterns",
         responses={
-            200: {"type": "object", "properties": {"items": {"type": "array", "items": row_schema()}}}
+            200: {"type": "object", "properties": {"items": {"type": "array", "items": row_schema()}}},
+            **PROBLEM_REPLIES,
         },
     )
     def get(self, request: Request) -> Response:
-        """Lists them."""
+        """Lists the patterns about which something is said."""
         _check_query(request, ())
         rows = DestinationSettings.objects.filter(address__endswith=">")
         return Response({"items": [_shown(row) for row in rows if is_pattern(row.address)]})

@@ -39,6 +39,23 @@ def test_verify_and_dump(start_broker: StartBroker, command_line: CommandLine) -
     assert min(json.loads(line)["position"] for line in later) == 2
 
 
+def test_dump_shows_subscriptions_and_delays(start_broker: StartBroker, command_line: CommandLine) -> None:
+    broker = start_broker()
+    command_line.about(broker)
+    with command_line.popen("sub", "/topic/t", "--durable", "kept", "-n", "1") as leaving:
+        assert leaving.stderr is not None and "listening" in leaving.stderr.readline()
+        assert command_line("pub", "/topic/t", "x").code == OK
+        leaving.communicate(timeout=30)
+    assert command_line("topic", "forget", "kept", "--yes").code == OK
+    assert command_line("pub", "q", "later", "--delay", "60").code == OK
+    dumped = command_line("journal", "dump", str(broker.data / "journal"))
+    assert dumped.code == OK, dumped.err
+    records = {line["record"]: line for line in map(json.loads, dumped.out.splitlines())}
+    assert (records["subscribed"]["filter"], records["subscribed"]["owner"]) == ("/topic/t", broker.user)
+    assert records["forgotten"]["destination"] == "/topic-subscription/kept"
+    assert records["published"]["due_ms"] == records["published"]["time_ms"] + 60_000
+
+
 def test_damage_is_told(start_broker: StartBroker, command_line: CommandLine) -> None:
     broker = start_broker()
     for _ in range(3):

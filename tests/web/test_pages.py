@@ -205,6 +205,8 @@ def test_the_api_document_describes_the_tokens(client: Client) -> None:
     assert document["openapi"].startswith("3.1")
     assert set(document["paths"]["/api/v1/tokens"]) == {"get", "post"}
     assert {"token", "password"} <= set(document["components"]["securitySchemes"])
+    operations = [one for path in document["paths"].values() for one in path.values()]
+    assert all(one["summary"] for one in operations)
 
 
 def test_the_document_for_the_data_plane_is_the_same(client: Client) -> None:
