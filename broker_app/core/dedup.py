@@ -92,8 +92,10 @@ class Window:
 
 class Duplicates:
     """The windows of all destinations. `most` bounds the ids of one destination, `most_together` those of
-    all: what is too much shortens the window of the destination that it comes to."""
+    all: what is too much shortens the window of the destination that it comes to. Of more destinations than
+    `DESTINATIONS`, the one that began first is forgotten."""
 
+    DESTINATIONS = 10_000
     #: ids that are too old and forgotten with each new one, so that no crowd of them has to go at once
     FORGOTTEN = 4
     #: windows looked at, and ids forgotten in each, when time passes
@@ -114,6 +116,8 @@ class Duplicates:
     def remember(self, address: str, digest: bytes, seen: Seen, window_ms: int = FOR_EVER_MS) -> None:
         window = self._windows.get(address)
         if window is None:
+            if len(self._windows) >= self.DESTINATIONS:
+                self._count -= len(self._windows.pop(next(iter(self._windows))))
             window = self._windows[address] = Window()
         self._forget(window, seen.time_ms - window_ms, self.FORGOTTEN)
         if len(window) and (len(window) >= self._most or self._count >= self._most_together):

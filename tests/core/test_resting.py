@@ -3,7 +3,8 @@
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core.message import Special
+from broker_app.core.dedup import Duplicates
+from broker_app.core.message import Duplicate, Special
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.resting import retry_delay_ms
 from tests.core.stage import Client, Stage
@@ -194,6 +195,18 @@ def test_too_many_ids_shorten_the_window_visibly() -> None:
     duplicates = stage.broker.duplicates
     assert duplicates.facts(A, stage.now_ms, 600_000) == (3, 3_000)
     assert duplicates.facts("/queue/none", stage.now_ms, 600_000) == (0, 600_000)
+
+
+def test_ids_of_so_many_destinations_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Duplicates, "DESTINATIONS", 2)
+    stage = Stage()
+    client = stage.client()
+    for address in ("/topic/a", "/topic/b", "/topic/c"):
+        client.publish(address, special=Special(dedup_id="x"))
+    found = [stage.broker.duplicates.facts(f"/topic/{name}", stage.now_ms, 1)[0] for name in "abc"]
+    assert found == [0, 1, 1]
+    assert not isinstance(client.publish("/topic/a", special=Special(dedup_id="x")), Duplicate)
+    assert isinstance(client.publish("/topic/c", special=Special(dedup_id="x")), Duplicate)
 
 
 def test_a_transaction_decides_about_repeats_at_its_commit() -> None:
