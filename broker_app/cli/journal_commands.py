@@ -175,6 +175,13 @@ def _check(directory: Path) -> None:
             where=str(directory),
             mend="it is called journal, in the broker's data directory",
         )
+    if not any(directory.glob("*.seg")) and not (directory / "meta.json").exists():
+        raise Failure(
+            NOT_FOUND,
+            "there is no journal in this folder",
+            where=str(directory),
+            mend="it is in the folder journal of the broker's data directory",
+        )
 
 
 def _readable(

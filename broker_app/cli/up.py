@@ -7,6 +7,7 @@ import os
 import typer
 
 from broker_app import config
+from broker_app.cli.failures import FAILED, Failure
 
 #: everything behind `up` is for the broker, its help too
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -19,7 +20,18 @@ def up(ctx: typer.Context) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
     import django
 
-    django.setup()
+    try:
+        django.setup()
+    except OSError as error:
+        raise Failure(
+            FAILED, f"the data directory cannot be used: {error.strerror}", where=str(error.filename)
+        ) from error
+    from django.core.management import CommandError
+
     from broker_app.management.commands.broker import Command
 
-    Command().run_from_argv(["mom", "up", *ctx.args])
+    try:
+        # Without its option, Django prints the error itself, in words of its own.
+        Command().run_from_argv(["mom", "up", *ctx.args, "--traceback"])
+    except CommandError as error:
+        raise Failure(error.returncode, str(error)) from error

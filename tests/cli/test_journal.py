@@ -104,3 +104,8 @@ def test_a_damaged_journal_is_repaired(start_broker: StartBroker, command_line: 
 def test_no_journal_there(command_line: CommandLine, tmp_path: Path) -> None:
     assert command_line("journal", "verify", str(tmp_path / "nowhere")).code == NOT_FOUND
     assert command_line("journal", "dump").code == NOT_FOUND
+    made = tmp_path / "empty"
+    made.mkdir()
+    assert command_line("journal", "verify", str(made)).code == NOT_FOUND
+    assert command_line("journal", "compact", str(made)).code == NOT_FOUND
+    assert not list(made.iterdir())

@@ -2,9 +2,10 @@
 
 import re
 import signal
+import socket
 from pathlib import Path
 
-from broker_app.cli.failures import OK, USAGE
+from broker_app.cli.failures import FAILED, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.polling import poll
 
@@ -54,3 +55,22 @@ def test_wrong_settings(command_line: CommandLine) -> None:
     assert "did you mean MOM_PORT?" in unknown.err
     assert command_line("up", "--port", "many").code == USAGE
     assert command_line("up", "--prot", "1").code == USAGE
+
+
+def test_a_broker_that_cannot_start_says_why_in_one_line(command_line: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    unusable = command_line("up", "--data", str(tmp_path / "file" / "data"))
+    assert unusable.code == FAILED
+    assert unusable.err.startswith("mom: the data directory cannot be used: Not a directory\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options = (
+            "--port",
+            str(taken.getsockname()[1]),
+            "--stomp-port",
+            "0",
+            "--data",
+            str(tmp_path / "data"),
+        )
+        ended = command_line("up", *options)
+    assert ended.code == FAILED
+    assert ended.err.splitlines()[-1].startswith("mom: the broker ended: [Errno 98]")
