@@ -655,3 +655,20 @@ def test_a_transaction_of_a_producer_too_many_is_refused_whole() -> None:
     with pytest.raises(Refused, match="too-many"):
         other.do(c.Commit(other.peer, "t"))
     assert Q not in stage.broker.queues
+
+
+def test_what_a_transaction_acknowledges_makes_room_for_the_next_one() -> None:
+    stage = stage_with(max_messages=1)
+    client = stage.client()
+    client.subscribe(Q)
+    client.publish(Q, b"1")
+    client.do(c.Begin(client.peer, "t"))
+    client.do(c.Enlist(client.peer, "t", c.Settle(client.peer, (1,), False)))
+    client.do(c.Enlist(client.peer, "t", client.sending(Q, b"2")))
+    with pytest.raises(Refused, match="queue-full"):
+        client.do(c.Commit(client.peer, "t"))
+    client.settle(1)
+    client.do(c.Begin(client.peer, "t"))
+    client.do(c.Enlist(client.peer, "t", client.sending(Q, b"2")))
+    client.do(c.Commit(client.peer, "t"))
+    assert client.take() == [b"1", b"2"]
