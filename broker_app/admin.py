@@ -1,6 +1,6 @@
 """Django's admin as a window: everything can be looked at, nothing changed.
 
-Changes go through `web.actions`, which keep the policy version; a second way in would not.
+Changes go through `web.actions`, which keep versions, history and audit log; a second way in would not.
 """
 
 from typing import Any
@@ -10,7 +10,18 @@ from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
 
-from broker_app.models import DestinationSettings, PolicyVersion, Token
+from broker_app.models import (
+    AuditEntry,
+    Bridge,
+    Broker,
+    Change,
+    ChangedObject,
+    DestinationSettings,
+    Entry,
+    PolicyVersion,
+    Rule,
+    Token,
+)
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -34,7 +45,43 @@ class TokenAdmin(ReadOnlyAdmin):
 
 @admin.register(DestinationSettings)
 class DestinationSettingsAdmin(ReadOnlyAdmin):
-    list_display = ("address", "values", "version", "changed")
+    list_display = ("address", "values")
+
+
+@admin.register(Rule)
+class RuleAdmin(ReadOnlyAdmin):
+    list_display = ("name", "position", "effect", "conditions", "users", "groups")
+
+
+@admin.register(Broker)
+class BrokerAdmin(ReadOnlyAdmin):
+    list_display = ("name", "environment", "settings")
+
+
+@admin.register(Bridge)
+class BridgeAdmin(ReadOnlyAdmin):
+    list_display = ("name", "values")
+    exclude = ("password",)
+
+
+@admin.register(Entry)
+class EntryAdmin(ReadOnlyAdmin):
+    list_display = ("kind", "key", "version", "origin", "changed")
+
+
+@admin.register(Change)
+class ChangeAdmin(ReadOnlyAdmin):
+    list_display = ("number", "time", "author", "way", "reason")
+
+
+@admin.register(ChangedObject)
+class ChangedObjectAdmin(ReadOnlyAdmin):
+    list_display = ("change", "kind", "key")
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(ReadOnlyAdmin):
+    list_display = ("number", "time", "author", "way", "act", "kind", "key")
 
 
 @admin.register(PolicyVersion)

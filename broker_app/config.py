@@ -43,6 +43,8 @@ class Rule(NamedTuple):
     choices: tuple[str, ...] = ()
     pattern: str = ""
     secret: bool = False
+    #: whether it can be replaced while the node runs
+    reloadable: bool = False
 
 
 def _setting(default: Any, about: str, unit: str = "", **rule: Any) -> Any:
@@ -74,14 +76,14 @@ class Config:
     behind_tls: bool = _setting(False, "a proxy ends TLS before this node: cookies are sent over https only")
 
     # limits of one client
-    connect_timeout: float = _setting(10, "time to log in after connecting", "s", least=0.1)
+    connect_timeout: float = _setting(10, "time to log in after connecting", "s", least=0.1, reloadable=True)
     ping: float = _setting(20, "WebSocket ping interval, and time to answer one", "s", least=1)
     heartbeat_ms: int = _setting(10_000, "STOMP heart-beat offered both ways; 0 is none", "ms", least=0)
     max_body_bytes: int = _setting(64 * MIB, "longest body of a message", "bytes", least=1)
     max_header_bytes: int = _setting(64 * KIB, "longest header block of a frame", "bytes", least=256)
     max_headers: int = _setting(128, "most headers of a frame", least=8)
-    max_connections: int = _setting(20_000, "most client connections of the node", least=1)
-    max_subscriptions: int = _setting(10_000, "most subscriptions of a connection", least=1)
+    max_connections: int = _setting(20_000, "most client connections of the node", least=1, reloadable=True)
+    max_subscriptions: int = _setting(10_000, "most subscriptions of a connection", least=1, reloadable=True)
     max_transactions: int = _setting(100, "most open transactions of a connection", least=1)
     max_transaction_bytes: int = _setting(64 * MIB, "most bytes of one open transaction", "bytes", least=1)
     inbox_bytes: int = _setting(
@@ -91,10 +93,10 @@ class Config:
         16 * MIB, "sent, not yet taken, before deliveries wait", "bytes", least=65536
     )
     max_frames_per_second: int = _setting(
-        0, "most STOMP frames of a connection; 0 is any number", "1/s", least=0
+        0, "most STOMP frames of a connection; 0 is any number", "1/s", least=0, reloadable=True
     )
     max_bytes_per_second: int = _setting(
-        0, "most bytes of a connection, a second; 0 is any number", "bytes", least=0
+        0, "most bytes of a connection, a second; 0 is any number", "bytes", least=0, reloadable=True
     )
 
     # messages
@@ -104,10 +106,16 @@ class Config:
     transient_bytes: int = _setting(
         256 * MIB, "memory beyond that, for messages that live in memory only", "bytes", least=MIB
     )
-    max_messages: int = _setting(0, "most messages in all queues together; 0 is any number", least=0)
-    max_bytes: int = _setting(0, "most bytes of bodies in all queues together; 0 is any", "bytes", least=0)
+    max_messages: int = _setting(
+        0, "most messages in all queues together; 0 is any number", least=0, reloadable=True
+    )
+    max_bytes: int = _setting(
+        0, "most bytes of bodies in all queues together; 0 is any", "bytes", least=0, reloadable=True
+    )
     max_store_bytes: int = _setting(0, "most bytes stored in the journal; 0 is any number", "bytes", least=0)
-    full_wait: float = _setting(30, "time a message waits for room before it is refused", "s", least=0.1)
+    full_wait: float = _setting(
+        30, "time a message waits for room before it is refused", "s", least=0.1, reloadable=True
+    )
     waiting_bytes: int = _setting(
         64 * MIB, "messages that wait for room, of all producers", "bytes", least=MIB
     )
@@ -115,10 +123,18 @@ class Config:
     journal_retention_bytes: int = _setting(
         0, "journal kept for later reading although nothing in it waits", "bytes", least=0
     )
-    max_attempts: int = _setting(16, "deliveries of a message before it goes to the dead letters", least=1)
-    credit: int = _setting(100, "unacknowledged deliveries of a subscription that names no credit", least=1)
-    lease: float = _setting(30, "time to settle a message received by REST", "s", least=1, most=43_200)
-    max_wait: float = _setting(60, "longest time a REST receive may wait", "s", least=0, most=3600)
+    max_attempts: int = _setting(
+        16, "deliveries of a message before it goes to the dead letters", least=1, reloadable=True
+    )
+    credit: int = _setting(
+        100, "unacknowledged deliveries of a subscription that names no credit", least=1, reloadable=True
+    )
+    lease: float = _setting(
+        30, "time to settle a message received by REST", "s", least=1, most=43_200, reloadable=True
+    )
+    max_wait: float = _setting(
+        60, "longest time a REST receive may wait", "s", least=0, most=3600, reloadable=True
+    )
     stats_destinations: int = _setting(
         250, "destinations whose statistics have a history, at up to 160 KiB each", least=0, most=100_000
     )
@@ -173,6 +189,20 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
     if wrong:
         raise ConfigError("\n".join(wrong))
     return Config(**values)
+
+
+def fault_of_override(name: str, value: Any) -> str:
+    """What is wrong with a value that is to replace that of a running node; empty when nothing is."""
+    known = {setting.name: setting for setting in settings() if setting.rule.reloadable}
+    if name not in known:
+        return f"is no setting that can change while the broker runs{_suggestion(name, sorted(known))}"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "must be a number"
+    try:
+        _parse(known[name], str(value))
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

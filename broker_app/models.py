@@ -1,4 +1,8 @@
-"""What the configuration database holds beside Django's users. `web.actions` is the only writer."""
+"""What the configuration database holds beside Django's users and groups. `web.actions` is the only writer.
+
+Each kind of thing that is configured has a model of its own (see `web.kinds`); what all of them have, a
+version and an origin, is an `Entry`. What was done is in `Change`, with what it changed, and in `AuditEntry`.
+"""
 
 from typing import ClassVar
 
@@ -15,6 +19,8 @@ class Token(models.Model):
     digest = models.BinaryField(max_length=32, unique=True, help_text="SHA-256 of the secret")
     created = models.DateTimeField(auto_now_add=True)
     expires = models.DateTimeField(null=True, blank=True)
+    grants = models.JSONField(null=True, blank=True, help_text="which of the owner's rights; null is all")
+    last_used = models.DateTimeField(null=True, blank=True, help_text="to the minute")
 
     class Meta:
         ordering: ClassVar = ["owner", "name"]
@@ -45,8 +51,6 @@ class DestinationSettings(models.Model):
 
     address = models.CharField(max_length=300, unique=True)
     values = models.JSONField(default=dict)
-    version = models.PositiveBigIntegerField(help_text="the number of the change that wrote it")
-    changed = models.DateTimeField(auto_now=True)
 
     class Meta:
         ordering: ClassVar = ["address"]
@@ -54,6 +58,74 @@ class DestinationSettings(models.Model):
 
     def __str__(self) -> str:
         return self.address
+
+
+class Rule(models.Model):
+    """An authorization rule. Rules are in the order of their positions; the first that matches decides."""
+
+    ALLOW, DENY = "allow", "deny"
+
+    name = models.CharField(max_length=100, unique=True)
+    position = models.IntegerField()
+    effect = models.CharField(max_length=5, choices=((ALLOW, ALLOW), (DENY, DENY)), default=ALLOW)
+    conditions = models.TextField(blank=True, help_text="when it applies; empty is always")
+    users = models.JSONField(default=list)
+    groups = models.JSONField(default=list)
+    comment = models.CharField(max_length=1000, blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["position", "name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Broker(models.Model):
+    """A broker of this installation: what is said about it, and settings of it that hold while it runs."""
+
+    name = models.CharField(max_length=64, unique=True)
+    environment = models.CharField(max_length=40, blank=True, help_text='such as "production"')
+    endpoints = models.JSONField(default=list, help_text="where clients reach it")
+    settings = models.JSONField(default=dict, help_text="by name, in the place of those it was started with")
+    comment = models.CharField(max_length=1000, blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Bridge(models.Model):
+    """A connection to a remote broker, over which store-and-forward queues are emptied."""
+
+    name = models.CharField(max_length=20, unique=True)
+    values = models.JSONField(default=dict, help_text="as `web.kinds.bridges` lists them")
+    password = models.CharField(max_length=1000, blank=True, help_text="of the bridge's credentials")
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Entry(models.Model):
+    """What every configured thing has: its version, and where it is said when that is a file."""
+
+    kind = models.CharField(max_length=20)
+    key = models.CharField(max_length=300)
+    version = models.PositiveBigIntegerField(help_text="the number of the change that wrote it")
+    origin = models.CharField(max_length=500, blank=True, help_text='"zero.config:31"; empty is the database')
+    changed = models.DateTimeField()
+
+    class Meta:
+        ordering: ClassVar = ["kind", "key"]
+        verbose_name_plural = "entries"
+        constraints: ClassVar = [models.UniqueConstraint(fields=["kind", "key"], name="entry_once")]
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.key}"
 
 
 class PolicyVersion(models.Model):
@@ -65,3 +137,66 @@ class PolicyVersion(models.Model):
 
     def __str__(self) -> str:
         return str(self.number)
+
+
+class Change(models.Model):
+    """One change of the configuration: who made it, and why. Its number is the version it led to."""
+
+    number = models.PositiveBigIntegerField(primary_key=True)
+    time = models.DateTimeField()
+    author = models.CharField(max_length=150)
+    way = models.CharField(max_length=20, help_text="console, api, cli, file, start, …")
+    address = models.CharField(max_length=200, blank=True, help_text="where the author was")
+    reason = models.CharField(max_length=1000, blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["-number"]
+
+    def __str__(self) -> str:
+        return f"version {self.number} by {self.author}"
+
+
+class ChangedObject(models.Model):
+    """What one change did to one thing. Secrets are named, never told."""
+
+    change = models.ForeignKey(Change, on_delete=models.CASCADE, related_name="objects_changed")
+    kind = models.CharField(max_length=20)
+    key = models.CharField(max_length=300)
+    before = models.JSONField(null=True, help_text="null: it was not there")
+    after = models.JSONField(null=True, help_text="null: it is gone")
+    secrets = models.JSONField(default=list, help_text="names of the secrets that were replaced")
+    origin = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        ordering: ClassVar = ["pk"]
+        indexes: ClassVar = [models.Index(fields=["kind", "key"], name="changed_object_of")]
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.key} in {self.change}"
+
+
+class AuditEntry(models.Model):
+    """Something somebody did. Each entry's digest covers the digest before it, so that a gap shows."""
+
+    number = models.BigAutoField(primary_key=True)
+    time = models.DateTimeField()
+    author = models.CharField(max_length=150)
+    way = models.CharField(max_length=20)
+    address = models.CharField(max_length=200, blank=True)
+    token = models.CharField(max_length=100, blank=True)
+    act = models.CharField(max_length=40, help_text="created, changed, removed, logged in, …")
+    kind = models.CharField(max_length=20, blank=True)
+    key = models.CharField(max_length=300, blank=True)
+    before = models.JSONField(null=True)
+    after = models.JSONField(null=True)
+    reason = models.CharField(max_length=1000, blank=True)
+    trace_id = models.CharField(max_length=32, blank=True)
+    change = models.PositiveBigIntegerField(null=True, help_text="the version that it led to")
+    digest = models.CharField(max_length=64, help_text="SHA-256, in hex, of the one before and of this entry")
+
+    class Meta:
+        ordering: ClassVar = ["-number"]
+        verbose_name_plural = "audit entries"
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.author} {self.act} {self.kind}/{self.key}"

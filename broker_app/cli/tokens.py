@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import time
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,8 @@ from broker_app.cli.failures import CONFLICT, NOT_FOUND, USAGE, Failure
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
+
+    from broker_app.web import actions
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens, on the machine of the broker.")
 
@@ -46,7 +49,7 @@ def create(
 
     expires = datetime.now(UTC) + timedelta(days=days) if days is not None else None
     try:
-        new = actions.create_token(_user(user), name, expires)
+        new = actions.create_token(_by(), _user(user), name, expires)
     except actions.Conflict as conflict:
         raise Failure(
             CONFLICT, str(conflict), mend="take another name, or revoke that one first"
@@ -89,9 +92,16 @@ def revoke(ctx: typer.Context, name: _Name, user: _User = "admin", data: _Data =
     token = Token.objects.filter(owner=_user(user), name=name).first()
     if token is None:
         raise Failure(NOT_FOUND, f"{user} has no token {name!r}", mend="`mom token ls` lists them")
-    actions.revoke_token(token)
+    actions.revoke_token(_by(), token)
     time.sleep(_NOTICED_S)
     invocation.of(ctx).output.say(f"token {name} of {user} is revoked")
+
+
+def _by() -> actions.By:
+    """Whoever may write the configuration database."""
+    from broker_app.web import actions
+
+    return actions.By(getpass.getuser(), actions.CLI)
 
 
 def _open(data: Path) -> None:

@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 
 from broker_app.models import Token
 from broker_app.web import actions
+from broker_app.web.acting import by
 from broker_app.web.refusals import PROBLEM_REPLIES
 
 
@@ -88,7 +89,7 @@ class Tokens(APIView):
         """Makes a token. The reply is the only place where its secret is ever seen."""
         wish = TokenRequest(data=request.data)
         wish.is_valid(raise_exception=True)
-        new = actions.create_token(_user_of(request), **wish.validated_data)
+        new = actions.create_token(by(request), _user_of(request), **wish.validated_data)
         body = {**TokenSerializer(new.token).data, "token": new.secret}
         return Response(body, status=status.HTTP_201_CREATED, headers={"Cache-Control": "no-store"})
 
@@ -99,7 +100,7 @@ class OneToken(APIView):
     @extend_schema(operation_id="tokens_revoke", responses={204: None, **PROBLEM_REPLIES})
     def delete(self, request: Request, pk: int) -> Response:
         """Revokes a token."""
-        actions.revoke_token(get_object_or_404(_tokens_of(request), pk=pk))
+        actions.revoke_token(by(request), get_object_or_404(_tokens_of(request), pk=pk))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 

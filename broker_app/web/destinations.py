@@ -22,6 +22,7 @@ from broker_app.net.destinations import EVERYTHING, check_address, is_pattern
 from broker_app.net.rest.openapi import row_schema, said_schema
 from broker_app.net.rest.refusals import Refusal, invalid, of_core
 from broker_app.web import actions, snapshot
+from broker_app.web.acting import by
 from broker_app.web.refusals import PROBLEM_REPLIES
 
 _T = TypeVar("_T")
@@ -133,20 +134,20 @@ class Said(APIView):
             expected = 0
         else:
             expected = _expected(request, before)
-        row = actions.set_destination(address, _body(request), expected)
+        row = actions.set_destination(by(request), address, _body(request), expected)
         return self._written(address, row, created=before == 0)
 
     def _patch(self, request: Request, name: str) -> Response:
         address = self._chosen(request, name)
         before = _version(address)
-        row = actions.change_destination(address, _body(request), _expected(request, before))
+        row = actions.change_destination(by(request), address, _body(request), _expected(request, before))
         return self._written(address, row, created=False)
 
     def _delete(self, request: Request, name: str) -> Response:
         address = self._chosen(request, name, self.options_of_removal)
         expected = _expected(request, _version(address))
         with transaction.atomic():
-            had = actions.forget_destination(address, expected)
+            had = actions.forget_destination(by(request), address, expected)
             # Refused by the node, nothing of it has happened.
             self._remove(request, address, had)
         self._wait_obeyed(snapshot.read_version())
@@ -157,7 +158,7 @@ class Said(APIView):
         if not had:
             raise Refusal("not-found", f"nothing is said about {address}")
 
-    def _written(self, address: str, row: DestinationSettings, *, created: bool) -> Response:
+    def _written(self, address: str, row: actions.SaidOfDestination, *, created: bool) -> Response:
         self._wait_obeyed(row.version)
         reply = _reply(row, 201 if created else 200)
         if created:
@@ -253,7 +254,7 @@ class SaidAboutPattern(Said):
     def get(self, request: Request, name: str = "") -> Response:
         """What is said about a pattern."""
         address = self._chosen(request, name)
-        row = DestinationSettings.objects.filter(address=address).first()
+        row = actions.said_of(address)
         if row is None:
             raise Refusal("not-found", f"nothing is said about {address}")
         reply = _reply(row, 200)
@@ -292,8 +293,11 @@ class Patterns(APIView):
     def get(self, request: Request) -> Response:
         """Lists the patterns about which something is said."""
         _check_query(request, ())
-        rows = DestinationSettings.objects.filter(address__endswith=">")
-        return Response({"items": [_shown(row) for row in rows if is_pattern(row.address)]})
+        addresses = DestinationSettings.objects.filter(address__endswith=">").values_list(
+            "address", flat=True
+        )
+        rows = [actions.said_of(address) for address in addresses if is_pattern(address)]
+        return Response({"items": [_shown(row) for row in rows if row is not None]})
 
 
 @extend_schema(exclude=True)
@@ -307,8 +311,7 @@ class NamedTopic(SaidAboutTopic):
 
 
 def _version(address: str) -> int:
-    row = DestinationSettings.objects.filter(address=address).only("version").first()
-    return row.version if row is not None else 0
+    return actions.version_of("destinations", address)
 
 
 def _expected(request: Request, now: int) -> int | None:
@@ -336,9 +339,9 @@ def _check_query(request: Request, known: tuple[str, ...]) -> None:
             raise invalid(f"query/{name[:100]}", "there is no such query parameter")
 
 
-def _shown(row: DestinationSettings) -> dict[str, Any]:
+def _shown(row: actions.SaidOfDestination) -> dict[str, Any]:
     return {"address": row.address, "settings": row.values, "version": row.version, "changed": row.changed}
 
 
-def _reply(row: DestinationSettings, status: int) -> Response:
+def _reply(row: actions.SaidOfDestination, status: int) -> Response:
     return Response(_shown(row), status=status, headers={"ETag": f'"{row.version}"'})

@@ -15,7 +15,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.db import DatabaseError, connection, transaction
 from django.http import HttpRequest
 
-from broker_app.models import DestinationSettings, PolicyVersion, Token
+from broker_app.models import DestinationSettings, Entry, PolicyVersion, Token
 from broker_app.net.destinations import Destinations, Own, node_values
 from broker_app.net.login import Logins
 from broker_app.net.policy import Policy, TokenFacts, UserFacts
@@ -49,9 +49,11 @@ def read_policy(anonymous: bool) -> Policy:
 
 
 def _read_destinations() -> Destinations:
-    rows = DestinationSettings.objects.values_list("address", "values", "version")
+    versions = dict(Entry.objects.filter(kind="destinations").values_list("key", "version"))
+    rows = DestinationSettings.objects.values_list("address", "values")
     found = Destinations(
-        {address: Own(values, version) for address, values, version in rows}, node_values(settings.MOM)
+        {address: Own(values, versions.get(address, 1)) for address, values in rows},
+        node_values(settings.MOM),
     )
     _ = found.policies  # worked out here, in a thread, and not in the loop
     return found

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def john() -> User:
-    return actions.create_user("john", "correct horse battery")
+    return actions.create_user(actions.SYSTEM, "john", "correct horse battery")
 
 
 def test_the_first_start_makes_an_admin_with_a_made_up_password_and_the_second_does_not() -> None:
@@ -45,28 +45,28 @@ def test_no_password_is_made_up_when_somebody_can_log_in(john: User) -> None:
 
 def test_each_change_raises_the_version_by_one(john: User) -> None:
     before = snapshot.read_version()
-    token = actions.create_token(john, "laptop").token
+    token = actions.create_token(actions.SYSTEM, john, "laptop").token
     assert snapshot.read_version() == before + 1
-    actions.set_password(john, "another horse battery")
+    actions.set_password(actions.SYSTEM, john, "another horse battery")
     assert snapshot.read_version() == before + 2
-    actions.revoke_token(token)
+    actions.revoke_token(actions.SYSTEM, token)
     assert snapshot.read_version() == before + 3
 
 
 def test_a_change_that_is_refused_leaves_the_version_alone(john: User) -> None:
-    actions.create_token(john, "laptop")
+    actions.create_token(actions.SYSTEM, john, "laptop")
     before = snapshot.read_version()
     with pytest.raises(actions.Conflict):
-        actions.create_token(john, "laptop")
+        actions.create_token(actions.SYSTEM, john, "laptop")
     with pytest.raises(ValidationError):
-        actions.create_token(john, "phone", expires=timezone.now() - timedelta(seconds=1))
+        actions.create_token(actions.SYSTEM, john, "phone", expires=timezone.now() - timedelta(seconds=1))
     with pytest.raises(ValidationError):
-        actions.set_password(john, "short")
+        actions.set_password(actions.SYSTEM, john, "short")
     assert snapshot.read_version() == before
 
 
 def test_a_token_is_stored_as_its_hash_alone(john: User) -> None:
-    new = actions.create_token(john, "laptop")
+    new = actions.create_token(actions.SYSTEM, john, "laptop")
     assert new.secret.startswith("mom_")
     assert new.secret not in repr(new)
     row = Token.objects.get()

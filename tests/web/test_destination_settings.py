@@ -15,7 +15,10 @@ JOHN = "Basic " + base64.b64encode(b"john:correct horse battery").decode()
 @pytest.fixture(scope="module", autouse=True)
 def john(broker: BrokerProcess) -> None:
     """A user who is no administrator."""
-    code = "from broker_app.web import actions; actions.create_user('john', 'correct horse battery')"
+    code = (
+        "from broker_app.web import actions\n"
+        "actions.create_user(actions.SYSTEM, 'john', 'correct horse battery')"
+    )
     shell = [sys.executable, "manage.py", "shell", "--no-imports", "-c", code]
     subprocess.run(shell, cwd=ROOT, env=broker.environment, check=True)
 

@@ -88,7 +88,7 @@ def test_a_one_time_link_opens_the_console_once(client: Client, admin: User) -> 
 
 
 def test_the_admin_shows_and_does_not_change(inside: Client, admin: User) -> None:
-    token = actions.create_token(admin, "laptop").token
+    token = actions.create_token(actions.SYSTEM, admin, "laptop").token
     for path in ("auth/user/", f"auth/user/{admin.pk}/change/", f"broker_app/token/{token.pk}/change/"):
         reply = inside.get(f"/admin/{path}")
         assert reply.status_code == 200
@@ -130,8 +130,8 @@ def test_a_password_will_do_for_the_first_token(admin: User) -> None:
 
 
 def test_tokens_of_others_do_not_exist(inside: Client) -> None:
-    jane = actions.create_user("jane", "correct horse battery")
-    token = actions.create_token(jane, "phone").token
+    jane = actions.create_user(actions.SYSTEM, "jane", "correct horse battery")
+    token = actions.create_token(actions.SYSTEM, jane, "phone").token
     assert body(inside.get("/api/v1/tokens")) == {"items": []}
     reply = inside.delete(f"/api/v1/tokens/{token.pk}")
     assert (reply.status_code, body(reply)["type"]) == (404, "/docs/problems/not-found")

@@ -22,10 +22,12 @@ from broker_app.web import actions, snapshot
 @pytest.mark.django_db
 def test_the_policy_holds_active_users_and_their_tokens() -> None:
     actions.ensure_admin("administrator")
-    john, jane = (actions.create_user(name, "correct horse battery") for name in ("john", "jane"))
+    john, jane = (
+        actions.create_user(actions.SYSTEM, name, "correct horse battery") for name in ("john", "jane")
+    )
     expires = datetime(2100, 1, 1, tzinfo=UTC)
-    actions.create_token(john, "laptop", expires)
-    actions.create_token(jane, "phone")
+    actions.create_token(actions.SYSTEM, john, "laptop", expires)
+    actions.create_token(actions.SYSTEM, jane, "phone")
     User.objects.filter(pk=jane.pk).update(is_active=False)
 
     policy = snapshot.read_policy(anonymous=True)
@@ -48,8 +50,8 @@ def test_an_empty_database_is_a_policy_that_lets_nobody_in() -> None:
 
 @pytest.mark.django_db(transaction=True)
 async def test_logins_know_passwords_tokens_and_browser_sessions() -> None:
-    john = await sync_to_async(actions.create_user)("john", "correct horse battery")
-    secret = (await sync_to_async(actions.create_token)(john, "laptop")).secret
+    john = await sync_to_async(actions.create_user)(actions.SYSTEM, "john", "correct horse battery")
+    secret = (await sync_to_async(actions.create_token)(actions.SYSTEM, john, "laptop")).secret
     client = Client()
     await sync_to_async(client.force_login)(john)
     cookie = f"mom_session={client.cookies['mom_session'].value}"
@@ -64,11 +66,11 @@ async def test_logins_know_passwords_tokens_and_browser_sessions() -> None:
 
 @pytest.mark.django_db(transaction=True)
 async def test_a_new_password_ends_the_browser_sessions_of_the_old_one() -> None:
-    john = await sync_to_async(actions.create_user)("john", "correct horse battery")
+    john = await sync_to_async(actions.create_user)(actions.SYSTEM, "john", "correct horse battery")
     client = Client()
     await sync_to_async(client.force_login)(john)
     key = client.cookies["mom_session"].value
-    await sync_to_async(actions.set_password)(john, "another horse battery")
+    await sync_to_async(actions.set_password)(actions.SYSTEM, john, "another horse battery")
     assert await asyncio.to_thread(snapshot.session_user, key) is None
 
 
@@ -88,15 +90,15 @@ async def following(interval_s: float) -> AsyncIterator[Callable[[], asyncio.Fut
 @pytest.mark.django_db(transaction=True)
 async def test_a_change_by_this_process_is_noticed_at_once() -> None:
     async with following(interval_s=3600) as next_policy:
-        await sync_to_async(actions.create_user)("john", "correct horse battery")
+        await sync_to_async(actions.create_user)(actions.SYSTEM, "john", "correct horse battery")
         assert "john" in (await next_policy()).users
-        await sync_to_async(actions.create_user)("jane", "correct horse battery")
+        await sync_to_async(actions.create_user)(actions.SYSTEM, "jane", "correct horse battery")
         assert "jane" in (await next_policy()).users
 
 
 @pytest.mark.django_db(transaction=True)
 async def test_a_change_by_another_process_is_noticed_after_the_interval() -> None:
-    await sync_to_async(actions.create_user)("john", "correct horse battery")
+    await sync_to_async(actions.create_user)(actions.SYSTEM, "john", "correct horse battery")
     async with following(interval_s=0.02) as next_policy:
         with contextlib.closing(sqlite3.connect(connection.settings_dict["NAME"])) as other, other:
             other.execute("UPDATE auth_user SET is_active = 0")

@@ -9,6 +9,5 @@ from broker_app.web import actions
 
 class Command(createsuperuser.Command):
     def handle(self, *args: Any, **options: Any) -> str | None:
-        answer = super().handle(*args, **options)
-        actions.changed()
-        return answer
+        with actions.watched_users(actions.By("manage.py", actions.CLI)):
+            return super().handle(*args, **options)

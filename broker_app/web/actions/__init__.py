@@ -1,0 +1,60 @@
+"""Actions: the only writers of the models. Everything that is configured goes through `apply`."""
+
+from broker_app.web.actions.applying import (
+    Changed,
+    Conflict,
+    Edit,
+    InvalidEdits,
+    Outcome,
+    Stale,
+    apply,
+    policy_changed,
+    version_of,
+)
+from broker_app.web.actions.author import API, CLI, CONSOLE, FILE, START, STOMP, SYSTEM, By
+from broker_app.web.actions.destinations import (
+    SaidOfDestination,
+    change_destination,
+    forget_destination,
+    said_of,
+    set_destination,
+)
+from broker_app.web.actions.links import create_login_link, redeem_login_link
+from broker_app.web.actions.people import ADMIN, create_user, ensure_admin, set_password, watched_users
+from broker_app.web.actions.tokens import NewToken, create_token, note_use, revoke_token
+
+__all__ = [
+    "ADMIN",
+    "API",
+    "CLI",
+    "CONSOLE",
+    "FILE",
+    "START",
+    "STOMP",
+    "SYSTEM",
+    "By",
+    "Changed",
+    "Conflict",
+    "Edit",
+    "InvalidEdits",
+    "NewToken",
+    "Outcome",
+    "SaidOfDestination",
+    "Stale",
+    "apply",
+    "change_destination",
+    "create_login_link",
+    "create_token",
+    "create_user",
+    "ensure_admin",
+    "forget_destination",
+    "note_use",
+    "policy_changed",
+    "redeem_login_link",
+    "revoke_token",
+    "said_of",
+    "set_destination",
+    "set_password",
+    "version_of",
+    "watched_users",
+]  # fmt: skip

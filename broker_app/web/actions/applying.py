@@ -1,0 +1,238 @@
+"""The one way to change the configuration: edits are checked, written, versioned, recorded, told; or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.dispatch import Signal
+from django.utils import timezone
+
+from broker_app.models import Change, ChangedObject, Entry, PolicyVersion
+from broker_app.web.actions import audit
+from broker_app.web.actions.author import By
+from broker_app.web.kinds import KINDS, Said
+
+#: sent after the commit of a change, in the thread that made it
+policy_changed = Signal()
+
+_ORDER = {name: place for place, name in enumerate(KINDS)}
+
+
+class Conflict(Exception):
+    """What was asked for contradicts what is there."""
+
+
+class Stale(Exception):
+    """A thing is of another version than was expected; 0 when there is none."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"The version is {version} now.")
+        self.version = version
+
+
+class InvalidEdits(Exception):
+    """What is wrong with edits that were made together; nothing of them is done."""
+
+    def __init__(self, faults: Sequence[tuple[Edit, ValidationError]]) -> None:
+        super().__init__(
+            "; ".join(f"{edit.kind} {edit.key}: {' '.join(fault.messages)}" for edit, fault in faults[:5])
+        )
+        self.faults = faults
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What is to be said about one thing; None ends it.
+
+    `expected` is the version that is to be replaced, 0 for none, None for any. `origin` is the place in the
+    file that says it, or does so no longer; what a file says is changed by that file alone.
+    """
+
+    kind: str
+    key: str
+    said: Mapping[str, Any] | None
+    expected: int | None = None
+    secrets: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    origin: str = ""
+
+
+class Changed(NamedTuple):
+    """What an edit did: None is what was not there."""
+
+    kind: str
+    key: str
+    before: Said | None
+    after: Said | None
+    secrets: tuple[str, ...]
+    origin: str
+
+    @property
+    def act(self) -> str:
+        return "created" if self.before is None else "removed" if self.after is None else "changed"
+
+
+class Outcome(NamedTuple):
+    """The version that the edits led to, None when they said nothing new; and what they changed."""
+
+    version: int | None
+    changed: tuple[Changed, ...]
+
+
+@transaction.atomic
+def apply(by: By, edits: Iterable[Edit], *, dry_run: bool = False) -> Outcome:
+    """Carries out all edits or none. With `dry_run` none, but the outcome is what it would be.
+
+    Raises ValidationError for what is wrong with a single edit and InvalidEdits for several, Stale, Conflict
+    for a thing that a file says.
+    """
+    PolicyVersion.objects.select_for_update().get_or_create(pk=PolicyVersion.ONLY)
+    whole = _with_what_hangs_on(list(edits))
+    changed = _differences(whole)
+    if not changed:
+        return Outcome(None, ())
+    _write(whole, changed)
+    version = record_changes(by, list(changed.values()))
+    if dry_run:
+        transaction.set_rollback(True)
+    return Outcome(version, tuple(changed.values()))
+
+
+def record_changes(by: By, changed: Sequence[Changed]) -> int:
+    """Gives what was changed a version, keeps it in history and audit log, and tells after the commit.
+
+    For the writers that are not ours, Django's commands; within their transaction.
+    """
+    counter, _ = PolicyVersion.objects.select_for_update().get_or_create(pk=PolicyVersion.ONLY)
+    counter.number += 1
+    counter.save()
+    _record(by, counter.number, changed)
+    transaction.on_commit(lambda: policy_changed.send(sender=PolicyVersion))
+    return counter.number
+
+
+def version_of(kind: str, key: str) -> int:
+    """That of the change that wrote it; 0 when it is not there, 1 when nobody has written it by an action."""
+    version = Entry.objects.filter(kind=kind, key=key).values_list("version", flat=True).first()
+    if version is not None:
+        return version
+    return 1 if KINDS[kind].read([key]) else 0
+
+
+def _with_what_hangs_on(edits: list[Edit]) -> list[Edit]:
+    """The edits, and the removal of whatever goes with what they remove."""
+    named = {(edit.kind, edit.key) for edit in edits}
+    more = [
+        Edit(kind, key, None)
+        for edit in edits
+        if edit.said is None
+        for kind, key in KINDS[edit.kind].hangs_on(edit.key)
+        if (kind, key) not in named
+    ]
+    return edits + more
+
+
+def _differences(edits: Sequence[Edit]) -> dict[int, Changed]:
+    """What the edits would change, by their place among them."""
+    before = {
+        name: KINDS[name].read([edit.key for edit in edits if edit.kind == name])
+        for name in {edit.kind for edit in edits}
+    }
+    entries = _entries(edits)
+    found: dict[int, Changed] = {}
+    faults: list[tuple[Edit, ValidationError]] = []
+    for place, edit in enumerate(edits):
+        was = before[edit.kind].get(edit.key)
+        entry = entries.get((edit.kind, edit.key))
+        _check_version(edit, entry, was)
+        _check_owner(edit, entry)
+        try:
+            now = _checked(edit, was)
+        except ValidationError as fault:
+            faults.append((edit, fault))
+            continue
+        moved = entry is not None and entry.origin != edit.origin
+        if now != was or edit.secrets or moved:
+            found[place] = Changed(edit.kind, edit.key, was, now, tuple(sorted(edit.secrets)), edit.origin)
+    _raise(faults, edits)
+    return found
+
+
+def _entries(edits: Sequence[Edit]) -> dict[tuple[str, str], Entry]:
+    keys: dict[str, list[str]] = {}
+    for edit in edits:
+        keys.setdefault(edit.kind, []).append(edit.key)
+    return {
+        (row.kind, row.key): row
+        for kind in keys
+        for row in Entry.objects.filter(kind=kind, key__in=keys[kind])
+    }
+
+
+def _check_version(edit: Edit, entry: Entry | None, was: Said | None) -> None:
+    version = entry.version if entry is not None else 1 if was is not None else 0
+    if edit.expected is not None and edit.expected != version:
+        raise Stale(version)
+
+
+def _check_owner(edit: Edit, entry: Entry | None) -> None:
+    if entry is not None and entry.origin and not edit.origin:
+        raise Conflict(f"{KINDS[edit.kind].one} {edit.key} is said in {entry.origin}; change it there")
+
+
+def _checked(edit: Edit, was: Said | None) -> Said | None:
+    if edit.said is None:
+        return None
+    kind = KINDS[edit.kind]
+    now = kind.complete(edit.key, edit.said, was)
+    kind.check(edit.key, now)
+    kind.check_secrets(edit.key, now, edit.secrets)
+    return now
+
+
+def _write(edits: Sequence[Edit], changed: Mapping[int, Changed]) -> None:
+    """What is named before what names it; and the other way round for what ends."""
+    faults: list[tuple[Edit, ValidationError]] = []
+    places = sorted(changed, key=lambda place: _ORDER[edits[place].kind])
+    writes = [place for place in places if changed[place].after is not None]
+    ends = [place for place in reversed(places) if changed[place].after is None]
+    for place in writes + ends:
+        edit, after = edits[place], changed[place].after
+        try:
+            if after is not None:
+                KINDS[edit.kind].write(edit.key, after, edit.secrets)
+            else:
+                KINDS[edit.kind].remove(edit.key)
+        except ValidationError as fault:
+            faults.append((edit, fault))
+    _raise(faults, edits)
+
+
+def _raise(faults: Sequence[tuple[Edit, ValidationError]], edits: Sequence[Edit]) -> None:
+    if faults and len(edits) == 1:
+        raise faults[0][1]
+    if faults:
+        raise InvalidEdits(faults)
+
+
+def _record(by: By, number: int, changed: Sequence[Changed]) -> None:
+    now = timezone.now()
+    change = Change.objects.create(
+        number=number, time=now, author=by.user, way=by.way, address=by.address, reason=by.reason
+    )
+    ChangedObject.objects.bulk_create(ChangedObject(change=change, **_columns(one)) for one in changed)
+    for one in changed:
+        if one.after is None:
+            Entry.objects.filter(kind=one.kind, key=one.key).delete()
+        else:
+            Entry.objects.update_or_create(
+                kind=one.kind, key=one.key, defaults={"version": number, "origin": one.origin, "changed": now}
+            )
+        audit.record(by, one.act, one.kind, one.key, before=one.before, after=one.after, change=number)
+
+
+def _columns(one: Changed) -> dict[str, Any]:
+    return {**one._asdict(), "secrets": list(one.secrets)}

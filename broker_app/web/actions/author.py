@@ -1,0 +1,23 @@
+"""Who acts: kept with every change and every entry of the audit log."""
+
+from dataclasses import dataclass
+
+#: ways by which somebody acts
+CONSOLE, API, CLI, FILE, START, STOMP = "console", "api", "cli", "file", "start", "stomp"
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """`way` is one of those above; `address` is where the author is, as far as it is known; `token` is the
+    name of the token that was used, if one was."""
+
+    user: str
+    way: str
+    address: str = ""
+    token: str = ""
+    reason: str = ""
+    trace_id: str = ""
+
+
+#: the broker itself, when it starts
+SYSTEM = By("system", START)

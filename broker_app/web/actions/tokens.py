@@ -1,0 +1,58 @@
+"""Tokens: made, with a secret that is shown once, and revoked."""
+
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from broker_app.models import Token
+from broker_app.web.actions.applying import Conflict, Edit, apply
+from broker_app.web.actions.author import By
+
+TOKEN_MARK = "mom_"
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token just made. `secret` is shown this once and cannot be found again."""
+
+    token: Token
+    secret: str = field(repr=False)
+
+
+@transaction.atomic
+def create_token(
+    by: By,
+    owner: User,
+    name: str,
+    expires: datetime | None = None,
+    grants: Sequence[Mapping[str, Any]] | None = None,
+) -> NewToken:
+    """A new token of `owner`. No grants are all of the owner's rights.
+
+    Raises Conflict for a name that is taken, ValidationError for an end that is past or wrong grants.
+    """
+    if Token.objects.filter(owner=owner, name=name).exists():
+        raise Conflict(f"You have a token named {name} already.")
+    secret = TOKEN_MARK + secrets.token_urlsafe(32)
+    said = {"grants": grants, "expires": expires.isoformat() if expires is not None else None}
+    hidden = {"digest": hashlib.sha256(secret.encode()).digest(), "prefix": secret[:8]}
+    apply(by, [Edit("tokens", f"{owner.username}/{name}", said, secrets=hidden)])
+    return NewToken(Token.objects.get(owner=owner, name=name), secret)
+
+
+def revoke_token(by: By, token: Token) -> None:
+    """Ends a token; it is refused from now on."""
+    apply(by, [Edit("tokens", str(token), None)])
+
+
+@transaction.atomic
+def note_use(used: Mapping[bytes, datetime]) -> None:
+    """Writes down when tokens, by digest, were last used: no change of the configuration, told to nobody."""
+    for digest, time in used.items():
+        Token.objects.filter(digest=digest).update(last_used=time)

@@ -1,0 +1,42 @@
+"""Destinations: what is said about a queue, a topic, a pattern or all (`net.destinations` has the table)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.core.exceptions import ValidationError
+
+from broker_app.core.errors import Refused
+from broker_app.models import DestinationSettings
+from broker_app.net.destinations import check_address, faults
+from broker_app.web.kinds.kind import Kind, Said
+
+MOST = 100_000
+
+
+class Destinations(Kind):
+    name = "destinations"
+    one = "destination"
+
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
+        rows = DestinationSettings.objects.all()
+        if keys is not None:
+            rows = rows.filter(address__in=list(keys))
+        return dict(rows.values_list("address", "values"))
+
+    def check(self, key: str, said: Said) -> None:
+        try:
+            check_address(key)
+        except Refused as refusal:
+            raise ValidationError(refusal.detail) from refusal
+        if wrong := faults(said, key):
+            raise ValidationError(wrong)
+
+    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
+        _, made = DestinationSettings.objects.update_or_create(address=key, defaults={"values": said})
+        if made and DestinationSettings.objects.count() > MOST:
+            raise ValidationError(f"there are settings of {MOST} destinations already")
+
+    def remove(self, key: str) -> None:
+        DestinationSettings.objects.filter(address=key).delete()

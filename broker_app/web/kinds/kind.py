@@ -1,0 +1,106 @@
+"""What a kind of configured thing is: how it is said, checked, read from its model and written to it."""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from django.core.exceptions import ValidationError
+
+#: one thing as it is said everywhere: in the API, in files, diffs, the history and the audit log
+Said = dict[str, Any]
+
+
+class Kind(ABC):
+    """One sort of thing. All methods but the checks touch the database; those that write are called by
+    `web.actions` alone.
+
+    Secrets travel beside what is said, by name, and are never read back.
+    """
+
+    #: of the API's addresses and of definitions: "rules"
+    name: ClassVar[str]
+    #: one of them, for sentences: "rule"
+    one: ClassVar[str]
+    #: names of what cannot be read back
+    secrets: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
+        """Those that are there of `keys`, or all, by key."""
+
+    @abstractmethod
+    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
+        """Make or change one. `said` has passed `complete` and `check`."""
+
+    @abstractmethod
+    def remove(self, key: str) -> None:
+        """End one that is there."""
+
+    @abstractmethod
+    def check(self, key: str, said: Said) -> None:
+        """Raises ValidationError, by field, for a key or anything said that will not do."""
+
+    def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
+        """`said` with everything that may be left out; `before` is what was said until now."""
+        return dict(said)
+
+    def check_secrets(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
+        """Raises ValidationError for a secret that will not do."""
+        if strange := sorted(set(secrets) - set(self.secrets)):
+            raise ValidationError({name: unknown(name, self.secrets) for name in strange})
+
+    def hangs_on(self, key: str) -> Iterable[tuple[str, str]]:
+        """(kind, key) of what goes when this one goes."""
+        return ()
+
+
+def check_fields(said: Mapping[str, Any], types: Mapping[str, type | tuple[type, ...]]) -> None:
+    """Raises ValidationError for fields that are unknown, missing or of another type. True is no number."""
+    wrong = {name: unknown(name, types) for name in said if name not in types}
+    for name, kind in types.items():
+        if name not in said:
+            wrong[name] = "is missing"
+        elif not isinstance(said[name], kind) or (isinstance(said[name], bool) and not _may_be_bool(kind)):
+            wrong[name] = f"must be {_named(kind)}"
+    if wrong:
+        raise ValidationError(wrong)
+
+
+def check_texts(name: str, texts: Any, most: int = 1000, longest: int = 300) -> None:
+    """Raises ValidationError unless `texts` is a list of up to `most` texts of up to `longest` characters."""
+    right = isinstance(texts, list) and all(
+        isinstance(text, str) and 1 <= len(text) <= longest for text in texts
+    )
+    if not right or len(texts) > most or len(set(texts)) < len(texts):
+        raise ValidationError(
+            {name: f"must be a list of at most {most} different texts of 1 to {longest} characters"}
+        )
+
+
+def unknown(name: str, known: Iterable[str]) -> str:
+    """What is wrong with a field that there is not."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"there is no such field{f'; did you mean {near[0]}?' if near else ''}"
+
+
+def _may_be_bool(kind: type | tuple[type, ...]) -> bool:
+    return kind is bool or (isinstance(kind, tuple) and bool in kind)
+
+
+_NAMES = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+}
+_NAMES[type(None)] = "null"
+
+
+def _named(kind: type | tuple[type, ...]) -> str:
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    return " or ".join(_NAMES[one] for one in kinds)

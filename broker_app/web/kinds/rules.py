@@ -1,0 +1,64 @@
+"""Rules: who may do what (`broker_app.rules` says what they mean)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db.models import Max
+
+from broker_app.models import Rule
+from broker_app.web.kinds.kind import Kind, Said, check_fields, check_texts
+
+MOST = 10_000
+_STEP = 10
+_NAME = re.compile(r"[\w.-]{1,100}")
+_FIELDS = {"effect": str, "conditions": str, "users": list, "groups": list, "position": int, "comment": str}
+
+
+class Rules(Kind):
+    name = "rules"
+    one = "rule"
+
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
+        rows = Rule.objects.all() if keys is None else Rule.objects.filter(name__in=list(keys))
+        return {row.name: {name: getattr(row, name) for name in _FIELDS} for row in rows}
+
+    def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
+        defaults: dict[str, Any] = {
+            "effect": Rule.ALLOW,
+            "conditions": "",
+            "users": [],
+            "groups": [],
+            "comment": "",
+        }
+        if "position" not in said:
+            defaults["position"] = before["position"] if before is not None else self._behind_all()
+        return {**defaults, **said}
+
+    def check(self, key: str, said: Said) -> None:
+        if not _NAME.fullmatch(key):
+            raise ValidationError("a rule's name has 1 to 100 letters, digits, dots, underlines and dashes")
+        check_fields(said, _FIELDS)
+        if said["effect"] not in (Rule.ALLOW, Rule.DENY):
+            raise ValidationError({"effect": "must be allow or deny"})
+        check_texts("users", said["users"])
+        check_texts("groups", said["groups"])
+        if not -(2**31) <= said["position"] < 2**31:
+            raise ValidationError({"position": "must be between -2147483648 and 2147483647"})
+        if len(said["comment"]) > 1000:
+            raise ValidationError({"comment": "has more than 1,000 characters"})
+
+    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
+        _, made = Rule.objects.update_or_create(name=key, defaults=said)
+        if made and Rule.objects.count() > MOST:
+            raise ValidationError(f"there are {MOST} rules already")
+
+    def remove(self, key: str) -> None:
+        Rule.objects.filter(name=key).delete()
+
+    def _behind_all(self) -> int:
+        last = Rule.objects.aggregate(last=Max("position"))["last"]
+        return _STEP if last is None else min(last + _STEP, 2**31 - 1)
