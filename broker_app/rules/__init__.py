@@ -1,0 +1,6 @@
+"""Authorization rules: `Rules(rules).decide(event)` says who may do what, and which rule says so.
+
+Promises: no Django, no I/O, no clock; the first rule that matches decides, as if all were tried in order;
+no condition takes more than linear time. Owns the grammar of conditions and what they mean.
+Never knows sessions, tokens or models: an `Event` holds all facts that a condition may ask for.
+"""

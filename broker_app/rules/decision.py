@@ -1,0 +1,55 @@
+"""Decision: what a set of rules says of an event, and a rule of a set as it is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from broker_app.rules.condition import Condition, Demand
+from broker_app.rules.event import Event
+from broker_app.rules.facts import Test
+from broker_app.rules.rule import Rule
+
+#: What waits for another broker is received, browsed and read only by a rule that names its queue.
+FORWARDED = "storeAndForward:"
+_GUARDED = ("GET", "BROWSE", "READ")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What is decided of an event: by which rule, or by none (`rule` is None, `number` 0)."""
+
+    allowed: bool
+    rule: Rule | None = None
+    number: int = 0
+    because: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Who says so: "rule 7 (messaging_rule.config:31)", "no rule allows it", "there are no rules"."""
+        return f"rule {self.number} ({self.rule.source or self.rule.name})" if self.rule else self.because
+
+
+NO_RULES = Decision(True, because="there are no rules")
+NO_RULE = Decision(False, because="no rule allows it")
+NO_RULE_NAMES_IT = Decision(False, because="no rule allows it that names this store-and-forward queue")
+
+
+class Entry(NamedTuple):
+    """A rule of a set, compiled."""
+
+    number: int
+    rule: Rule
+    test: Test
+    decision: Decision
+    condition: Condition | None
+    demand: Demand
+
+    def names(self, queue: str | None) -> bool:
+        """Whether the rule can only hold for queues that it names, and `queue` is one of them."""
+        return self.demand is not None and ("queue", queue) in self.demand
+
+
+def is_guarded(event: Event) -> bool:
+    """Whether only a rule that names the queue of `event` can allow it."""
+    return event.queue is not None and event.queue.startswith(FORWARDED) and event.method in _GUARDED
