@@ -10,6 +10,8 @@ from django.core.exceptions import ValidationError
 from django.db.models import Max
 
 from broker_app.models import Rule
+from broker_app.rules.errors import RuleError
+from broker_app.rules.grammar import parse
 from broker_app.web.kinds.kind import Kind, Said, check_fields, check_texts
 
 MOST = 10_000
@@ -50,6 +52,10 @@ class Rules(Kind):
             raise ValidationError({"position": "must be between -2147483648 and 2147483647"})
         if len(said["comment"]) > 1000:
             raise ValidationError({"comment": "has more than 1,000 characters"})
+        try:
+            parse(said["conditions"])
+        except RuleError as error:
+            raise ValidationError({"conditions": str(error)}) from error
 
     def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
         _, made = Rule.objects.update_or_create(name=key, defaults=said)
