@@ -11,6 +11,7 @@ from django.contrib.auth.models import Group, User
 from django.http import HttpRequest
 
 from broker_app.models import (
+    AuditChain,
     AuditEntry,
     Bridge,
     Broker,
@@ -82,6 +83,11 @@ class ChangedObjectAdmin(ReadOnlyAdmin):
 @admin.register(AuditEntry)
 class AuditEntryAdmin(ReadOnlyAdmin):
     list_display = ("number", "time", "author", "way", "act", "kind", "key")
+
+
+@admin.register(AuditChain)
+class AuditChainAdmin(ReadOnlyAdmin):
+    list_display = ("pruned", "last")
 
 
 @admin.register(PolicyVersion)

@@ -189,6 +189,7 @@ class AuditEntry(models.Model):
     key = models.CharField(max_length=300, blank=True)
     before = models.JSONField(null=True)
     after = models.JSONField(null=True)
+    secrets = models.JSONField(default=list, help_text="names of the secrets that were replaced")
     reason = models.CharField(max_length=1000, blank=True)
     trace_id = models.CharField(max_length=32, blank=True)
     change = models.PositiveBigIntegerField(null=True, help_text="the version that it led to")
@@ -200,3 +201,17 @@ class AuditEntry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.number}: {self.author} {self.act} {self.kind}/{self.key}"
+
+
+class AuditChain(models.Model):
+    """One row: where the chain of the audit log begins and ends, so that a lost end shows too."""
+
+    ONLY = 1
+
+    pruned = models.PositiveBigIntegerField(default=0, help_text="number of the last entry that was let go")
+    pruned_digest = models.CharField(max_length=64, default="0" * 64)
+    last = models.PositiveBigIntegerField(default=0, help_text="number of the newest entry")
+    last_digest = models.CharField(max_length=64, default="0" * 64)
+
+    def __str__(self) -> str:
+        return f"audit entries {self.pruned + 1} to {self.last}"

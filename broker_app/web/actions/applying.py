@@ -15,6 +15,7 @@ from broker_app.models import Change, ChangedObject, Entry, PolicyVersion
 from broker_app.web.actions import audit
 from broker_app.web.actions.author import By
 from broker_app.web.kinds import KINDS, Said
+from broker_app.web.kinds.kind import check_storable
 
 #: sent after the commit of a change, in the thread that made it
 policy_changed = Signal()
@@ -87,7 +88,7 @@ def apply(by: By, edits: Iterable[Edit], *, dry_run: bool = False) -> Outcome:
     """Carries out all edits or none. With `dry_run` none, but the outcome is what it would be.
 
     Raises ValidationError for what is wrong with a single edit and InvalidEdits for several, Stale, Conflict
-    for a thing that a file says.
+    for a thing that a file says, or that two of the edits are about.
     """
     PolicyVersion.objects.select_for_update().get_or_create(pk=PolicyVersion.ONLY)
     whole = _with_what_hangs_on(list(edits))
@@ -137,13 +138,11 @@ def _with_what_hangs_on(edits: list[Edit]) -> list[Edit]:
 
 def _differences(edits: Sequence[Edit]) -> dict[int, Changed]:
     """What the edits would change, by their place among them."""
-    before = {
-        name: KINDS[name].read([edit.key for edit in edits if edit.kind == name])
-        for name in {edit.kind for edit in edits}
-    }
+    before = {kind: KINDS[kind].read(keys) for kind, keys in _by_kind(edits).items()}
     entries = _entries(edits)
     found: dict[int, Changed] = {}
     faults: list[tuple[Edit, ValidationError]] = []
+    _check_once(edits)
     for place, edit in enumerate(edits):
         was = before[edit.kind].get(edit.key)
         entry = entries.get((edit.kind, edit.key))
@@ -162,14 +161,27 @@ def _differences(edits: Sequence[Edit]) -> dict[int, Changed]:
 
 
 def _entries(edits: Sequence[Edit]) -> dict[tuple[str, str], Entry]:
-    keys: dict[str, list[str]] = {}
-    for edit in edits:
-        keys.setdefault(edit.kind, []).append(edit.key)
     return {
         (row.kind, row.key): row
-        for kind in keys
-        for row in Entry.objects.filter(kind=kind, key__in=keys[kind])
+        for kind, keys in _by_kind(edits).items()
+        for row in Entry.objects.filter(kind=kind, key__in=keys)
     }
+
+
+def _by_kind(things: Iterable[Edit | Changed]) -> dict[str, list[str]]:
+    keys: dict[str, list[str]] = {}
+    for thing in things:
+        keys.setdefault(thing.kind, []).append(thing.key)
+    return keys
+
+
+def _check_once(edits: Sequence[Edit]) -> None:
+    """Of two edits of one thing, nobody could say which is meant."""
+    seen: set[tuple[str, str]] = set()
+    for edit in edits:
+        if (edit.kind, edit.key) in seen:
+            raise Conflict(f"{KINDS[edit.kind].one} {edit.key} is said twice")
+        seen.add((edit.kind, edit.key))
 
 
 def _check_version(edit: Edit, entry: Entry | None, was: Said | None) -> None:
@@ -187,6 +199,7 @@ def _checked(edit: Edit, was: Said | None) -> Said | None:
     if edit.said is None:
         return None
     kind = KINDS[edit.kind]
+    check_storable(edit.key, edit.said)
     now = kind.complete(edit.key, edit.said, was)
     kind.check(edit.key, now)
     kind.check_secrets(edit.key, now, edit.secrets)
@@ -209,6 +222,10 @@ def _write(edits: Sequence[Edit], changed: Mapping[int, Changed]) -> None:
         except ValidationError as fault:
             faults.append((edit, fault))
     _raise(faults, edits)
+    for name in {one.kind: None for one in changed.values()}:
+        of_kind = {place: one for place, one in changed.items() if one.kind == name}
+        if wrong := KINDS[name].wrong_together([(one.before, one.after) for one in of_kind.values()]):
+            _raise([(edits[max(of_kind)], ValidationError(wrong))], edits)
 
 
 def _raise(faults: Sequence[tuple[Edit, ValidationError]], edits: Sequence[Edit]) -> None:
@@ -224,14 +241,25 @@ def _record(by: By, number: int, changed: Sequence[Changed]) -> None:
         number=number, time=now, author=by.user, way=by.way, address=by.address, reason=by.reason
     )
     ChangedObject.objects.bulk_create(ChangedObject(change=change, **_columns(one)) for one in changed)
-    for one in changed:
-        if one.after is None:
-            Entry.objects.filter(kind=one.kind, key=one.key).delete()
-        else:
-            Entry.objects.update_or_create(
-                kind=one.kind, key=one.key, defaults={"version": number, "origin": one.origin, "changed": now}
-            )
-        audit.record(by, one.act, one.kind, one.key, before=one.before, after=one.after, change=number)
+    for kind, keys in _by_kind(one for one in changed if one.after is None).items():
+        Entry.objects.filter(kind=kind, key__in=keys).delete()
+    Entry.objects.bulk_create(
+        (
+            Entry(kind=one.kind, key=one.key, version=number, origin=one.origin, changed=now)
+            for one in changed
+            if one.after is not None
+        ),
+        update_conflicts=True,
+        unique_fields=["kind", "key"],
+        update_fields=["version", "origin", "changed"],
+    )
+    audit.record(
+        by,
+        *(
+            audit.Act(one.act, one.kind, one.key, one.before, one.after, one.secrets, number)
+            for one in changed
+        ),
+    )
 
 
 def _columns(one: Changed) -> dict[str, Any]:

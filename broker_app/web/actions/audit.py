@@ -4,55 +4,65 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from django.db import transaction
+from django.db.models import Min
 from django.utils import timezone
 
-from broker_app.models import AuditEntry, PolicyVersion
+from broker_app.models import AuditChain, AuditEntry
 from broker_app.web.actions.author import By
 
-#: what the first entry has before it
-START = "0" * 64
 _COVERED = (
-    "time", "author", "way", "address", "token", "act", "kind", "key", "before", "after", "reason",
-    "trace_id", "change",
+    "number", "time", "author", "way", "address", "token", "act", "kind", "key", "before", "after", "secrets",
+    "reason", "trace_id", "change",
 )  # fmt: skip
 
 
+class Act(NamedTuple):
+    """Something that was done: `before` and `after` are JSON without secrets, `secrets` names those that were
+    replaced, `change` is the version that it led to."""
+
+    act: str
+    kind: str = ""
+    key: str = ""
+    before: Any = None
+    after: Any = None
+    secrets: tuple[str, ...] = ()
+    change: int | None = None
+
+
 @transaction.atomic
-def record(
-    by: By,
-    act: str,
-    kind: str = "",
-    key: str = "",
-    *,
-    before: Any = None,
-    after: Any = None,
-    change: int | None = None,
-) -> AuditEntry:
-    """Adds an entry. `before` and `after` are JSON without secrets."""
-    # One at a time: each digest covers the one before.
-    PolicyVersion.objects.select_for_update().filter(pk=PolicyVersion.ONLY).first()
-    last = AuditEntry.objects.values_list("digest", flat=True).first()
-    entry = AuditEntry(
-        time=timezone.now(),
-        author=by.user[:150],
-        way=by.way,
-        address=by.address[:200],
-        token=by.token[:100],
-        act=act,
-        kind=kind,
-        key=key[:300],
-        before=before,
-        after=after,
-        reason=by.reason[:1000],
-        trace_id=by.trace_id[:32],
-        change=change,
-    )
-    entry.digest = digest_of(entry, last or START)
-    entry.save()
-    return entry
+def record(by: By, *acts: Act) -> None:
+    """Adds an entry for each act, in their order."""
+    # One writer at a time: each digest covers the one before.
+    chain, _ = AuditChain.objects.select_for_update().get_or_create(pk=AuditChain.ONLY)
+    now = timezone.now()
+    entries = []
+    for act in acts:
+        entry = AuditEntry(
+            number=chain.last + 1,
+            time=now,
+            author=by.user[:150],
+            way=by.way,
+            address=by.address[:200],
+            token=by.token[:100],
+            act=act.act,
+            kind=act.kind,
+            key=act.key[:300],
+            before=act.before,
+            after=act.after,
+            secrets=list(act.secrets),
+            reason=by.reason[:1000],
+            trace_id=by.trace_id[:32],
+            change=act.change,
+        )
+        entry.digest = digest_of(entry, chain.last_digest)
+        chain.last, chain.last_digest = entry.number, entry.digest
+        entries.append(entry)
+    AuditEntry.objects.bulk_create(entries, batch_size=500)
+    chain.save()
 
 
 def digest_of(entry: AuditEntry, previous: str) -> str:
@@ -63,11 +73,57 @@ def digest_of(entry: AuditEntry, previous: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def first_break() -> AuditEntry | None:
-    """The first entry that does not fit the one before it: it, or its predecessor, was changed or removed."""
-    previous = START
-    for entry in AuditEntry.objects.order_by("number").iterator(1000):
-        if entry.digest != digest_of(entry, previous):
-            return entry
-        previous = entry.digest
-    return None
+class Verdict(NamedTuple):
+    """What a look at the whole log found: how many entries fit, from which number to which they should be
+    there, and the number of the first that is missing or does not fit the one before it, if any is.
+    """
+
+    entries: int
+    first: int
+    last: int
+    broken_at: int | None
+
+
+def verify() -> Verdict:
+    """Reads the log from its beginning to its end. Locks nothing: entries that are kept never change."""
+    while True:
+        chain = _chain()
+        verdict = _verify(chain)
+        # Entries that were let go meanwhile are no gap.
+        if verdict.broken_at is None or _chain().pruned == chain.pruned:
+            return verdict
+
+
+def _verify(chain: AuditChain) -> Verdict:
+    number, digest, count = chain.pruned, chain.pruned_digest, 0
+    for entry in AuditEntry.objects.filter(number__lte=chain.last).order_by("number").iterator(1000):
+        if entry.number != number + 1 or entry.digest != digest_of(entry, digest):
+            return Verdict(count, chain.pruned + 1, chain.last, number + 1)
+        number, digest, count = entry.number, entry.digest, count + 1
+    whole = (number, digest) == (chain.last, chain.last_digest)
+    return Verdict(count, chain.pruned + 1, chain.last, None if whole else number + 1)
+
+
+def _chain() -> AuditChain:
+    return AuditChain.objects.filter(pk=AuditChain.ONLY).first() or AuditChain()
+
+
+@transaction.atomic
+def prune(before: datetime, most: int = 10_000) -> int:
+    """Lets go up to `most` of the oldest entries, those of before a time; how many went.
+
+    The digest of the last of them is kept, so that what is left can still be verified.
+    """
+    chain, _ = AuditChain.objects.select_for_update().get_or_create(pk=AuditChain.ONLY)
+    # Only a run from the beginning goes, whatever a clock that was set back has written.
+    kept = AuditEntry.objects.filter(time__gte=before).aggregate(first=Min("number"))["first"]
+    old = AuditEntry.objects.order_by("number")
+    if kept is not None:
+        old = old.filter(number__lt=kept)
+    run = list(old.values_list("number", "digest")[:most])
+    if not run:
+        return 0
+    chain.pruned, chain.pruned_digest = run[-1]
+    chain.save()
+    AuditEntry.objects.filter(number__lte=chain.pruned).delete()
+    return len(run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from django.core.exceptions import ValidationError
@@ -78,8 +78,11 @@ class Bridges(Kind):
         row.values = said
         row.password = secrets.get("password", row.password)
         row.save()
-        if Bridge.objects.count() > MOST:
-            raise ValidationError(f"there are {MOST} bridges already")
+
+    def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
+        if any(before is None for before, _ in changes) and Bridge.objects.count() > MOST:
+            return f"there would be more than {MOST} bridges"
+        return ""
 
     def remove(self, key: str) -> None:
         Bridge.objects.filter(name=key).delete()

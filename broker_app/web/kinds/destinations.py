@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -34,9 +34,12 @@ class Destinations(Kind):
             raise ValidationError(wrong)
 
     def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
-        _, made = DestinationSettings.objects.update_or_create(address=key, defaults={"values": said})
-        if made and DestinationSettings.objects.count() > MOST:
-            raise ValidationError(f"there are settings of {MOST} destinations already")
+        DestinationSettings.objects.update_or_create(address=key, defaults={"values": said})
+
+    def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
+        if any(before is None for before, _ in changes) and DestinationSettings.objects.count() > MOST:
+            return f"there would be settings of more than {MOST} destinations"
+        return ""
 
     def remove(self, key: str) -> None:
         DestinationSettings.objects.filter(address=key).delete()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
@@ -52,9 +53,33 @@ class Kind(ABC):
         if strange := sorted(set(secrets) - set(self.secrets)):
             raise ValidationError({name: unknown(name, self.secrets) for name in strange})
 
+    def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
+        """What is wrong with those of this kind now that all changes (before, after) are written."""
+        return ""
+
     def hangs_on(self, key: str) -> Iterable[tuple[str, str]]:
         """(kind, key) of what goes when this one goes."""
         return ()
+
+
+def check_storable(key: str, said: Any) -> None:
+    """Raises ValidationError for what is no JSON, or what no database keeps: halves of surrogates, NUL."""
+    if not _storable(key):
+        raise ValidationError("a name must be a text without NUL and without halves of surrogates")
+    if not _storable(said):
+        raise ValidationError("what is said must be JSON, with texts without NUL and finite numbers")
+
+
+def _storable(said: Any) -> bool:
+    if isinstance(said, str):
+        return "\0" not in said and not any("\ud800" <= sign <= "\udfff" for sign in said)
+    if isinstance(said, float):
+        return math.isfinite(said)
+    if isinstance(said, Mapping):
+        return all(isinstance(name, str) and _storable(name) and _storable(said[name]) for name in said)
+    if isinstance(said, list):
+        return all(_storable(item) for item in said)
+    return said is None or isinstance(said, int)
 
 
 def check_fields(said: Mapping[str, Any], types: Mapping[str, type | tuple[type, ...]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.contrib.auth import password_validation
@@ -68,7 +68,6 @@ class Users(Kind):
         if missing := sorted(set(said["groups"]) - {group.name for group in groups}):
             raise ValidationError({"groups": f"there is no group {', '.join(missing)}"})
         row = User.objects.filter(username=key).first() or User(username=key)
-        administered = row.is_superuser and row.is_active
         row.is_superuser = row.is_staff = said["administrator"]
         row.is_active = said["active"]
         row.email = said["email"]
@@ -78,14 +77,16 @@ class Users(Kind):
             row.set_unusable_password()
         row.save()
         row.groups.set(groups)
-        if administered:
-            _check_administrator_is_left()
 
     def remove(self, key: str) -> None:
-        row = User.objects.get(username=key)
-        row.delete()
-        if row.is_superuser:
-            _check_administrator_is_left()
+        User.objects.get(username=key).delete()
+
+    def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
+        """Nobody saws off the branch that everybody sits on."""
+        ended = any(_administers(before) and not _administers(after) for before, after in changes)
+        if ended and not User.objects.filter(is_superuser=True, is_active=True).exists():
+            return "no active administrator would be left"
+        return ""
 
     def hangs_on(self, key: str) -> Iterable[tuple[str, str]]:
         for name in Token.objects.filter(owner__username=key).values_list("name", flat=True):
@@ -122,7 +123,5 @@ class Groups(Kind):
         group.delete()
 
 
-def _check_administrator_is_left() -> None:
-    """Nobody saws off the branch that everybody sits on."""
-    if not User.objects.filter(is_superuser=True, is_active=True).exists():
-        raise ValidationError("no active administrator would be left")
+def _administers(said: Said | None) -> bool:
+    return said is not None and said["administrator"] and said["active"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -58,9 +58,12 @@ class Rules(Kind):
             raise ValidationError({"conditions": str(error)}) from error
 
     def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
-        _, made = Rule.objects.update_or_create(name=key, defaults=said)
-        if made and Rule.objects.count() > MOST:
-            raise ValidationError(f"there are {MOST} rules already")
+        Rule.objects.update_or_create(name=key, defaults=said)
+
+    def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
+        if any(before is None for before, _ in changes) and Rule.objects.count() > MOST:
+            return f"there would be more than {MOST} rules"
+        return ""
 
     def remove(self, key: str) -> None:
         Rule.objects.filter(name=key).delete()
