@@ -1,0 +1,28 @@
+"""The `zero.config` form: files of `/context/uri = JSON` lines that include each other.
+
+`load` reads a file and all that it includes, checks it whole, and returns settings of the node and documents
+of kinds, each value with file, line and column; or it raises `Bad` with everything that is wrong, and nothing
+of the file holds. Files are read here and nowhere else; the meaning of what they say is that of whoever loads
+them (`Words`), so this room knows neither Django nor what a rule is.
+"""
+
+from broker_app.zero.errors import Bad, ZeroError
+from broker_app.zero.loaded import Document, Loaded, Said, Words
+from broker_app.zero.loading import load
+from broker_app.zero.places import Place
+from broker_app.zero.reading import File, Fingerprint, Folder, Texts
+
+__all__ = [
+    "Bad",
+    "Document",
+    "File",
+    "Fingerprint",
+    "Folder",
+    "Loaded",
+    "Place",
+    "Said",
+    "Texts",
+    "Words",
+    "ZeroError",
+    "load",
+]

@@ -1,0 +1,68 @@
+"""Errors: what is wrong with a file, and where exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from broker_app.zero.places import Place, Source
+
+#: errors of one load that are told
+MOST = 50
+
+
+class ZeroError(ValueError):
+    """One thing that is wrong: `detail` says what and how to mend it, `marker` shows the place."""
+
+    def __init__(self, place: Place, detail: str, marker: str = "") -> None:
+        super().__init__(detail)
+        self.place = place
+        self.detail = detail
+        self.marker = marker
+
+    @property
+    def file(self) -> str:
+        return self.place.file
+
+    @property
+    def line(self) -> int:
+        return self.place.line
+
+    @property
+    def column(self) -> int:
+        return self.place.column
+
+    def __str__(self) -> str:
+        shown = "".join(f"\n    {line}" for line in self.marker.splitlines())
+        return f"{self.place}: {self.detail}{shown}"
+
+
+class Bad(ValueError):
+    """Files that cannot be used, with all that is wrong with them, by file and place."""
+
+    def __init__(self, errors: Iterable[ZeroError]) -> None:
+        self.errors = list(errors)
+        super().__init__("\n".join(map(str, self.errors)))
+
+
+class Errors:
+    """Gathers the errors of one load, each once."""
+
+    def __init__(self) -> None:
+        self.sources: dict[str, Source] = {}
+        self._found: dict[tuple[Place, str], ZeroError] = {}
+
+    def add(self, place: Place, detail: str) -> None:
+        """One more; those beyond `MOST` are not kept."""
+        if len(self._found) < MOST:
+            source = self.sources.get(place.file)
+            marker = source.marker(place) if source is not None else ""
+            self._found.setdefault((place, detail), ZeroError(place, detail, marker))
+
+    def bad(self) -> Bad:
+        """All of them, as an exception."""
+        order = {name: index for index, name in enumerate(self.sources)}
+        key = lambda error: (order.get(error.file, -1), error.line, error.column)  # noqa: E731
+        return Bad(sorted(self._found.values(), key=key))
+
+    def __bool__(self) -> bool:
+        return bool(self._found)

@@ -1,0 +1,275 @@
+"""The grammar of one statement: its text to a `Set`, an `Append` or an `Include`.
+
+A file is read statement by statement (`places.STATEMENT`), so that each that is wrong is told.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from broker_app.zero.errors import Errors
+from broker_app.zero.places import STATEMENT, Place, Source
+from broker_app.zero.values import Pieces, Reference, Value
+
+if TYPE_CHECKING:
+    from lark import Lark, Token
+    from lark.exceptions import UnexpectedInput
+
+#: objects and arrays in each other
+MAX_DEPTH = 32
+
+GRAMMAR = r"""
+start: [statement]
+?statement: KEY "=" value -> set
+    | KEY "+=" value -> append
+    | INCLUDE STRING [object] -> include
+?value: object
+    | array
+    | STRING -> string
+    | NUMBER -> number
+    | TRUE -> true
+    | FALSE -> false
+    | NULL -> null
+    | REFERENCE -> reference
+object: LBRACE [member ("," member)*] "}"
+member: STRING ":" value
+array: LSQB [value ("," value)*] "]"
+
+KEY: /\/[^\s=#"{}\[\],]*[^\s=#"{}\[\],+]/
+INCLUDE: "@include"
+STRING: /"(?:[^"\\\n]|\\[^\n])*"/
+NUMBER: /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![\w.])/
+TRUE: /true(?!\w)/
+FALSE: /false(?!\w)/
+NULL: /null(?!\w)/
+REFERENCE: /\$\{[^{}"\n]*\}/
+LBRACE: "{"
+LSQB: "["
+%ignore /[ \t\r\n\f]+/
+%ignore /#[^\n]*/
+"""
+
+_SPOKEN = {
+    "KEY": "a key such as /config/mom/port", "INCLUDE": "@include", "STRING": "a string",
+    "NUMBER": "a number", "TRUE": "true", "FALSE": "false", "NULL": "null", "REFERENCE": "a reference ${…}",
+    "LBRACE": "{", "LSQB": "[", "RBRACE": "}", "RSQB": "]", "COMMA": ",", "COLON": ":", "EQUAL": "=",
+    "__ANON_0": "+=", "$END": "the end of the statement",
+}  # fmt: skip
+_VALUE = frozenset("STRING NUMBER TRUE FALSE NULL REFERENCE LBRACE LSQB".split())
+_REFERENCE = re.compile(r"\$\{([^{}\"\\\n]*)\}")
+_SMART = "\u201c\u201d\u201e\u201f\u2018\u2019'"
+
+
+class Set(NamedTuple):
+    """`KEY = value`"""
+
+    key: str
+    place: Place
+    value: Value
+
+
+class Append(NamedTuple):
+    """`KEY += value`"""
+
+    key: str
+    place: Place
+    value: Value
+
+
+class Include(NamedTuple):
+    """`@include "path" {…}`; without an object behind it, `arguments` is None."""
+
+    path: Value
+    place: Place
+    arguments: Value | None
+
+
+Statement = Set | Append | Include
+
+
+class _Wrong(Exception):
+    """Text that the grammar takes but that means nothing."""
+
+    def __init__(self, offset: int, detail: str) -> None:
+        super().__init__(detail)
+        self.offset = offset
+        self.detail = detail
+
+
+def parse(source: Source, errors: Errors) -> list[Statement]:
+    """The statements of a text. What is none of them goes to `errors`."""
+    from lark.exceptions import UnexpectedInput
+
+    found: list[Statement] = []
+    for offset, text in source.statements():
+        try:
+            found += map(_Reader(source, offset).statement, _parser().parse(text).children)
+        except UnexpectedInput as error:
+            at, detail = _explain(text, error)
+            errors.add(source.place(offset + at), detail)
+        except _Wrong as wrong:
+            errors.add(source.place(wrong.offset), wrong.detail)
+    return found
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Lark:
+    # Made when a file is read: most nodes have none, and loading the library takes a tenth of a second.
+    from lark import Lark
+
+    return Lark(GRAMMAR, parser="lalr", lexer="basic", maybe_placeholders=False)
+
+
+class _Reader:
+    """Trees of one statement to values. `_offset` is where its text begins in the file."""
+
+    def __init__(self, source: Source, offset: int) -> None:
+        self._source = source
+        self._offset = offset
+
+    def _place(self, token: Token) -> Place:
+        return self._source.place(self._at(token))
+
+    def _at(self, token: Token) -> int:
+        return self._offset + (token.start_pos or 0)
+
+    def statement(self, tree: Any) -> Statement:
+        """The statement of a tree of the rule `statement`."""
+        first, second, *rest = tree.children
+        if tree.data == "include":
+            return Include(self.value(second), self._place(first), self.value(rest[0]) if rest else None)
+        kind = Set if tree.data == "set" else Append
+        return kind(str(first), self._place(first), self.value(second))
+
+    def value(self, tree: Any, depth: int = 0) -> Value:
+        """The value of a tree, `depth` objects and arrays deep."""
+        if not hasattr(tree, "data"):
+            return self._string(tree)
+        first = tree.children[0]
+        place = self._place(first)
+        if depth == MAX_DEPTH and tree.data in ("object", "array"):
+            raise _Wrong(self._at(first), f"objects and arrays may stand {MAX_DEPTH} deep in each other")
+        match tree.data:
+            case "object":
+                return Value(self._members(tree.children[1:], depth + 1), place)
+            case "array":
+                return Value(tuple(self.value(inner, depth + 1) for inner in tree.children[1:]), place)
+            case "string":
+                return self._string(first)
+            case "number":
+                return Value(self._number(first), place)
+            case "reference":
+                return Value(self._reference(str(first)[2:-1], self._at(first)), place)
+        return Value({"true": True, "false": False}.get(tree.data), place)
+
+    def _members(self, trees: list[Any], depth: int) -> dict[str, Value]:
+        members: dict[str, Value] = {}
+        for tree in trees:
+            token, value = tree.children
+            name = self._decoded(str(token)[1:-1], self._at(token) + 1)
+            if name in members:
+                where = members[name].named
+                assert where is not None
+                raise _Wrong(self._at(token), f"{name!r} stands in this object already, in line {where.line}")
+            members[name] = self.value(value, depth).named_at(self._place(token))
+        return members
+
+    def _number(self, token: Token) -> int | float:
+        try:
+            number: int | float = json.loads(token)
+        except ValueError:  # more digits than Python turns into a number
+            number = math.inf
+        if number in (math.inf, -math.inf):
+            raise _Wrong(self._at(token), "this number is too large")
+        return number
+
+    def _string(self, token: Token) -> Value:
+        """A string, with the references in it. `$` written as \\u0024 begins none."""
+        raw, begin = str(token)[1:-1], self._at(token) + 1
+        parts: list[str | Reference] = []
+        end = 0
+        for match in _REFERENCE.finditer(raw):
+            parts.append(self._text(raw[end : match.start()], begin + end))
+            parts.append(self._reference(match[1], begin + match.start()))
+            end = match.end()
+        text = self._text(raw[end:], begin + end)
+        if not parts:
+            return Value(text, self._place(token))
+        return Value(Pieces((*parts, text)), self._place(token))
+
+    def _text(self, raw: str, offset: int) -> str:
+        """What stands between references."""
+        if "${" in raw:
+            detail = "this ${ has no } in the same string; a plain ${ is written \\u0024{"
+            raise _Wrong(offset + raw.index("${"), detail)
+        return self._decoded(raw, offset)
+
+    def _decoded(self, raw: str, offset: int) -> str:
+        try:
+            text: str = json.loads(f'"{raw}"')
+        except json.JSONDecodeError as error:
+            detail = "this is no escape of JSON: take \\\\ for a backslash"
+            if "control" in error.msg:
+                detail = "a control character has to be written as an escape, such as \\t"
+            raise _Wrong(offset + max(0, error.pos - 1), detail) from None
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            raise _Wrong(offset, "this string has half of a surrogate pair in it")
+        return text
+
+    def _reference(self, name: str, offset: int) -> Reference:
+        if not name.strip():
+            raise _Wrong(offset, "a reference names a variable, or a key: ${users}, ${/config/mom/name}")
+        return Reference(name.strip())
+
+
+def _explain(text: str, error: UnexpectedInput) -> tuple[int, str]:
+    """(offset, what is wrong). Values of the file are not repeated: they may be secret."""
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+    offset = min(error.pos_in_stream or 0, len(text))
+    if isinstance(error, UnexpectedCharacters):
+        return offset, _explain_character(text, offset)
+    assert isinstance(error, UnexpectedToken)
+    expected = set(error.accepts or error.expected)
+    token = error.token
+    if token.type == "$END":
+        return token.end_pos or 0, f"the statement ends here, expected {_spoken(expected)}"
+    if token.startswith(("//", "/*")):
+        return offset, _explain_character(text, offset)
+    if token.type in ("RBRACE", "RSQB") and text[:offset].rstrip().endswith(","):
+        return text[:offset].rindex(","), f"a comma before {token} has to go"
+    return offset, f"found {_SPOKEN.get(token.type, token.type)}, expected {_spoken(expected)}"
+
+
+def _explain_character(text: str, offset: int) -> str:
+    char, rest = text[offset], text[offset : offset + 2]
+    if char == '"':
+        return "this string does not end in its line"
+    if char in _SMART:
+        return 'strings stand in straight double quotes: "…"'
+    if rest == "${":
+        return "this ${ has no }"
+    if rest in ("//", "/*"):
+        return "comments begin with #"
+    if char == "@":
+        return "the one directive is @include"
+    if not STATEMENT.match(text):
+        return "a statement begins with a key such as /config/mom/port, or with @include"
+    if char.isdecimal() or char in "+-.":
+        return "this is no number of JSON"
+    if char.isalpha():
+        return 'strings stand in double quotes: "…"; beside them there are numbers, true, false and null'
+    return f"{char!r} means nothing here"
+
+
+def _spoken(expected: set[str]) -> str:
+    words = [_SPOKEN.get(name, name) for name in sorted(expected - _VALUE)]
+    if expected >= _VALUE:
+        words.insert(0, "a value")
+    else:
+        words += [_SPOKEN[name] for name in sorted(expected & _VALUE)]
+    return " or ".join(words)

@@ -1,0 +1,117 @@
+"""Reading: bytes of files, bounded, with what tells that a file has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import posixpath
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+MIB = 1024 * 1024
+MAX_FILE_BYTES = MIB
+
+
+class Unreadable(Exception):
+    """A file that cannot be read; the text says why."""
+
+
+class Missing(Unreadable):
+    """A file that is not there."""
+
+
+class Fingerprint(NamedTuple):
+    """What a file was when it was read. Times alone would miss a file put in the place of another."""
+
+    modified_ns: int
+    size: int
+    inode: int
+    sha256: str
+
+    def looks_like(self, found: os.stat_result) -> bool:
+        """Whether the file on disk has not been touched since."""
+        return (found.st_mtime_ns, found.st_size, found.st_ino) == (self.modified_ns, self.size, self.inode)
+
+
+class File(NamedTuple):
+    """A file that was read. `name` is its path as seen from the folder of the first file; `includes` are
+    the names of those that it includes."""
+
+    name: str
+    fingerprint: Fingerprint
+    includes: tuple[str, ...]
+
+
+class Files(Protocol):
+    """Where files are. Names are paths with slashes, as seen from the folder of the first file."""
+
+    def read(self, name: str) -> tuple[bytes, Fingerprint]:
+        """All of a file. Raises Missing, Unreadable."""
+
+
+class Folder:
+    """Files on disk. `confined` refuses those outside of the folder."""
+
+    def __init__(self, root: Path, *, confined: bool = False) -> None:
+        self._root = root
+        self._confined = confined
+
+    def path(self, name: str) -> Path:
+        return self._root / name
+
+    def read(self, name: str) -> tuple[bytes, Fingerprint]:
+        path = self.path(name)
+        if self._confined and not path.resolve().is_relative_to(self._root.resolve()):
+            raise Unreadable(f"{name} is outside of the folder of the file")
+        try:
+            # Without waiting: a pipe of that name would keep the reader for ever.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with open(descriptor, "rb") as file:
+                found = os.fstat(descriptor)
+                if not stat.S_ISREG(found.st_mode):
+                    raise Unreadable(f"{name} is no file")
+                content = file.read(MAX_FILE_BYTES + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            raise Missing(f"there is no file {name}") from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise Unreadable(f"{name} cannot be read: {reason}") from None
+        digest = hashlib.sha256(content).hexdigest()
+        return content, Fingerprint(found.st_mtime_ns, found.st_size, found.st_ino, digest)
+
+
+class Texts:
+    """Files that are not on disk, by name; what is not among them is looked for in `others`."""
+
+    def __init__(self, texts: Mapping[str, str], others: Files | None = None) -> None:
+        self._texts = texts
+        self._others = others
+
+    def read(self, name: str) -> tuple[bytes, Fingerprint]:
+        text = self._texts.get(name)
+        if text is not None:
+            content = text.encode("utf-8", "surrogatepass")
+            return content, Fingerprint(0, len(content), 0, hashlib.sha256(content).hexdigest())
+        if self._others is not None:
+            return self._others.read(name)
+        raise Missing(f"there is no file {name}")
+
+
+def beside(name: str, path: str) -> str:
+    """The name of the file that file `name` means by `path`."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+
+
+def text_of(name: str, content: bytes) -> str:
+    """The text of a file. Raises Unreadable when it is too large or not UTF-8."""
+    if len(content) > MAX_FILE_BYTES:
+        raise Unreadable(f"{name} is larger than {MAX_FILE_BYTES // MIB} MiB; let it include others")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise Unreadable(
+            f"{name} is not UTF-8: byte {error.start + 1}, in line {line}, is 0x{content[error.start]:02x}"
+        ) from None
