@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -19,9 +20,13 @@ EQUAL: Operator = "=="
 UNEQUAL: Operator = "!="
 FITS: Operator = "=~"
 
+# a value that needs no quotes
+_PLAIN = re.compile(r"[\w.:/@*-]+")
+
 Test = Callable[[Event], bool]
 
 FACTS = ("queue", "topic", "method", "user", "group", "address", "protocol", "tls", "client")
+#: how conditions spell them
 PATHS = {f"/event/{fact}": fact for fact in FACTS}
 
 #: the values that a fact can have, where they are few
@@ -51,7 +56,9 @@ class Comparison:
         return same if self.operator == EQUAL or same is None else not same
 
     def __str__(self) -> str:
-        return f"/event/{self.fact} {self.operator} {self.value}"
+        plain = _PLAIN.fullmatch(self.value) is not None
+        value = self.value if plain else "'" + re.sub(r"(['\\])", r"\\\1", self.value) + "'"
+        return f"/event/{self.fact} {self.operator} {value}"
 
 
 def comparison(fact: str, operator: Operator, value: str) -> Comparison:
@@ -65,8 +72,8 @@ def comparison(fact: str, operator: Operator, value: str) -> Comparison:
     if fact in _CHOICES and value not in _CHOICES[fact]:
         known = _CHOICES[fact]
         near = [choice for choice in known if choice.lower() == value.lower()] or near_to(value, known)
-        meant = f"did you mean {near[0]}? " if near else ""
-        raise ValueError(f"/event/{fact} is never {value[:40]!r}; {meant}It can be {', '.join(known)}")
+        meant = f"did you mean {near[0]}? It" if near else "it"
+        raise ValueError(f"/event/{fact} is never {value[:40]!r}; {meant} can be {', '.join(known)}")
     match fact:
         case "address":
             test = _within(_network(value), equal)
@@ -81,7 +88,7 @@ def comparison(fact: str, operator: Operator, value: str) -> Comparison:
     return Comparison(fact, operator, value, test)
 
 
-def near_to(word: str, known: tuple[str, ...] | dict[str, str]) -> list[str]:
+def near_to(word: str, known: tuple[str, ...]) -> list[str]:
     """At most one of `known` that looks like `word`."""
     return difflib.get_close_matches(word, known, 1)
 

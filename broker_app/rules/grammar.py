@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from broker_app.rules.condition import Both, Condition, Either, Not, depth
 from broker_app.rules.errors import RuleError
-from broker_app.rules.facts import PATHS, Comparison, Operator, comparison, near_to
+from broker_app.rules.facts import FACTS, PATHS, Comparison, Operator, comparison, near_to
 
 if TYPE_CHECKING:
     from lark import Lark, Token
@@ -39,7 +39,7 @@ NOT: "!"
 OPERATOR: "==" | "!=" | "=~"
 PATH: /[\w\/.:-]+/
 QUOTED: /"(?>[^"\\]|\\[\s\S])*+"|'(?>[^'\\]|\\[\s\S])*+'/
-BARE: /(?=[^\s"'&|])(?>[^()&|\n]|&(?!&)|\|(?!\|)|\({_WITHIN}\))++/
+BARE: /(?=[^\s"'&|=])(?>[^()&|\n]|&(?!&)|\|(?!\|)|\({_WITHIN}\))++/
 %ignore /\s+/
 """
 
@@ -128,9 +128,9 @@ def _said(value: Token) -> str:
 
 
 def _unknown(path: str) -> str:
-    near = near_to(path, PATHS) or near_to("/event/" + path.rpartition("/")[2], PATHS)
-    meant = f"did you mean {near[0]}? " if near else ""
-    return f"there is no {path[:60]}; {meant}Known are {', '.join(PATHS)}"
+    near = near_to(path.rpartition("/")[2], FACTS)
+    meant = f"did you mean /event/{near[0]}? Known" if near else "known"
+    return f"there is no {path[:60]}; {meant} are {', '.join(PATHS)}"
 
 
 def _shallow(condition: Condition, token: Token) -> Condition:
