@@ -8,6 +8,7 @@ from broker_app.web.actions.applying import (
     Outcome,
     Stale,
     apply,
+    lock_version,
     policy_changed,
     version_of,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "create_user",
     "ensure_admin",
     "forget_destination",
+    "lock_version",
     "note_use",
     "policy_changed",
     "redeem_login_link",

@@ -90,7 +90,7 @@ def apply(by: By, edits: Iterable[Edit], *, dry_run: bool = False) -> Outcome:
     Raises ValidationError for what is wrong with a single edit and InvalidEdits for several, Stale, Conflict
     for a thing that a file says, or that two of the edits are about.
     """
-    PolicyVersion.objects.select_for_update().get_or_create(pk=PolicyVersion.ONLY)
+    lock_version()
     whole = _with_what_hangs_on(list(edits))
     changed = _differences(whole)
     if not changed:
@@ -112,6 +112,12 @@ def record_changes(by: By, changed: Sequence[Changed]) -> int:
     counter.save()
     _record(by, counter.number, changed)
     transaction.on_commit(lambda: policy_changed.send(sender=PolicyVersion))
+    return counter.number
+
+
+def lock_version() -> int:
+    """The newest version; nobody else makes another until the caller's transaction ends."""
+    counter, _ = PolicyVersion.objects.select_for_update().get_or_create(pk=PolicyVersion.ONLY)
     return counter.number
 
 
