@@ -24,6 +24,7 @@ from broker_app.engine import Engine
 from broker_app.jobs.office import Jobs
 from broker_app.journal.segments import SegmentJournal
 from broker_app.net import tcp, websocket
+from broker_app.net.access import Access
 from broker_app.net.connections import Connections
 from broker_app.net.lobby import VERSION, Lobby
 from broker_app.net.login import Identity, Logins
@@ -79,6 +80,7 @@ class Node:
     ) -> None:
         self.config = config
         self.logins = logins
+        self.access = Access(logins)
         self.loop = loop = asyncio.get_running_loop()
         #: set, and replaced, when a policy is taken over
         self._reloaded = asyncio.Event()
@@ -130,7 +132,7 @@ class Node:
         # What recovery built stays; the collector need not look at it again.
         gc.collect()
         gc.freeze()
-        self.lobby = Lobby(self.engine, self.logins, self.config, ids=self.broker.ids)
+        self.lobby = Lobby(self.engine, self.logins, self.access, self.config, ids=self.broker.ids)
         self.connections = Connections(self.lobby)
         self.news = News(
             self.broker,
@@ -152,6 +154,7 @@ class Node:
             self.logins,
             self.config,
             self.jobs,
+            access=self.access,
             statistics=self.statistics,
             connections=self.connections,
             control_document=self._control_document,

@@ -6,10 +6,12 @@ from __future__ import annotations
 class Refused(Exception):
     """A command that was understood and not carried out: the client asked for something it cannot have.
 
-    `code` is stable (a problem type of docs/protocol.md); `detail` is a sentence for a person.
+    `code` is stable (a problem type of docs/protocol.md); `detail` is a sentence for a person; `facts` are
+    further members of the problem.
     """
 
-    def __init__(self, code: str, detail: str) -> None:
+    def __init__(self, code: str, detail: str, **facts: object) -> None:
         super().__init__(f"{code}: {detail}")
         self.code = code
         self.detail = detail
+        self.facts = facts

@@ -117,9 +117,9 @@ class Jobs:
             self._plans.popitem(last=False)
         return drawn
 
-    def take_plan(self, plan_id: str) -> Plan:
-        """A plan to be run, once. Raises Refused when it is unknown or too old."""
-        drawn = self._plans.pop(plan_id, None)
+    def find_plan(self, plan_id: str) -> Plan:
+        """Raises Refused when it is unknown, was run, or is too old."""
+        drawn = self._plans.get(plan_id)
         if drawn is None or drawn.valid_until_ms < _now_ms():
             raise Refused("not-found", f"there is no plan {plan_id[:80]!r}; it was run, or is too old")
         return drawn
@@ -127,8 +127,9 @@ class Jobs:
     # ------------------------------------------------------------------ jobs
 
     async def run(self, drawn: Plan, user: str) -> Job:
-        """Begin a job that does what the plan says. Raises Refused."""
-        wish = drawn.wish
+        """Begin a job that does what the plan says, once. Raises Refused."""
+        wish = self.find_plan(drawn.id).wish
+        del self._plans[drawn.id]
         job = self._new(wish.op, drawn.source, drawn.target, user, drawn.count)
         job.filter, job.rate_per_s, job.max_error_ratio = wish.filter, wish.rate_per_s, wish.max_error_ratio
         job.next_position = drawn.next_position

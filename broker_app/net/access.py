@@ -1,19 +1,219 @@
-"""Who may do what. For now: whoever is logged in may use every destination but the broker's own."""
+"""Who may do what: the one place that is asked, by every transport, against the policy of the moment.
+
+An administrator may do all. Everybody else may do what the rules allow, and, where a token stands in for the
+password, of that only what its grants name. What was decided is remembered until the policy changes, so that
+asking again costs a microsecond.
+"""
 
 from __future__ import annotations
 
-from broker_app.core.destination import Destination, is_reserved
+import asyncio
+from collections.abc import Callable, Container, Iterable, MutableMapping
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from broker_app.core.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination, is_reserved, parse
 from broker_app.core.errors import Refused
-from broker_app.net.login import Identity
+from broker_app.net.login import Identity, Logins
+from broker_app.net.policy import ADMINISTER, Grant, Policy
+from broker_app.rules.decision import Decision
+from broker_app.rules.event import BROWSE, MANAGE, METHODS, READ, RECEIVE, SEND, Event
 
-SEND, RECEIVE = "send", "receive"
+_VERBS = {
+    SEND: "send to",
+    RECEIVE: "receive from",
+    BROWSE: "browse",
+    READ: "read the messages of",
+    MANAGE: "manage",
+}
+#: where clients hear of other brokers to go to: for everybody who is logged in
+_FOR_ALL = Destination(TOPIC, "$mom.failover")
+#: who decides about its own names
+_BROKER = "the broker"
+#: destinations that are looked at in one go
+_RUN = 500
 
 
-def check(identity: Identity, deed: str, destination: Destination) -> None:
-    """Refused("not-allowed") when `identity` may not do `deed` to `destination`."""
-    if deed == SEND and is_reserved(destination.name):
-        raise Refused(
-            "not-allowed",
-            f"{identity.user} may not send to {destination.address}: "
-            "names that begin with $ are the broker's own",
+class Way(NamedTuple):
+    """How a client came here, as rules may ask: protocol, IP address if it is known, whether TLS protects the
+    connection, and STOMP's client-id."""
+
+    protocol: str
+    address: str | None = None
+    tls: bool = False
+    client: str | None = None
+
+    @classmethod
+    def of_scope(cls, protocol: str, scope: MutableMapping[str, Any], *, behind_tls: bool) -> Way:
+        """That of an ASGI connection; `behind_tls` says that a proxy ends TLS before us."""
+        peer = scope.get("client")
+        tls = behind_tls or scope.get("scheme") in ("https", "wss")
+        return cls(protocol, peer[0] if peer else None, tls)
+
+
+class Client(NamedTuple):
+    """Who asks, and how it came here."""
+
+    identity: Identity
+    way: Way
+
+
+class _Verdict(NamedTuple):
+    """What was decided: by which event and rule if rules were asked, and who decided, for people."""
+
+    allowed: bool
+    decided_by: str
+    event: Event | None = None
+    decision: Decision | None = None
+
+
+_ALLOWED = _Verdict(True, "")
+
+
+class _Everything(Container[str]):
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
+_ALL = _Everything()
+
+
+class Access:
+    """Asked before a deed. `note` hears of each decision that rules took."""
+
+    #: verdicts remembered
+    MAX_KNOWN = 50_000
+
+    def __init__(self, logins: Logins, note: Callable[[Event, Decision], object] | None = None) -> None:
+        self._logins = logins
+        self._note = note
+        self._known: dict[tuple[Client, str, Destination], _Verdict] = {}
+        self._adopt(logins.policy)
+
+    def check(self, client: Client, right: str, destination: Destination) -> None:
+        """Refused("not-allowed"), with the facts of the refusal, when the client may not do it."""
+        verdict = self._verdict(client, right, destination)
+        if self._note is not None and verdict.event is not None and verdict.decision is not None:
+            self._note(verdict.event, verdict.decision)
+        if not verdict.allowed:
+            raise _refusal(client.identity.user, right, destination, verdict.decided_by)
+
+    def allows(self, client: Client, right: str, destination: Destination) -> bool:
+        """Whether the client may do it, for lists and for looking again; nobody is told."""
+        return self._verdict(client, right, destination).allowed
+
+    def is_unbound(self, identity: Identity) -> bool:
+        """Whether destinations need not be looked at one by one before it is told of them: it is an
+        administrator's, or there are no rules."""
+        self._look_at_policy()
+        if self._granted(identity) is not None:
+            return False
+        return self._is_owner_admin(identity) or not self._policy.rules
+
+    async def visible(self, client: Client, addresses: Iterable[str]) -> Container[str]:
+        """Those of the addresses that the client may browse. Others have their turn meanwhile."""
+        if self.is_unbound(client.identity):
+            return _ALL
+        found: set[str] = set()
+        for at, address in enumerate(addresses, 1):
+            # Not remembered: a list would crowd out what is asked again and again.
+            if self._decide(client, BROWSE, parse(address)).allowed:
+                found.add(address)
+            if at % _RUN == 0:
+                await asyncio.sleep(0)
+                self._look_at_policy()
+        return found
+
+    def is_admin(self, identity: Identity) -> bool:
+        """Whether it may do what only administrators may. A token may where it was given that right."""
+        self._look_at_policy()
+        grants = self._granted(identity)
+        administers = grants is None or any(ADMINISTER in grant.rights for grant in grants)
+        return administers and self._is_owner_admin(identity)
+
+    def may_manage_of_others(self, client: Client, destination: Destination) -> bool:
+        """Whether it may end what others have made of a destination: an administrator, and whom a rule allows
+        it. That there are no rules is not enough."""
+        if self.is_admin(client.identity):
+            return True
+        verdict = self._verdict(client, MANAGE, destination)
+        return verdict.allowed and bool(self._policy.rules)
+
+    # ------------------------------------------------------------------ deciding
+
+    def _verdict(self, client: Client, right: str, destination: Destination) -> _Verdict:
+        self._look_at_policy()
+        key = client, right, destination
+        verdict = self._known.get(key)
+        if verdict is None:
+            verdict = self._decide(client, right, destination)
+            if len(self._known) >= self.MAX_KNOWN:
+                self._known.clear()
+            self._known[key] = verdict
+        return verdict
+
+    def _decide(self, client: Client, right: str, destination: Destination) -> _Verdict:
+        if right == SEND and is_reserved(destination.name):
+            return _Verdict(False, _BROKER)
+        if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) or (destination == _FOR_ALL and right == RECEIVE):
+            return _ALLOWED
+        identity = client.identity
+        grants = self._granted(identity)
+        if grants is not None and not any(grant.covers(right, destination) for grant in grants):
+            return _Verdict(False, f"token {identity.token}")
+        if self._is_owner_admin(identity):
+            return _ALLOWED
+        event = self._event(client, right, destination)
+        decision = self._policy.rules.decide(event)
+        return _Verdict(decision.allowed, decision.reason, event, decision)
+
+    def _event(self, client: Client, right: str, destination: Destination) -> Event:
+        identity, way = client
+        facts = self._policy.users.get(identity.user)
+        return Event(
+            user=identity.user,
+            groups=facts.groups if facts is not None else frozenset(),
+            method=METHODS[right],
+            queue=destination.name if destination.kind == QUEUE else None,
+            topic=destination.name if destination.kind == TOPIC else None,
+            address=way.address,
+            protocol=way.protocol,
+            tls=way.tls,
+            client=way.client,
         )
+
+    def _is_owner_admin(self, identity: Identity) -> bool:
+        facts = self._policy.users.get(identity.user)
+        return facts is not None and facts.admin
+
+    def _granted(self, identity: Identity) -> tuple[Grant, ...] | None:
+        """What its token is for: None where it lends all rights or there is none, nothing when it is gone."""
+        if identity.token is None:
+            return None
+        return self._grants.get((identity.user, identity.token), ())
+
+    def _look_at_policy(self) -> None:
+        """Forget what was decided when the policy is another one by now."""
+        if self._logins.policy is not self._policy:
+            self._adopt(self._logins.policy)
+
+    def _adopt(self, policy: Policy) -> None:
+        self._policy = policy
+        self._known.clear()
+        self._grants = {(facts.user, facts.name): facts.grants for facts in policy.tokens.values()}
+
+
+def _refusal(user: str, right: str, destination: Destination, decided_by: str) -> Refused:
+    what = f"{destination.kind}:{destination.name}"
+    asked = f"user={quote(user, safe='')}&deed={METHODS[right]}&destination={quote(what, safe=':')}"
+    sentence = f"{user} may not {_VERBS[right]} {destination.kind} {destination.name}"
+    if decided_by == _BROKER:
+        sentence += ": names that begin with $ are the broker's own"
+    return Refused(
+        "not-allowed",
+        sentence,
+        right=right,
+        destination=what,
+        decided_by=decided_by,
+        explain=f"/api/v1/explain?{asked}",
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from broker_app.config import Config
 from broker_app.core.message import MessageIds
 from broker_app.engine import Engine
+from broker_app.net.access import Access, Way
 from broker_app.net.login import Logins
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class Transport(Protocol):
 
     #: where the client is, for people: "tcp 127.0.0.1:50000"
     peer_name: str
+    #: how the client came here, for rules; known when the session is `admitted`
+    way: Way
 
     def write(self, data: bytes) -> None: ...
     def close(self) -> None:
@@ -47,9 +50,12 @@ class Lobby:
     #: a client that takes nothing of what was written for so long is cut off
     STUCK_S = 60.0
 
-    def __init__(self, engine: Engine, logins: Logins, config: Config, *, ids: MessageIds) -> None:
+    def __init__(
+        self, engine: Engine, logins: Logins, access: Access, config: Config, *, ids: MessageIds
+    ) -> None:
         self.engine = engine
         self.logins = logins
+        self.access = access
         self.config = config
         self.ids = ids
         self.sessions: dict[StompSession, None] = {}

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from broker_app.net.access import Way
 from broker_app.net.lobby import Lobby
 from broker_app.net.login import Identity
 from broker_app.net.stomp import StompSession
+from broker_app.rules.event import LOCAL
 from mom_client.transport import PipeTransport, Transport
 
 
@@ -18,6 +20,7 @@ class LocalConnection:
     """The broker's end of a pipe; the `Transport` of its session."""
 
     peer_name = "local"
+    way = Way(LOCAL)
 
     def __init__(self, lobby: Lobby, identity: Identity | None) -> None:
         self._high_water = lobby.config.outbox_bytes

@@ -108,16 +108,16 @@ class Renderer:
         )
 
     def error(
-        self, code: str, detail: str, receipt: bytes | None, extra: tuple[tuple[str, str], ...] = ()
+        self, refusal: Refused, receipt: bytes | None, extra: tuple[tuple[str, str], ...] = ()
     ) -> bytes:
         """An ERROR frame whose body is the problem as JSON."""
+        detail = refusal.detail
         headers = [
-            ("message", detail.splitlines()[0] if detail else code),
+            ("message", detail.splitlines()[0] if detail else refusal.code),
             ("content-type", MEDIA_TYPE),
             *extra,
         ]
-        frame = encode(ERROR, headers, problem_json(code, detail), version=self._version)
-        return _with_receipt_id(frame, receipt)
+        return _with_receipt_id(encode(ERROR, headers, _problem(refusal), version=self._version), receipt)
 
     def soft_refusal(self, refusal: Refused, receipt: bytes | None, message_id: str) -> bytes:
         """A refusal as a MESSAGE, for clients that asked for `mom-soft-errors`."""
@@ -127,8 +127,11 @@ class Renderer:
             ("destination", REFUSED_DESTINATION),
             ("content-type", MEDIA_TYPE),
         ]
-        frame = encode(MESSAGE, headers, problem_json(refusal.code, refusal.detail), version=self._version)
-        return _with_receipt_id(frame, receipt)
+        return _with_receipt_id(encode(MESSAGE, headers, _problem(refusal), version=self._version), receipt)
+
+
+def _problem(refusal: Refused) -> bytes:
+    return problem_json(refusal.code, refusal.detail, **refusal.facts)
 
 
 def _with_receipt_id(frame: bytes, receipt: bytes | None) -> bytes:

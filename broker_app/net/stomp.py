@@ -18,11 +18,13 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.subscription import Subscription
-from broker_app.net import access, headers, naming, special, times
+from broker_app.net import headers, naming, special, times
+from broker_app.net.access import Client
 from broker_app.net.lobby import CLOSED_EVENT, OPENED_EVENT, VERSION, Lobby, Transport
 from broker_app.net.login import Identity
 from broker_app.net.pace import Pace
 from broker_app.net.rendering import Renderer
+from broker_app.rules.event import RECEIVE, SEND
 from mom_client.stomp import frame as wire
 from mom_client.stomp.encode import encode
 from mom_client.stomp.errors import Malformed
@@ -58,6 +60,7 @@ class StompSession:
     __slots__ = (
         "_beat_in_s",
         "_beat_out_s",
+        "_client",
         "_client_id",
         "_cumulative",
         "_deeds",
@@ -96,6 +99,8 @@ class StompSession:
         self._lobby = lobby
         self._transport = transport
         self._identity = identity
+        #: who it is and how it came here, once it has logged in
+        self._client: Client
         self._parser = Parser(
             limits=Limits(
                 max_header_bytes=config.max_header_bytes,
@@ -363,6 +368,7 @@ class StompSession:
 
     def _open(self, identity: Identity) -> None:
         self._identity = identity
+        self._client = Client(identity, self._transport.way._replace(client=self._client_id or None))
         self._peer.user = identity.user
         self._names = headers.PrivateNames(secrets.token_hex(8))
         self._renderer = Renderer(self._version, self._lobby.ids)
@@ -407,7 +413,7 @@ class StompSession:
 
     def _plan(self, given: Headers) -> Plan:
         """What the headers of a SEND mean; kept with the headers, so once for thousands of messages."""
-        destination = self._destination(given, access.SEND)
+        destination = self._destination(given, SEND)
         reply_to = given.get("reply-to")
         if reply_to is not None and reply_to.startswith(("/temp-queue/", "/temp-topic/")):
             reply_to = self._reply_to(reply_to)
@@ -424,13 +430,14 @@ class StompSession:
             self._submit(c.Subscribe(self._peer, alias, destination.address))
         return destination.address
 
-    def _destination(self, given: Headers, deed: str) -> Destination:
-        assert self._names is not None and self._identity is not None
+    def _destination(self, given: Headers, right: str) -> Destination:
+        """What the frame names, if the client has this right to it. Raises Refused."""
+        assert self._names is not None
         address = given.get("destination")
         if address is None:
             raise Refused("bad-destination", "the frame has no destination header")
         destination = self._names.resolve(address)
-        access.check(self._identity, deed, destination)
+        self._lobby.access.check(self._client, right, destination)
         return destination
 
     def _send(self, frame: Frame) -> None:
@@ -518,7 +525,7 @@ class StompSession:
             if self._version != "1.0":
                 raise Refused("malformed-frame", "SUBSCRIBE needs an id header")
             id = given.get("destination", "")
-        destination = self._destination(given, access.RECEIVE)
+        destination = self._destination(given, RECEIVE)
         assert self._names is not None
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) and not self._names.owns(destination):
             raise Refused(
@@ -661,7 +668,7 @@ class StompSession:
         extra = (
             (("version", ",".join(reversed(VERSIONS))),) if isinstance(refusal, _UnsupportedVersion) else ()
         )
-        self._write(self._renderer.error(refusal.code, refusal.detail, receipt, extra))
+        self._write(self._renderer.error(refusal, receipt, extra))
         self._end()
 
     def _end(self) -> None:
@@ -680,7 +687,7 @@ class StompSession:
         """The broker stops: say so, and end."""
         self.parting = reason
         if self._state == OPEN:
-            self._write(self._renderer.error("not-active", reason, None))
+            self._write(self._renderer.error(Refused("not-active", reason), None))
         self._end()
 
     # ------------------------------------------------------------------ time

@@ -6,17 +6,20 @@ import asyncio
 import socket
 from typing import cast
 
+from broker_app.net.access import Way
 from broker_app.net.lobby import Lobby
 from broker_app.net.stomp import StompSession
+from broker_app.rules.event import STOMP
 
 
 class TcpConnection(asyncio.Protocol):
     """One accepted connection; the `Transport` of its session."""
 
-    __slots__ = ("_high_water", "_session", "_transport", "peer_name")
+    __slots__ = ("_high_water", "_session", "_transport", "peer_name", "way")
 
     def __init__(self, lobby: Lobby) -> None:
         self.peer_name = "tcp"
+        self.way = Way(STOMP)
         self._high_water = lobby.config.outbox_bytes
         self._transport: asyncio.Transport
         self._session = StompSession(lobby, self)
@@ -28,6 +31,8 @@ class TcpConnection(asyncio.Protocol):
         address = transport.get_extra_info("peername")
         if address:
             self.peer_name = f"tcp {address[0]}:{address[1]}"
+        encrypted = transport.get_extra_info("ssl_object") is not None
+        self.way = Way(STOMP, address[0] if address else None, encrypted)
         connection: socket.socket = transport.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._transport.set_write_buffer_limits(high=self._high_water)

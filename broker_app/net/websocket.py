@@ -10,10 +10,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from broker_app.core.errors import Refused
+from broker_app.net.access import Way
 from broker_app.net.lobby import Lobby
 from broker_app.net.login import Identity
 from broker_app.net.rendering import Renderer
 from broker_app.net.stomp import StompSession
+from broker_app.rules.event import WEBSOCKET
 
 Event = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Event]]
@@ -38,6 +41,7 @@ class WebSocketConnection:
         "_trust",
         "_wake",
         "peer_name",
+        "way",
     )
 
     def __init__(
@@ -45,6 +49,7 @@ class WebSocketConnection:
     ) -> None:
         client = scope.get("client") or ("?", 0)
         self.peer_name = f"websocket {client[0]}:{client[1]}"
+        self.way = Way.of_scope(WEBSOCKET, scope, behind_tls=lobby.config.behind_tls)
         self._send = send
         #: tells the web server, where it wants to know, that the client has logged in
         self._trust: Callable[[], None] = scope.get("mom.trust", lambda: None)
@@ -146,7 +151,7 @@ async def serve(
     if offered and chosen is None:
         theirs, ours = ", ".join(offered)[:120], ", ".join(SUBPROTOCOLS)
         detail = f"the subprotocols {theirs} are not spoken here; offer {ours}"
-        error = Renderer("1.2", lobby.ids).error("unsupported-protocol", detail, None)
+        error = Renderer("1.2", lobby.ids).error(Refused("unsupported-protocol", detail), None)
         await send({"type": "websocket.send", "bytes": error})
         await send({"type": "websocket.close", "code": PROTOCOL_ERROR})
         return

@@ -15,10 +15,14 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.db import DatabaseError, connection, transaction
 from django.http import HttpRequest
 
-from broker_app.models import DestinationSettings, Entry, PolicyVersion, Token
+from broker_app import models
+from broker_app.models import Broker, DestinationSettings, Entry, PolicyVersion, Token
 from broker_app.net.destinations import Destinations, Own, node_values
 from broker_app.net.login import Logins
-from broker_app.net.policy import Policy, TokenFacts, UserFacts
+from broker_app.net.policy import Grant, Policy, TokenFacts, UserFacts
+from broker_app.rules.errors import RuleError
+from broker_app.rules.rule import Rule
+from broker_app.rules.ruleset import Rules
 from broker_app.web.actions import policy_changed
 
 log = logging.getLogger(__name__)
@@ -36,16 +40,37 @@ def read_policy(anonymous: bool) -> Policy:
     tokens = Token.objects.filter(owner__is_active=True).select_related("owner")
     return Policy(
         version=read_version(),
-        users={user.username: UserFacts(user.username, user.password, user.is_superuser) for user in users},
-        tokens={
-            bytes(token.digest): TokenFacts(
-                token.owner.username, token.name, token.expires.timestamp() if token.expires else None
-            )
-            for token in tokens
-        },
+        users={user.username: _facts_of(user) for user in users.prefetch_related("groups")},
+        tokens={bytes(token.digest): _facts_of_token(token) for token in tokens},
         anonymous=anonymous,
         destinations=_read_destinations(),
+        rules=_read_rules(),
+        broker=Broker.objects.filter(name=settings.MOM.name).values_list("settings", flat=True).first() or {},
     )
+
+
+def _facts_of(user: User) -> UserFacts:
+    groups = frozenset(group.name for group in user.groups.all())
+    return UserFacts(user.username, user.password, user.is_superuser, groups)
+
+
+def _facts_of_token(token: Token) -> TokenFacts:
+    expires = token.expires.timestamp() if token.expires else None
+    grants = None if token.grants is None else tuple(map(_grant, token.grants))
+    return TokenFacts(token.owner.username, token.name, expires, grants)
+
+
+def _grant(said: dict[str, list[str]]) -> Grant:
+    return Grant(frozenset(said["rights"]), tuple(said["destinations"]))
+
+
+def _read_rules() -> Rules:
+    origins = dict(Entry.objects.filter(kind="rules").values_list("key", "origin"))
+    return Rules([_rule(row, origins.get(row.name, "")) for row in models.Rule.objects.all()])
+
+
+def _rule(row: models.Rule, origin: str) -> Rule:
+    return Rule(row.name, row.effect, row.conditions, tuple(row.users), tuple(row.groups), origin)
 
 
 def _read_destinations() -> Destinations:
@@ -81,7 +106,7 @@ def make_logins(anonymous: bool) -> Logins:
     )
 
 
-async def follow(known: Policy, reload: Callable[[Policy], object], interval_s: float = 1.0) -> NoReturn:
+async def follow(known: Policy, reload: Callable[[Policy], object], interval_s: float = 0.3) -> NoReturn:
     """Calls `reload` with the new policy after each change, for ever.
 
     A change by this process is noticed at once, one by another within `interval_s`.
@@ -104,7 +129,7 @@ async def follow(known: Policy, reload: Callable[[Policy], object], interval_s: 
                 if await loop.run_in_executor(thread, read_version) != known.version:
                     known = await loop.run_in_executor(thread, read_policy, known.anonymous)
                     reload(known)
-            except DatabaseError as error:
+            except (DatabaseError, RuleError) as error:
                 # Clients of the old policy are better served than none; the next round tries again.
                 log.warning("cannot read the configuration database: %s", error)
     finally:

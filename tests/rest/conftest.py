@@ -18,6 +18,7 @@ from broker_app.core.limits import Limits
 from broker_app.engine import Engine
 from broker_app.jobs.office import Jobs
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
+from broker_app.net.access import Access
 from broker_app.net.connections import Connections
 from broker_app.net.lobby import Lobby
 from broker_app.net.login import Logins
@@ -70,13 +71,15 @@ class Rest:
         self.jobs = Jobs(self.engine, self.journal.read, jobs, lines)
         self.jobs.start()
         self.statistics = Statistics(self.engine.broker, "mom", "0")
-        self.lobby = Lobby(self.engine, self.logins, Config(), ids=self.engine.broker.ids)
+        self.access = Access(self.logins)
+        self.lobby = Lobby(self.engine, self.logins, self.access, Config(), ids=self.engine.broker.ids)
         self.plane = RestPlane(
             self.engine,
             self.journal.read,
             self.logins,
             Config(),
             self.jobs,
+            access=self.access,
             limits=limits,
             statistics=self.statistics,
             control_document=control_document,

@@ -158,6 +158,8 @@ async def test_an_engine_that_fails_answers_those_who_wait(rest: Rest) -> None:
 
     class Connection:
         caller: Caller | None = None
+        client = ("127.0.0.1", 50_000)
+        scheme = "http"
 
         def answer(self, reply: Any, own: Any) -> None:
             answers.append((reply.status, reply.body))

@@ -108,7 +108,7 @@ async def test_a_stopping_plane_ends_streams(rest: Rest) -> None:
 
 async def test_the_stream_of_a_revoked_token_ends(rest: Rest) -> None:
     stream = Stream(rest, "/api/v1/queues/a/events")
-    polling = asyncio.ensure_future(rest.receive("a", wait_s=30))
+    polling = asyncio.ensure_future(rest.alice.post("/queues/a/receive", json={"wait_s": 30}))
     await rest.until(lambda: len(rest.plane._waiting._waits) == 2 and stream.status == 200)
     rest.logins.reload(policy())
     rest.plane.policy_changed()
@@ -117,7 +117,8 @@ async def test_the_stream_of_a_revoked_token_ends(rest: Rest) -> None:
     rest.plane.policy_changed()
     await stream.task
     assert stream.ended
-    assert await polling == []
+    assert b"event: problem" in stream.text and b"not-authenticated" in stream.text
+    assert (await polling).status_code == 401
 
 
 async def test_a_silent_stream_is_kept_alive(rest: Rest) -> None:

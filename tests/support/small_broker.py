@@ -15,6 +15,7 @@ from broker_app.core.limits import Limits
 from broker_app.engine import Engine
 from broker_app.journal.memory import MemoryJournal
 from broker_app.net import tcp
+from broker_app.net.access import Access
 from broker_app.net.lobby import Lobby
 from broker_app.net.login import Logins
 from broker_app.net.policy import Policy, UserFacts
@@ -92,7 +93,7 @@ async def small_broker(
     engine.recover()
     policy = Policy(users={"anna": UserFacts("anna", PASSWORD)})
     logins = Logins(policy, lambda given, expected: given == expected, failure_delay_s=0.01)
-    lobby = Lobby(engine, logins, config, ids=engine.broker.ids)
+    lobby = Lobby(engine, logins, Access(logins), config, ids=engine.broker.ids)
     listener = socket.create_server(("127.0.0.1", 0))
     server = await tcp.listen(lobby, listener)
     clock = asyncio.create_task(lobby.keep_time())

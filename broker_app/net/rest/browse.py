@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from broker_app.core import browse as look
@@ -16,13 +16,13 @@ from broker_app.core.message import Message
 from broker_app.core.queue import Queue
 from broker_app.jobs import filters
 from broker_app.jobs.filters import Filter
-from broker_app.net import access
 from broker_app.net.rest import items
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.replies import JSON, NO_CONTENT, Reply, encode
 from broker_app.net.rest.requests import Request, truth, whole_number
+from broker_app.rules.event import BROWSE, MANAGE, READ
 
 READY, UNSETTLED = look.READY, look.UNSETTLED
 #: what `state` may say; `leased` is the word of those who receive by REST
@@ -80,11 +80,11 @@ class Browser:
     async def messages(self, request: Request) -> Reply:
         """GET queues/{name}/messages"""
         query = request.query(("queue", "limit", "after", "state", "fields", *_FILTERS), _HEADER)
-        address = readable(request, request.name)
+        address = request.permitted(BROWSE, "/queue/" + request.name).address
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
         after = _cursor(query["after"]) if "after" in query else None
-        fields = _fields(query)
         chosen = _filter(query)
+        fields = _fields(request, address, query, chosen)
         state = _state(query, chosen)
         fits = None if chosen.empty else filters.fitting(chosen, self._ids, time.time_ns() // 1_000_000)
         page = await self._desk.glance(lambda: self._page(address, after, limit, state, fits))
@@ -109,7 +109,7 @@ class Browser:
     async def purge(self, request: Request) -> Reply:
         """DELETE queues/{name}/messages?all=true"""
         query = request.query(("queue", "all"))
-        address = readable(request, request.name)
+        address = request.permitted(MANAGE, "/queue/" + request.name).address
         if not truth(query, "all"):
             raise invalid("query/all", "must be true: everything that waits in the queue is removed")
         ticket = self._desk.ticket()
@@ -190,11 +190,9 @@ def load(read: JournalRead, queue: Queue, positions: Sequence[int]) -> list[Mess
     ]
 
 
-def readable(request: Request, name: str) -> str:
-    """The address of a queue that the client may look at. Raises Refused."""
-    destination = parse("/queue/" + name)
-    access.check(request.identity, access.RECEIVE, destination)
-    return destination.address
+def may_read(request: Request, address: str) -> bool:
+    """Whether the client may see the bodies of what it browses."""
+    return request.access.allows(request.client, READ, parse(address))
 
 
 # ---------------------------------------------------------------------- the query
@@ -229,13 +227,17 @@ def _state(query: dict[str, str], chosen: Filter) -> str | None:
     return _STATES[value] if value is not None else None
 
 
-def _fields(query: dict[str, str]) -> tuple[str, ...]:
-    if "fields" not in query:
-        return ()
-    fields = tuple(query["fields"].split(","))
+def _fields(request: Request, address: str, query: dict[str, str], chosen: Filter) -> Collection[str]:
+    """The members of a row; none stands for all. Bodies, and what is found by them, need a right of their
+    own. Raises Refused."""
+    fields = tuple(query["fields"].split(",")) if "fields" in query else ()
     for field in fields:
         if field not in items.BROWSED_FIELDS:
             raise unknown("query/fields", field, items.BROWSED_FIELDS, "field")
+    if chosen.q is not None or not items.BODY_FIELDS.isdisjoint(fields):
+        request.permitted(READ, address)
+    if not fields and not may_read(request, address):
+        return items.BROWSED_FIELDS - items.BODY_FIELDS
     return fields
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from broker_app.core.destination import parse
-from broker_app.net import access
 from broker_app.net.connections import MAX_CONSUMERS, MAX_REASON, Connections
-from broker_app.net.login import Logins
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.stomp import StompSession
+from broker_app.rules.event import BROWSE
 from broker_app.telemetry.statistics import consumer
 
 
@@ -22,11 +20,11 @@ class CloseRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ConnectionDesk:
-    """Endpoints `connections…` and `queues/{name}/consumers`."""
+    """Endpoints `connections…` and `queues/{name}/consumers`. Where there are rules, those who are no
+    administrators see their own connections alone."""
 
-    def __init__(self, desk: Desk, logins: Logins, connections: Connections, limits: RestLimits) -> None:
+    def __init__(self, desk: Desk, connections: Connections, limits: RestLimits) -> None:
         self._desk = desk
-        self._logins = logins
         self._connections = connections
         self._max_page = limits.max_page
 
@@ -35,21 +33,29 @@ class ConnectionDesk:
         query = request.query(("limit", "after", "user"))
         limit = whole_number(query, "limit", 100, 1, self._max_page)
         after = whole_number(query, "after", 0, 0, 10**15 - 1)
-        found = self._connections.page(after, limit + 1, query.get("user"))
+        sees_all = request.access.is_unbound(request.client.identity)
+        user = query.get("user", None if sees_all else request.user)
+        if user != request.user and not sees_all:
+            raise _not_yours()
+        found = self._connections.page(after, limit + 1, user)
         following = str(found[limit - 1].number) if len(found) > limit else None
         items = [self._connections.facts(session) for session in found[:limit]]
-        return json_reply({"items": items, "next": following, "approx_total": len(self._connections)})
+        total = len(self._connections) if sees_all else len(items)
+        return json_reply({"items": items, "next": following, "approx_total": total})
 
     async def one(self, request: Request) -> Reply:
         """GET connections/{id}"""
         request.query()
-        return json_reply(self._connections.details(self._find(request.name)))
+        session = self._find(request.name)
+        if session.user != request.user and not request.access.is_unbound(request.client.identity):
+            raise _not_yours()
+        return json_reply(self._connections.details(session))
 
     async def close(self, request: Request) -> Reply:
         """DELETE connections/{id}: its user's right, and an administrator's; the client is told why."""
         request.query()
         session = self._find(request.name)
-        if session.user != request.identity.user and not self._logins.is_admin(request.identity):
+        if session.user != request.user and not request.access.is_admin(request.client.identity):
             raise Refusal(
                 "not-allowed", "connections of others are ended by administrators alone", right="close"
             )
@@ -62,8 +68,7 @@ class ConnectionDesk:
     async def consumers(self, request: Request) -> Reply:
         """GET queues/{name}/consumers: in the order in which they came"""
         request.query(("queue",))
-        destination = parse("/queue/" + request.name)
-        access.check(request.identity, access.RECEIVE, destination)
+        destination = request.permitted(BROWSE, "/queue/" + request.name)
         broker = self._desk.engine.broker
         queue = broker.queues.get(destination.address)
         if queue is None:
@@ -76,3 +81,8 @@ class ConnectionDesk:
         if session is None:
             raise Refusal("not-found", f"there is no connection {id[:40]!r}; it may have ended")
         return session
+
+
+def _not_yours() -> Refusal:
+    detail = "connections of others are shown to administrators alone"
+    return Refusal("not-allowed", detail, right="administer")

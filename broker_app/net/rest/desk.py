@@ -273,6 +273,10 @@ class Desk:
             raise Refusal("not-allowed", "the receipt was given to another user", right="settle")
         return tag
 
+    def source_of(self, tag: int) -> str:
+        """The address that an unsettled delivery was received from."""
+        return self.peer.unsettled[tag][0].address
+
     def lost(self, tag: int) -> Refusal:
         """Why a delivery cannot be settled any more."""
         if tag in self._settled:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from broker_app.core.broker import Broker
-from broker_app.core.destination import QUEUE, TOPIC, is_reserved, parse
+from broker_app.core.destination import QUEUE, TOPIC, is_reserved
 from broker_app.core.queue import Queue
 from broker_app.core.subscription import Subscription
 from broker_app.net.destinations import Destinations, is_pattern
@@ -21,6 +21,7 @@ from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request
+from broker_app.rules.event import BROWSE
 from broker_app.telemetry.statistics import consumer
 
 #: subscriptions that the facts of one destination list
@@ -63,13 +64,16 @@ class QueueFacts:
         if "queue" in query:
             request.name = query.pop("queue")
             return await self.one(request)
-        page = await self._desk.glance(lambda: self._listing.page(self._queues(), query))
+        seen = await request.access.visible(request.client, [queue.address for queue in self._queues()])
+        page = await self._desk.glance(
+            lambda: self._listing.page((queue for queue in self._queues() if queue.address in seen), query)
+        )
         return json_reply(page._asdict())
 
     async def one(self, request: Request) -> Reply:
         """GET queues/{name}"""
         request.query(("queue",))
-        address = parse(f"/{QUEUE}/{request.name}").address
+        address = request.permitted(BROWSE, f"/{QUEUE}/{request.name}").address
         said = self._said()
         facts = await self._desk.glance(lambda: self._facts(address, declared=address in said.rows))
         return _with_settings(facts, said, address)
@@ -120,13 +124,16 @@ class TopicFacts:
         if "topic" in query:
             request.name = query.pop("topic")
             return await self.one(request)
-        page = await self._desk.glance(lambda: self._listing.page(self._names(), query))
+        seen = await request.access.visible(request.client, [f"/topic/{name}" for name in self._names()])
+        page = await self._desk.glance(
+            lambda: self._listing.page((name for name in self._names() if f"/topic/{name}" in seen), query)
+        )
         return json_reply(page._asdict())
 
     async def one(self, request: Request) -> Reply:
         """GET topics/{name}"""
         request.query(("topic",))
-        name = parse(f"/{TOPIC}/{request.name}").name
+        name = request.permitted(BROWSE, f"/{TOPIC}/{request.name}").name
         facts = await self._desk.glance(lambda: self._facts(name))
         return _with_settings(facts, self._said(), f"/topic/{name}")
 

@@ -15,10 +15,11 @@ from typing import Protocol
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.net.login import Identity, Logins
+from broker_app.net.access import Access, Client, Way
+from broker_app.net.login import Logins
 from broker_app.net.policy import Policy
 from broker_app.net.rest import refusals
-from broker_app.net.rest.access import Access
+from broker_app.net.rest.credentials import Credentials
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.limits import RestLimits
@@ -26,6 +27,7 @@ from broker_app.net.rest.publish import COMMAND_BYTES, Publisher, Target
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Header, Reply, problem_reply
 from broker_app.net.rest.routing import PREFIX, Router
+from broker_app.rules.event import REST, SEND
 
 _log = logging.getLogger(__name__)
 
@@ -34,21 +36,31 @@ _UNUSUAL = frozenset((b"content-encoding", b"idempotency-key", b"traceparent"))
 
 
 class Caller:
-    """Who speaks on a connection, as it was found out for the header `authorization` under `policy`."""
+    """Who speaks on a connection, as it was found out for the header `authorization` under `policy`, and
+    where it may send to."""
 
-    __slots__ = ("authorization", "identity", "policy", "until")
+    __slots__ = ("authorization", "client", "policy", "targets", "until")
 
-    def __init__(self, authorization: bytes, identity: Identity, policy: Policy, until: float) -> None:
+    def __init__(self, authorization: bytes, client: Client, policy: Policy, until: float) -> None:
         self.authorization = authorization
-        self.identity = identity
+        self.client = client
         self.policy = policy
         self.until = until
+        self.targets: set[Target] = set()
 
 
 class Connection(Protocol):
     """The HTTP connection under a request. `caller` is a free place for us."""
 
     caller: Caller | None
+
+    @property
+    def client(self) -> tuple[str, int] | None:
+        """Address and port of the other end."""
+
+    @property
+    def scheme(self) -> str | None:
+        """http or https."""
 
     def answer(self, reply: Reply, own: list[Header]) -> None:
         """Send the reply to the request in hand; `own` are headers that go before the reply's."""
@@ -99,17 +111,22 @@ class Direct:
         self,
         desk: Desk,
         router: Router,
-        access: Access,
+        credentials: Credentials,
         logins: Logins,
+        access: Access,
         publisher: Publisher,
         envelopes: Envelopes,
         limits: RestLimits,
         numbers: itertools.count[int],
+        *,
+        behind_tls: bool,
     ) -> None:
         self._desk = desk
         self._router = router
-        self._access = access
+        self._credentials = credentials
         self._logins = logins
+        self._access = access
+        self._behind_tls = behind_tls
         self._publisher = publisher
         self._envelopes = envelopes
         self._numbers = numbers
@@ -127,11 +144,12 @@ class Direct:
             target = self._find(url)
         if target is None or desk.engine.full or desk.engine.ended is not None:
             return False
-        identity = self._identity(connection, headers)
-        if identity is None:
+        caller = self._caller(connection, headers)
+        if caller is None:
             return False
         try:
-            self._publisher.check(identity, target)
+            if target not in caller.targets:
+                self._permit(caller, target)
             envelope = self._envelopes.of_request(target.destination.address, headers)
         except (Refused, Refusal):
             return False
@@ -155,7 +173,14 @@ class Direct:
             self._targets[url] = target
         return target
 
-    def _identity(self, connection: Connection, headers: list[Header]) -> Identity | None:
+    def _permit(self, caller: Caller, target: Target) -> None:
+        """Let somebody send there, for as long as it is believed. Raises Refused."""
+        self._access.check(caller.client, SEND, target.destination)
+        if len(caller.targets) >= self.MAX_TARGETS:
+            caller.targets.clear()
+        caller.targets.add(target)
+
+    def _caller(self, connection: Connection, headers: list[Header]) -> Caller | None:
         """Whose request it is, when its header Authorization says so and that is known without waiting."""
         authorization = None
         for name, value in headers:
@@ -172,8 +197,11 @@ class Direct:
             and caller.policy is policy
             and now < caller.until
         ):
-            return caller.identity
-        identity = self._access.known(authorization)
-        if identity is not None:
-            connection.caller = Caller(authorization, identity, policy, now + self.BELIEVED_S)
-        return identity
+            return caller
+        identity = self._credentials.known(authorization)
+        if identity is None:
+            return None
+        address = connection.client[0] if connection.client else None
+        way = Way(REST, address, self._behind_tls or connection.scheme == "https")
+        connection.caller = Caller(authorization, Client(identity, way), policy, now + self.BELIEVED_S)
+        return connection.caller

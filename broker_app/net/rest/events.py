@@ -9,9 +9,7 @@ from functools import partial
 
 from broker_app.core import commands as c
 from broker_app.core import selector
-from broker_app.core.destination import parse
 from broker_app.core.message import Message
-from broker_app.net import access
 from broker_app.net.rest import items
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
@@ -19,6 +17,7 @@ from broker_app.net.rest.replies import Reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.rest.streams import MEDIA_TYPE, PING_S, stream
 from broker_app.net.rest.waiting import Waiting
+from broker_app.rules.event import RECEIVE
 
 
 class Arrivals:
@@ -57,16 +56,15 @@ class Events:
         """GET queues/{name}/events. HEAD subscribes to nothing."""
         query = request.query(("queue", "credit", "selector"))
         credit = whole_number(query, "credit", 1, 1, self._limits.max_event_credit)
-        destination = parse("/queue/" + request.name)
-        access.check(request.identity, access.RECEIVE, destination)
+        destination = request.permitted(RECEIVE, "/queue/" + request.name)
         if query.get("selector"):
             selector.compile(query["selector"])
         if request.method == "HEAD":
             return Reply(200, MEDIA_TYPE)
         desk = self._desk
-        wait = self._waiting.enter(request.identity)
+        wait = self._waiting.enter(request.client, destination)
         arrivals = Arrivals(wait.woken)
-        subscription = desk.open_collection(arrivals, request.identity.user)
+        subscription = desk.open_collection(arrivals, request.user)
         try:
             ticket = desk.ticket()
             subscribe = c.Subscribe(desk.peer, subscription, destination.address, c.INDIVIDUAL, credit)

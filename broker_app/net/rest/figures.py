@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 from broker_app.core.destination import parse
-from broker_app.net import access
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import Reply, encode, json_reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.rest.streams import MEDIA_TYPE, stream
 from broker_app.net.rest.waiting import Waiting
+from broker_app.rules.event import BROWSE
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.rings import History
 
@@ -33,7 +34,7 @@ class Figures:
     async def node(self, request: Request) -> Reply:
         """GET stats"""
         request.query()
-        return json_reply(self._statistics.latest())
+        return json_reply(self._seen_by(request))
 
     async def stream(self, request: Request) -> Reply | None:
         """GET stats/stream: an event a second"""
@@ -41,10 +42,12 @@ class Figures:
         addresses = _addresses(query["destinations"]) if "destinations" in query else None
         if request.method == "HEAD":
             return Reply(200, MEDIA_TYPE)
-        wait = self._waiting.enter(request.identity)
+        for address in addresses or ():
+            request.permitted(BROWSE, address)
+        wait = self._waiting.enter(request.client)
         self._statistics.listeners.add(wait.woken.set)
         try:
-            await stream(request, wait, partial(self._event, addresses))
+            await stream(request, wait, partial(self._event, request, addresses))
         finally:
             self._statistics.listeners.discard(wait.woken.set)
             self._waiting.leave(wait)
@@ -58,24 +61,37 @@ class Figures:
         """GET topics/{name}/stats"""
         return self._past(request, "topic")
 
-    def _event(self, addresses: list[str] | None) -> Iterator[bytes]:
+    def _event(self, request: Request, addresses: list[str] | None) -> Iterator[bytes]:
         statistics = self._statistics
         if addresses is not None:
-            there = [statistics.brief(address) for address in addresses if statistics.is_there(address)]
+            there = [
+                statistics.brief(address)
+                for address in addresses
+                if statistics.is_there(address) and _may_see(request, address)
+            ]
             yield _sse({**statistics.head(), "destinations": there})
-            return
-        latest = statistics.latest()
-        if self._whole[0] is not latest:
-            self._whole = latest, _sse(latest)
-        yield self._whole[1]
+        elif not request.access.is_unbound(request.client.identity):
+            yield _sse(self._seen_by(request))
+        else:
+            latest = statistics.latest()
+            if self._whole[0] is not latest:
+                self._whole = latest, _sse(latest)
+            yield self._whole[1]
+
+    def _seen_by(self, request: Request) -> dict[str, Any]:
+        """The latest figures, of the destinations that the client may browse."""
+        latest = self._statistics.latest()
+        if request.access.is_unbound(request.client.identity):
+            return latest
+        rows = [row for row in latest["destinations"] if _may_see(request, row["name"])]
+        return {**latest, "destinations": rows}
 
     def _past(self, request: Request, kind: str) -> Reply:
         query = request.query((kind, "window_s", "step_s"))
         window_s = whole_number(query, "window_s", 600, 1, History.LONGEST_S)
         least = -(-window_s // MAX_STEPS)
         step_s = whole_number(query, "step_s", least, 1, 3_600)
-        destination = parse(f"/{kind}/{request.name}")
-        access.check(request.identity, access.RECEIVE, destination)
+        destination = request.permitted(BROWSE, f"/{kind}/{request.name}")
         if not self._statistics.knows(destination.address):
             raise Refusal("not-found", f"there is no {kind} {destination.name}")
         window = self._statistics.window(destination.address, window_s, max(step_s, least))
@@ -87,6 +103,10 @@ class Figures:
                 **window._asdict(),
             }
         )
+
+
+def _may_see(request: Request, address: str) -> bool:
+    return request.access.allows(request.client, BROWSE, parse(address))
 
 
 def _addresses(text: str) -> list[str]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from broker_app.core.destination import parse
 from broker_app.core.history import History
 from broker_app.core.message import Message
 from broker_app.core.replay import LAST, NOW, SEQ, TIME, Start, parse_start
-from broker_app.net import access, times
+from broker_app.net import times
 from broker_app.net.rest import items
 from broker_app.net.rest.browse import READY
 from broker_app.net.rest.desk import Desk
@@ -16,6 +15,7 @@ from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import JSON, Reply, encode
 from broker_app.net.rest.requests import Request, whole_number
+from broker_app.rules.event import READ
 
 
 class Histories:
@@ -36,8 +36,7 @@ class Histories:
     async def messages(self, request: Request) -> Reply:
         """GET topics/{name}/messages?from=first|last|seq:…|time:…"""
         query = request.query(("topic", "from", "limit"))
-        destination = parse("/topic/" + request.name)
-        access.check(request.identity, access.RECEIVE, destination)
+        destination = request.permitted(READ, "/topic/" + request.name)
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
         start = times.start(query.get("from", "first"))
         found, following, total = await self._desk.glance(

@@ -215,6 +215,8 @@ BROWSED_FIELDS = frozenset((
     "content_type", "correlation_id", "reply_to", "headers", "trace", "body", "body_base64", "truncated",
     "due",
 ))  # fmt: skip
+#: those of them that show the body
+BODY_FIELDS = frozenset(("body", "body_base64", "truncated"))
 
 
 def only(item: bytes, fields: Collection[str]) -> bytes:

@@ -9,7 +9,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from broker_app.core import commands as c
-from broker_app.core.message import MessageIds
+from broker_app.core.broker import Broker
+from broker_app.jobs import filters
 from broker_app.jobs.job import Job
 from broker_app.jobs.office import Jobs
 from broker_app.jobs.plan import Plan, Wish
@@ -18,6 +19,8 @@ from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import NDJSON, Header, Reply, json_reply
 from broker_app.net.rest.requests import Request, whole_number
+from broker_app.net.rest.rights import JobRights
+from broker_app.rules.event import SEND
 
 _CHUNK = 256 * 1024
 
@@ -39,9 +42,10 @@ class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
 class JobDesk:
     """Endpoints below `/jobs`, and the upload of an import."""
 
-    def __init__(self, jobs: Jobs, ids: MessageIds, blocks: items.Blocks, limits: RestLimits) -> None:
+    def __init__(self, jobs: Jobs, broker: Broker, blocks: items.Blocks, limits: RestLimits) -> None:
         self._jobs = jobs
-        self._ids = ids
+        self._rights = JobRights(broker)
+        self._ids = broker.ids
         self._blocks = blocks
         self._limits = limits
 
@@ -52,7 +56,9 @@ class JobDesk:
         if not isinstance(wanted.plan, UnsetType):
             if not (isinstance(wanted.op, UnsetType) and isinstance(wanted.source, UnsetType)):
                 raise invalid("/plan", "a plan says itself what is to be done; send it alone")
-            return _accepted(await self._jobs.run(self._jobs.take_plan(wanted.plan), request.identity.user))
+            drawn = self._jobs.find_plan(wanted.plan)
+            self._rights.permit_plan(request, drawn)
+            return _accepted(await self._jobs.run(drawn, request.user))
         if isinstance(wanted.op, UnsetType) or isinstance(wanted.source, UnsetType):
             missing = "op" if isinstance(wanted.op, UnsetType) else "source"
             raise invalid(f"/{missing}", "is missing, and there is no plan")
@@ -65,24 +71,28 @@ class JobDesk:
             wanted.rate_per_s,
             wanted.max_error_ratio,
         )
-        plan = await self._jobs.plan(wish)
+        by_body = filters.of(wish.filter).q is not None
+        self._rights.permit_source(request, wish.op, filters.address_of(wish.source), by_body=by_body)
+        drawn = await self._jobs.plan(wish)
+        self._rights.permit_plan(request, drawn)
         if wanted.dry_run:
-            return json_reply(self._planned(plan))
-        return _accepted(await self._jobs.run(self._jobs.take_plan(plan.id), request.identity.user))
+            return json_reply(self._planned(request, drawn))
+        return _accepted(await self._jobs.run(drawn, request.user))
 
     async def upload(self, request: Request) -> Reply:
         """POST queues/{name}/import: lines of JSON, each a message."""
         request.query(("queue",))
         request.check_json(NDJSON)
+        target = request.permitted(SEND, "/queue/" + request.name).address
         lines = request.lines(self._limits.max_batch_bytes)
-        return _accepted(await self._jobs.take_import("/queue/" + request.name, lines, request.identity.user))
+        return _accepted(await self._jobs.take_import(target, lines, request.user))
 
     async def all(self, request: Request) -> Reply:
         """GET jobs: the newest first."""
         query = request.query(("limit", "after"))
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
         after = whole_number(query, "after", 1 << 40, 0, 1 << 40)
-        jobs = self._jobs.all()
+        jobs = [job for job in self._jobs.all() if self._rights.shows(request, job)]
         wanted = [job for job in jobs if job.number < after][: limit + 1]
         following = str(wanted[limit - 1].number) if len(wanted) > limit else None
         rows = [_shown(job) for job in wanted[:limit]]
@@ -91,38 +101,44 @@ class JobDesk:
     async def one(self, request: Request) -> Reply:
         """GET jobs/{id}"""
         request.query()
-        return json_reply(_shown(self._jobs.get(request.name)))
+        return json_reply(_shown(self._seen(request)))
 
     async def cancel(self, request: Request) -> Reply:
         """POST jobs/{id}/cancel"""
         request.query()
+        self._rights.permit_cancel(request, self._jobs.get(request.name))
         return json_reply(_shown(await self._jobs.cancel(request.name)))
 
     async def undo(self, request: Request) -> Reply:
         """POST jobs/{id}/undo"""
         request.query()
-        return _accepted(await self._jobs.undo(request.name, request.identity.user))
+        self._rights.permit_undo(request, self._jobs.get(request.name))
+        return _accepted(await self._jobs.undo(request.name, request.user))
 
     async def results(self, request: Request) -> Reply | None:
         """GET jobs/{id}/results"""
         request.query()
-        return await _stream(request, self._jobs.results_file(request.name))
+        return await _stream(request, self._jobs.results_file(self._seen(request).id))
 
     async def exported(self, request: Request) -> Reply | None:
         """GET jobs/{id}/export"""
         request.query()
+        self._rights.permit_export(request, self._jobs.get(request.name))
         return await _stream(request, self._jobs.export_file(request.name), *items.UNTRUSTED)
 
-    def _planned(self, plan: Plan) -> dict[str, Any]:
+    def _seen(self, request: Request) -> Job:
+        job = self._jobs.get(request.name)
+        self._rights.permit_look(request, job)
+        return job
+
+    def _planned(self, request: Request, plan: Plan) -> dict[str, Any]:
         preview = self._limits.max_preview_bytes // 16
-        sample = [
-            msgspec.Raw(
-                items.browsed(
-                    message, self._ids.of(message), "ready", preview, self._blocks, message.attempts
-                )
-            )
+        rows = [
+            items.browsed(message, self._ids.of(message), "ready", preview, self._blocks, message.attempts)
             for message in plan.sample
         ]
+        if not self._rights.may_read(request, plan.source):
+            rows = [items.only(row, items.BROWSED_FIELDS - items.BODY_FIELDS) for row in rows]
         return {
             "plan": plan.id,
             "op": plan.wish.op,
@@ -136,7 +152,7 @@ class JobDesk:
             "by_reason": dict(plan.by_reason.most_common()),
             "oldest": _time(plan.oldest_ms),
             "newest": _time(plan.newest_ms),
-            "sample": sample,
+            "sample": [msgspec.Raw(row) for row in rows],
             "warnings": plan.warnings,
             "valid_until": _time(plan.valid_until_ms),
         }

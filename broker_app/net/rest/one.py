@@ -15,12 +15,13 @@ from broker_app.core.queue import Queue
 from broker_app.core.why import Reason, why
 from broker_app.jobs import reading
 from broker_app.net.rest import items
-from broker_app.net.rest.browse import READY, UNSETTLED, JournalRead, Shown, load, queue_of, readable
+from broker_app.net.rest.browse import READY, UNSETTLED, JournalRead, Shown, load, may_read, queue_of
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import JSON, NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request
+from broker_app.rules.event import BROWSE, MANAGE, READ
 
 _Value = TypeVar("_Value")
 
@@ -47,16 +48,17 @@ class OneMessage:
 
     async def one(self, request: Request) -> Reply:
         """GET messages/{id}"""
-        row = await self._find(request, _row)
+        address, row = await self._find(request, BROWSE, _pair)
         message_id = self._ids.of(row.message)
         preview = self._limits.max_preview_bytes
-        return Reply(
-            200, JSON, items.browsed(row.message, message_id, row.state, preview, self._blocks, row.attempts)
-        )
+        shown = items.browsed(row.message, message_id, row.state, preview, self._blocks, row.attempts)
+        if not may_read(request, address):
+            shown = items.only(shown, items.BROWSED_FIELDS - items.BODY_FIELDS)
+        return Reply(200, JSON, shown)
 
     async def why(self, request: Request) -> Reply:
         """GET messages/{id}/why"""
-        row, reasons = await self._find(request, self._reasons)
+        row, reasons = await self._find(request, BROWSE, self._reasons)
         shown = [
             {"code": reason.code, "sentence": reason.sentence, "facts": _told(reason.facts)}
             for reason in reasons
@@ -68,13 +70,13 @@ class OneMessage:
 
     async def body(self, request: Request) -> Reply:
         """GET messages/{id}/body: the exact bytes."""
-        row = await self._find(request, _row)
+        _, row = await self._find(request, READ, _pair)
         facts = self._blocks.facts(row.message.envelope.block)
         return Reply(200, items.http_content_type(facts), row.message.body, items.UNTRUSTED)
 
     async def delete(self, request: Request) -> Reply:
         """DELETE messages/{id}: one that waits; what is handed out is its consumer's to settle."""
-        address, row = await self._find(request, lambda address, row: (address, row))
+        address, row = await self._find(request, MANAGE, _pair)
         status = UNSETTLED
         if row.state != UNSETTLED:
             ticket = self._desk.ticket()
@@ -93,12 +95,14 @@ class OneMessage:
 
     # ------------------------------------------------------------------ finding it (between two batches)
 
-    async def _find(self, request: Request, then: Callable[[str, Shown], _Value]) -> _Value:
-        """What `then` makes of the queue's address and of the message there that has the id."""
+    async def _find(self, request: Request, right: str, then: Callable[[str, Shown], _Value]) -> _Value:
+        """What `then` makes of the queue's address and of the message there that has the id. Raises Refused
+        without the right to that queue."""
         query = request.query(("queue",))
         if "queue" not in query:
             raise invalid("query/queue", "is missing: a message is looked for in one queue")
-        address, message_id = readable(request, query["queue"]), request.name
+        address = request.permitted(right, "/queue/" + query["queue"]).address
+        message_id = request.name
         desk, position, found = self._desk, MessageIds.position(message_id), None
         if position is not None:
             found = await desk.glance(partial(self._look, address, message_id, position, then))
@@ -165,8 +169,8 @@ class OneMessage:
         return None
 
 
-def _row(_address: str, row: Shown) -> Shown:
-    return row
+def _pair(address: str, row: Shown) -> tuple[str, Shown]:
+    return address, row
 
 
 def _is(message: Message, position: int) -> bool:

@@ -13,15 +13,16 @@ from broker_app.core.commands import RemoveQueue
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.jobs.office import Jobs
+from broker_app.net.access import Access, Client, Way
 from broker_app.net.connections import Connections
 from broker_app.net.destinations import Destinations
 from broker_app.net.login import Logins
 from broker_app.net.origin import Origins
 from broker_app.net.rest import items, openapi, refusals
-from broker_app.net.rest.access import Access
 from broker_app.net.rest.batch import BatchPublisher
 from broker_app.net.rest.browse import Browser
 from broker_app.net.rest.connections import ConnectionDesk
+from broker_app.net.rest.credentials import Credentials
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.destinations import QueueFacts, TopicFacts
 from broker_app.net.rest.direct import Direct
@@ -42,6 +43,7 @@ from broker_app.net.rest.routing import Place, Router, raw_path_of
 from broker_app.net.rest.settle import Settler
 from broker_app.net.rest.subscriptions import Subscriptions
 from broker_app.net.rest.waiting import Waiting
+from broker_app.rules.event import REST
 from broker_app.telemetry import Statistics
 
 _log = logging.getLogger(__name__)
@@ -68,6 +70,7 @@ class RestPlane:
         config: Config,
         jobs: Jobs,
         *,
+        access: Access,
         limits: RestLimits | None = None,
         statistics: Statistics,
         connections: Connections,
@@ -75,7 +78,9 @@ class RestPlane:
     ) -> None:
         self._limits = limits or RestLimits.of(config)
         self._logins = logins
-        self._access = Access(logins, Origins(config.known_hosts, config.allowed_origins))
+        self._access = access
+        self._credentials = Credentials(logins, Origins(config.known_hosts, config.allowed_origins))
+        self._behind_tls = config.behind_tls
         self._uploads = Uploads()
         self._waiting = Waiting(self._limits.max_waiting)
         self._desk = Desk(engine, round(self._limits.max_queue_wait_s * 1000))
@@ -93,8 +98,8 @@ class RestPlane:
         self._waiting.stop()
 
     def policy_changed(self) -> None:
-        """End what waits for users and tokens that are gone."""
-        self._waiting.end_unknown(self._logins.still_known)
+        """End what waits for users and tokens that are gone, or have lost the right to it."""
+        self._waiting.look_again(self._access, self._logins.still_known)
 
     def engine_ended(self, error: BaseException) -> None:
         """Answer everybody who waits for the engine, which will carry out nothing any more."""
@@ -113,7 +118,16 @@ class RestPlane:
         blocks, envelopes = self._blocks, Envelopes(limits)
         publisher = Publisher(desk, envelopes, limits)
         self.direct = Direct(
-            desk, self._router, self._access, self._logins, publisher, envelopes, limits, self._numbers
+            desk,
+            self._router,
+            self._credentials,
+            self._logins,
+            self._access,
+            publisher,
+            envelopes,
+            limits,
+            self._numbers,
+            behind_tls=self._behind_tls,
         )
         batches = BatchPublisher(desk, publisher, envelopes, limits)
         receiver = Receiver(desk, self._waiting, blocks, limits)
@@ -121,7 +135,7 @@ class RestPlane:
         browser = Browser(desk, journal_read, blocks, limits)
         facts = NodeFacts(desk, self._waiting, limits, openapi.document(control_document))
         figures = Figures(statistics, self._waiting)
-        people = ConnectionDesk(desk, self._logins, connections, limits)
+        people = ConnectionDesk(desk, connections, limits)
 
         queue_batch = _queue(b"messages", b"batch")
         topic_batch = Place((b"topics",), (b"messages", b"batch"), True, "topic")
@@ -134,13 +148,13 @@ class RestPlane:
         add("POST", _queue(b"receive"), receiver.receive)
         histories = Histories(desk, journal_read, blocks, limits)
         add("GET", Place((b"topics",), (b"messages",), True, "topic"), histories.messages)
-        subscriptions = Subscriptions(desk, self._logins, journal_read, limits)
+        subscriptions = Subscriptions(desk, journal_read, limits)
         add("GET", Place((b"topics",), (b"subscriptions",), True, "topic"), subscriptions.of_topic)
         add("GET", Place((b"subscriptions",)), subscriptions.all)
         add("GET", Place((b"subscriptions",), (), True), subscriptions.one)
         add("DELETE", Place((b"subscriptions",), (), True), subscriptions.delete)
         add("GET", _queue(b"events"), Events(desk, self._waiting, blocks, limits).stream)
-        job_desk = JobDesk(jobs, desk.engine.broker.ids, blocks, limits)
+        job_desk = JobDesk(jobs, desk.engine.broker, blocks, limits)
         add("POST", _queue(b"import"), job_desk.upload)
         add("GET", Place((b"jobs",)), job_desk.all)
         add("POST", Place((b"jobs",)), job_desk.begin)
@@ -193,7 +207,7 @@ class RestPlane:
     # ------------------------------------------------------------------ one request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive, send, self._limits, self._uploads)
+        request = Request(scope, receive, send, self._access, self._limits, self._uploads)
         own = [self._desk.request_id(next(self._numbers))]
         trace_id = None
         trace = request.header(b"traceparent")
@@ -202,7 +216,7 @@ class RestPlane:
             trace_id = parts[1].decode()
         request.reply_headers = own
         try:
-            reply = await self._answer(request, raw_path_of(scope))
+            reply = await self._answer(request, scope)
         except Departed:
             return
         except Refusal as refusal:
@@ -215,13 +229,15 @@ class RestPlane:
         if reply is not None:
             await _send(request, reply)
 
-    async def _answer(self, request: Request, raw_path: bytes) -> Reply | None:
+    async def _answer(self, request: Request, scope: Scope) -> Reply | None:
+        raw_path = raw_path_of(scope)
         if request.method == "OPTIONS":
             allowed = ", ".join(self._router.methods(raw_path))
             return Reply(204, headers=((b"allow", allowed.encode()),))
         match = self._router.find(request.method, raw_path)
         if not match.place.open:
-            request.identity = await self._access.identify(request)
+            identity = await self._credentials.identify(request)
+            request.client = Client(identity, Way.of_scope(REST, scope, behind_tls=self._behind_tls))
         request.name = request.choose_name(match.name, match.place.parameter)
         return await match.endpoint(request)
 

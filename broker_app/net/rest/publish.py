@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
 from broker_app.core.message import Duplicate, Message
-from broker_app.net import access
-from broker_app.net.login import Identity
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import JSON, Reply
 from broker_app.net.rest.requests import Request, truth
+from broker_app.rules.event import SEND
 
 # What a waiting command costs in memory beside the body.
 COMMAND_BYTES = 500
 
 
-class Target(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
     """Where to; `location` is the address of a message there, with a place for its id, or empty."""
 
     destination: Destination
@@ -59,7 +59,7 @@ class Publisher:
     def permitted(self, request: Request, address: str) -> Target:
         """Where a request wants to send to, and may. Raises Refused."""
         target = self.target(address)
-        self.check(request.identity, target)
+        request.access.check(request.client, SEND, target.destination)
         return target
 
     def target(self, address: str) -> Target:
@@ -76,10 +76,6 @@ class Publisher:
                 self._targets.clear()
             self._targets[address] = target
         return target
-
-    def check(self, identity: Identity, target: Target) -> None:
-        """Refused when somebody may not send there."""
-        access.check(identity, access.SEND, target.destination)
 
     def created(self, message: Message, target: Target, copies: int = 1) -> Reply:
         """The reply to a message that was accepted."""

@@ -10,9 +10,8 @@ import msgspec
 
 from broker_app.core import commands as c
 from broker_app.core import selector
-from broker_app.core.destination import parse
+from broker_app.core.destination import Destination
 from broker_app.core.message import Message
-from broker_app.net import access
 from broker_app.net.rest import items
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
@@ -20,6 +19,7 @@ from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import JSON, Header, Reply
 from broker_app.net.rest.requests import Departed, Request, truth, whole_number, within
 from broker_app.net.rest.waiting import Waiting
+from broker_app.rules.event import RECEIVE
 
 AUTO, LEASE = "auto", "lease"
 
@@ -62,8 +62,7 @@ class Receiver:
     async def receive(self, request: Request) -> Reply:
         """POST queues/{name}/receive"""
         query = request.query(("queue", "raw", "max"))
-        destination = parse("/queue/" + request.name)
-        access.check(request.identity, access.RECEIVE, destination)
+        destination = request.permitted(RECEIVE, "/queue/" + request.name)
         wanted = await request.json(ReceiveRequest, required=False)
         most = self._check(wanted, query)
         raw = truth(query, "raw")
@@ -73,7 +72,7 @@ class Receiver:
         lease_s = wanted.lease_s if wanted.lease_s is not None else self._limits.default_lease_s
         subscribe = c.Subscribe(self._desk.peer, "", destination.address, c.INDIVIDUAL, most)
         subscribe.lease_ms, subscribe.selector = round(lease_s * 1000), wanted.selector or ""
-        found = await self._collect(request, subscribe, wanted.wait_s)
+        found = await self._collect(request, subscribe, destination, wanted.wait_s)
         leases = [(tag, message, self._desk.lease_until_ms(tag)) for tag, message in found]
         if wanted.ack == AUTO and found:
             await self._settle([tag for tag, _ in found])
@@ -101,15 +100,15 @@ class Receiver:
     # ------------------------------------------------------------------ taking
 
     async def _collect(
-        self, request: Request, subscribe: c.Subscribe, wait_s: float
+        self, request: Request, subscribe: c.Subscribe, source: Destination, wait_s: float
     ) -> list[tuple[int, Message]]:
-        """Deliveries, as soon as there is one; none when the wait is over. When the client or the
+        """Deliveries, as soon as there is one; none when the wait is over. When the client, its right or the
         plane's time ends first, what came goes back."""
         desk = self._desk
-        wait = self._waiting.enter(request.identity)
+        wait = self._waiting.enter(request.client, source)
         arrived = wait.woken
         collection = Collection(arrived)
-        subscription = desk.open_collection(collection, request.identity.user)
+        subscription = desk.open_collection(collection, request.user)
         keep = False
         try:
             ticket = desk.ticket()
@@ -119,6 +118,8 @@ class Receiver:
             await self._read_back(subscribe.address, arrived)
             if not arrived.is_set() and wait_s:
                 await _wait(arrived, request.wait_departed, wait_s)
+            if wait.refusal is not None:
+                raise wait.refusal
             keep = True
         finally:
             self._waiting.leave(wait)

@@ -76,4 +76,4 @@ def of_core(refused: Refused) -> Refusal:
         name = "conflict"
     if name == "invalid":
         return invalid("", refused.detail)
-    return Refusal(name, refused.detail, headers=_RETRY.get(name, ()))
+    return Refusal(name, refused.detail, headers=_RETRY.get(name, ()), **refused.facts)

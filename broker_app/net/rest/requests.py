@@ -9,7 +9,8 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from broker_app.net.login import Identity
+from broker_app.core.destination import Destination, parse
+from broker_app.net.access import Access, Client
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, busy, invalid, too_large, unknown
 from broker_app.net.rest.replies import JSON, Header
@@ -35,16 +36,17 @@ class Departed(Exception):
 
 class Request:
     """One request. `name` is the destination's name, the receipt or the id that the address holds, decoded;
-    it, `identity` and `reply_headers` are set by the plane."""
+    it, `client` and `reply_headers` are set by the plane. Whoever does something for it asks `access`."""
 
     __slots__ = (
         "_limits",
         "_receive",
         "_uploads",
+        "access",
+        "client",
         "content_length",
         "content_type",
         "headers",
-        "identity",
         "method",
         "name",
         "query_string",
@@ -53,17 +55,24 @@ class Request:
     )
 
     def __init__(
-        self, scope: Scope, receive: Receive, send: Send, limits: RestLimits, uploads: Uploads
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        access: Access,
+        limits: RestLimits,
+        uploads: Uploads,
     ) -> None:
         self.method: str = scope["method"]
         self.headers: list[Header] = scope["headers"]
         self.query_string: bytes = scope["query_string"]
         self._receive = receive
         self.send = send
+        self.access = access
         self._limits = limits
         self._uploads = uploads
         self.name = ""
-        self.identity: Identity
+        self.client: Client
         #: headers that every reply to this request has
         self.reply_headers: list[Header] = []
         self.content_length = b""
@@ -74,11 +83,21 @@ class Request:
             elif name == b"content-type":
                 self.content_type = value
 
+    @property
+    def user(self) -> str:
+        return self.client.identity.user
+
     def header(self, name: bytes) -> bytes | None:
         for known, value in self.headers:
             if known == name:
                 return value
         return None
+
+    def permitted(self, right: str, address: str) -> Destination:
+        """The destination of an address, to which the client has the right. Raises Refused."""
+        destination = parse(address)
+        self.access.check(self.client, right, destination)
+        return destination
 
     # ------------------------------------------------------------------ query
 

@@ -8,12 +8,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from broker_app.core import commands as c
+from broker_app.core.errors import Refused
 from broker_app.net import special
 from broker_app.net.rest.desk import Desk, Ticket
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.refusals import Refusal, invalid, too_large
+from broker_app.net.rest.refusals import Refusal, invalid, of_core, too_large
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request, within
+from broker_app.rules.event import RECEIVE
 
 REJECTED = "REJECTED"
 _MAX_REASON = 1_000
@@ -98,9 +100,8 @@ class Settler:
             (extension.receipt, self._extend(extension.extend_s, f"/extend/{i}/extend_s"))
             for i, extension in enumerate(wanted.extend)
         ]
-        user = request.identity.user
-        started = [self._start(user, receipt, deed) for receipt, deed in (*nacks, *extensions)]
-        acked = await self._together(user, wanted.ack)
+        started = [self._start(request, receipt, deed) for receipt, deed in (*nacks, *extensions)]
+        acked = await self._together(request, wanted.ack)
         results = [await self._result(one) for one in started]
         return json_reply({"ack": acked, "nack": results[: len(nacks)], "extend": results[len(nacks) :]})
 
@@ -134,7 +135,16 @@ class Settler:
     # ------------------------------------------------------------------ carrying out
 
     async def _one(self, request: Request, receipt: str, deed: _Deed) -> None:
-        await self._carry_out([self._desk.tag_of(receipt, request.identity.user)], deed)
+        await self._carry_out([self._tag(request, receipt)], deed)
+
+    def _tag(self, request: Request, receipt: str) -> int:
+        """The delivery behind a receipt, if the client may still receive from there. Raises Refusal."""
+        tag = self._desk.tag_of(receipt, request.user)
+        try:
+            request.permitted(RECEIVE, self._desk.source_of(tag))
+        except Refused as refused:
+            raise of_core(refused) from None
+        return tag
 
     async def _carry_out(self, tags: list[int], deed: _Deed) -> None:
         await self._finish(self._submit(tags, deed))
@@ -157,9 +167,9 @@ class Settler:
 
     # ------------------------------------------------------------------ many
 
-    def _start(self, user: str, receipt: str, deed: _Deed) -> tuple[str, _Started | Refusal]:
+    def _start(self, request: Request, receipt: str, deed: _Deed) -> tuple[str, _Started | Refusal]:
         try:
-            return receipt, self._submit([self._desk.tag_of(receipt, user)], deed)
+            return receipt, self._submit([self._tag(request, receipt)], deed)
         except Refusal as refusal:
             return receipt, refusal
 
@@ -173,20 +183,20 @@ class Settler:
             return _failed(receipt, refusal)
         return {"receipt": receipt}
 
-    async def _together(self, user: str, receipts: list[str]) -> list[dict[str, Any]]:
+    async def _together(self, request: Request, receipts: list[str]) -> list[dict[str, Any]]:
         """Acknowledge in one command what can be; one by one when a lease ends just then."""
         refused: dict[str, Refusal] = {}
         tags: dict[str, int] = {}
         for receipt in receipts:
             try:
-                tags[receipt] = self._desk.tag_of(receipt, user)
+                tags[receipt] = self._tag(request, receipt)
             except Refusal as refusal:
                 refused[receipt] = refusal
         try:
             if tags:
                 await self._carry_out(list(tags.values()), self._ack)
         except Refusal:
-            started = [self._start(user, receipt, self._ack) for receipt in receipts]
+            started = [self._start(request, receipt, self._ack) for receipt in receipts]
             return [await self._result(one) for one in started]
         return [
             _failed(receipt, refused[receipt]) if receipt in refused else {"receipt": receipt}

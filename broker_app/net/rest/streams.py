@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
+from broker_app.net.rest.refusals import of_core
+from broker_app.net.rest.replies import encode
 from broker_app.net.rest.requests import Request
 from broker_app.net.rest.waiting import Wait
 
@@ -15,8 +17,9 @@ PING_S = 15.0
 async def stream(
     request: Request, wait: Wait, events: Callable[[], Iterator[bytes]], ping_s: float = PING_S
 ) -> None:
-    """Write what `events` yields each time that `wait` is woken, until the client goes or the wait is ended.
-    While there is nothing to write, a comment keeps the connection alive."""
+    """Write what `events` yields each time that `wait` is woken, until the client goes or the wait is ended;
+    when that is because it lost its right, the last event is the problem. While there is nothing to write, a
+    comment keeps the connection alive."""
     headers = [
         *request.reply_headers,
         (b"content-type", MEDIA_TYPE),
@@ -41,6 +44,9 @@ async def stream(
     finally:
         gone.cancel()
     if not gone.done():
+        if wait.refusal is not None:
+            problem = encode(of_core(wait.refusal).body())
+            await _send(request, b"event: problem\ndata: %b\n\n" % problem)
         await request.send({"type": "http.response.body", "body": b""})
 
 

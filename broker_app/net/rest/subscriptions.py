@@ -10,13 +10,12 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import parse
 from broker_app.core.named import DURABLE_PREFIX, NamedSubscription
 from broker_app.core.queue import Queue
-from broker_app.net import access
-from broker_app.net.login import Logins
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request, whole_number
+from broker_app.rules.event import BROWSE, RECEIVE
 
 #: nobody is there, somebody takes what comes, or whoever is there has taken all that its credit allows
 OFFLINE, ACTIVE, STALLED = "offline", "active", "stalled"
@@ -29,12 +28,10 @@ class Subscriptions:
     def __init__(
         self,
         desk: Desk,
-        logins: Logins,
         journal_read: Callable[[Sequence[int]], list[bytes]],
         limits: RestLimits,
     ) -> None:
         self._desk = desk
-        self._logins = logins
         self._read = journal_read
         self._max_page = limits.max_page
 
@@ -45,38 +42,48 @@ class Subscriptions:
     async def all(self, request: Request) -> Reply:
         """GET subscriptions: by name; with ?topic= those of one topic filter"""
         query = request.query(("limit", "after", "topic"))
-        return await self._page(query, query.get("topic"))
+        return await self._page(request, query, query.get("topic"))
 
     async def of_topic(self, request: Request) -> Reply:
         """GET topics/{name}/subscriptions"""
-        destination = parse("/topic/" + request.name)
-        access.check(request.identity, access.RECEIVE, destination)
-        return await self._page(request.query(("limit", "after", "topic")), destination.name)
+        destination = request.permitted(BROWSE, "/topic/" + request.name)
+        return await self._page(request, request.query(("limit", "after", "topic")), destination.name)
 
     async def one(self, request: Request) -> Reply:
         """GET subscriptions/{name}"""
         request.query()
+        terms = self._find(request.name).terms
+        if terms.owner != request.user:
+            request.permitted(BROWSE, terms.filter)
         return json_reply(await self._desk.glance(lambda: self._facts(self._find(request.name))))
 
     async def delete(self, request: Request) -> Reply:
-        """DELETE subscriptions/{name}: its owner's right, and an administrator's."""
+        """DELETE subscriptions/{name}: its owner's right, as long as he may receive from its topic; an
+        administrator's; and theirs whom a rule lets manage the topic."""
         request.query()
-        owner = "" if self._logins.is_admin(request.identity) else request.identity.user
+        terms = self._find(request.name).terms
+        others_too = request.access.may_manage_of_others(request.client, parse(terms.filter))
+        owner = "" if others_too else request.user
+        if terms.owner == request.user:
+            request.permitted(RECEIVE, terms.filter)
         ticket = self._desk.ticket()
         self._desk.submit(c.Forget(self._desk.peer, request.name, owner, ticket))
         await self._desk.answer(ticket)
         return NO_CONTENT
 
-    async def _page(self, query: dict[str, str], topic: str | None) -> Reply:
+    async def _page(self, request: Request, query: dict[str, str], topic: str | None) -> Reply:
         limit = whole_number(query, "limit", 100, 1, self._max_page)
         after = query.get("after", "")
+        filters = {one.terms.filter for one in self._broker.named.values()}
+        seen = await request.access.visible(request.client, filters)
 
         def look() -> dict[str, Any]:
             named = self._broker.named
             fitting = sorted(
                 address
                 for address, one in named.items()
-                if topic is None or one.terms.filter == f"/topic/{topic}"
+                if (topic is None or one.terms.filter == f"/topic/{topic}")
+                and (one.terms.filter in seen or one.terms.owner == request.user)
             )
             wanted = [address for address in fitting if address > after][: limit + 1]
             rows = [self._facts(named[address]) for address in wanted[:limit]]

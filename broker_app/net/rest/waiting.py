@@ -5,19 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from broker_app.core.destination import Destination
+from broker_app.core.errors import Refused
+from broker_app.net.access import Access, Client
 from broker_app.net.login import Identity
 from broker_app.net.rest.refusals import busy
+from broker_app.rules.event import RECEIVE
 
 
 class Wait:
-    """One waiting request. `woken` is set when something arrived, and when it was `ended`."""
+    """One waiting request, for what comes to `source` if to anything. `woken` is set when something arrived,
+    and when it was `ended`; `refusal` is why, where its client lost the right to wait."""
 
-    __slots__ = ("ended", "identity", "woken")
+    __slots__ = ("client", "ended", "refusal", "source", "woken")
 
-    def __init__(self, identity: Identity) -> None:
-        self.identity = identity
+    def __init__(self, client: Client, source: Destination | None) -> None:
+        self.client = client
+        self.source = source
         self.woken = asyncio.Event()
         self.ended = False
+        self.refusal: Refused | None = None
 
     def end(self) -> None:
         """It waits no longer, whatever has arrived."""
@@ -33,11 +40,11 @@ class Waiting:
         self._waits: set[Wait] = set()
         self.stopped = False
 
-    def enter(self, identity: Identity) -> Wait:
+    def enter(self, client: Client, source: Destination | None = None) -> Wait:
         """Refusal when too many wait. Whoever enters leaves."""
         if len(self._waits) >= self._most:
             raise busy(f"{self._most} requests wait for messages already")
-        wait = Wait(identity)
+        wait = Wait(client, source)
         if self.stopped:
             wait.end()
         self._waits.add(wait)
@@ -52,8 +59,18 @@ class Waiting:
         for wait in self._waits:
             wait.end()
 
-    def end_unknown(self, still_known: Callable[[Identity], bool]) -> None:
-        """End the waits of those who may not log in any more."""
+    def look_again(self, access: Access, still_known: Callable[[Identity], bool]) -> None:
+        """End the waits of those who may not log in any more, or not receive from there."""
         for wait in self._waits:
-            if not still_known(wait.identity):
+            identity = wait.client.identity
+            if not still_known(identity):
+                wait.refusal = Refused(
+                    "not-authenticated", f"the login of {identity.user} is no longer valid"
+                )
                 wait.end()
+            elif wait.source is not None:
+                try:
+                    access.check(wait.client, RECEIVE, wait.source)
+                except Refused as refusal:
+                    wait.refusal = refusal
+                    wait.end()

@@ -21,7 +21,7 @@ _TOKEN = (b"www-authenticate", b'Bearer realm="mom"')
 _PASSWORD = (b"www-authenticate", b'Basic realm="mom", charset="UTF-8"')
 
 
-class Access:
+class Credentials:
     """Finds the identity behind a request."""
 
     def __init__(self, logins: Logins, origins: Origins) -> None:
