@@ -68,6 +68,12 @@ class Rules:
     def __len__(self) -> int:
         return len(self.rules)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rules) and other.rules == self.rules
+
+    def __hash__(self) -> int:
+        return hash(self.rules)
+
     def decide(self, event: Event) -> Decision:
         """What holds for `event`. For a topic with wildcards: allowed where that is certain for all that it
         stands for, denied where a rule may deny some of it.

@@ -34,8 +34,9 @@ def read_version() -> int:
 
 
 @transaction.atomic
-def read_policy(anonymous: bool) -> Policy:
-    """The models as they are now: one transaction, so all parts are of one version."""
+def read_policy(anonymous: bool, former: Policy | None = None) -> Policy:
+    """The models as they are now: one transaction, so all parts are of one version. What is as in `former`
+    and was costly to make is taken from there."""
     users = User.objects.filter(is_active=True).only("username", "password", "is_superuser")
     tokens = Token.objects.filter(owner__is_active=True).select_related("owner")
     return Policy(
@@ -44,7 +45,7 @@ def read_policy(anonymous: bool) -> Policy:
         tokens={bytes(token.digest): _facts_of_token(token) for token in tokens},
         anonymous=anonymous,
         destinations=_read_destinations(),
-        rules=_read_rules(),
+        rules=_read_rules(former),
         broker=Broker.objects.filter(name=settings.MOM.name).values_list("settings", flat=True).first() or {},
     )
 
@@ -64,9 +65,10 @@ def _grant(said: dict[str, list[str]]) -> Grant:
     return Grant(frozenset(said["rights"]), tuple(said["destinations"]))
 
 
-def _read_rules() -> Rules:
+def _read_rules(former: Policy | None) -> Rules:
     origins = dict(Entry.objects.filter(kind="rules").values_list("key", "origin"))
-    return Rules([_rule(row, origins.get(row.name, "")) for row in models.Rule.objects.all()])
+    found = tuple(_rule(row, origins.get(row.name, "")) for row in models.Rule.objects.all())
+    return former.rules if former is not None and former.rules.rules == found else Rules(found)
 
 
 def _rule(row: models.Rule, origin: str) -> Rule:
@@ -127,7 +129,7 @@ async def follow(known: Policy, reload: Callable[[Policy], object], interval_s: 
             changed.clear()
             try:
                 if await loop.run_in_executor(thread, read_version) != known.version:
-                    known = await loop.run_in_executor(thread, read_policy, known.anonymous)
+                    known = await loop.run_in_executor(thread, read_policy, known.anonymous, known)
                     reload(known)
             except (DatabaseError, RuleError) as error:
                 # Clients of the old policy are better served than none; the next round tries again.
