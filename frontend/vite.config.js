@@ -13,7 +13,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     rolldownOptions: {
-      input: ["src/main.ts", "src/style/console.css"],
+      input: ["src/main.ts", "src/frame.ts", "src/style/console.css"],
       // stompjs weighs most and changes least: its own file stays in the browser's cache.
       output: { codeSplitting: { groups: [{ name: "vendor", test: /node_modules/ }] } },
     },

@@ -55,8 +55,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "broker_app.web.console.broker",
-                "broker_app.web.console.broker",
+                "broker_app.web.console.frame.frame",
             ]
         },
     }

@@ -1,12 +1,13 @@
 """The addresses that Django answers."""
 
 from django.contrib import admin
-from django.urls import path, register_converter
+from django.urls import include, path, register_converter
 from django.urls.converters import PathConverter
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView
 
-from broker_app.web import api, console, destinations, login, pages
+from broker_app.web import api, destinations, login, pages
+from broker_app.web.console.destinations import DestinationsPage
 
 
 class NameConverter(PathConverter):
@@ -19,7 +20,8 @@ register_converter(NameConverter, "name")
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="console"), name="root"),
-    path("console/", console.destinations, name="console"),
+    path("console/", DestinationsPage.as_view(), name="console"),
+    path("console/", include("broker_app.web.console.urls")),
     path("login/", login.enter, name="login"),
     path("login/once/<str:secret>", login.once, name="login-once"),
     path("logout/", login.leave, name="logout"),

@@ -1,0 +1,91 @@
+"""Pages of brokers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.conf import settings
+
+from broker_app import config
+from broker_app.web.console.editing import AddPage, EditPage
+from broker_app.web.console.fields import Lines
+from broker_app.web.console.listing import ListPage
+from broker_app.web.console.removing import RemovePage
+from broker_app.web.console.subject import Subject
+from broker_app.web.console.thing_form import ThingForm
+from broker_app.web.kinds import Said
+
+_SETTING = "setting_"
+
+
+class BrokerForm(ThingForm):
+    """The settings that can be replaced while a broker runs are a field each; an empty one says nothing."""
+
+    kind = "brokers"
+
+    environment = forms.CharField(
+        required=False, max_length=40, help_text='such as "production"; shown at the top of every page'
+    )
+    endpoints = Lines(help_text="Where clients reach it, one a line: stomp://host:61613")
+    comment = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 2}))
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        said = self.initial.get("settings", {})
+        for setting in config.settings():
+            if setting.rule.reloadable:
+                name = _SETTING + setting.name
+                self.fields[name] = _field(setting)
+                self.initial[name] = said.get(setting.name)
+
+    def said(self) -> Said:
+        said = super().said()
+        chosen = {
+            name.removeprefix(_SETTING): said.pop(name) for name in list(said) if name.startswith(_SETTING)
+        }
+        return {**said, "settings": {name: value for name, value in chosen.items() if value is not None}}
+
+    def field_of(self, pointer: str) -> str:
+        return pointer.replace("settings/", _SETTING)
+
+
+def _field(setting: config.Setting) -> forms.Field:
+    unit = f" [{setting.rule.unit}]" if setting.rule.unit else ""
+    started = getattr(settings.MOM, setting.name)
+    what: dict[str, Any] = {
+        "required": False,
+        "label": setting.name.replace("_", " ").capitalize() + unit,
+        "help_text": f"{setting.rule.about}; this broker was started with {started}",
+    }
+    return forms.IntegerField(**what) if setting.type == "int" else forms.FloatField(**what)
+
+
+BROKERS = Subject(
+    kind="brokers",
+    title="Brokers",
+    about="The brokers of this installation: how clients reach them, and settings that hold while they run.",
+    form=BrokerForm,
+    columns={
+        "environment": "environment",
+        "endpoints": "endpoints",
+        "settings": "settings",
+        "comment": "comment",
+    },
+)
+
+
+class Brokers(ListPage):
+    subject = BROKERS
+
+
+class AddBroker(AddPage):
+    subject = BROKERS
+
+
+class EditBroker(EditPage):
+    subject = BROKERS
+
+
+class RemoveBroker(RemovePage):
+    subject = BROKERS

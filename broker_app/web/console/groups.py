@@ -1,0 +1,88 @@
+"""Pages of groups: a group is edited by its members, each of which is a user that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.models import User
+
+from broker_app.web.actions import Edit
+from broker_app.web.console.editing import AddPage, EditPage
+from broker_app.web.console.fields import Lines
+from broker_app.web.console.listing import ListPage
+from broker_app.web.console.removing import RemovePage
+from broker_app.web.console.subject import Subject
+from broker_app.web.console.thing_form import ThingForm
+from broker_app.web.kinds import KINDS, Said
+from broker_app.web.kinds.kind import unknown
+
+
+class GroupForm(ThingForm):
+    kind = "groups"
+    apart = ThingForm.apart | {"members"}
+
+    members = Lines(rows=6, help_text="Users, one a line.")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.key is not None:
+            self.initial["members"] = members_of(self.key)
+
+    def clean_members(self) -> list[str]:
+        members: list[str] = self.cleaned_data["members"]
+        known = set(User.objects.values_list("username", flat=True))
+        for name in members:
+            if name not in known:
+                self.add_error("members", unknown(name, known).replace("such field", f"user {name}"))
+        return members
+
+    def edits(self) -> list[Edit]:
+        group, members = self.thing(), set(self.cleaned_data["members"])
+        said = KINDS["users"].read({*members, *members_of(group)})
+        return super().edits() + [
+            Edit("users", name, _with_group(user, group, name in members)) for name, user in said.items()
+        ]
+
+
+def members_of(group: str) -> list[str]:
+    """Names of the users in a group."""
+    found = User.objects.filter(groups__name=group).order_by("username")
+    return list(found.values_list("username", flat=True))
+
+
+def _with_group(user: Said, group: str, is_member: bool) -> Said:
+    others = [name for name in user["groups"] if name != group]
+    return {**user, "groups": [*others, group] if is_member else others}
+
+
+GROUPS = Subject(
+    kind="groups",
+    title="Groups",
+    about="Users who are named together by rules.",
+    form=GroupForm,
+    columns={"members": "members"},
+)
+
+
+class Groups(ListPage):
+    subject = GROUPS
+
+    def everything(self) -> Mapping[str, Said]:
+        members: dict[str, list[str]] = {}
+        pairs = User.groups.through.objects.order_by("user__username")
+        for group, user in pairs.values_list("group__name", "user__username"):
+            members.setdefault(group, []).append(user)
+        return {key: {"members": members.get(key, [])} for key in super().everything()}
+
+
+class AddGroup(AddPage):
+    subject = GROUPS
+
+
+class EditGroup(EditPage):
+    subject = GROUPS
+
+
+class RemoveGroup(RemovePage):
+    subject = GROUPS

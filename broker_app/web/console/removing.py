@@ -1,0 +1,58 @@
+"""The page on which a thing is removed: it says what goes with it, and asks why."""
+
+from __future__ import annotations
+
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from broker_app.web.acting import by
+from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply, version_of
+from broker_app.web.console.differences import difference
+from broker_app.web.console.frame import in_production
+from broker_app.web.console.subject import SubjectPage, tell
+
+
+class RemovePage(SubjectPage):
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return self.show(request)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        key, _ = self.thing(request)
+        if in_production() and request.POST.get("typed", "").strip() != key:
+            return self.show(request, "This is production: type the name to remove it.")
+        version = request.POST.get("version", "")
+        try:
+            outcome = self.removed(request, int(version) if version.isdecimal() else None)
+        except ValidationError as fault:
+            return self.show(request, " ".join(fault.messages))
+        except (Conflict, InvalidEdits) as fault:
+            return self.show(request, str(fault))
+        except Stale:
+            return self.show(request, "It was changed meanwhile: below is what it says now.")
+        tell(request, outcome, f"{self.subject.one.capitalize()} {key}")
+        return redirect(self.subject.address)
+
+    def removed(self, request: HttpRequest, expected: int | None, dry_run: bool = False) -> Outcome:
+        edit = Edit(self.subject.kind, self.thing(request)[0], None, expected)
+        return apply(by(request, request.POST.get("reason", "")), [edit], dry_run=dry_run)
+
+    def show(self, request: HttpRequest, fault: str = "") -> HttpResponse:
+        key, _ = self.thing(request)
+        outcome, obstacle = None, ""
+        try:
+            outcome = self.removed(request, None, dry_run=True)
+        except (ValidationError, InvalidEdits) as error:
+            obstacle = " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
+        except Conflict as conflict:
+            obstacle = str(conflict)
+        context = {
+            "subject": self.subject,
+            "key": key,
+            "version": version_of(self.subject.kind, key),
+            "differences": [difference(changed) for changed in outcome.changed] if outcome else [],
+            "fault": fault or obstacle,
+            "possible": outcome is not None,
+            "type_name": in_production(),
+        }
+        return render(request, "console/remove.html", context)

@@ -1,0 +1,150 @@
+"""Pages of rules: in their order, which decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from broker_app.models import Rule
+from broker_app.rules.errors import RuleError
+from broker_app.rules.grammar import parse
+from broker_app.web.acting import by
+from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply
+from broker_app.web.console.editing import AddPage, EditPage
+from broker_app.web.console.fields import Code, Lines
+from broker_app.web.console.listing import ListPage
+from broker_app.web.console.removing import RemovePage
+from broker_app.web.console.subject import Subject, SubjectPage, tell
+from broker_app.web.console.thing_form import ThingForm
+from broker_app.web.kinds import KINDS, Said
+
+#: between two neighbours that are numbered anew
+_STEP = 10
+
+
+class RuleForm(ThingForm):
+    kind = "rules"
+
+    effect = forms.ChoiceField(
+        choices=((Rule.ALLOW, "allow"), (Rule.DENY, "deny")), help_text="what the rule says where it matches"
+    )
+    conditions = Code(
+        required=False,
+        rows=5,
+        help_text="When it matches: /event/queue == orders.new && /event/method == POST. Empty is always.",
+    )
+    users = Lines(
+        help_text="Whom it is about, one a line. Neither users nor groups: everybody who is logged in."
+    )
+    groups = Lines(help_text="Or the groups it is about, one a line.")
+    position = forms.IntegerField(
+        help_text="The first rule that matches decides; lower positions come first."
+    )
+    comment = forms.CharField(required=False, max_length=1000, widget=forms.Textarea(attrs={"rows": 2}))
+
+    #: two lines that show where conditions are wrong
+    pointer = ""
+
+    def clean_conditions(self) -> str:
+        conditions: str = self.cleaned_data["conditions"]
+        try:
+            parse(conditions)
+        except RuleError as error:
+            self.pointer = error.pointer
+            raise ValidationError(str(error)) from error
+        return conditions
+
+
+RULES = Subject(
+    kind="rules",
+    title="Rules",
+    about="Who may do what. Rules are tried in this order, and the first that matches decides.",
+    form=RuleForm,
+    columns={
+        "effect": "effect",
+        "conditions": "conditions",
+        "users": "users",
+        "groups": "groups",
+        "comment": "comment",
+    },
+    list_template="console/rules.html",
+    edit_template="console/rule.html",
+)
+
+
+class Rules(ListPage):
+    subject = RULES
+
+    def everything(self) -> Mapping[str, Said]:
+        rules = super().everything()
+        return {key: {**said, "number": number} for number, (key, said) in enumerate(rules.items(), 1)}
+
+    def row(self, key: str, said: Said) -> dict[str, Any]:
+        who = [*said["users"], *(f"@{group}" for group in said["groups"])]
+        return {"key": key, "said": said, "number": said["number"], "who": ", ".join(who)}
+
+
+class AddRule(AddPage):
+    subject = RULES
+
+    def around(self, request: HttpRequest) -> dict[str, Any]:
+        return {**super().around(request), "is_first": not Rule.objects.exists()}
+
+
+class EditRule(EditPage):
+    subject = RULES
+
+
+class RemoveRule(RemovePage):
+    subject = RULES
+
+
+class MoveRule(SubjectPage):
+    """Puts a rule before the one before it, or behind the one behind it."""
+
+    subject = RULES
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        key, _ = self.thing(request)
+        step = -1 if request.POST.get("deed") == "up" else 1
+        edits = moved(KINDS["rules"].read(), key, step)
+        try:
+            if edits:
+                tell(request, apply(by(request), edits), f"Rule {key}")
+        except (Conflict, InvalidEdits, Stale) as refusal:
+            messages.error(request, f"Rule {key} cannot be moved: {refusal}.")
+        return redirect(self.subject.address)
+
+
+def moved(rules: Mapping[str, Said], key: str, step: int) -> list[Edit]:
+    """The edits that move a rule one place up (-1) or down (1) among rules in their order."""
+    order = list(rules)
+    place = order.index(key)
+    if not 0 <= place + step < len(order):
+        return []
+    order.insert(place + step, order.pop(place))
+    position = _between(order, rules, place + step)
+    if position is not None:
+        return [Edit("rules", key, {**rules[key], "position": position})]
+    return [
+        Edit("rules", name, {**rules[name], "position": number * _STEP})
+        for number, name in enumerate(order, 1)
+        if rules[name]["position"] != number * _STEP
+    ]
+
+
+def _between(order: Sequence[str], rules: Mapping[str, Said], place: int) -> int | None:
+    """A position between the neighbours at `place`; None where there is no room."""
+    before = rules[order[place - 1]]["position"] if place else None
+    behind = rules[order[place + 1]]["position"] if place + 1 < len(order) else None
+    if before is None:
+        return int(behind) - _STEP if behind is not None else None
+    if behind is None:
+        return int(before) + _STEP
+    return (before + behind) // 2 if behind - before > 1 else None

@@ -1,0 +1,82 @@
+"""Subject: one kind of configured things as the console shows it, and what its pages share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest
+from django.urls import reverse
+
+from broker_app.models import Change, ChangedObject
+from broker_app.web.actions import Outcome
+from broker_app.web.console.frame import AdministratorsPage
+from broker_app.web.console.thing_form import ThingForm
+from broker_app.web.kinds import KINDS, Kind, Said
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """`columns` of the list are fields with their headings; `about` says what such a thing is."""
+
+    kind: str
+    title: str
+    about: str
+    form: type[ThingForm]
+    columns: Mapping[str, str]
+    list_template: str = "console/things.html"
+    edit_template: str = "console/thing.html"
+
+    @property
+    def of(self) -> Kind:
+        return KINDS[self.kind]
+
+    @property
+    def one(self) -> str:
+        return self.of.one
+
+    @property
+    def address(self) -> str:
+        return reverse(f"console:{self.kind}")
+
+    @property
+    def add_address(self) -> str:
+        return reverse(f"console:{self.kind}-add")
+
+    @property
+    def edit_address(self) -> str:
+        return reverse(f"console:{self.kind}-edit")
+
+    @property
+    def remove_address(self) -> str:
+        return reverse(f"console:{self.kind}-remove")
+
+
+class SubjectPage(AdministratorsPage):
+    """A page about things of one kind."""
+
+    subject: ClassVar[Subject]
+
+    def thing(self, request: HttpRequest) -> tuple[str, Said]:
+        """The thing that `name` in the address names. Raises Http404."""
+        key = request.GET.get("name", "")
+        said = self.subject.of.read([key]).get(key)
+        if said is None:
+            raise Http404(f"There is no {self.subject.one} {key[:100]}.")
+        return key, said
+
+
+def tell(request: HttpRequest, outcome: Outcome, what: str) -> None:
+    """Says on the next page what was done, with the version that it led to."""
+    if outcome.version is None:
+        messages.info(request, f"{what} says that already: nothing was changed.")
+    else:
+        messages.success(request, f"{what} was {outcome.changed[0].act}.", extra_tags=str(outcome.version))
+
+
+def changes_of(kind: str, key: str, most: int = 5) -> list[Change]:
+    """The newest changes of one thing."""
+    found = ChangedObject.objects.filter(kind=kind, key=key).select_related("change").order_by("-pk")
+    return [row.change for row in found[:most]]

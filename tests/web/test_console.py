@@ -1,0 +1,244 @@
+"""Pages of configured things: who may see them, what they change, and what they say when it cannot be."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from broker_app.models import Rule
+from broker_app.web import actions
+from broker_app.web.actions import SYSTEM, Edit, apply
+from broker_app.web.kinds import KINDS
+
+pytestmark = pytest.mark.django_db
+
+ADMINISTRATORS_PAGES = [
+    f"/console/{place}"
+    for kind in ("rules", "users", "groups", "brokers", "bridges")
+    for place in (f"{kind}/", f"{kind}/add")
+]
+
+
+@pytest.fixture
+def admin() -> User:
+    actions.ensure_admin("administrator")
+    return User.objects.get(username="admin")
+
+
+@pytest.fixture
+def inside(client: Client, admin: User) -> Client:
+    client.force_login(admin)
+    return client
+
+
+@pytest.fixture
+def john(admin: User) -> User:
+    return actions.create_user(SYSTEM, "john", "a password of john")
+
+
+def sent(client: Client, address: str, deed: str = "save", **fields: Any) -> str:
+    """What the page says after a form was sent, and after it led elsewhere."""
+    reply = client.post(address, {"deed": deed, **fields}, follow=True)
+    assert reply.status_code == 200
+    return reply.content.decode()
+
+
+def a_rule(**said: Any) -> dict[str, Any]:
+    return {"effect": "allow", "conditions": "", "users": "", "groups": "", "position": "10", **said}
+
+
+@pytest.mark.parametrize("address", ADMINISTRATORS_PAGES)
+def test_pages_of_the_configuration_are_for_administrators(client: Client, john: User, address: str) -> None:
+    assert client.get(address).headers["Location"] == f"/login/?next={address}"
+    client.force_login(john)
+    reply = client.get(address)
+    assert reply.status_code == 403
+    assert "This page is for administrators" in reply.content.decode()
+    assert client.post(address, {"name": "x"}).status_code == 403
+
+
+def test_the_way_around_leads_only_where_one_may_go(client: Client, inside: Client, john: User) -> None:
+    assert "/console/users/" in inside.get("/console/").content.decode()
+    client.force_login(john)
+    assert "/console/users/" not in client.get("/console/").content.decode()
+
+
+@pytest.mark.parametrize("address", ADMINISTRATORS_PAGES)
+def test_every_page_can_be_drawn_with_nothing_configured(inside: Client, address: str) -> None:
+    assert inside.get(address).status_code == 200
+
+
+def test_without_rules_the_page_says_that_everybody_may_do_everything(inside: Client) -> None:
+    said = "everybody who is logged in may do everything"
+    assert said in inside.get("/console/rules/").content.decode()
+    apply(SYSTEM, [Edit("rules", "first", {})])
+    assert said not in inside.get("/console/rules/").content.decode()
+
+
+def test_a_rule_is_tried_and_then_saved_with_its_reason(inside: Client) -> None:
+    fields = a_rule(name="billing", conditions="/event/queue == orders", users="john\r\n\r\n jane ")
+    page = sent(inside, "/console/rules/add", "preview", **fields)
+    assert "nothing is saved yet" in page and "john, jane" in page
+    assert not Rule.objects.exists()
+    page = sent(inside, "/console/rules/add", **fields, reason="they pay")
+    assert "Rule billing was created." in page
+    assert KINDS["rules"].read()["billing"]["users"] == ["john", "jane"]
+    assert "they pay" in inside.get("/console/rules/edit?name=billing").content.decode()
+
+
+def test_a_condition_that_cannot_be_read_is_shown_with_its_place(inside: Client) -> None:
+    page = sent(inside, "/console/rules/add", **a_rule(name="x", conditions="/event/queu == a"))
+    assert "line 1 column 1" in page and "did you mean /event/queue" in page
+    assert not Rule.objects.exists()
+
+
+def test_a_name_that_is_taken_is_said_beside_the_name(inside: Client) -> None:
+    apply(SYSTEM, [Edit("rules", "first", {})])
+    assert "there is a rule first already" in sent(inside, "/console/rules/add", **a_rule(name="first"))
+
+
+def test_who_was_faster_is_named_and_both_sayings_are_shown(inside: Client) -> None:
+    version = apply(SYSTEM, [Edit("rules", "first", {"comment": "one"})]).version
+    apply(actions.By("mary", actions.API, reason="in a hurry"), [Edit("rules", "first", {"comment": "two"})])
+    fields = a_rule(comment="three", version=str(version))
+    page = sent(inside, "/console/rules/edit?name=first", **fields)
+    assert "mary changed this while you were editing" in page and "in a hurry" in page
+    assert "two" in page and "three" in page
+    assert KINDS["rules"].read()["first"]["comment"] == "two"
+    newest = actions.version_of("rules", "first")
+    assert f'name="version" value="{newest}"' in page
+    sent(inside, "/console/rules/edit?name=first", **{**fields, "version": str(newest)})
+    assert KINDS["rules"].read()["first"]["comment"] == "three"
+
+
+def test_what_a_file_says_is_shown_with_its_place_and_not_changed(inside: Client) -> None:
+    apply(SYSTEM, [Edit("rules", "filed", {}, origin="zero.config:31")])
+    page = inside.get("/console/rules/edit?name=filed").content.decode()
+    assert "Said in zero.config:31" in page and 'value="save"' not in page
+    page = sent(inside, "/console/rules/edit?name=filed", **a_rule(version="1", comment="x"))
+    assert KINDS["rules"].read()["filed"]["comment"] == ""
+    assert "zero.config:31" in inside.get("/console/rules/remove?name=filed").content.decode()
+
+
+def test_a_rule_moves_past_its_neighbour_wherever_they_stand(inside: Client) -> None:
+    for name, position in (("a", 10), ("b", 10), ("c", 11)):
+        apply(SYSTEM, [Edit("rules", name, {"position": position})])
+    for name, deed, order in (
+        ("c", "up", "acb"),
+        ("c", "up", "cab"),
+        ("c", "up", "cab"),
+        ("a", "down", "cba"),
+    ):
+        sent(inside, f"/console/rules/move?name={name}", deed)
+        assert "".join(KINDS["rules"].read()) == order
+
+
+def test_a_user_is_made_with_groups_and_a_password_that_is_never_shown(inside: Client) -> None:
+    apply(SYSTEM, [Edit("groups", "ops", {})])
+    password = "a long and secret one"
+    fields = {
+        "name": "john",
+        "active": "on",
+        "groups": ["ops"],
+        "email": "john@example.org",
+        "password": password,
+    }
+    page = sent(inside, "/console/users/add", "preview", **fields)
+    assert password not in page and "never shown" in page
+    page = sent(inside, "/console/users/add", **fields)
+    assert "User john was created." in page and password not in page
+    assert User.objects.get(username="john").check_password(password)
+    assert KINDS["users"].read()["john"]["groups"] == ["ops"]
+
+
+def test_a_password_that_will_not_do_is_said_beside_it(inside: Client) -> None:
+    page = sent(inside, "/console/users/add", name="john", active="on", password="1234")
+    assert 'id="id_password_error"' in page
+    assert not User.objects.filter(username="john").exists()
+
+
+def test_the_last_administrator_stays(inside: Client) -> None:
+    page = sent(inside, "/console/users/edit?name=admin", active="on", version="1")
+    assert "no active administrator would be left" in page
+    assert (
+        "no active administrator would be left"
+        in inside.get("/console/users/remove?name=admin").content.decode()
+    )
+    assert User.objects.get(username="admin").is_superuser
+
+
+def test_a_group_is_edited_by_its_members(inside: Client, john: User) -> None:
+    assert "there is no user jon; did you mean john?" in sent(
+        inside, "/console/groups/add", name="ops", members="jon"
+    )
+    assert "Group ops was created." in sent(inside, "/console/groups/add", name="ops", members="john\nadmin")
+    assert KINDS["users"].read(["john"])["john"]["groups"] == ["ops"]
+    version = str(actions.version_of("groups", "ops"))
+    sent(inside, "/console/groups/edit?name=ops", members="admin", version=version)
+    assert KINDS["users"].read(["john"])["john"]["groups"] == []
+    assert "users are in this group: admin" in inside.get("/console/groups/remove?name=ops").content.decode()
+
+
+def test_what_goes_with_a_user_is_shown_before(inside: Client, john: User) -> None:
+    actions.create_token(SYSTEM, john, "laptop")
+    page = inside.get("/console/users/remove?name=john").content.decode()
+    assert "2 things go together" in page and "john/laptop" in page
+    sent(inside, "/console/users/remove?name=john", reason="gone fishing")
+    assert not User.objects.filter(username="john").exists()
+
+
+def test_in_production_the_name_is_typed_before_something_is_removed(inside: Client, john: User) -> None:
+    apply(SYSTEM, [Edit("brokers", "mom", {"environment": "Production"})])
+    page = sent(inside, "/console/users/remove?name=john", typed="jon")
+    assert "type the name" in page and "Production" in page
+    assert User.objects.filter(username="john").exists()
+    sent(inside, "/console/users/remove?name=john", typed="john")
+    assert not User.objects.filter(username="john").exists()
+
+
+def test_settings_of_a_broker_are_a_field_each(inside: Client) -> None:
+    fields = {
+        "name": "mom",
+        "endpoints": "stomp://one:61613",
+        "setting_max_attempts": "0",
+        "setting_credit": "50",
+    }
+    page = sent(inside, "/console/brokers/add", **fields)
+    assert 'id="id_setting_max_attempts_error"' in page
+    sent(inside, "/console/brokers/add", **{**fields, "setting_max_attempts": "3"})
+    assert KINDS["brokers"].read()["mom"]["settings"] == {"max_attempts": 3, "credit": 50}
+
+
+def test_the_password_of_a_bridge_is_taken_and_not_told(inside: Client) -> None:
+    fields = {
+        "name": "plant", "hostname": "p7", "port": "61613", "protocol": "stomp", "user": "b1", "retry_s": "5",
+        "idle_s": "60", "scan_s": "30", "park_after": "0",
+    }  # fmt: skip
+    page = sent(inside, "/console/bridges/add", **fields, password="of the bridge")
+    assert "Bridge plant was created." in page
+    page = inside.get("/console/bridges/edit?name=plant").content.decode()
+    assert "of the bridge" not in page
+    version = str(actions.version_of("bridges", "plant"))
+    page = sent(inside, "/console/bridges/edit?name=plant", **{**fields, "port": "0"}, version=version)
+    assert "must be between 1 and 65535" in page
+
+
+@pytest.mark.parametrize("kind", ["rules", "users", "groups", "brokers", "bridges"])
+@pytest.mark.parametrize("name", ["", "not-there", "\0", "x" * 5000, "ü/../%2e"])
+def test_a_name_that_is_not_there_is_not_found(inside: Client, kind: str, name: str) -> None:
+    assert inside.get(f"/console/{kind}/edit", {"name": name}).status_code == 404
+    assert inside.post(f"/console/{kind}/remove?name=nothing").status_code == 404
+
+
+@pytest.mark.parametrize("kind", ["rules", "users", "groups", "brokers", "bridges"])
+def test_an_empty_form_is_told_what_it_lacks(inside: Client, kind: str) -> None:
+    page = sent(inside, f"/console/{kind}/add")
+    assert "Nothing was saved." in page and 'id="id_name_error"' in page
+
+
+def test_forms_without_their_secret_are_refused(admin: User) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(admin)
+    assert strict.post("/console/rules/add", a_rule(name="x")).status_code == 403
+    assert not Rule.objects.exists()
