@@ -137,7 +137,7 @@ def test_a_rule_moves_past_its_neighbour_wherever_they_stand(inside: Client) -> 
 def test_a_user_is_made_with_groups_and_a_password_that_is_never_shown(inside: Client) -> None:
     apply(SYSTEM, [Edit("groups", "ops", {})])
     password = "a long and secret one"
-    fields = {
+    fields: dict[str, Any] = {
         "name": "john",
         "active": "on",
         "groups": ["ops"],
