@@ -26,6 +26,7 @@ from broker_app.journal.segments import SegmentJournal
 from broker_app.net import tcp, websocket
 from broker_app.net.access import Access
 from broker_app.net.connections import Connections
+from broker_app.net.decisions import Decisions
 from broker_app.net.lobby import VERSION, Lobby
 from broker_app.net.login import Identity, Logins
 from broker_app.net.policy import Policy
@@ -80,7 +81,9 @@ class Node:
     ) -> None:
         self.config = config
         self.logins = logins
-        self.access = Access(logins)
+        #: what rules decided of late
+        self.decisions = Decisions()
+        self.access = Access(logins, self.decisions.note)
         self.loop = loop = asyncio.get_running_loop()
         #: set, and replaced, when a policy is taken over
         self._reloaded = asyncio.Event()
