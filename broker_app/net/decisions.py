@@ -38,13 +38,13 @@ class Hourly:
 
 
 class Decided(NamedTuple):
-    """An event that was decided `count` times in the last 24 hours: how it was last, by which rule ("" for
+    """An event that was decided so many `times` in the last 24 hours: how it was last, by which rule ("" for
     none), and when, in seconds since the epoch."""
 
     event: Event
     allowed: bool
     rule: str
-    count: int
+    times: int
     last_s: float
 
 
@@ -72,7 +72,7 @@ class Decisions:
 
     Of more than `MAX_EVENTS` different events, those that were not seen for longest are forgotten and counted
     in `forgotten`; of rules likewise. The loop notes; what was noted may be read in any thread, for which it is
-    copied in one step: that takes the loop a millisecond, and working it out would take it thirty.
+    copied in one step: that holds the loop up for a millisecond; working it out takes thirty.
     """
 
     MAX_EVENTS = 10_000
@@ -114,7 +114,7 @@ class Decisions:
             Decided(event, row.allowed, row.rule, row.hourly.total(hour), row.last_s)
             for event, row in reversed(list(self._events.items()))
         ]
-        return [row for row in rows if row.count]
+        return [row for row in rows if row.times]
 
     def hits(self) -> dict[str, int]:
         """How often each rule decided in the last 24 hours; rules that did not are left out."""

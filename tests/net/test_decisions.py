@@ -43,14 +43,14 @@ def test_equal_events_are_counted_together_with_how_they_were_decided_last(
     happens(decisions, "mary", "bills")
     happens(decisions, "john", "orders")
     john, mary = decisions.decided()
-    assert (john.event, john.allowed, john.rule, john.count, john.last_s) == (
+    assert (john.event, john.allowed, john.rule, john.times, john.last_s) == (
         first,
         True,
         "orders",
         2,
         clock.now,
     )
-    assert (mary.allowed, mary.rule, mary.count) == (False, "no", 1)
+    assert (mary.allowed, mary.rule, mary.times) == (False, "no", 1)
 
 
 def test_rules_are_counted_by_name(decisions: Decisions) -> None:
@@ -76,9 +76,9 @@ def test_what_is_older_than_a_day_counts_no_more(decisions: Decisions, clock: Cl
     happens(decisions, "john", "orders")
     clock.now += 23 * HOUR
     happens(decisions, "john", "orders")
-    assert decisions.decided()[0].count == 2
+    assert decisions.decided()[0].times == 2
     clock.now += HOUR
-    assert decisions.decided()[0].count == 1
+    assert decisions.decided()[0].times == 1
     assert decisions.hits() == {"orders": 1}
     clock.now += 23 * HOUR
     assert decisions.decided() == []
