@@ -48,6 +48,10 @@ class Kind(ABC):
         """`said` with everything that may be left out; `before` is what was said until now."""
         return dict(said)
 
+    def in_order(self, things: Mapping[str, Said]) -> dict[str, Said]:
+        """Things that are said together, each with what its place among them says of it."""
+        return dict(things)
+
     def check_secrets(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
         """Raises ValidationError for a secret that will not do."""
         if strange := sorted(set(secrets) - set(self.secrets)):

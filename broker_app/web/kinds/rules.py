@@ -40,6 +40,15 @@ class Rules(Kind):
             defaults["position"] = before["position"] if before is not None else self._behind_all()
         return {**defaults, **said}
 
+    def in_order(self, things: Mapping[str, Said]) -> dict[str, Said]:
+        """One that does not say its position is behind the one before it."""
+        found, position = {}, 0
+        for name, said in things.items():
+            found[name] = {"position": position + _STEP, **said}
+            if isinstance(found[name]["position"], int):
+                position = found[name]["position"]
+        return found
+
     def check(self, key: str, said: Said) -> None:
         if not _NAME.fullmatch(key):
             raise ValidationError("a rule's name has 1 to 100 letters, digits, dots, underlines and dashes")

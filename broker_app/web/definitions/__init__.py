@@ -1,0 +1,30 @@
+"""Definitions: all that is configured as one document, which can be planned and then applied.
+
+A document is {"mom_definitions": 1, "rules": {name: {…}}, …} with a member for each kind; nothing in it is
+secret. A kind that it does not have is none of its business. Tokens are not in it: they cannot be read back.
+"""
+
+from broker_app.web.definitions.document import (
+    MAX_BYTES,
+    Document,
+    InvalidDocument,
+    from_json,
+    from_yaml,
+    to_json,
+    to_yaml,
+)
+from broker_app.web.definitions.planning import Plan, apply, export, plan
+
+__all__ = [
+    "MAX_BYTES",
+    "Document",
+    "InvalidDocument",
+    "Plan",
+    "apply",
+    "export",
+    "from_json",
+    "from_yaml",
+    "plan",
+    "to_json",
+    "to_yaml",
+]

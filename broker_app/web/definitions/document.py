@@ -1,0 +1,179 @@
+"""The document itself: its form, read from JSON and YAML and written as both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple, cast
+
+import yaml
+
+from broker_app.web.kinds import KINDS, Said
+from broker_app.web.kinds.kind import unknown
+
+FORMAT = 1
+MARK = "mom_definitions"
+#: members of a document that tell about it and are not compared
+_ABOUT = (MARK, "version")
+DEFINED = tuple(name for name in KINDS if name != "tokens")
+MAX_BYTES = 16 * 1024 * 1024
+MAX_NESTING = 50
+
+Document = dict[str, dict[str, Said]]
+
+
+class Fault(NamedTuple):
+    """Something wrong at a place of a document, given as a JSON pointer; or at a line, in the detail."""
+
+    pointer: str
+    detail: str
+
+
+class InvalidDocument(Exception):
+    """A document that will not do."""
+
+    def __init__(self, *faults: Fault) -> None:
+        super().__init__(
+            "; ".join(f"{fault.pointer or 'the document'}: {fault.detail}" for fault in faults[:3])
+        )
+        self.faults = faults
+
+
+def to_json(document: Mapping[str, Any]) -> str:
+    """The document for people and version control: indented, a line for each fact."""
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def to_yaml(document: Mapping[str, Any]) -> str:
+    """The document as YAML."""
+    return yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+def from_json(content: bytes) -> Document:
+    """The document in a JSON text. Raises InvalidDocument."""
+    try:
+        found = json.loads(_text(content), object_pairs_hook=_once, parse_constant=_no_number)
+    except RecursionError:
+        raise InvalidDocument(Fault("", "it is nested too deeply")) from None
+    except json.JSONDecodeError as error:
+        raise InvalidDocument(Fault("", f"line {error.lineno}, column {error.colno}: {error.msg}")) from None
+    except ValueError as error:
+        raise InvalidDocument(Fault("", str(error))) from None
+    return _checked(found)
+
+
+def from_yaml(content: bytes) -> Document:
+    """The document in a YAML text. Raises InvalidDocument, for aliases too: what is small may mean much."""
+    text = _text(content)
+    try:
+        _look_over(text)
+        found = yaml.load(text, Loader=_Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+        raise InvalidDocument(
+            Fault("", place + ", ".join(filter(None, (error.context, error.problem))))
+        ) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise InvalidDocument(Fault("", str(error).splitlines()[0])) from None
+    return _checked(found)
+
+
+def _text(content: bytes) -> str:
+    if len(content) > MAX_BYTES:
+        raise InvalidDocument(Fault("", f"it has more than {MAX_BYTES} bytes"))
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidDocument(Fault("", f"byte {error.start} is not UTF-8")) from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name} is said twice in one object")
+        found[name] = value
+    return found
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _checked(found: Any) -> Document:
+    """The kinds of a document. Raises InvalidDocument with all that is wrong with its form."""
+    if not isinstance(found, dict) or MARK not in found:
+        raise InvalidDocument(Fault("", f'it must be an object that begins with "{MARK}": {FORMAT}'))
+    if found[MARK] != FORMAT or isinstance(found[MARK], bool):
+        raise InvalidDocument(Fault(f"/{MARK}", f"must be {FORMAT}; this broker knows no other form"))
+    faults = []
+    for name, things in found.items():
+        if name in _ABOUT:
+            continue
+        if name not in DEFINED:
+            why = "tokens are no part of definitions" if name == "tokens" else unknown(str(name), DEFINED)
+            faults.append(Fault(pointer(str(name)), why))
+        elif not isinstance(things, dict):
+            faults.append(Fault(pointer(name), "must be an object of names and what is said about them"))
+        else:
+            faults += [
+                Fault(pointer(name, str(key)), "must be an object with a text as its name")
+                for key, said in things.items()
+                if not isinstance(key, str) or not _is_object(said)
+            ]
+    if faults:
+        raise InvalidDocument(*faults)
+    return {name: KINDS[name].in_order(found[name]) for name in DEFINED if name in found}
+
+
+def _is_object(said: Any) -> bool:
+    return isinstance(said, dict) and all(isinstance(name, str) for name in said)
+
+
+def _look_over(text: str) -> None:
+    """Refuses what should not be built at all: aliases, and depths of nesting."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.AliasEvent):
+            raise _at(event, "an alias (*); say it again instead")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_NESTING:
+                raise _at(event, "it is nested too deeply")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def pointer(*names: str) -> str:
+    """The JSON pointer of a place."""
+    return "".join(f"/{name.replace('~', '~0').replace('/', '~1')}" for name in names)
+
+
+def _at(place: yaml.Event | yaml.Node, problem: str) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=cast("yaml.Mark", place.start_mark))
+
+
+class _Loader(yaml.CSafeLoader):
+    """JSON's values alone: no times, and no name twice in one mapping."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _at(key, "a name must be a text")
+            if key.value in seen:
+                raise _at(key, f"{key.value} is said twice")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep=deep)
+
+
+_Loader.yaml_implicit_resolvers = {
+    sign: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for sign, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+class _Dumper(yaml.CSafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
