@@ -28,7 +28,7 @@ SEED = """\
 """
 
 
-def test_values_are_json_and_may_span_lines_with_comments_between():
+def test_values_are_json_and_may_span_lines_with_comments_between() -> None:
     found = load(
         """
         /config/mom/credit=7 # attached
@@ -47,11 +47,11 @@ def test_values_are_json_and_may_span_lines_with_comments_between():
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# nothing\n", "\ufeff# a mark of the byte order\n", "# \r\n"])
-def test_a_file_may_say_nothing(text: str):
+def test_a_file_may_say_nothing(text: str) -> None:
     assert load(text).settings == {}
 
 
-def test_lines_may_end_as_on_windows():
+def test_lines_may_end_as_on_windows() -> None:
     assert settings('/config/mom/name = "a"\r\n/config/mom/credit = 3\r\n') == {"name": "a", "credit": 3}
 
 
@@ -105,12 +105,12 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "expected"), WRONG)
-def test_each_kind_of_mistake_is_told_with_its_place(text: str, expected: str):
+def test_each_kind_of_mistake_is_told_with_its_place(text: str, expected: str) -> None:
     (fault,) = faults(text)
     assert fault.startswith(f"zero.config:{expected}")
 
 
-def test_all_mistakes_of_a_file_are_told_and_what_is_between_them_is_read():
+def test_all_mistakes_of_a_file_are_told_and_what_is_between_them_is_read() -> None:
     wrong = faults(
         "/config/mom/credit 7\n/config/mom/port = 1\n\n  /config/mom/port = 2\n/config/mom/name = 'x'\n"
     )
@@ -119,7 +119,7 @@ def test_all_mistakes_of_a_file_are_told_and_what_is_between_them_is_read():
     ]  # fmt: skip
 
 
-def test_a_mistake_is_shown_with_a_mark_at_its_place():
+def test_a_mistake_is_shown_with_a_mark_at_its_place() -> None:
     source = Source("zero.config", "\n/config/mom/credit = 7 8\n")
     errors = Errors()
     errors.sources["zero.config"] = source
@@ -131,7 +131,7 @@ def test_a_mistake_is_shown_with_a_mark_at_its_place():
     )
 
 
-def test_of_a_very_long_line_only_the_surroundings_are_shown():
+def test_of_a_very_long_line_only_the_surroundings_are_shown() -> None:
     source = Source("zero.config", f'/config/x = ["{"a" * 1000}" 7, "{"b" * 1000}"]')
     errors = Errors()
     errors.sources["zero.config"] = source
@@ -142,7 +142,7 @@ def test_of_a_very_long_line_only_the_surroundings_are_shown():
     assert line[mark.index("^")] == "7"
 
 
-def test_no_secret_is_shown():
+def test_no_secret_is_shown() -> None:
     text = """\
 /config/connection/messaging/b = {"hostname": "h",
   "bridgeCredentials": {"user": "u", "password": "hunter2" "x"}}
@@ -158,7 +158,7 @@ def test_no_secret_is_shown():
     assert "hunter2" not in str(errors.bad())
 
 
-def test_the_examples_of_store_and_forward_are_read_as_they_stand():
+def test_the_examples_of_store_and_forward_are_read_as_they_stand() -> None:
     rules = load(SEED).documents["rules"].values()
     assert [(rule.said["conditions"], rule.said["users"], rule.source) for rule in rules] == [
         (
@@ -172,7 +172,7 @@ def test_the_examples_of_store_and_forward_are_read_as_they_stand():
 
 
 @given(st.text(alphabet='/@config includ=+#"\\{}[]$:,0123e.\n\t\r\u2028ä\0', max_size=200))
-def test_any_text_is_read_or_refused_with_places_in_it(text: str):
+def test_any_text_is_read_or_refused_with_places_in_it(text: str) -> None:
     source = Source("zero.config", text)
     errors = Errors()
     errors.sources["zero.config"] = source

@@ -10,7 +10,7 @@ from broker_app.zero import Folder, Texts
 from tests.zero.words import WORDS, faults, load, said, settings
 
 
-def test_an_included_file_is_found_beside_the_one_that_includes_it():
+def test_an_included_file_is_found_beside_the_one_that_includes_it() -> None:
     files = Texts(
         {
             "zero.config": '@include "sub/a.config"\n',
@@ -30,7 +30,7 @@ def test_an_included_file_is_found_beside_the_one_that_includes_it():
     assert found.settings["credit"].source == "sub/b.config:1"
 
 
-def test_an_include_gives_its_arguments_to_the_variables_of_a_file():
+def test_an_include_gives_its_arguments_to_the_variables_of_a_file() -> None:
     conditions = '"(${conditions}) && (/event/tls == ${tls})"'
     rule = f'/config/security/rules += {{"conditions": {conditions}, "users": ${{who}}}}'
     text = '\n@include "rule.config" {"conditions": "/event/queue == q",\n "who": ["a", "b"], "tls": true}'
@@ -40,7 +40,7 @@ def test_an_include_gives_its_arguments_to_the_variables_of_a_file():
     assert document.source == "zero.config:2"
 
 
-def test_arguments_are_those_of_the_nearest_include():
+def test_arguments_are_those_of_the_nearest_include() -> None:
     outer = '@include "inner.config" {"x": "${y}+"}\n/config/mom/name = ${y}'
     inner = '/config/connection/messaging/b = {"hostname": "${x}"}'
     text = '@include "outer.config" {"y": "1"}'
@@ -48,14 +48,14 @@ def test_arguments_are_those_of_the_nearest_include():
     assert settings(text, outer=outer, inner=inner) == {"name": "1"}
 
 
-def test_a_file_may_be_included_several_times_with_other_arguments():
+def test_a_file_may_be_included_several_times_with_other_arguments() -> None:
     text = '@include "b.config" {"n": "one"}\n@include "b.config" {"n": "two"}'
     bridge = '/config/connection/messaging += {"b": {"hostname": ${n}}}'
     (fault,) = faults(text, b=bridge)
     assert fault.startswith("b.config:1:34 /config/connection/messaging/b is already set at zero.config:1;")
 
 
-def test_a_reference_stands_for_the_value_of_a_key_wherever_that_is_said():
+def test_a_reference_stands_for_the_value_of_a_key_wherever_that_is_said() -> None:
     text = """
     /config/mom/port = ${/config/mom/stomp_port}
     /config/mom/stomp_port = 7
@@ -67,7 +67,7 @@ def test_a_reference_stands_for_the_value_of_a_key_wherever_that_is_said():
     assert said("bridges", text)["c"] == {"hostname": "h-b-7", "port": 7}
 
 
-def test_an_escaped_dollar_begins_no_reference():
+def test_an_escaped_dollar_begins_no_reference() -> None:
     assert settings('/config/mom/name = "\\u0024{x}"') == {"name": "${x}"}
 
 
@@ -112,45 +112,45 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "others", "expected"), WRONG)
-def test_what_leads_nowhere_is_told_with_its_place(text: str, others: dict[str, str], expected: str):
+def test_what_leads_nowhere_is_told_with_its_place(text: str, others: dict[str, str], expected: str) -> None:
     found = faults(text, **others)
     assert found[0].startswith(expected)
 
 
-def test_a_loop_of_references_is_told_at_each_of_its_keys():
+def test_a_loop_of_references_is_told_at_each_of_its_keys() -> None:
     found = faults("/config/mom/port = ${/config/mom/credit}\n/config/mom/credit = ${/config/mom/port}")
     assert [fault.partition(" ")[0] for fault in found] == ["zero.config:1:20", "zero.config:2:22"]
     assert "/config/mom/port → /config/mom/credit → /config/mom/port" in found[1]
 
 
-def test_files_include_each_other_twenty_deep_at_most():
+def test_files_include_each_other_twenty_deep_at_most() -> None:
     chain = {f"f{n}": f'@include "f{n + 1}.config"' for n in range(25)}
     (fault,) = faults('@include "f0.config"', **chain)
     assert fault.startswith("f18.config:1:10 files include each other more than 20 deep: zero.config:1 → f0")
 
 
-def test_there_are_a_hundred_files_at_most():
+def test_there_are_a_hundred_files_at_most() -> None:
     text = "".join(f'@include "f{n}.config"\n' for n in range(101))
     found = faults(text, **{f"f{n}": "" for n in range(101)})
     assert found[0] == "zero.config:100:10 there are more than 100 files"
 
 
 @pytest.mark.parametrize("form", ["[{}]", '{{"a": {}}}'])
-def test_references_cannot_make_a_file_grow_without_end(form: str):
+def test_references_cannot_make_a_file_grow_without_end(form: str) -> None:
     doubled = ",".join(["${x}"] * 200)
     chain = {f"f{n}": f'@include "f{n + 1}.config" {{"x": [{doubled}]}}' for n in range(18)}
     found = faults('@include "f0.config" {"x": 1}', **chain, f18="/config/mom/name = ${x}")
     assert "make more of these files than can be taken" in found[0]
 
 
-def test_strings_cannot_grow_without_end():
+def test_strings_cannot_grow_without_end() -> None:
     doubled = "${x}" * 50
     chain = {f"f{n}": f'@include "f{n + 1}.config" {{"x": "{doubled}"}}' for n in range(18)}
     found = faults('@include "f0.config" {"x": "aaa"}', **chain, f18="/config/mom/name = ${x}")
     assert "make more of these files than can be taken" in found[0]
 
 
-def test_a_file_of_rules_that_stands_beside_replaces_the_one_that_every_broker_has(tmp_path: Path):
+def test_a_file_of_rules_that_stands_beside_replaces_the_one_that_every_broker_has(tmp_path: Path) -> None:
     (tmp_path / "security").mkdir()
     (tmp_path / "security" / "messaging_rule.config").write_text(
         '/config/security/rules += {"conditions": "(${conditions}) && (/event/tls == true)"}'
@@ -171,7 +171,7 @@ def _refused(folder: Path, name: str = "zero.config", *, confined: bool = False)
     return f"{error.place}: {error.detail}"
 
 
-def test_files_that_cannot_be_read_are_told(tmp_path: Path):
+def test_files_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     file = tmp_path / "zero.config"
     assert _refused(tmp_path) == "zero.config:1:1: there is no file zero.config"
     file.write_bytes(b"# fine\n# \xff\n")
@@ -187,7 +187,7 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path):
     assert _refused(tmp_path, "a\0b").endswith("cannot be read: embedded null byte")
 
 
-def test_a_confined_reader_stays_in_its_folder(tmp_path: Path):
+def test_a_confined_reader_stays_in_its_folder(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     (tmp_path / "secret").write_text("root:x:0")
@@ -197,7 +197,7 @@ def test_a_confined_reader_stays_in_its_folder(tmp_path: Path):
         assert "is outside of the folder" in _refused(inside, confined=True)
 
 
-def test_the_fingerprint_tells_what_was_read(tmp_path: Path):
+def test_the_fingerprint_tells_what_was_read(tmp_path: Path) -> None:
     file = tmp_path / "zero.config"
     file.write_text("# one")
     before = zero.load("zero.config", Folder(tmp_path), WORDS).files["zero.config"].fingerprint

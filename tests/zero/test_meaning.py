@@ -5,7 +5,7 @@ import pytest
 from tests.zero.words import faults, load, said, settings
 
 
-def test_keys_of_a_messaging_broker_are_settings_of_the_node():
+def test_keys_of_a_messaging_broker_are_settings_of_the_node() -> None:
     text = """
     /config/messaging/broker/name = "plant7"
     /config/messaging/broker/port = 9091
@@ -22,7 +22,7 @@ def test_keys_of_a_messaging_broker_are_settings_of_the_node():
     }  # fmt: skip
 
 
-def test_every_setting_of_the_node_may_be_said_by_its_name():
+def test_every_setting_of_the_node_may_be_said_by_its_name() -> None:
     found = load('/config/mom/credit = 5\n/config/mom += {\n "port": 8080}')
     assert {name: (said.value, said.source) for name, said in found.settings.items()} == {
         "credit": (5, "zero.config:1"),
@@ -30,7 +30,7 @@ def test_every_setting_of_the_node_may_be_said_by_its_name():
     }
 
 
-def test_connections_are_bridges_and_their_passwords_are_kept_apart():
+def test_connections_are_bridges_and_their_passwords_are_kept_apart() -> None:
     text = """
     /config/connection/messaging/b1 = {"hostname": "localhost", "port": 9091}
     /config/connection/messaging += {
@@ -44,7 +44,7 @@ def test_connections_are_bridges_and_their_passwords_are_kept_apart():
     assert "hunter2" not in repr(found)
 
 
-def test_destinations_are_named_by_their_address():
+def test_destinations_are_named_by_their_address() -> None:
     text = """
     /config/mom/destinations/queue/orders/new = {"max_messages": 1}
     /config/mom/destinations/topic/prices.> = {"retention_s": 60}
@@ -57,7 +57,7 @@ def test_destinations_are_named_by_their_address():
     }
 
 
-def test_the_depth_of_queues_is_a_setting_of_all_destinations():
+def test_the_depth_of_queues_is_a_setting_of_all_destinations() -> None:
     depth = "/config/messaging/broker/maxQueueDepth = 32768\n"
     everything = '/config/mom/destinations/> = {"max_bytes": 1}\n'
     assert said("destinations", depth) == {">": {"max_messages": 32768}}
@@ -66,7 +66,7 @@ def test_the_depth_of_queues_is_a_setting_of_all_destinations():
     assert "max_messages is already set" in fault
 
 
-def test_rules_are_in_the_order_of_the_files_wherever_they_come_from():
+def test_rules_are_in_the_order_of_the_files_wherever_they_come_from() -> None:
     text = """
     @include "more.config"
     /config/security/rules += [{"conditions": "/event/queue == b"}, {"conditions": "/event/queue == c"}]
@@ -79,14 +79,14 @@ def test_rules_are_in_the_order_of_the_files_wherever_they_come_from():
     ]  # fmt: skip
 
 
-def test_the_name_of_a_rule_is_that_of_what_it_says_and_not_of_where_it_stands():
+def test_the_name_of_a_rule_is_that_of_what_it_says_and_not_of_where_it_stands() -> None:
     rule = '@include "security/messaging_rule.config" {"conditions": "/event/queue == a", "users": ["u"]}\n'
     moved = '# later\n@include "security/messaging_rule.config" {"users": ["u"], "conditions": "/event/queue == a"}'
     assert list(said("rules", rule)) == list(said("rules", moved))
     assert next(iter(said("rules", rule))).startswith("file-")
 
 
-def test_users_and_groups_and_brokers_may_be_said():
+def test_users_and_groups_and_brokers_may_be_said() -> None:
     text = """
     /config/mom/groups/billing = {}
     /config/mom/users/john = {"groups": ["billing"]}
@@ -97,13 +97,13 @@ def test_users_and_groups_and_brokers_may_be_said():
     assert said("brokers", text) == {"plant7": {"environment": "production"}}
 
 
-def test_a_file_of_connections_is_named_from_the_folder_of_the_application():
+def test_a_file_of_connections_is_named_from_the_folder_of_the_application() -> None:
     text = '@include "brokers.config"\n/config/messaging/broker/configFile = "config/brokers.config"'
     connection = '/config/connection/messaging/b = {"hostname": "h"}'
     assert list(said("bridges", text, brokers=connection)) == ["b"]
 
 
-def test_a_file_of_connections_says_nothing_else_nor_do_those_that_it_includes():
+def test_a_file_of_connections_says_nothing_else_nor_do_those_that_it_includes() -> None:
     text = '@include "brokers.config"\n/config/messaging/broker/configFile = "brokers.config"'
     found = faults(text, brokers='@include "x.config"\n/config/mom/credit = 1', x="/config/mom/port = 1")
     assert [fault.split(" ", 1)[0] for fault in found] == ["brokers.config:2:1", "x.config:1:1"]
@@ -157,16 +157,16 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "expected"), WRONG)
-def test_what_means_nothing_here_is_refused_at_its_place(text: str, expected: str):
+def test_what_means_nothing_here_is_refused_at_its_place(text: str, expected: str) -> None:
     assert faults(text)[0].startswith(f"zero.config:{expected}")
 
 
-def test_nothing_is_loaded_when_anything_is_wrong_and_all_of_it_is_told():
+def test_nothing_is_loaded_when_anything_is_wrong_and_all_of_it_is_told() -> None:
     text = '/config/mom/credit = 7\n/config/mom/credits = 1\n@include "no.config"\n/config/mom/port = x\n'
     assert len(faults(text)) == 3
 
 
-def test_a_document_that_proves_wrong_is_told_at_the_place_of_what_is_wrong():
+def test_a_document_that_proves_wrong_is_told_at_the_place_of_what_is_wrong() -> None:
     text = '@include "security/messaging_rule.config" {\n  "conditions": "/event/queue == ",\n  "users": ["u", 7]}'
     found = load(text)
     (rule,) = found.documents["rules"].values()
@@ -177,7 +177,7 @@ def test_a_document_that_proves_wrong_is_told_at_the_place_of_what_is_wrong():
     assert str(found.error(rule, "position", "too many")).startswith("zero.config:1:1: too many")
 
 
-def test_the_mark_in_a_text_is_at_its_begin_where_it_was_not_written_as_it_is():
+def test_the_mark_in_a_text_is_at_its_begin_where_it_was_not_written_as_it_is() -> None:
     found = load('/config/security/rules += {"conditions": "a \\u003d= b"}')
     (rule,) = found.documents["rules"].values()
     assert found.error(rule, "conditions", "no", 4).column == 42
