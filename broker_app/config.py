@@ -1,20 +1,26 @@
 """Every setting of a node, in one table: the fields of `Config`.
 
-A setting `body_limit` is the option `--body-limit`, the variable `MOM_BODY_LIMIT` and the field
-`Config.body_limit`. Options win over variables, variables over defaults. A secret is never an
-option; it comes from `MOM_X`, or from a file named by `MOM_X_FILE` or `--x-file`.
-This module reads no file but those, and imports nothing of Django.
+A setting `body_limit` is the option `--body-limit`, the variable `MOM_BODY_LIMIT`, the key
+`/config/mom/body_limit` of a `zero.config` file and the field `Config.body_limit`. Options win over
+variables, variables over the file (that of the setting `config_file`), the file over defaults. A secret is
+never an option and in no file of settings; it comes from `MOM_X`, or from a file named by `MOM_X_FILE` or
+`--x-file`. This module imports nothing of Django.
 """
 
 import argparse
 import difflib
+import json
 import os
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, get_args
+
+from broker_app import zero
 
 PREFIX = "MOM_"
 
@@ -31,6 +37,10 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 class ConfigError(ValueError):
     """Settings that cannot be used; the text names each of them and says what would be right."""
+
+
+class _Unsuited(ValueError):
+    """A value that is none of its setting's; the text says what would be right."""
 
 
 class Rule(NamedTuple):
@@ -59,6 +69,7 @@ class Config:
     # who and where
     name: str = _setting("mom", "name of the broker, and a virtual host of STOMP", pattern=r"[\w.-]{1,64}")
     data: Path = _setting(_DATA, "directory of journal, configuration and secret key")  # noqa: RUF009
+    config_file: Path | None = _setting(None, "zero.config file to be read and followed")  # noqa: RUF009
     host: str = _setting("127.0.0.1", "address that the web and STOMP listeners bind")
     port: int = _setting(8000, "port of web, REST and WebSocket; 0 takes a free one", least=0, most=65535)
     stomp_port: int = _setting(61613, "port of STOMP over TCP; 0 takes a free one", least=0, most=65535)
@@ -140,6 +151,9 @@ class Config:
     )
     drain: float = _setting(8, "time given to open work when the node stops", "s", least=0, most=600)
 
+    #: where each value is from that is no default: a variable, or FILE:LINE
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+
     @property
     def max_websocket_bytes(self) -> int:
         """The longest WebSocket message: the longest STOMP frame, and a buffer's worth of the next ones."""
@@ -165,30 +179,67 @@ class Setting(NamedTuple):
 def settings() -> Iterator[Setting]:
     """The table, in the order of `Config`."""
     for row in fields(Config):
+        if "rule" not in row.metadata:
+            continue
         rule: Rule = row.metadata["rule"]
         option = "--" + row.name.replace("_", "-") + ("-file" if rule.secret else "")
         yield Setting(row.name, PREFIX + row.name.upper(), option, _type_name(row), row.default, rule)
 
 
 def load(environment: Mapping[str, str] | None = None) -> Config:
-    """Config from variables (those of the process when none are given).
+    """Config from variables (those of the process when none are given) and the file that they name.
 
     Raises ConfigError that lists everything wrong at once.
     """
     given = dict(os.environ if environment is None else environment)
     wrong: list[str] = []
     values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
     for setting in settings():
         try:
             text = _text_of(setting, given)
             if text is not None:
                 values[setting.name] = _parse(setting, text)
-        except (ValueError, OSError) as error:
+                sources[setting.name] = setting.variable
+        except _Unsuited as error:
+            wrong.append(f"{setting.variable}: {error}")
+        except ValueError as error:
             wrong.append(str(error))
     wrong += _unknown(given)
+    try:
+        for name, said in _said_in_file(values.get("config_file")).items():
+            if name not in values:
+                values[name], sources[name] = said.value, said.source
+    except ConfigError as error:
+        wrong.append(str(error))
     if wrong:
         raise ConfigError("\n".join(wrong))
-    return Config(**values)
+    return Config(**values, sources=MappingProxyType(sources))
+
+
+def read_file(path: Path) -> zero.Loaded:
+    """All that a `zero.config` file says. Raises ConfigError with what is wrong with it, and where."""
+    try:
+        return zero.load(path.name, zero.Folder(path.parent), words(path.parent))
+    except zero.Bad as bad:
+        told = "\n".join(f"  {line}" for line in str(bad).splitlines())
+        raise ConfigError(f"{path} cannot be used, and nothing of it holds:\n{told}") from bad
+
+
+def words(folder: Path) -> zero.Words:
+    """The settings that a file in `folder` may say. Its paths are as seen from there."""
+    table = {setting.name: setting for setting in settings()}
+    secrets = {
+        name: f"a secret stands in no file of settings; set {setting.variable}, or {setting.variable}_FILE"
+        for name, setting in table.items()
+        if setting.rule.secret
+    }
+    refused = {**secrets, "config_file": "a file does not name itself; @include takes in others"}
+    return zero.Words({name: partial(_of_json, table[name], folder) for name in table}, refused)
+
+
+def _said_in_file(path: Path | None) -> Mapping[str, zero.Said]:
+    return read_file(path).settings if path is not None else {}
 
 
 def fault_of_override(name: str, value: Any) -> str:
@@ -250,11 +301,11 @@ def _parse(setting: Setting, text: str) -> Any:
     rule = setting.rule
     if rule.choices and text not in rule.choices:
         hint = _suggestion(text, rule.choices)
-        raise ValueError(f"{setting.variable}: {text!r} is not one of {', '.join(rule.choices)}{hint}")
+        raise _Unsuited(f"{text!r} is not one of {', '.join(rule.choices)}{hint}")
     match setting.type:
         case "bool":
             if text.lower() not in _TRUE + _FALSE:
-                raise ValueError(f"{setting.variable}: {text!r} is neither true nor false")
+                raise _Unsuited(f"{text!r} is neither true nor false")
             return text.lower() in _TRUE
         case "int" | "float":
             return _number(setting, text)
@@ -268,9 +319,9 @@ def _parse(setting: Setting, text: str) -> Any:
 
 def _matching(setting: Setting, text: str) -> str:
     if not text:
-        raise ValueError(f"{setting.variable} is empty")
+        raise _Unsuited("is empty")
     if setting.rule.pattern and not re.fullmatch(setting.rule.pattern, text):
-        raise ValueError(f"{setting.variable}: {text!r} is not of the form {setting.rule.pattern}")
+        raise _Unsuited(f"{text!r} is not of the form {setting.rule.pattern}")
     return text
 
 
@@ -280,14 +331,37 @@ def _number(setting: Setting, text: str) -> int | float:
         number = size(text) if rule.unit == "bytes" else int(text) if setting.type == "int" else float(text)
     except ValueError:
         kind = "a size such as 65536 or 64MiB" if rule.unit == "bytes" else "a number"
-        raise ValueError(f"{setting.variable}: {text!r} is not {kind}") from None
+        raise _Unsuited(f"{text!r} is not {kind}") from None
     # Written so that nan, which compares false with everything, is refused as well.
     if not (rule.least is None or number >= rule.least) or not (rule.most is None or number <= rule.most):
         bounds = f"at least {rule.least:g}"
         if rule.most is not None:
             bounds = f"between {rule.least:g} and {rule.most:g}"
-        raise ValueError(f"{setting.variable}: {text} must be {bounds}")
+        raise _Unsuited(f"{text} must be {bounds}")
     return number
+
+
+_OF_JSON: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "bool": ((bool,), "true or false"),
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "tuple": ((list,), "an array of strings"),
+}
+
+
+def _of_json(setting: Setting, folder: Path, value: Any) -> Any:
+    """A setting's value as a file says it. Raises ValueError."""
+    types, right = _OF_JSON.get(setting.type, ((str,), "a string"))
+    if setting.rule.unit == "bytes":
+        types, right = (int, str), 'a number of bytes, or a size such as "64MiB"'
+    if not isinstance(value, types) or (isinstance(value, bool) and setting.type != "bool"):
+        raise _Unsuited(f"must be {right}")
+    if isinstance(value, list):
+        if not all(isinstance(part, str) for part in value):
+            raise _Unsuited(f"must be {right}")
+        return tuple(_matching(setting, part) for part in value)
+    found = _parse(setting, value if isinstance(value, str) else json.dumps(value))
+    return folder / found if isinstance(found, Path) else found
 
 
 def size(text: str) -> int:

@@ -55,7 +55,7 @@ def test_a_word_that_is_not_among_the_choices_is_refused_with_a_suggestion() -> 
         ("MOM_CREDIT", "0", "MOM_CREDIT: 0 must be at least 1"),
         ("MOM_MEMORY_BYTES", "1 apple", "MOM_MEMORY_BYTES: '1 apple' is not a size such as 65536 or 64MiB"),
         ("MOM_DEBUG", "maybe", "MOM_DEBUG: 'maybe' is neither true nor false"),
-        ("MOM_NAME", "", "MOM_NAME is empty"),
+        ("MOM_NAME", "", "MOM_NAME: is empty"),
         ("MOM_NAME", "a b", r"MOM_NAME: 'a b' is not of the form [\w.-]{1,64}"),
         ("MOM_ALLOWED_ORIGINS", "x", "MOM_ALLOWED_ORIGINS: 'x' is not of the form https?://[^/,]+"),
     ],
@@ -103,3 +103,61 @@ def test_no_secret_is_an_option_and_every_option_says_its_variable() -> None:
     for setting in config.settings():
         assert setting.option in text
         assert setting.variable in text
+
+
+def test_a_file_gives_settings_that_variables_replace(tmp_path: Path) -> None:
+    file = tmp_path / "zero.config"
+    file.write_text(
+        """
+        /config/messaging/broker/name = "plant7"
+        /config/messaging/broker/messageStore = "store"
+        /config/mom += {"port": 0, "max_body_bytes": "16MiB", "lease": 2.5, "behind_tls": true,
+                        "allowed_hosts": ["a.example"]}
+        """
+    )
+    read = config.load({"MOM_CONFIG_FILE": str(file), "MOM_PORT": "8001"})
+    assert (read.name, read.port, read.lease, read.behind_tls) == ("plant7", 8001, 2.5, True)
+    assert (read.max_body_bytes, read.allowed_hosts) == (16 * 1024 * 1024, ("a.example",))
+    assert read.data == tmp_path / "store"
+    assert read.sources == {
+        "config_file": "MOM_CONFIG_FILE", "port": "MOM_PORT",
+        "name": "zero.config:2", "data": "zero.config:3",
+        "max_body_bytes": "zero.config:4", "lease": "zero.config:4", "behind_tls": "zero.config:4",
+        "allowed_hosts": "zero.config:5",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("/config/mom/port = 65536", "1:20: /config/mom/port 65536 must be between 0 and 65535"),
+        ("/config/mom/port = 1.5", "1:20: /config/mom/port must be a whole number"),
+        ("/config/mom/port = true", "1:20: /config/mom/port must be a whole number"),
+        ('/config/mom/port = "8000"', "1:20: /config/mom/port must be a whole number"),
+        ('/config/mom/lease = "30"', "1:21: /config/mom/lease must be a number"),
+        ('/config/mom/segment_bytes = "1 apple"', "1:29: /config/mom/segment_bytes '1 apple' is not a size"),
+        ("/config/mom/debug = 1", "1:21: /config/mom/debug must be true or false"),
+        ("/config/mom/data = 1", "1:20: /config/mom/data must be a string"),
+        ("/config/mom/allowed_hosts = [1]", "1:29: /config/mom/allowed_hosts must be an array of strings"),
+        ('/config/mom/allowed_origins = ["x"]', "1:31: /config/mom/allowed_origins 'x' is not of the form"),
+        (
+            '/config/mom/server = "dafne"',
+            "1:22: /config/mom/server 'dafne' is not one of uvicorn, daphne; did",
+        ),
+        ('/config/mom/admin_password = "x"', "1:1: /config/mom/admin_password: a secret stands in no file"),
+        ('/config/mom/config_file = "x"', "1:1: /config/mom/config_file: a file does not name itself"),
+        ('/config/mom/nam = "x"', "1:1: there is no key /config/mom/nam; did you mean /config/mom/name?"),
+    ],
+)
+def test_a_wrong_setting_in_a_file_is_told_with_its_place(tmp_path: Path, line: str, fault: str) -> None:
+    file = tmp_path / "zero.config"
+    file.write_text(line)
+    told = refusal(MOM_CONFIG_FILE=str(file)).splitlines()
+    assert told[0] == f"{file} cannot be used, and nothing of it holds:"
+    assert told[1].startswith(f"  zero.config:{fault}")
+
+
+def test_a_file_that_is_not_there_is_told_with_what_else_is_wrong(tmp_path: Path) -> None:
+    told = refusal(MOM_CONFIG_FILE=str(tmp_path / "zero.config"), MOM_PORT="x")
+    assert "MOM_PORT: 'x' is not a number" in told
+    assert "there is no file zero.config" in told

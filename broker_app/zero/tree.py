@@ -29,17 +29,19 @@ class TooMuch(Exception):
 
 @dataclass
 class Branch:
-    """A key with keys or members below it. `place` is where it was said first."""
+    """A key with keys or members below it, and where it was said first: as a value, and by name."""
 
     place: Place
+    named: Place | None
     members: dict[str, Node] = field(default_factory=dict)
 
 
 @dataclass
 class Row:
-    """An array, to which more can be added. `place` is where it was said first."""
+    """An array, to which more can be added, and where it was said first."""
 
     place: Place
+    named: Place | None
     values: list[Value]
 
 
@@ -54,7 +56,7 @@ class Tree:
         self._split = split
         self._arrays = arrays
         self._errors = errors
-        self.root = Branch(Place("", 0, 0))
+        self.root = Branch(Place("", 0, 0), None)
 
     def set(self, said: Set) -> None:
         """Says the value of a key that has none yet."""
@@ -79,7 +81,7 @@ class Tree:
         if there is None and (value.kind == "an array" or (value.kind == "an object" and not listed)):
             branch.members[name] = _planted(value.named_at(said.place))
         elif there is None:
-            branch.members[name] = Row(said.place, [value])
+            branch.members[name] = Row(value.place, said.place, [value])
         elif isinstance(there, Branch):
             self._merge(said, there)
         elif isinstance(there, Row):
@@ -114,7 +116,7 @@ class Tree:
     def _reach(self, path: Sequence[str], said: Set | Append) -> Branch | None:
         branch = self.root
         for name in path:
-            inner = branch.members.setdefault(name, Branch(said.place))
+            inner = branch.members.setdefault(name, Branch(said.place, said.place))
             if not isinstance(inner, Branch):
                 kind = "an array" if isinstance(inner, Row) else inner.kind
                 detail = f"{said.key} cannot be: {name} is {kind}, said at {inner.place.source}"
@@ -137,20 +139,17 @@ class Tree:
 
 
 def _already(key: str, there: Node) -> str:
-    return f"{key} is already set at {_first_place(there).source}; the first one wins, so this one has to go"
-
-
-def _first_place(there: Node) -> Place:
-    return there.named or there.place if isinstance(there, Value) else there.place
+    where = (there.named or there.place).source
+    return f"{key} is already set at {where}; the first one wins, so this one has to go"
 
 
 def _planted(value: Value) -> Node:
     """A value as something to which more can be said."""
     if value.kind == "an array":
-        return Row(value.named or value.place, list(value.parts.values()))
+        return Row(value.place, value.named, list(value.parts.values()))
     if value.kind != "an object":
         return value
-    branch = Branch(value.named or value.place)
+    branch = Branch(value.place, value.named)
     branch.members = {name: _planted(inner) for name, inner in value.parts.items()}
     return branch
 
@@ -175,9 +174,10 @@ class Resolver:
             raise TooMuch(there.place)
         if isinstance(there, Branch):
             members = {name: self.value(inner, trail) for name, inner in there.members.items()}
-            return Value(members, there.place, there.place)
+            return Value(members, there.place, there.named)
         if isinstance(there, Row):
-            return Value(tuple(self.value(inner, trail) for inner in there.values), there.place, there.place)
+            values = tuple(self.value(inner, trail) for inner in there.values)
+            return Value(values, there.place, there.named)
         match there.content:
             case Reference():
                 found = self._named(there.content, there.place, trail)

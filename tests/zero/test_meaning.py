@@ -150,7 +150,7 @@ WRONG = [
     ),
     ('/config/connection/messaging/b = {"bridgeCredentials": 1}', "1:56 bridgeCredentials must be an object"),
     ('/config/connection/messaging/b = {"bridgeCredentials": {"user": "u", "pasword": "x"}}', "1:70 bridgeCredentials has no pasword; did you mean password?"),
-    ('/config/connection/messaging/b = {"bridgeCredentials": {"password": "x"}}', "1:35 the user of a connection is named once"),
+    ('/config/connection/messaging/b = {"bridgeCredentials": {"password": "x"}}', "1:56 the user of a connection is named once"),
     ('/config/messaging/broker/configFile = "config/b.config"', "1:39 config/b.config is not among the files that were read"),
     ("/config/messaging/broker/configFile = 1", "1:39 /config/messaging/broker/configFile must be the path of a file"),
 ]  # fmt: skip
