@@ -72,7 +72,9 @@ class Config:
     config_file: Path | None = _setting(None, "zero.config file to be read and followed")  # noqa: RUF009
     host: str = _setting("127.0.0.1", "address that the web and STOMP listeners bind")
     port: int = _setting(8000, "port of web, REST and WebSocket; 0 takes a free one", least=0, most=65535)
-    stomp_port: int = _setting(61613, "port of STOMP over TCP; 0 takes a free one", least=0, most=65535)
+    stomp_port: int = _setting(
+        61613, "port of STOMP over TCP; 0 takes a free one, -1 none at all", least=-1, most=65535
+    )
     server: str = _setting("uvicorn", "web server to run", choices=("uvicorn", "daphne"))
     log_level: str = _setting("info", "least severity logged", choices=("debug", "info", "warning", "error"))
     debug: bool = _setting(False, "show trace-backs in the browser; for development alone")
@@ -85,6 +87,25 @@ class Config:
         (), "further origins (https://host:port) of web pages, by comma", pattern=r"https?://[^/,]+"
     )
     behind_tls: bool = _setting(False, "a proxy ends TLS before this node: cookies are sent over https only")
+
+    # TLS: with a certificate the web port speaks https and wss, and STOMP over TLS has a port of its own
+    tls_cert: Path | None = _setting(  # noqa: RUF009
+        None, "file with the certificate (PEM, its chain behind it); read again when it changes"
+    )
+    tls_key: Path | None = _setting(None, "file with its key (PEM); without it the key is in tls-cert")  # noqa: RUF009
+    tls_key_password: str | None = _setting(None, "password of the key", secret=True)
+    stomp_tls_port: int = _setting(
+        61614, "port of STOMP over TLS; 0 takes a free one, -1 none at all", least=-1, most=65535
+    )
+    tls_ca: Path | None = _setting(None, "file with the authorities of client certificates (PEM)")  # noqa: RUF009
+    tls_client_certificates: str = _setting(
+        "none", "whether clients are asked for a certificate", choices=("none", "optional", "required")
+    )
+    tls_client_name: str = _setting(
+        "cn",
+        "where a client certificate has the name of its user: common name, or an alternative name",
+        choices=("cn", "dns", "email", "uri"),
+    )
 
     # limits of one client
     connect_timeout: float = _setting(10, "time to log in after connecting", "s", least=0.1, reloadable=True)

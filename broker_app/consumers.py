@@ -19,6 +19,8 @@ class StompConsumer(AsyncConsumer):  # type: ignore[misc]
             return
         cookie = next((value for name, value in scope["headers"] if name == b"cookie"), b"")
         identity = await node.logins.authenticate_cookie(cookie.decode("latin-1")) if cookie else None
+        if identity is None:
+            identity = node.logins.certified(scope.get("mom.certified", ()))
         await node.serve_websocket(scope, receive, send, identity)
 
 

@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from broker_app.config import Config
 from broker_app.core.broker import Broker
@@ -25,8 +25,10 @@ from broker_app.jobs.office import Jobs
 from broker_app.journal.segments import SegmentJournal
 from broker_app.net import tcp, websocket
 from broker_app.net.access import Access
+from broker_app.net.certificates import Certificates
 from broker_app.net.connections import Connections
 from broker_app.net.decisions import Decisions
+from broker_app.net.door import Door
 from broker_app.net.lobby import VERSION, Lobby
 from broker_app.net.login import Identity, Logins
 from broker_app.net.policy import Policy
@@ -39,6 +41,14 @@ from broker_app.telemetry import News, Statistics
 log = logging.getLogger(__name__)
 
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
+
+
+class Ports(NamedTuple):
+    """Where a node listens; None for what it does not serve."""
+
+    web: int
+    stomp: int | None
+    stomp_tls: int | None
 
 
 class Voice:
@@ -77,9 +87,14 @@ class Node:
     """Starts journal, engine and transports in that order, and stops them in the reverse one."""
 
     def __init__(
-        self, config: Config, logins: Logins, control_document: Mapping[str, Any] | None = None
+        self,
+        config: Config,
+        logins: Logins,
+        control_document: Mapping[str, Any] | None = None,
+        certificates: Certificates | None = None,
     ) -> None:
         self.config = config
+        self._certificates = certificates
         self.logins = logins
         #: what rules decided of late
         self.decisions = Decisions()
@@ -113,9 +128,10 @@ class Node:
         )
         self._control_document = control_document
         self._tasks: list[asyncio.Task[Any]] = []
-        self._servers: list[asyncio.Server] = []
-        #: where STOMP over TCP listens; the setting may leave the choice to the system
-        self.stomp_port = config.stomp_port
+        self._servers: list[asyncio.Server | Door] = []
+        #: where STOMP is spoken, plain and over TLS; None where it is not
+        self.stomp_port: int | None = None
+        self.stomp_tls_port: int | None = None
         self.lobby: Lobby
         self.connections: Connections
         self.news: News
@@ -128,8 +144,8 @@ class Node:
         if not self.failed.done():
             self.failed.set_result(error)
 
-    async def start(self, stomp_listener: socket.socket) -> None:
-        """Recover, then accept STOMP clients; the web listener is started by the caller."""
+    async def start(self, stomp: socket.socket | None, stomp_tls: socket.socket | None) -> None:
+        """Recover, then accept STOMP clients, plain and over TLS. The caller starts the web listener."""
         for line in self.engine.recover():
             log.warning("journal: %s", line)
         # What recovery built stays; the collector need not look at it again.
@@ -162,8 +178,14 @@ class Node:
             connections=self.connections,
             control_document=self._control_document,
         )
-        self.stomp_port = stomp_listener.getsockname()[1]
-        self._servers.append(await tcp.listen(self.lobby, stomp_listener))
+        if stomp is not None:
+            self.stomp_port = stomp.getsockname()[1]
+            self._servers.append(await tcp.listen(self.lobby, stomp))
+        if self._certificates is not None:
+            self._spawn(self._certificates.follow())
+            if stomp_tls is not None:
+                self.stomp_tls_port = stomp_tls.getsockname()[1]
+                self._servers.append(tcp.listen_tls(self.lobby, stomp_tls, self._certificates))
         self._spawn(self.lobby.keep_time())
         self._spawn(self._tell_statistics())
 
@@ -233,28 +255,33 @@ async def run(
     *,
     site: Callable[[Node], App],
     follow: Callable[[Callable[[Policy], object]], Coroutine[Any, Any, Any]],
-    ready: Callable[[int, int], None],
+    ready: Callable[[Ports], None],
     control_document: Mapping[str, Any] | None = None,
 ) -> None:
     """Run a node with its web server until SIGTERM or SIGINT, or until its journal fails.
 
     `site` makes the ASGI application around the node, `follow` tells it of new policies, `ready` is
-    called with the web and STOMP ports when both are served, `control_document` is the OpenAPI
+    called with the ports when all are served, `control_document` is the OpenAPI
     document of the site. Raises what ended the node, if it failed.
     """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    certificates = Certificates(config) if config.tls_cert is not None else None
+    if certificates is not None:
+        loop.add_signal_handler(signal.SIGHUP, certificates.look)
     web_listener = listen(config.host, config.port)
-    stomp_listener = listen(config.host, config.stomp_port)
-    node = Node(config, logins, control_document)
-    await node.start(stomp_listener)
-    ports = web_listener.getsockname()[1], stomp_listener.getsockname()[1]
-    web = asyncio.create_task(serve(site(node), config, web_listener, stop, node.rest.direct))
+    stomp = listen(config.host, config.stomp_port) if config.stomp_port >= 0 else None
+    with_tls = certificates is not None and config.stomp_tls_port >= 0
+    stomp_tls = listen(config.host, config.stomp_tls_port) if with_tls else None
+    node = Node(config, logins, control_document, certificates)
+    await node.start(stomp, stomp_tls)
+    ports = Ports(web_listener.getsockname()[1], node.stomp_port, node.stomp_tls_port)
+    web = asyncio.create_task(serve(site(node), config, web_listener, stop, node.rest.direct, certificates))
     following = asyncio.create_task(follow(node.reload))
     stopped = asyncio.create_task(stop.wait())
-    ready(*ports)
+    ready(ports)
     endings: set[asyncio.Future[Any]] = {web, stopped, node.failed, following}
     await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
     failures = [task.exception() for task in (web, following) if task.done() and not stop.is_set()]

@@ -1,7 +1,7 @@
 """Serve: runs the ASGI application on uvicorn or Daphne, on a socket and a loop that are ours.
 
-Both start inside a running loop, leave signals alone, and stop when told. Neither speaks TLS, trusts
-a proxy's headers or logs requests.
+Both start inside a running loop, leave signals alone, and stop when told. Both speak TLS when there are
+certificates. Neither trusts a proxy's headers or logs requests.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import socket
 from typing import Any
 
 from broker_app.config import Config
+from broker_app.net.certificates import Certificates
 from broker_app.net.rest.direct import Direct
 
 _BACKLOG = 2048
@@ -27,10 +28,12 @@ async def serve(
     listener: socket.socket,
     stop: asyncio.Event,
     direct: Direct | None = None,
+    certificates: Certificates | None = None,
 ) -> None:
     """Serves `app` on `listener` until `stop` is set, then ends open connections and returns.
 
-    uvicorn's connections hand single messages to `direct`; Daphne's all go through `app`.
+    uvicorn's connections hand single messages to `direct`; Daphne's all go through `app`. A scope tells the
+    names in a client certificate as "mom.certified".
 
     Requests still running after `config.drain` seconds are cancelled. The listener is closed.
     Daphne can be served once in the life of a process.
@@ -40,8 +43,8 @@ async def serve(
         if config.server == "daphne":
             from broker_app import serve_daphne
 
-            await serve_daphne.serve(app, config, listener, stop)
+            await serve_daphne.serve(app, config, listener, stop, certificates)
         else:
             from broker_app import serve_uvicorn
 
-            await serve_uvicorn.serve(app, config, listener, stop, direct)
+            await serve_uvicorn.serve(app, config, listener, stop, direct, certificates)

@@ -11,6 +11,7 @@ import time
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from broker_app.net.certificates import Certificates
 from broker_app.net.rest.direct import Caller, Direct
 from broker_app.net.rest.replies import Header, Reply
 
@@ -37,6 +38,9 @@ class HttpConnection(HttpToolsProtocol):
 
     longest_head = 64 * 1024
     direct: Direct | None = None
+    certificates: Certificates | None = None
+    #: the names in the client certificate
+    certified: tuple[str, ...] = ()
 
     #: when the client began to ask; never, while it does not
     asking_since = _NEVER
@@ -49,9 +53,13 @@ class HttpConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.asking_since = time.monotonic()
+        if self.certificates is not None:
+            self.certified = self.certificates.names_of(transport)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        if self.certified:
+            self.scope["mom.certified"] = self.certified  # type: ignore[typeddict-unknown-key]
         self.asking_since = time.monotonic()
         self._head_bytes = 0
 
@@ -152,6 +160,9 @@ class HttpConnection(HttpToolsProtocol):
         self.on_response_complete()
 
 
-def connection_type(longest_head: int, direct: Direct | None) -> type[HttpConnection]:
+def connection_type(
+    longest_head: int, direct: Direct | None, certificates: Certificates | None
+) -> type[HttpConnection]:
     """uvicorn makes connections by their class, so what they need to know is in the class."""
-    return type("HttpConnection", (HttpConnection,), {"longest_head": longest_head, "direct": direct})
+    known = {"longest_head": longest_head, "direct": direct, "certificates": certificates}
+    return type("HttpConnection", (HttpConnection,), known)

@@ -10,21 +10,28 @@ from typing import Any
 import uvicorn
 
 from broker_app.config import Config
+from broker_app.net.certificates import Certificates
+from broker_app.net.door import PLAIN_HTTP_ANSWER, Door
 from broker_app.net.rest.direct import Direct
 from broker_app.serve_http import HttpConnection, connection_type
-from broker_app.serve_websocket import StreamedWebSocket
+from broker_app.serve_websocket import websocket_type
 
 
 async def serve(
-    app: Any, config: Config, listener: socket.socket, stop: asyncio.Event, direct: Direct | None = None
+    app: Any,
+    config: Config,
+    listener: socket.socket,
+    stop: asyncio.Event,
+    direct: Direct | None = None,
+    certificates: Certificates | None = None,
 ) -> None:
     """See `broker_app.serve.serve`."""
     server = Server(
         uvicorn.Config(
             app,
             loop="none",
-            http=connection_type(config.max_header_bytes, direct),
-            ws=StreamedWebSocket,
+            http=connection_type(config.max_header_bytes, direct, certificates),
+            ws=websocket_type(certificates),
             ws_max_size=config.max_websocket_bytes,
             ws_ping_interval=config.ping,
             ws_ping_timeout=config.ping,
@@ -39,6 +46,7 @@ async def serve(
             limit_concurrency=config.max_connections,
         ),
         config.connect_timeout,
+        certificates,
     )
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
@@ -53,9 +61,33 @@ async def serve(
 class Server(uvicorn.Server):
     """A server that leaves signals to the node, and sends away who takes too long to ask."""
 
-    def __init__(self, config: uvicorn.Config, patience_s: float) -> None:
+    def __init__(
+        self, config: uvicorn.Config, patience_s: float, certificates: Certificates | None = None
+    ) -> None:
         super().__init__(config)
         self._patience_s = patience_s
+        self._certificates = certificates
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._certificates is None:
+            await super().startup(sockets)
+            return
+        # uvicorn can neither bound a handshake nor exchange a certificate.
+        assert sockets
+        door = Door(
+            sockets[0],
+            self._certificates,
+            self._connection,
+            plain_answer=PLAIN_HTTP_ANSWER,
+            patience_s=self._patience_s,
+        )
+        self.servers = [door]  # type: ignore[list-item]  # uvicorn closes it and waits for it
+        self.started = True
+
+    def _connection(self) -> asyncio.Protocol:
+        return self.config.http_protocol_class(
+            config=self.config, server_state=self.server_state, app_state={}
+        )  # type: ignore[call-arg]
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -20,6 +20,8 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import apply_mask  # type: ignore[attr-defined]  # the C one where there is one
 from websockets.http11 import Request
 
+from broker_app.net.certificates import Certificates
+
 _RESERVED = 0x70
 _OPCODE = 0x0F
 _LAST_DATA_OPCODE = 2  # continuation, text, binary
@@ -35,6 +37,7 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
     taken, so that nobody fills the node's memory before.
     """
 
+    certificates: Certificates | None = None
     #: set when the library has seen bytes behind the handshake, and must go on to see them all
     _library_only = False
 
@@ -48,6 +51,8 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if self.response.status_code == 101:  # there is a scope, and nobody has seen it yet
             self.scope["mom.trust"] = self._trust  # type: ignore[typeddict-unknown-key]
+            if self.certificates is not None:
+                self.scope["mom.certified"] = self.certificates.names_of(self.transport)  # type: ignore[typeddict-unknown-key]
 
     def _trust(self) -> None:
         self.conn.max_message_size = self.config.ws_max_size
@@ -104,6 +109,11 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         if not self.read_paused:
             self.read_paused = True
             self.transport.pause_reading()
+
+
+def websocket_type(certificates: Certificates | None) -> type[StreamedWebSocket]:
+    """uvicorn makes connections by their class, so what they need to know is in the class."""
+    return type("StreamedWebSocket", (StreamedWebSocket,), {"certificates": certificates})
 
 
 def _extent(data: bytes, at: int, end: int) -> tuple[int, int]:

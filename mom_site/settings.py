@@ -84,6 +84,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+WITH_TLS = MOM.behind_tls or MOM.tls_cert is not None
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "console"
 LOGOUT_REDIRECT_URL = "login"
@@ -91,9 +92,9 @@ LOGOUT_REDIRECT_URL = "login"
 SESSION_COOKIE_AGE = 12 * 3600
 SESSION_COOKIE_NAME = "mom_session"
 SESSION_COOKIE_SAMESITE = "Lax"
-SESSION_COOKIE_SECURE = MOM.behind_tls
+SESSION_COOKIE_SECURE = WITH_TLS
 CSRF_COOKIE_NAME = "mom_csrf"
-CSRF_COOKIE_SECURE = MOM.behind_tls
+CSRF_COOKIE_SECURE = WITH_TLS
 CSRF_TRUSTED_ORIGINS = list(MOM.allowed_origins)
 
 # What a browser may do with our pages

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -110,6 +110,10 @@ class Logins:
         if facts is None or (facts.expires is not None and facts.expires <= self._clock()):
             return None
         return Identity(facts.user, facts.name) if facts.user in self._policy.users else None
+
+    def certified(self, names: Iterable[str]) -> Identity | None:
+        """The user who is called like one of the names in an accepted client certificate, if there is one."""
+        return next((Identity(name) for name in names if name in self._policy.users), None)
 
     def cached(self, login: str, passcode: str) -> Identity | None:
         """The answer when it is known without waiting. None says nothing: ask `authenticate` then."""

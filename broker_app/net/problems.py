@@ -177,6 +177,10 @@ PROBLEMS = {
             "tls-on-stomp-port", 400, "TLS on the plain port",
             "The client began a TLS handshake on a port that speaks plain STOMP.",
         ),
+        Problem(
+            "tls-required", 400, "TLS required",
+            "The client spoke in the plain on a port that speaks TLS.",
+        ),
         Problem("not-connected", 400, "Not connected", "The first frame of a connection is CONNECT."),
         Problem("unsupported-version", 400, "Unsupported version", "STOMP 1.0, 1.1 and 1.2 are spoken here."),
         Problem(

@@ -54,12 +54,14 @@ class StompSession:
     """One client. The transport calls `receive`, `congested`, `uncongested` and `lost`; the engine calls
     `flush`, `render`, `send`, `throttle`, `close` and `relieved`; the lobby calls `tick`.
 
-    `identity` is set where the transport already knows who it is (a browser's session cookie).
+    `identity` is set where the transport already knows who it is (a browser's session cookie); a client
+    certificate says it when the transport is ready. Either counts where CONNECT has no login.
     """
 
     __slots__ = (
         "_beat_in_s",
         "_beat_out_s",
+        "_certified",
         "_client",
         "_client_id",
         "_cumulative",
@@ -101,6 +103,8 @@ class StompSession:
         self._identity = identity
         #: who it is and how it came here, once it has logged in
         self._client: Client
+        #: what the client certificate says
+        self._certified: tuple[str, ...] = ()
         self._parser = Parser(
             limits=Limits(
                 max_header_bytes=config.max_header_bytes,
@@ -181,8 +185,12 @@ class StompSession:
 
     # ------------------------------------------------------------------ from the transport
 
-    def admitted(self) -> None:
-        """The transport is ready; a node that is full says so and ends it."""
+    def admitted(self, certified: tuple[str, ...] = ()) -> None:
+        """The transport is ready; a node that is full says so and ends it. `certified` are the names in a
+        client certificate that was accepted."""
+        if certified and self._identity is None:
+            self._certified = certified
+            self._identity = self._lobby.logins.certified(certified)
         if self._lobby.full:
             most = self._lobby.config.max_connections
             self._refuse(
@@ -358,6 +366,8 @@ class StompSession:
         self._release(LOGIN)
         if identity is None:
             who = f"user {login[:80]!r}" if login else "nobody: CONNECT has no login"
+            if self._certified and not login:
+                who += f", and no user is called {' or '.join(self._certified)[:200]!r} like the certificate"
             self._refuse(
                 Refused("not-authenticated", f"login or passcode is wrong for {who}"), None, soft=False
             )

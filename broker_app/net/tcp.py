@@ -1,4 +1,4 @@
-"""STOMP over TCP: the socket under a session."""
+"""STOMP over TCP, and over TLS: the socket under a session."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ import socket
 from typing import cast
 
 from broker_app.net.access import Way
+from broker_app.net.certificates import Certificates
+from broker_app.net.door import Door
 from broker_app.net.lobby import Lobby
+from broker_app.net.rendering import Renderer
 from broker_app.net.stomp import StompSession
 from broker_app.rules.event import STOMP
+
+_PLAIN = "this port speaks STOMP over TLS alone: connect to it with TLS, or to the plain port"
 
 
 class TcpConnection(asyncio.Protocol):
     """One accepted connection; the `Transport` of its session."""
 
-    __slots__ = ("_high_water", "_session", "_transport", "peer_name", "way")
+    __slots__ = ("_certificates", "_lobby", "_session", "_transport", "peer_name", "way")
 
-    def __init__(self, lobby: Lobby) -> None:
+    def __init__(self, lobby: Lobby, certificates: Certificates | None = None) -> None:
         self.peer_name = "tcp"
         self.way = Way(STOMP)
-        self._high_water = lobby.config.outbox_bytes
+        self._lobby = lobby
+        self._certificates = certificates
         self._transport: asyncio.Transport
-        self._session = StompSession(lobby, self)
+        #: begins with the connection: a handshake that fails never was one
+        self._session: StompSession
 
     # from asyncio
 
@@ -35,8 +42,10 @@ class TcpConnection(asyncio.Protocol):
         self.way = Way(STOMP, address[0] if address else None, encrypted)
         connection: socket.socket = transport.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._transport.set_write_buffer_limits(high=self._high_water)
-        self._session.admitted()
+        self._transport.set_write_buffer_limits(high=self._lobby.config.outbox_bytes)
+        self._session = StompSession(self._lobby, self)
+        names = self._certificates.names_of(transport) if self._certificates is not None else ()
+        self._session.admitted(names)
 
     def data_received(self, data: bytes) -> None:
         self._session.receive(data)
@@ -77,3 +86,14 @@ async def listen(lobby: Lobby, listener: socket.socket) -> asyncio.Server:
     """Accept STOMP clients on `listener`."""
     loop = asyncio.get_running_loop()
     return await loop.create_server(lambda: TcpConnection(lobby), sock=listener, backlog=2048)
+
+
+def listen_tls(lobby: Lobby, listener: socket.socket, certificates: Certificates) -> Door:
+    """Accept STOMP clients over TLS on `listener`."""
+    return Door(
+        listener,
+        certificates,
+        lambda: TcpConnection(lobby, certificates),
+        plain_answer=Renderer("1.2", lobby.ids).error("tls-required", _PLAIN, None),
+        patience_s=lobby.config.connect_timeout,
+    )

@@ -30,6 +30,7 @@ class WebSocketConnection:
     """One WebSocket; the `Transport` of its session."""
 
     __slots__ = (
+        "_certified",
         "_closing",
         "_high_water",
         "_outbox",
@@ -50,6 +51,7 @@ class WebSocketConnection:
         client = scope.get("client") or ("?", 0)
         self.peer_name = f"websocket {client[0]}:{client[1]}"
         self.way = Way.of_scope(WEBSOCKET, scope, behind_tls=lobby.config.behind_tls)
+        self._certified: tuple[str, ...] = scope.get("mom.certified", ())
         self._send = send
         #: tells the web server, where it wants to know, that the client has logged in
         self._trust: Callable[[], None] = scope.get("mom.trust", lambda: None)
@@ -65,7 +67,7 @@ class WebSocketConnection:
     async def run(self, receive: Receive) -> None:
         """The conversation, from the accepted handshake to the end."""
         writer = asyncio.create_task(self._write_all())
-        self._session.admitted()
+        self._session.admitted(self._certified)
         try:
             while True:
                 event = await receive()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from broker_app.engine import Engine
 from broker_app.journal.memory import MemoryJournal
 from broker_app.net import tcp
 from broker_app.net.access import Access
+from broker_app.net.certificates import Certificates
+from broker_app.net.door import Door
 from broker_app.net.lobby import Lobby
 from broker_app.net.login import Logins
 from broker_app.net.policy import Policy, UserFacts
@@ -24,9 +27,20 @@ PASSWORD = "secret"
 
 
 class SmallBroker:
-    """`engine`, `journal`, `lobby` and the TCP port of a running broker with the user anna."""
+    """`engine`, `journal`, `lobby` and the TCP port of a running broker with the user anna. With the setting
+    `tls_cert` the port speaks TLS, by `certificates`."""
 
-    def __init__(self, engine: Engine, journal: MemoryJournal, lobby: Lobby, port: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        journal: MemoryJournal,
+        lobby: Lobby,
+        port: int,
+        certificates: Certificates | None = None,
+    ) -> None:
+        self.certificates = certificates
+        #: how clients speak TLS, if they do
+        self.tls: ssl.SSLContext | None = None
         self.engine = engine
         self.journal = journal
         self.lobby = lobby
@@ -44,7 +58,9 @@ class SmallBroker:
 
     async def stranger(self) -> RawClient:
         """A connection on which nothing was said yet."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=64 * 1024 * 1024)
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port, limit=64 * 1024 * 1024, ssl=self.tls
+        )
         return RawClient(reader, writer)
 
 
@@ -95,10 +111,15 @@ async def small_broker(
     logins = Logins(policy, lambda given, expected: given == expected, failure_delay_s=0.01)
     lobby = Lobby(engine, logins, Access(logins), config, ids=engine.broker.ids)
     listener = socket.create_server(("127.0.0.1", 0))
-    server = await tcp.listen(lobby, listener)
+    certificates = Certificates(config) if config.tls_cert is not None else None
+    server: asyncio.Server | Door
+    if certificates is None:
+        server = await tcp.listen(lobby, listener)
+    else:
+        server = tcp.listen_tls(lobby, listener, certificates)
     clock = asyncio.create_task(lobby.keep_time())
     try:
-        yield SmallBroker(engine, journal, lobby, listener.getsockname()[1])
+        yield SmallBroker(engine, journal, lobby, listener.getsockname()[1], certificates)
     finally:
         clock.cancel()
         server.close()
@@ -106,4 +127,5 @@ async def small_broker(
         if engine.ended is None:
             await engine.stop()
         journal.close()
+        listener.close()
         await asyncio.sleep(0)

@@ -33,7 +33,7 @@ class Started:
 
     async def __call__(self, config: Config, logins: Any, *, ready: Any, **_: Any) -> None:
         self.logins = logins
-        ready(8123, 61999)
+        ready(node.Ports(8123, 61999, 61998 if config.tls_cert else None))
 
 
 @pytest.fixture
@@ -63,6 +63,16 @@ def test_the_first_start_shows_a_password_and_a_link_that_work(
     path = said.split("http://127.0.0.1:8123/login/once/")[1].split()[0]
     assert client.get(f"/login/once/{path}").headers["Location"] == "/console/"
     assert "the password is" not in start(monkeypatch, Config())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_with_a_certificate_the_addresses_are_those_of_tls(
+    monkeypatch: pytest.MonkeyPatch, started: Started
+) -> None:
+    said = start(monkeypatch, Config(tls_cert=Path("server.pem")))
+    assert "https://127.0.0.1:8123/console/" in said
+    assert "127.0.0.1:61999 and stomp+tls://127.0.0.1:61998 and wss://127.0.0.1:8123/ws" in said
+    assert "http://" not in said
 
 
 @pytest.mark.django_db(transaction=True)

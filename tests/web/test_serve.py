@@ -5,9 +5,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -25,14 +26,16 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 class Served:
     """A process that serves a fake node."""
 
-    def __init__(self, server: str, process: asyncio.subprocess.Process, port: int) -> None:
+    def __init__(
+        self, server: str, process: asyncio.subprocess.Process, port: int, tls: bool = False
+    ) -> None:
         self.server = server
         self.process = process
         self.port = port
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
 
     def websocket(self, path: str = "/ws", **options: Any) -> connect:
-        return connect(f"ws://127.0.0.1:{self.port}{path}", proxy=None, **options)
+        return connect("ws" + self.url.removeprefix("http") + path, proxy=None, **options)
 
     async def stop(self) -> tuple[int, str]:
         """Asks it to stop; returns its exit code and what else it printed."""
@@ -59,19 +62,21 @@ async def to_stop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 @asynccontextmanager
-async def serving(server: str, data: Path) -> AsyncIterator[Served]:
+async def serving(
+    server: str, data: Path, further: Mapping[str, str] = MappingProxyType({})
+) -> AsyncIterator[Served]:
     settings = {"MOM_SERVER": server, "MOM_DATA": str(data), "MOM_DRAIN": "1", "MOM_CONNECT_TIMEOUT": "1"}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "tests.web.fake_node",
         cwd=ROOT,
-        env={**os.environ, **settings, "MOM_ALLOWED_ORIGINS": "https://ops.example"},
+        env={**os.environ, **settings, "MOM_ALLOWED_ORIGINS": "https://ops.example", **further},
         stdout=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
     port = int(await asyncio.wait_for(process.stdout.readline(), 30))
-    yield Served(server, process, port)
+    yield Served(server, process, port, "MOM_TLS_CERT" in further)
     if process.returncode is None:
         process.kill()
         await process.wait()

@@ -16,7 +16,7 @@ from django.db import OperationalError, connections
 from django.urls import get_resolver
 
 from broker_app import config, node
-from broker_app.config import Config
+from broker_app.config import Config, ConfigError
 from broker_app.journal.errors import JournalError
 from broker_app.web import actions, api, snapshot
 from mom_site.asgi import Site
@@ -61,13 +61,13 @@ class Command(BaseCommand):
         # Half a second of imports, which would otherwise stop the loop at the first page.
         get_resolver().check()
 
-        def ready(web_port: int, stomp_port: int) -> None:
-            self.stdout.write("\n".join(_welcome(mom, web_port, stomp_port, link, made_up)))
+        def ready(ports: node.Ports) -> None:
+            self.stdout.write("\n".join(_welcome(mom, ports, link, made_up)))
             self.stdout.flush()
             if options["open"]:
                 page = f"/login/once/{link}" if link else "/console/"
                 # A browser in a terminal keeps its caller waiting.
-                Thread(target=webbrowser.open, args=[_url(mom, web_port) + page], daemon=True).start()
+                Thread(target=webbrowser.open, args=[_url(mom, ports.web) + page], daemon=True).start()
 
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         follow = partial(snapshot.follow, logins.policy)
@@ -77,7 +77,7 @@ class Command(BaseCommand):
                     mom, logins, site=Site, follow=follow, ready=ready, control_document=api.document()
                 )
                 runner.run(running)
-        except (OSError, JournalError) as error:
+        except (OSError, ConfigError, JournalError) as error:
             raise CommandError(f"the broker ended: {error}") from error
 
 
@@ -94,17 +94,28 @@ def _host(mom: Config) -> str:
 
 
 def _url(mom: Config, web_port: int) -> str:
-    return f"http://{_host(mom)}:{web_port}"
+    return f"{'http' if mom.tls_cert is None else 'https'}://{_host(mom)}:{web_port}"
 
 
-def _welcome(mom: Config, web_port: int, stomp_port: int, link: str | None, made_up: str | None) -> list[str]:
+def _stomp(mom: Config, ports: node.Ports) -> str:
+    """Where STOMP is spoken."""
+    host, places = _host(mom), []
+    if ports.stomp is not None:
+        places.append(f"{host}:{ports.stomp}")
+    if ports.stomp_tls is not None:
+        places.append(f"stomp+tls://{host}:{ports.stomp_tls}")
+    places.append(f"{'ws' if mom.tls_cert is None else 'wss'}://{host}:{ports.web}/ws")
+    return " and ".join(places)
+
+
+def _welcome(mom: Config, ports: node.Ports, link: str | None, made_up: str | None) -> list[str]:
     """What somebody who has just started a node wants to know. A given password is never shown."""
-    host, url = _host(mom), _url(mom, web_port)
+    url = _url(mom, ports.web)
     user = "" if mom.anonymous else f"-u admin:{made_up} " if made_up else "-u admin "
     lines = ["", f"MOM is ready: broker {mom.name}, data in {mom.data.resolve()}"]
     if mom.anonymous:
         lines += ["", "  *** ANONYMOUS MODE: anybody may do anything. For development alone. ***", ""]
-    lines += [f"  console   {url}/console/", f"  STOMP     {host}:{stomp_port} and ws://{host}:{web_port}/ws"]
+    lines += [f"  console   {url}/console/", f"  STOMP     {_stomp(mom, ports)}"]
     if made_up:
         lines.append(f"  admin     the password is {made_up} (shown this once)")
     if link:

@@ -51,7 +51,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     known: dict[str, Any] = {"broker_name": settings.MOM.name, "version": VERSION}
     # Without a node in this process, its settings are the best that is known.
     node = getattr(request, "scope", {}).get("mom.node")
-    known["stomp_port"] = settings.MOM.stomp_port if node is None else node.stomp_port
+    known["stomp_port"] = (settings.MOM.stomp_port if node is None else node.stomp_port) or ""
     user = getattr(request, "user", None)
     if user is not None and user.is_authenticated:
         known["ways"] = _ways(request.path, user.is_superuser)

@@ -1,0 +1,173 @@
+"""Certificates: the TLS context of a node, made anew when one of its files changes.
+
+A new context is for connections that come from then on; those that are open keep what they agreed on. Files
+that cannot be used change nothing, and the log says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.x509.oid import ExtensionOID, NameOID
+
+from broker_app.config import Config, ConfigError
+
+log = logging.getLogger(__name__)
+
+#: how long a changed file may go unnoticed
+LOOK_S = 2.0
+_SOON = timedelta(days=14)
+
+_VERIFY = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+_ALTERNATIVE: dict[str, type[x509.GeneralName]] = {
+    "dns": x509.DNSName,
+    "email": x509.RFC822Name,
+    "uri": x509.UniformResourceIdentifier,
+}
+
+
+class Certificates:
+    """What a node shows and accepts. `context` is the newest; `generation` counts how many there were.
+
+    Raises ConfigError when the settings contradict each other or the files cannot be used.
+    """
+
+    def __init__(self, config: Config) -> None:
+        if config.tls_cert is None:
+            raise ConfigError("TLS needs a certificate: set tls-cert")
+        if config.tls_client_certificates != "none" and config.tls_ca is None:
+            raise ConfigError(
+                f"tls-client-certificates is {config.tls_client_certificates}, and tls-ca, the authorities "
+                "that sign them, is not set"
+            )
+        self.config = config
+        self.cert = config.tls_cert
+        self.key = config.tls_key or config.tls_cert
+        self.ca = config.tls_ca
+        self.generation = 1
+        self._wake = asyncio.Event()
+        self._seen = self._fingerprints()
+        self.context = self._made()
+
+    def look(self) -> None:
+        """Look at the files at once."""
+        self._seen = ()
+        self._wake.set()
+
+    async def follow(self, interval_s: float = LOOK_S) -> None:
+        """Take over files that change, for ever."""
+        while True:
+            try:
+                async with asyncio.timeout(interval_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            fingerprints = self._fingerprints()
+            if fingerprints == self._seen:
+                continue
+            self._seen = fingerprints
+            try:
+                # In a thread: the password of a key is made slow to try.
+                self.context = await asyncio.to_thread(self._made)
+            except ConfigError as error:
+                log.error("TLS goes on with the former certificate: %s", error)
+            else:
+                self.generation += 1
+
+    def names_of(self, transport: asyncio.BaseTransport) -> tuple[str, ...]:
+        """What the client certificate of a connection says that its user is named; nothing without one."""
+        tls = transport.get_extra_info("ssl_object")
+        return self.names_in(tls.getpeercert(True)) if tls is not None else ()
+
+    def names_in(self, certificate: bytes | None) -> tuple[str, ...]:
+        """The names in a client certificate (DER), of the kind that the settings say."""
+        return () if certificate is None else names_in(certificate, self.config.tls_client_name)
+
+    def password(self) -> bytes:
+        """The password of the key. Raises ConfigError without one: OpenSSL would ask at the terminal."""
+        if self.config.tls_key_password is None:
+            raise ConfigError(f"tls-key {self.key} has a password: set tls-key-password-file")
+        return self.config.tls_key_password.encode()
+
+    def _made(self) -> ssl.SSLContext:
+        # PROTOCOL_TLS_SERVER: TLS 1.2 at least, and the ciphers that Python's maintainers think safe.
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        _read(self.cert, "tls-cert")
+        _read(self.key, "tls-key")
+        try:
+            context.load_cert_chain(self.cert, self.key, self.password)
+        except ssl.SSLError as error:
+            raise ConfigError(self._why(error)) from None
+        if self.ca is not None:
+            _read(self.ca, "tls-ca")
+            try:
+                context.load_verify_locations(self.ca)
+            except ssl.SSLError as error:
+                raise ConfigError(f"tls-ca {self.ca} holds no certificates in PEM ({error.reason})") from None
+        context.verify_mode = _VERIFY[self.config.tls_client_certificates]
+        _tell(self.cert)
+        return context
+
+    def _why(self, error: ssl.SSLError) -> str:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            return f"tls-key {self.key} is not the key of the certificate in tls-cert {self.cert}"
+        if b"ENCRYPTED" in self.key.read_bytes():
+            return f"tls-key-password does not open tls-key {self.key}"
+        return f"tls-cert {self.cert} or tls-key {self.key} is no usable PEM ({error.reason or error})"
+
+    def _fingerprints(self) -> tuple[tuple[int, int, int] | None, ...]:
+        return tuple(_fingerprint(path) for path in (self.cert, self.key, self.ca) if path is not None)
+
+
+def names_in(certificate: bytes, kind: str) -> tuple[str, ...]:
+    """The names of one kind in a certificate (DER): "cn", "dns", "email" or "uri". More than one common name
+    is none: nobody could say which of them the authority meant."""
+    parsed = x509.load_der_x509_certificate(certificate)
+    if kind == "cn":
+        common = [str(part.value) for part in parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        return tuple(common) if len(common) == 1 else ()
+    try:
+        extension = parsed.extensions.get_extension_for_oid(ExtensionOID.SUBJECT_ALTERNATIVE_NAME)
+    except x509.ExtensionNotFound:
+        return ()
+    alternatives: Any = extension.value
+    return tuple(str(name) for name in alternatives.get_values_for_type(_ALTERNATIVE[kind]))
+
+
+def _read(path: Path, setting: str) -> None:
+    """Raises ConfigError that names the setting, which the errors of OpenSSL do not."""
+    try:
+        path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{setting}: cannot read {path}: {error.strerror}") from None
+
+
+def _fingerprint(path: Path) -> tuple[int, int, int] | None:
+    """Changes when a file is written, replaced, or the link to it turned."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_mtime_ns, facts.st_size, facts.st_ino
+
+
+def _tell(cert: Path) -> None:
+    try:
+        parsed = x509.load_pem_x509_certificate(cert.read_bytes())
+    except ValueError:
+        return  # OpenSSL took it, and it alone decides
+    end = parsed.not_valid_after_utc
+    left = end - datetime.now(UTC)
+    log.info("TLS certificate %s (%s), until %s", cert, parsed.subject.rfc4514_string(), end.date())
+    if left < timedelta(0):
+        log.warning("the TLS certificate %s ran out on %s: clients refuse it", cert, end.date())
+    elif left < _SOON:
+        log.warning("the TLS certificate %s runs out in %d days", cert, left.days)
