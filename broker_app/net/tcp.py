@@ -6,6 +6,7 @@ import asyncio
 import socket
 from typing import cast
 
+from broker_app.core.errors import Refused
 from broker_app.net.access import Way
 from broker_app.net.certificates import Certificates
 from broker_app.net.door import Door
@@ -14,7 +15,7 @@ from broker_app.net.rendering import Renderer
 from broker_app.net.stomp import StompSession
 from broker_app.rules.event import STOMP
 
-_PLAIN = "this port speaks STOMP over TLS alone: connect to it with TLS, or to the plain port"
+_PLAIN = Refused("tls-required", "this port speaks STOMP over TLS alone: connect to it with TLS")
 
 
 class TcpConnection(asyncio.Protocol):
@@ -94,6 +95,6 @@ def listen_tls(lobby: Lobby, listener: socket.socket, certificates: Certificates
         listener,
         certificates,
         lambda: TcpConnection(lobby, certificates),
-        plain_answer=Renderer("1.2", lobby.ids).error("tls-required", _PLAIN, None),
+        plain_answer=Renderer("1.2", lobby.ids).error(_PLAIN, None),
         patience_s=lobby.config.connect_timeout,
     )
