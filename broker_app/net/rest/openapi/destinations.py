@@ -1,0 +1,176 @@
+"""Queues, topics and durable subscriptions."""
+
+from __future__ import annotations
+
+from broker_app.core.policy import PAUSES
+from broker_app.net.destinations import SETTINGS
+from broker_app.net.rest.destinations import MAX_SUBSCRIPTIONS
+from broker_app.net.rest.openapi.operations import (
+    AFTER,
+    QUEUE,
+    TOPIC,
+    empty_reply,
+    in_path,
+    json_reply,
+    operation,
+    parameter,
+)
+from broker_app.net.rest.openapi.settings import setting_schema
+from broker_app.net.rest.openapi.shapes import (
+    COUNT,
+    NAME,
+    PAGING,
+    SECONDS,
+    TEXT,
+    TRUTH,
+    Json,
+    array_of,
+    object_of,
+    ref,
+    whole,
+)
+
+_PAUSED: Json = {"enum": list(PAUSES), "description": "who is held back"}
+_DECLARED: Json = {**TRUTH, "description": "whether it has settings of its own, and so is there for good"}
+_QUEUE_FACTS: Json = {
+    "name": NAME,
+    "depth": {**COUNT, "description": "messages that wait"},
+    "delayed": {**COUNT, "description": "messages that are not due yet"},
+    "unsettled": {**COUNT, "description": "messages handed out and not settled"},
+    "consumers": COUNT,
+    "oldest_s": {"type": "number", "minimum": 0, "description": "age of the message that waits longest"},
+    "published": {**COUNT, "description": "total since the node started, as those below"},
+    "delivered": COUNT,
+    "acknowledged": COUNT,
+    "expired": COUNT,
+    "dead": {**COUNT, "description": "messages that went to the dead letters"},
+    "removed": {**COUNT, "description": "messages that an operator purged, moved or deleted"},
+    "paused": _PAUSED,
+    "declared": _DECLARED,
+}
+_TOPIC_FACTS: Json = {
+    "name": NAME,
+    "published": {**COUNT, "description": "total since the node started"},
+    "consumers": COUNT,
+    "named": {**COUNT, "description": "durable and shared subscriptions, consumed or not"},
+    "paused": _PAUSED,
+    "declared": _DECLARED,
+}
+_OF_ONE: Json = {
+    "dedup": object_of(
+        {
+            "ids": {**COUNT, "description": "dedup-ids that are remembered"},
+            "window_s": {
+                **SECONDS,
+                "description": "for how long; too many ids make it shorter than its setting",
+            },
+        }
+    ),
+    "subscriptions": array_of(ref("Consumer"), MAX_SUBSCRIPTIONS),
+    "settings": object_of(
+        {
+            name: object_of(
+                {
+                    "value": setting_schema(setting),
+                    "source": {**TEXT, "description": "own, a pattern, node (its settings) or default"},
+                }
+            )
+            for name, setting in SETTINGS.items()
+        }
+    ),
+}
+_SUBSCRIPTION = in_path("name", "name of the subscription", {"type": "string", "minLength": 1})
+_LISTING = [
+    parameter("limit", whole(1, 500, 100), "most rows of a page"),
+    AFTER,
+    parameter("sort", TEXT, "members to sort by, separated by commas; `-` before one: descending"),
+    parameter("fields", TEXT, "members of the rows, separated by commas"),
+    parameter("q", TEXT, "a part of the name"),
+    parameter("consumed", TRUTH, "whether it has consumers"),
+    parameter("declared", TRUTH, "whether it has settings of its own"),
+]
+_VERSION_HEADER: Json = {
+    "ETag": {"schema": TEXT, "required": True, "description": "version of its settings, for If-Match"}
+}
+
+SCHEMAS: Json = {
+    "Subscription": object_of(
+        {
+            "name": NAME,
+            "topic": {"type": "string", "description": "the filter, without /topic/"},
+            "durable": TRUTH,
+            "shared": TRUTH,
+            "selector": {"type": ["string", "null"]},
+            "owner": TEXT,
+            "state": {"enum": ["offline", "active", "stalled"]},
+            **dict.fromkeys(
+                "consumers backlog unsettled lag published delivered acknowledged expired dead".split(),
+                COUNT,
+            ),
+            "lag_s": {"type": "number", "description": "age of the oldest message not acknowledged"},
+        }
+    ),
+    "SubscriptionPage": object_of({"items": array_of(ref("Subscription")), **PAGING}),
+    # With `fields`, any member of a row may be missing.
+    "QueuePage": object_of({"items": array_of(object_of(_QUEUE_FACTS, required=())), **PAGING}),
+    "Queue": object_of({**_QUEUE_FACTS, **_OF_ONE}),
+    "TopicPage": object_of({"items": array_of(object_of(_TOPIC_FACTS, required=())), **PAGING}),
+    "Topic": object_of({**_TOPIC_FACTS, **_OF_ONE}),
+}
+
+PATHS: Json = {
+    "/topics/{name}/subscriptions": {
+        "get": operation(
+            "list_subscriptions_of_topic", "The durable and shared subscriptions of a topic",
+            {"200": json_reply("subscriptions", ref("SubscriptionPage"))}, 503,
+            parameters=[TOPIC, parameter("limit", whole(1, 500, 100), "most of a page"), AFTER],
+        ),
+    },
+    "/subscriptions": {
+        "get": operation(
+            "list_subscriptions", "All durable and shared subscriptions",
+            {"200": json_reply("subscriptions", ref("SubscriptionPage"))}, 503,
+            parameters=[
+                parameter("topic", TEXT, "those of this topic filter alone"),
+                parameter("limit", whole(1, 500, 100), "most of a page"),
+                AFTER,
+            ],
+        ),
+    },
+    "/subscriptions/{name}": {
+        "get": operation(
+            "get_subscription", "One durable subscription",
+            {"200": json_reply("the subscription", ref("Subscription"))}, 404, 503,
+            parameters=[_SUBSCRIPTION],
+        ),
+        "delete": operation(
+            "delete_subscription", "Delete a durable subscription and all that it keeps",
+            {"204": empty_reply("deleted")}, 404, 409, 503,
+            parameters=[_SUBSCRIPTION],
+        ),
+    },
+    "/queues": {
+        "get": operation(
+            "list_queues", "All queues", {"200": json_reply("queues", ref("QueuePage"))},
+            parameters=[*_LISTING, parameter("empty", TRUTH, "whether nothing waits or is unsettled")],
+        ),
+    },
+    "/queues/{name}": {
+        "get": operation(
+            "get_queue", "What is known of a queue, and what holds for it",
+            {"200": json_reply("the queue", ref("Queue"), _VERSION_HEADER)}, 404, 503, parameters=[QUEUE],
+        ),
+    },
+    "/topics": {
+        "get": operation(
+            "list_topics", "All topics that were published to since the node started, or declared",
+            {"200": json_reply("topics", ref("TopicPage"))}, parameters=_LISTING,
+        ),
+    },
+    "/topics/{name}": {
+        "get": operation(
+            "get_topic", "What is known of a topic, and what holds for it",
+            {"200": json_reply("the topic", ref("Topic"), _VERSION_HEADER)}, 404, 503, parameters=[TOPIC],
+        ),
+    },
+}  # fmt: skip

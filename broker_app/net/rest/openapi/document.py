@@ -1,0 +1,53 @@
+"""The whole document, joined from its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from broker_app.net.rest.openapi import (
+    connections,
+    destinations,
+    figures,
+    jobs,
+    leases,
+    messages,
+    node,
+    operations,
+)
+from broker_app.net.rest.openapi.shapes import Json
+
+_VERSION = "1"
+_PARTS = (messages, leases, destinations, jobs, connections, figures, node)
+
+
+def document(control: Mapping[str, Any] | None = None) -> Json:
+    """The whole description; with that of the control plane (whose paths begin with /api/v1) joined in."""
+    paths = {f"/api/v1{path}": methods for part in _PARTS for path, methods in part.PATHS.items()}
+    components: Json = {
+        "schemas": {name: schema for part in (operations, *_PARTS) for name, schema in part.SCHEMAS.items()},
+        "responses": operations.problem_replies(),
+        "headers": operations.REPLY_HEADERS,
+        "securitySchemes": {
+            "token": {"type": "http", "scheme": "bearer", "bearerFormat": "mom_…"},
+            "password": {"type": "http", "scheme": "basic"},
+        },
+    }
+    if control is not None:
+        for path, methods in control.get("paths", {}).items():
+            paths[path] = {**methods, **paths.get(path, {})}
+        for kind, entries in control.get("components", {}).items():
+            components[kind] = {**entries, **components.get(kind, {})}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "MOM",
+            "version": _VERSION,
+            "description": "Messages over HTTP. A cookie of the console is taken from its own pages alone; "
+            "other requests without credentials need the header X-Requested-With. Errors are problems "
+            "(RFC 9457).",
+        },
+        "paths": paths,
+        "components": components,
+        "security": [{"token": []}, {"password": []}],
+    }

@@ -1,0 +1,128 @@
+"""Statistics, now and in the past."""
+
+from __future__ import annotations
+
+from broker_app.net.rest.openapi.operations import QUEUE, TOPIC, json_reply, operation, parameter
+from broker_app.net.rest.openapi.shapes import (
+    COUNT,
+    NAME,
+    RATE,
+    SECONDS,
+    TEXT,
+    TIME,
+    Json,
+    array_of,
+    object_of,
+    ref,
+    whole,
+)
+from broker_app.telemetry.rings import COLUMNS
+
+_NODE_FIGURES = object_of(
+    {
+        "name": TEXT,
+        "version": TEXT,
+        "connections": COUNT,
+        "in_rate": RATE,
+        "out_rate": RATE,
+        "published": COUNT,
+        "delivered": COUNT,
+        "memory_bytes": COUNT,
+        "memory_level": {
+            "enum": ["green", "yellow", "orange", "red"],
+            "description": "how full the room is for messages that live in memory only",
+        },
+        "refuses": {
+            "type": ["string", "null"],
+            "description": "with which problem the node refuses messages now: store-full, queue-full, busy",
+        },
+        "waiting_bytes": {**COUNT, "description": "messages that wait for room in full queues"},
+        "journal_bytes": COUNT,
+        "destinations": COUNT,
+    }
+)
+_BRIEF_FIGURES = object_of(
+    {
+        "name": {**TEXT, "description": "an address, such as /queue/orders"},
+        "kind": {"enum": ["queue", "topic", "temp-queue"]},
+        "depth": {**COUNT, "description": "messages that wait"},
+        "unsettled": {**COUNT, "description": "messages handed out and not settled"},
+        "delayed": {**COUNT, "description": "messages that are not due yet"},
+        "consumers": COUNT,
+        "in_rate": RATE,
+        "out_rate": RATE,
+        "oldest_s": {**SECONDS, "description": "age of the message that waits longest"},
+    }
+)
+_PERCENTILES = object_of(
+    {
+        **{name: {"type": ["number", "null"], "minimum": 0} for name in ("p50", "p95", "p99")},
+        "samples": COUNT,
+    }
+)
+_FULL_FIGURES: Json = {
+    **_BRIEF_FIGURES["properties"],
+    **dict.fromkeys(("acked_rate", "dead_rate", "expired_rate"), RATE),
+    **dict.fromkeys(("published", "delivered", "acknowledged", "dead", "expired"), COUNT),
+    "wait_s": {**_PERCENTILES, "description": "from arrival to delivery, sampled, of the last minute"},
+    "hold_s": {**_PERCENTILES, "description": "from delivery to acknowledgement, sampled"},
+}
+_PAST_REPLY = json_reply("the past, up to the last second", ref("DestinationStatistics"))
+_WINDOW = [
+    parameter("window_s", whole(1, 86_400, 600), "how far back"),
+    parameter("step_s", whole(1, 3_600), "length of a step; made longer where the past is coarser"),
+]
+
+SCHEMAS: Json = {
+    "Statistics": object_of(
+        {"time": TIME, "node": _NODE_FIGURES, "destinations": array_of(_BRIEF_FIGURES, 1000)}
+    ),
+    "DestinationStatistics": object_of(
+        {
+            "name": NAME,
+            "now": {
+                **object_of(_FULL_FIGURES),
+                "type": ["object", "null"],
+                "description": "null when it is gone",
+            },
+            "t0": {"type": "integer", "description": "when the first step begins, seconds since 1970"},
+            "step_s": {**COUNT, "description": "length of a step"},
+            "series": {
+                "type": "object",
+                "required": list(COLUMNS),
+                "properties": {name: array_of({"type": ["number", "null"]}, 1_441) for name in COLUMNS},
+                "description": "a number for each step, null where nothing is known",
+            },
+        }
+    ),
+}
+
+PATHS: Json = {
+    "/queues/{name}/stats": {
+        "get": operation(
+            "get_queue_statistics", "The past of a queue, as columns", {"200": _PAST_REPLY}, 404,
+            parameters=[QUEUE, *_WINDOW],
+        ),
+    },
+    "/topics/{name}/stats": {
+        "get": operation(
+            "get_topic_statistics", "The past of a topic, as columns", {"200": _PAST_REPLY}, 404,
+            parameters=[TOPIC, *_WINDOW],
+        ),
+    },
+    "/stats": {
+        "get": operation(
+            "get_statistics", "What the node does now",
+            {"200": json_reply("what /topic/$mom.stats tells as well", ref("Statistics"))},
+        ),
+    },
+    "/stats/stream": {
+        "get": operation(
+            "stream_statistics", "What the node does, as a server-sent event a second",
+            {"200": {"description": "a stream", "content": {"text/event-stream": {"schema": TEXT}}}}, 503,
+            parameters=[
+                parameter("destinations", TEXT, "of these alone: up to 50 names, with commas between them")
+            ],
+        ),
+    },
+}  # fmt: skip

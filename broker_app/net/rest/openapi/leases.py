@@ -1,0 +1,140 @@
+"""Messages taken and settled."""
+
+from __future__ import annotations
+
+from broker_app.net.rest.openapi.messages import message
+from broker_app.net.rest.openapi.operations import (
+    QUEUE,
+    SELECTOR,
+    empty_reply,
+    in_path,
+    json_body,
+    json_reply,
+    operation,
+    parameter,
+)
+from broker_app.net.rest.openapi.shapes import (
+    OPTIONAL_TEXT,
+    REASON,
+    TEXT,
+    TIME,
+    TRUTH,
+    Json,
+    array_of,
+    number,
+    object_of,
+    ref,
+    whole,
+)
+
+_SETTLED = object_of({"receipt": TEXT, "error": ref("Problem")}, required=("receipt",))
+_RECEIPT = in_path("receipt", "from a received message", {"type": "string", "minLength": 1})
+
+SCHEMAS: Json = {
+    "ReceiveRequest": object_of(
+        {
+            "max": {**whole(1, 1000, 1), "type": ["integer", "null"]},
+            "wait_s": {**number(0, 60, 0), "description": "how long to wait for a first message"},
+            "lease_s": {"type": ["number", "null"], "minimum": 1, "maximum": 43_200},
+            "ack": {"enum": ["lease", "auto"], "default": "lease", "description": "auto: at most once"},
+            "selector": {**OPTIONAL_TEXT, "description": "a condition on headers"},
+        },
+        required=(),
+    ),
+    "Received": object_of(
+        {
+            "items": array_of(
+                message({"receipt": OPTIONAL_TEXT, "lease_until": {**TIME, "type": ["string", "null"]}})
+            ),
+            "waited_s": number(0, 1e6),
+            "more": TRUTH,
+        }
+    ),
+    "ExtendRequest": object_of({"extend_s": number(1, 43_200)}),
+    "NackRequest": object_of(
+        {
+            "delay_s": {**number(0, 315_360_000), "description": "wait so long before another attempt"},
+            "reason": REASON,
+            "dead": {**TRUTH, "default": False, "description": "to the dead letters instead of its place"},
+        },
+        required=(),
+    ),
+    "SettleRequest": object_of(
+        {
+            "ack": array_of(TEXT, 1000),
+            "nack": array_of(
+                object_of(
+                    {"receipt": TEXT, "delay_s": number(0, 315_360_000), "reason": REASON, "dead": TRUTH},
+                    required=("receipt",),
+                ),
+                1000,
+            ),
+            "extend": array_of(object_of({"receipt": TEXT, "extend_s": number(1, 43_200)}), 1000),
+        },
+        required=(),
+    ),
+    "SettleResult": object_of(
+        {"ack": array_of(_SETTLED), "nack": array_of(_SETTLED), "extend": array_of(_SETTLED)}
+    ),
+}
+
+PATHS: Json = {
+    "/queues/{name}/receive": {
+        "post": operation(
+            "receive", "Take messages, waiting for the first",
+            {
+                "200": {
+                    **json_reply("what there is; possibly nothing", ref("Received")),
+                    # With raw=true a message may itself be JSON.
+                    "content": {"application/json": {"schema": {"anyOf": [ref("Received"), {}]}}, "*/*": {}},
+                },
+                "204": empty_reply("no message, for raw=true"),
+            },
+            408, 413, 415, 422, 503,
+            parameters=[
+                QUEUE,
+                parameter("raw", TRUTH, "the bytes of one message, its facts as Mom- headers"),
+                parameter("max", whole(1, 1000, 1), "as in the body"),
+            ],
+            body=json_body("ReceiveRequest", required=False),
+        ),
+    },
+    "/queues/{name}/events": {
+        "get": operation(
+            "stream_events", "Messages as server-sent events; settle each by its receipt",
+            {"200": {"description": "a stream", "content": {"text/event-stream": {"schema": TEXT}}}}, 503,
+            parameters=[
+                QUEUE,
+                parameter("credit", whole(1, 100, 1), "most unsettled messages of the stream"),
+                SELECTOR,
+            ],
+        ),
+    },
+    "/leases/{receipt}": {
+        "delete": operation(
+            "acknowledge", "Acknowledge a message", {"204": empty_reply("it will not come again")},
+            404, 409, 503,
+            parameters=[_RECEIPT],
+        ),
+        "patch": operation(
+            "extend_lease", "Keep a message longer", {"204": empty_reply("extended, from now")},
+            404, 408, 409, 413, 415, 503,
+            parameters=[_RECEIPT], body=json_body("ExtendRequest"),
+        ),
+    },
+    "/leases/{receipt}/nack": {
+        "post": operation(
+            "nack", "Give a message back", {"204": empty_reply("given back")},
+            404, 408, 409, 413, 415, 422, 503,
+            parameters=[_RECEIPT], body=json_body("NackRequest", required=False),
+        ),
+    },
+    "/leases/settle": {
+        "post": operation(
+            "settle", "Settle many messages, each with its own result",
+            {"200": json_reply("results in the order of the request", ref("SettleResult"))},
+            408, 413, 415, 422, 503,
+            body=json_body("SettleRequest"),
+        ),
+    },
+}  # fmt: skip

@@ -1,0 +1,248 @@
+"""Messages: published, browsed, looked at one by one."""
+
+from __future__ import annotations
+
+from broker_app.net.rest.openapi.operations import (
+    AFTER,
+    BYTES,
+    CONDITIONS,
+    QUEUE,
+    TOPIC,
+    empty_reply,
+    header,
+    in_path,
+    json_reply,
+    operation,
+    parameter,
+)
+from broker_app.net.rest.openapi.shapes import (
+    COUNT,
+    HEADERS,
+    NAME,
+    OPTIONAL_TEXT,
+    PAGING,
+    TEXT,
+    TIME,
+    TRUTH,
+    Json,
+    array_of,
+    number,
+    object_of,
+    ref,
+    whole,
+)
+
+_MESSAGE_FIELDS: Json = {
+    "id": TEXT,
+    "time": TIME,
+    "attempt": {"type": "integer", "minimum": 1},
+    "redelivered": TRUTH,
+    "priority": whole(0, 9),
+    "persistent": TRUTH,
+    "type": OPTIONAL_TEXT,
+    "content_type": OPTIONAL_TEXT,
+    "correlation_id": OPTIONAL_TEXT,
+    "reply_to": OPTIONAL_TEXT,
+    "headers": HEADERS,
+    "trace": HEADERS,
+    "body": {"description": "JSON for a JSON content type, text for a text one"},
+    "body_base64": {"type": "string", "contentEncoding": "base64", "description": "any other body"},
+}
+_OPTIONAL = ("trace", "body", "body_base64")
+
+
+def message(more: Json) -> Json:
+    """A message as it is shown, with `more` members."""
+    members = {**_MESSAGE_FIELDS, **more}
+    return object_of(members, required=tuple(name for name in members if name not in _OPTIONAL))
+
+
+BROWSED = message(
+    {
+        "position": COUNT,
+        "size": COUNT,
+        "state": {"enum": ["ready", "unsettled", "delayed"]},
+        "due": {**TIME, "description": "of a delayed message: when it is due"},
+        "truncated": TRUTH,
+    }
+)
+ID = in_path("id", "of the message", {"type": "string", "minLength": 1})
+_PUBLISH_HEADERS = [
+    header("Mom-Persistent", {"enum": ["true", "false"]}, "survives a crash; default true on queues"),
+    header("Mom-Priority", whole(0, 9), "higher first; default 4"),
+    header("Mom-Expires-S", number(0.001, 315_360_000), "seconds it may wait"),
+    header("Mom-Delay-S", number(0, 315_360_000), "seconds before which it is not delivered"),
+    header("Mom-Deliver-At", TIME, "time before which it is not delivered"),
+    header("Mom-Dedup-Id", {"type": "string", "minLength": 1, "maxLength": 1024}, "names repeats"),
+    header("Mom-Correlation-Id", TEXT, "carried"),
+    header("Mom-Reply-To", TEXT, "carried; a destination such as /queue/answers"),
+    header("Mom-Type", TEXT, "carried"),
+    header("Mom-Group", {**TEXT, "maxLength": 255}, "messages of a group go to one consumer at a time"),
+    header("traceparent", TEXT, "carried, and returned"),
+]
+_MESSAGE_BODY: Json = {
+    "description": "The message itself, byte for byte. Its media type is kept. Headers `Mom-Header-<name>` "
+    "and `ce-<name>` become headers of the message.",
+    "required": False,
+    "content": {"*/*": {}},
+}
+_BATCH_BODY: Json = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": array_of(ref("Item"), 1000)},
+        "application/x-ndjson": {
+            "schema": {"type": "string", "description": "one item a line, as many as 100,000"}
+        },
+    },
+}
+_BATCH_REPLY: Json = {
+    "description": "one result for each item, in order",
+    "headers": {"Request-Id": ref("RequestId", "headers")},
+    "content": {
+        "application/json": {"schema": object_of({"results": array_of(ref("BatchResult"))})},
+        "application/x-ndjson": {"schema": {"description": "a BatchResult a line"}},
+    },
+}
+_PUBLISHED_REPLY = json_reply("stored", ref("Published"), {"Location": {"schema": TEXT}})
+_ATOMIC = parameter("atomic", TRUTH, "one transaction: all or nothing; for application/json")
+
+SCHEMAS: Json = {
+    "Published": object_of(
+        {
+            "id": TEXT,
+            "seq": {**COUNT, "description": "place in the broker's order"},
+            "stored": {"enum": ["memory", "synced"], "description": "synced: it is on the disk"},
+            "copies": {**COUNT, "description": "subscriptions of a topic that get it; 1 for a queue"},
+            "duplicate": {**TRUTH, "description": "true: it repeats the message `id`, and was not stored"},
+        },
+        required=("id", "seq", "stored", "copies"),
+    ),
+    "Item": {
+        **object_of(
+            {
+                "body": {"description": "JSON, or a string that is a text when the content type is not JSON"},
+                "body_base64": {"type": "string", "contentEncoding": "base64"},
+                "content_type": OPTIONAL_TEXT,
+                "headers": {"type": ["object", "null"], "additionalProperties": TEXT},
+                "persistent": {"type": ["boolean", "null"]},
+                "priority": {"type": ["integer", "null"], "minimum": 0, "maximum": 9},
+                "expires_s": {"type": ["number", "null"], "minimum": 0.001, "maximum": 315_360_000},
+                "correlation_id": OPTIONAL_TEXT,
+                "reply_to": OPTIONAL_TEXT,
+                "type": OPTIONAL_TEXT,
+                "group": {**OPTIONAL_TEXT, "maxLength": 255},
+                "traceparent": OPTIONAL_TEXT,
+                "tracestate": OPTIONAL_TEXT,
+                "delay_s": {"type": ["number", "null"], "minimum": 0, "maximum": 315_360_000},
+                "deliver_at": {**TIME, "type": ["string", "null"]},
+                "dedup_id": {"type": ["string", "null"], "minLength": 1, "maxLength": 1024},
+            },
+            required=(),
+        ),
+        "oneOf": [{"required": ["body"]}, {"required": ["body_base64"]}],
+    },
+    "BatchResult": object_of(
+        {"i": COUNT, "id": TEXT, "duplicate": TRUTH, "error": ref("Problem")}, required=("i",)
+    ),
+    "BrowsedMessage": BROWSED,
+    # With `fields`, any member may be missing.
+    "MessagePage": object_of(
+        {
+            "items": array_of({**BROWSED, "required": []}),
+            **PAGING,
+            "scanned": {**COUNT, "description": "messages that were looked at for this page"},
+        }
+    ),
+    "HistoryPage": object_of({"items": array_of({**BROWSED, "required": []}), **PAGING}),
+    "Explanation": object_of(
+        {
+            "id": TEXT,
+            "state": BROWSED["properties"]["state"],
+            "reasons": array_of(object_of({"code": TEXT, "sentence": TEXT, "facts": {"type": "object"}})),
+        }
+    ),
+}
+
+PATHS: Json = {
+    "/queues/{name}/messages": {
+        "post": operation(
+            "publish_to_queue", "Publish one message", {"201": _PUBLISHED_REPLY}, 408, 413, 415, 422, 503,
+            parameters=[QUEUE, *_PUBLISH_HEADERS], body=_MESSAGE_BODY,
+        ),
+        "get": operation(
+            "browse_queue", "Look at the messages of a queue; nothing changes",
+            {"200": json_reply("messages in the order of delivery", ref("MessagePage"))}, 404, 503,
+            parameters=[
+                QUEUE,
+                parameter("limit", whole(1, 500, 50), "most messages of a page"),
+                AFTER,
+                parameter(
+                    "state", {"enum": ["ready", "unsettled", "leased", "delayed"]}, "leased is unsettled"
+                ),
+                parameter("fields", TEXT, "members of the items, separated by commas"),
+                *CONDITIONS,
+            ],
+        ),
+        "delete": operation(
+            "purge_queue", "Remove everything that waits in a queue", {"204": empty_reply("removed")},
+            404, 503,
+            parameters=[QUEUE, parameter("all", {"const": True}, "must be true", required=True)],
+        ),
+    },
+    "/queues/{name}/messages/batch": {
+        "post": operation(
+            "publish_batch_to_queue", "Publish many messages", {"200": _BATCH_REPLY}, 408, 413, 415, 422, 503,
+            parameters=[QUEUE, _ATOMIC], body=_BATCH_BODY,
+        ),
+    },
+    "/topics/{name}/messages": {
+        "post": operation(
+            "publish_to_topic", "Publish one message", {"201": _PUBLISHED_REPLY},
+            408, 409, 413, 415, 422, 503,
+            parameters=[
+                TOPIC,
+                parameter("mandatory", TRUTH, "refuse it (409) when nobody is subscribed"),
+                *_PUBLISH_HEADERS,
+            ],
+            body=_MESSAGE_BODY,
+        ),
+        "get": operation(
+            "browse_history", "Look at what a topic retains; nothing changes",
+            {"200": json_reply("messages in the order of the journal", ref("HistoryPage"))}, 410, 503,
+            parameters=[
+                TOPIC,
+                parameter("from", TEXT, "first, last, seq:<number>, time:<ms or RFC 3339>; next is one"),
+                parameter("limit", whole(1, 500, 50), "most messages of a page"),
+            ],
+        ),
+    },
+    "/topics/{name}/messages/batch": {
+        "post": operation(
+            "publish_batch_to_topic", "Publish many messages", {"200": _BATCH_REPLY}, 408, 413, 415, 422, 503,
+            parameters=[TOPIC, _ATOMIC], body=_BATCH_BODY,
+        ),
+    },
+    "/messages/{id}": {
+        "get": operation(
+            "get_message", "One message", {"200": json_reply("the message", ref("BrowsedMessage"))}, 404, 503,
+            parameters=[ID, parameter("queue", NAME, "where it is", required=True)],
+        ),
+        "delete": operation(
+            "delete_message", "Remove one message that waits", {"204": empty_reply("removed")}, 404, 409, 503,
+            parameters=[ID, parameter("queue", NAME, "where it is", required=True)],
+        ),
+    },
+    "/messages/{id}/why": {
+        "get": operation(
+            "explain_message", "Why a message is where it is",
+            {"200": json_reply("reasons, the weightiest first", ref("Explanation"))}, 404, 503,
+            parameters=[ID, parameter("queue", NAME, "where it is", required=True)],
+        ),
+    },
+    "/messages/{id}/body": {
+        "get": operation(
+            "get_message_body", "The bytes of one message", {"200": BYTES}, 404, 503,
+            parameters=[ID, parameter("queue", NAME, "where it is", required=True)],
+        ),
+    },
+}  # fmt: skip

@@ -1,0 +1,45 @@
+"""Settings of destinations, as the table in `net.destinations` has them."""
+
+from __future__ import annotations
+
+from broker_app.net.destinations import SETTINGS, Setting
+from broker_app.net.rest.openapi.shapes import TIME, TRUTH, Json, number, object_of, or_null, whole
+
+
+def setting_schema(setting: Setting) -> Json:
+    """The values of one setting of a destination."""
+    if setting.kind is bool:
+        return TRUTH
+    if setting.choices:
+        return {"enum": list(setting.choices)}
+    if setting.kind is str:
+        return {"type": "string", "maxLength": 255}
+    return (
+        whole(int(setting.least), int(setting.most))
+        if setting.kind is int
+        else number(setting.least, setting.most)
+    )
+
+
+def said_schema(*, change: bool = False) -> Json:
+    """What can be said about a destination; in a change, null takes back what was said."""
+    members = {
+        name: {
+            **(or_null(setting_schema(setting)) if change else setting_schema(setting)),
+            "description": setting.about,
+        }
+        for name, setting in SETTINGS.items()
+    }
+    return object_of(members, required=())
+
+
+def row_schema() -> Json:
+    """What was said about one address or pattern."""
+    return object_of(
+        {
+            "address": {"type": "string", "description": "an address such as /queue/orders, or a pattern"},
+            "settings": said_schema(),
+            "version": {"type": "integer", "minimum": 1, "description": "as in the ETag"},
+            "changed": TIME,
+        }
+    )

@@ -1,0 +1,69 @@
+"""What values look like: pieces of JSON schemas that all parts of the description use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+TEXT: Json = {"type": "string"}
+COUNT: Json = {"type": "integer", "minimum": 0}
+TRUTH: Json = {"type": "boolean"}
+OPTIONAL_TEXT: Json = {"type": ["string", "null"]}
+TIME: Json = {"type": "string", "format": "date-time", "description": "RFC 3339, UTC, with milliseconds"}
+
+
+def object_of(members: Json, *, required: tuple[str, ...] | None = None, free: bool = False) -> Json:
+    """An object; all members are required unless said otherwise, and no other ones exist unless `free`."""
+    return {
+        "type": "object",
+        "properties": members,
+        "required": list(members if required is None else required),
+        "additionalProperties": free,
+    }
+
+
+def array_of(of: Json, most: int | None = None) -> Json:
+    """An array, of at most `most` where that is given."""
+    return {"type": "array", "items": of, **({"maxItems": most} if most else {})}
+
+
+def ref(name: str, kind: str = "schemas") -> Json:
+    """What stands in the components of the document."""
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def number(least: float, most: float, default: float | None = None) -> Json:
+    """A number within bounds."""
+    return {
+        "type": "number",
+        "minimum": least,
+        "maximum": most,
+        **({"default": default} if default is not None else {}),
+    }
+
+
+def whole(least: int, most: int, default: int | None = None) -> Json:
+    """A whole number within bounds."""
+    return {**number(least, most, default), "type": "integer"}
+
+
+def or_null(schema: Json) -> Json:
+    """The same, or null."""
+    if "enum" in schema:
+        return {"enum": [*schema["enum"], None]}
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    return {**schema, "type": [*types, *(["null"] if "null" not in types else [])]}
+
+
+NAME: Json = {"type": "string", "minLength": 1, "maxLength": 255}
+REASON: Json = {"type": "string", "maxLength": 1000}
+HEADERS: Json = {"type": "object", "additionalProperties": TEXT}
+PAGING: Json = {
+    "next": {"type": ["string", "null"], "description": "`after` of the next page"},
+    "approx_total": COUNT,
+}
+OPTIONAL_TIME: Json = {**TIME, "type": ["string", "null"]}
+COUNTS: Json = {"type": "object", "additionalProperties": COUNT}
+RATE: Json = {"type": "number", "minimum": 0, "description": "a second"}
+SECONDS: Json = {"type": "number", "minimum": 0}
