@@ -16,6 +16,7 @@ from broker_app.net.bounded import BoundedBody
 from broker_app.net.login import Identity, Logins
 from broker_app.net.origin import Origins
 from broker_app.net.problems import send_problem
+from broker_app.net.tracing import Traced, trace_member
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
 _django = get_asgi_application()
@@ -63,7 +64,9 @@ class Site:
         self._websockets = URLRouter(
             [path("ws", StompConsumer.as_asgi()), re_path(r"", refuse)]  # type: ignore[arg-type]
         )
-        self._router = ProtocolTypeRouter({"http": self._checked_http, "websocket": self._checked_websocket})
+        self._router = ProtocolTypeRouter(
+            {"http": Traced(self._checked_http), "websocket": self._checked_websocket}
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["mom.node"] = self._node
@@ -78,7 +81,7 @@ class Site:
             await _pages(scope, receive, send)
         else:
             detail = f"This node is not known as {host[:80]}; the setting allowed-hosts makes it so."
-            await send_problem(send, "wrong-host", detail)
+            await send_problem(send, "wrong-host", detail, **trace_member(scope))
 
     async def _checked_websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         # Channels' AllowedHostsOriginValidator refuses clients without Origin and takes any port of

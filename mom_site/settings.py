@@ -150,7 +150,7 @@ SPECTACULAR_SETTINGS = {
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "broker_app.web.api.summarize",
+        "broker_app.web.api.describe",
     ],
 }
 

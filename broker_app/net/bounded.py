@@ -5,6 +5,7 @@ Django spools a body of any length to disk before it looks at who sends it.
 
 from broker_app.net.asgi import Application, Event, Receive, Scope, Send
 from broker_app.net.problems import send_problem
+from broker_app.net.tracing import trace_member
 
 # How many times the limit is read and thrown away before a client is cut off.
 _PATIENCE = 16
@@ -21,7 +22,7 @@ class BoundedBody:
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if declared.isdigit() and int(declared) > self._limit:
             await self._discard(receive)
-            await self._refuse(send, int(declared))
+            await self._refuse(scope, send, int(declared))
             return
         seen = 0
 
@@ -34,7 +35,7 @@ class BoundedBody:
             # A body without a declared length. To the application it looks as if the client had left.
             if event.get("more_body", False):
                 await self._discard(receive)
-            await self._refuse(send, seen)
+            await self._refuse(scope, send, seen)
             return {"type": "http.disconnect"}
 
         await self._app(scope, counted, send)
@@ -48,6 +49,6 @@ class BoundedBody:
             if not event.get("more_body", False):
                 return
 
-    async def _refuse(self, send: Send, size: int) -> None:
+    async def _refuse(self, scope: Scope, send: Send, size: int) -> None:
         detail = f"The body has {size} bytes or more; at most {self._limit} are taken here."
-        await send_problem(send, "too-large", detail, limit=self._limit, size=size)
+        await send_problem(send, "too-large", detail, limit=self._limit, size=size, **trace_member(scope))

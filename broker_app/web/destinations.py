@@ -4,9 +4,7 @@ What is known of a queue or topic is read at the same addresses from the data pl
 Every write names the version that it replaces (If-Match), and is answered when the node here obeys it.
 """
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from django.db import transaction
@@ -23,30 +21,8 @@ from broker_app.net.rest.openapi import row_schema, said_schema
 from broker_app.net.rest.refusals import Refusal, invalid, of_core
 from broker_app.web import actions, snapshot
 from broker_app.web.acting import by
+from broker_app.web.obeying import ask, node_of, wait_obeyed
 from broker_app.web.refusals import PROBLEM_REPLIES
-
-_T = TypeVar("_T")
-
-#: a node that does not obey by then is busy; what was written holds nonetheless, a moment later
-_OBEYS_S = 5.0
-
-
-class Plane(Protocol):
-    """What is needed of the node's data plane."""
-
-    async def remove_queue(self, address: str, *, force: bool) -> None: ...
-
-
-class Node(Protocol):
-    """What is needed of the node in this process; its coroutines run on its loop."""
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop: ...
-
-    @property
-    def rest(self) -> Plane: ...
-
-    async def wait_policy(self, version: int) -> None: ...
 
 
 class MayConfigure(BasePermission):
@@ -93,10 +69,10 @@ class Said(APIView):
     options_of_removal: ClassVar[tuple[str, ...]] = ()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        node = getattr(request._request, "scope", {}).get("mom.node")
+        node = node_of(request)
         if node is None:
             raise Refusal("not-active", "This process serves pages; a broker is elsewhere.")
-        self.node: Node = node
+        self.node = node
         super().initial(request, *args, **kwargs)
 
     # ------------------------------------------------------------------ which one
@@ -150,7 +126,7 @@ class Said(APIView):
             had = actions.forget_destination(by(request), address, expected)
             # Refused by the node, nothing of it has happened.
             self._remove(request, address, had)
-        self._wait_obeyed(snapshot.read_version())
+        wait_obeyed(request, snapshot.read_version())
         return Response(status=204)
 
     def _remove(self, request: Request, address: str, had: bool) -> None:
@@ -159,23 +135,11 @@ class Said(APIView):
             raise Refusal("not-found", f"nothing is said about {address}")
 
     def _written(self, address: str, row: actions.SaidOfDestination, *, created: bool) -> Response:
-        self._wait_obeyed(row.version)
+        wait_obeyed(self.request, row.version)
         reply = _reply(row, 201 if created else 200)
         if created:
             reply["Location"] = quote(self.request.path)
         return reply
-
-    def _wait_obeyed(self, version: int) -> None:
-        self._ask(self.node.wait_policy(version))
-
-    def _ask(self, deed: Coroutine[Any, Any, _T]) -> _T:
-        """What a coroutine of the node returns; this is a thread beside its loop."""
-        done = asyncio.run_coroutine_threadsafe(deed, self.node.loop)
-        try:
-            return done.result(_OBEYS_S)
-        except TimeoutError:
-            done.cancel()
-            raise Refusal("busy", "the node has not answered in time; look again in a moment") from None
 
 
 class SaidAboutQueue(Said):
@@ -205,7 +169,7 @@ class SaidAboutQueue(Said):
         if force not in ("true", "false"):
             raise invalid("query/force", "must be true or false", force)
         try:
-            self._ask(self.node.rest.remove_queue(address, force=force == "true"))
+            ask(self.node, self.node.rest.remove_queue(address, force=force == "true"))
         except Refusal as refusal:
             if refusal.name != "not-found" or not had:
                 raise

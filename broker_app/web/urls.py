@@ -6,7 +6,8 @@ from django.urls.converters import PathConverter
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView
 
-from broker_app.web import api, destinations, login, pages
+from broker_app.web import destinations, login, pages
+from broker_app.web.api import resources, tokens
 from broker_app.web.console.destinations import DestinationsPage
 
 
@@ -29,8 +30,18 @@ urlpatterns = [
     path("docs/problems/", pages.problems, name="problems"),
     path("docs/problems/<str:name>", pages.problem, name="problem"),
     path("api/v1/openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
-    path("api/v1/tokens", api.Tokens.as_view(), name="tokens"),
-    path("api/v1/tokens/<int:pk>", api.OneToken.as_view(), name="token"),
+    *(
+        path(f"api/v1/{resource.kind}{rest}", resource.as_view())
+        for resource in (
+            resources.Rules,
+            resources.Users,
+            resources.Groups,
+            tokens.Tokens,
+            resources.Brokers,
+            resources.Bridges,
+        )
+        for rest in ("", "/<name:name>")
+    ),
     path("api/v1/destinations/settings", destinations.Patterns.as_view(), name="patterns"),
     path("api/v1/destinations/settings/<name:name>", destinations.SaidAboutPattern.as_view(), name="pattern"),
     path("api/v1/queues", destinations.NamedQueue.as_view()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import nsmallest
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -42,7 +42,9 @@ class Page(NamedTuple):
 
 class Listing(Generic[_Thing]):
     """One kind of list. `facts` are the members of a row, by name and how they are found; by every one of
-    them can be sorted, with the name behind it. `filters` are yes-or-no questions that a query may put.
+    them, or by `sortable` alone, can be sorted, and `sort` is how it is otherwise; `last`, behind all else,
+    makes the order definite. `filters` are yes-or-no questions that a query may put, `matches` questions
+    about a text of it.
 
     A cursor holds the sort key of the last row, so that a page goes on there even if that row has gone."""
 
@@ -51,16 +53,25 @@ class Listing(Generic[_Thing]):
         facts: Mapping[str, Callable[[_Thing], Any]],
         filters: Mapping[str, Callable[[_Thing], bool]],
         max_page: int,
+        *,
+        matches: Mapping[str, Callable[[_Thing, str], bool]] | None = None,
+        sortable: Collection[str] | None = None,
+        sort: str = _NAME,
+        last: str = _NAME,
     ) -> None:
         self._facts = facts
-        self._filters = filters
+        self.filters = filters
+        self.matches = matches or {}
+        self._sortable = facts if sortable is None else sortable
+        self._sort = sort
+        self._last = last
         self._max_page = max_page
-        self.parameters = (*_PAGE, "q", *filters)
+        self.parameters = (*_PAGE, "q", *filters, *self.matches)
 
     def page(self, things: Iterable[_Thing], query: dict[str, str]) -> Page:
         """The page that `query` asks for; its keys are among `parameters`. Raises Refusal."""
         limit = whole_number(query, "limit", 100, 1, self._max_page)
-        columns = self._columns(query.get("sort", _NAME))
+        columns = self._columns(query.get("sort", self._sort))
         fields = self._fields(query)
         key = self._key(columns)
         passes = self._conditions(query)
@@ -88,23 +99,28 @@ class Listing(Generic[_Thing]):
         if "q" in query:
             part, name = query["q"], self._facts[_NAME]
             found.append(lambda thing: part in name(thing))
-        asked = self._filters.keys() & query.keys()
+        found += [self._match(name, query[name]) for name in self.matches.keys() & query.keys()]
+        asked = self.filters.keys() & query.keys()
         return found + [self._condition(parameter, truth(query, parameter)) for parameter in asked]
 
+    def _match(self, name: str, text: str) -> Callable[[_Thing], bool]:
+        matches = self.matches[name]
+        return lambda thing: matches(thing, text)
+
     def _condition(self, name: str, wanted: bool) -> Callable[[_Thing], bool]:
-        holds = self._filters[name]
+        holds = self.filters[name]
         return lambda thing: holds(thing) == wanted
 
     def _columns(self, text: str) -> list[tuple[str, bool]]:
-        """(name, whether descending) of what is sorted by; the name makes it definite."""
+        """(name, whether descending) of what is sorted by."""
         columns = []
         for part in text.split(","):
             name = part.removeprefix("-")
-            if name not in self._facts:
-                raise unknown("query/sort", name, self._facts, "member")
+            if name not in self._sortable:
+                raise unknown("query/sort", name, self._sortable, "member to sort by")
             columns.append((name, part.startswith("-")))
-        if all(name != _NAME for name, _ in columns):
-            columns.append((_NAME, False))
+        if all(name != self._last for name, _ in columns):
+            columns.append((self._last, False))
         return columns
 
     def _fields(self, query: dict[str, str]) -> Iterable[str]:

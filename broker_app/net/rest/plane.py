@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -43,13 +42,12 @@ from broker_app.net.rest.routing import Place, Router, raw_path_of
 from broker_app.net.rest.settle import Settler
 from broker_app.net.rest.subscriptions import Subscriptions
 from broker_app.net.rest.waiting import Waiting
+from broker_app.net.tracing import trace_of
 from broker_app.rules.event import REST
 from broker_app.telemetry import Statistics
 
 _log = logging.getLogger(__name__)
 _NO_STORE: Header = (b"cache-control", b"no-store")
-#: version, trace id, parent id, flags (W3C Trace Context)
-_TRACEPARENT = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class RestPlane:
@@ -210,10 +208,9 @@ class RestPlane:
         request = Request(scope, receive, send, self._access, self._limits, self._uploads)
         own = [self._desk.request_id(next(self._numbers))]
         trace_id = None
-        trace = request.header(b"traceparent")
-        if trace is not None and (parts := _TRACEPARENT.fullmatch(trace)):
-            own.append((b"traceparent", trace))
-            trace_id = parts[1].decode()
+        if trace := trace_of(request.headers):
+            own.append((b"traceparent", trace[0]))
+            trace_id = trace[1]
         request.reply_headers = own
         try:
             reply = await self._answer(request, scope)

@@ -22,7 +22,7 @@ from broker_app.web.actions.destinations import (
 )
 from broker_app.web.actions.links import create_login_link, redeem_login_link
 from broker_app.web.actions.people import ADMIN, create_user, ensure_admin, set_password, watched_users
-from broker_app.web.actions.tokens import NewToken, create_token, note_use, revoke_token
+from broker_app.web.actions.tokens import NewToken, create_token, make_secret, note_use, revoke_token
 
 __all__ = [
     "ADMIN",
@@ -50,6 +50,7 @@ __all__ = [
     "ensure_admin",
     "forget_destination",
     "lock_version",
+    "make_secret",
     "note_use",
     "policy_changed",
     "redeem_login_link",

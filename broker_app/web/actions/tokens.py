@@ -25,6 +25,12 @@ class NewToken:
     secret: str = field(repr=False)
 
 
+def make_secret() -> tuple[str, dict[str, Any]]:
+    """A new token's secret, and what is kept of it."""
+    secret = TOKEN_MARK + secrets.token_urlsafe(32)
+    return secret, {"digest": hashlib.sha256(secret.encode()).digest(), "prefix": secret[:8]}
+
+
 @transaction.atomic
 def create_token(
     by: By,
@@ -39,9 +45,8 @@ def create_token(
     """
     if Token.objects.filter(owner=owner, name=name).exists():
         raise Conflict(f"You have a token named {name} already.")
-    secret = TOKEN_MARK + secrets.token_urlsafe(32)
     said = {"grants": grants, "expires": expires.isoformat() if expires is not None else None}
-    hidden = {"digest": hashlib.sha256(secret.encode()).digest(), "prefix": secret[:8]}
+    secret, hidden = make_secret()
     apply(by, [Edit("tokens", f"{owner.username}/{name}", said, secrets=hidden)])
     return NewToken(Token.objects.get(owner=owner, name=name), secret)
 

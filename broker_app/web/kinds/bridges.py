@@ -73,6 +73,10 @@ class Bridges(Kind):
         if not isinstance(password, str) or len(password) > 1000:
             raise ValidationError({"password": "must be a text of at most 1,000 characters"})
 
+    def new_secrets(self, key: str, secrets: Mapping[str, Any]) -> Mapping[str, Any]:
+        row = Bridge.objects.filter(name=key).first()
+        return {} if row is not None and secrets == {"password": row.password} else secrets
+
     def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
         row = Bridge.objects.filter(name=key).first() or Bridge(name=key)
         row.values = said

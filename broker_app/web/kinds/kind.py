@@ -61,6 +61,10 @@ class Kind(ABC):
         """What is wrong with those of this kind now that all changes (before, after) are written."""
         return ""
 
+    def new_secrets(self, key: str, secrets: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Those of the secrets that are others than those that are kept."""
+        return secrets
+
     def hangs_on(self, key: str) -> Iterable[tuple[str, str]]:
         """(kind, key) of what goes when this one goes."""
         return ()

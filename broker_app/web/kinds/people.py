@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.contrib.auth import password_validation
+from django.contrib.auth.hashers import check_password
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 
@@ -62,6 +63,11 @@ class Users(Kind):
                 )
             except ValidationError as error:
                 raise ValidationError({"password": error.messages}) from error
+
+    def new_secrets(self, key: str, secrets: Mapping[str, Any]) -> Mapping[str, Any]:
+        password = secrets.get("password")
+        row = User.objects.filter(username=key).first() if isinstance(password, str) else None
+        return {} if row is not None and check_password(password, row.password) else secrets
 
     def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
         groups = list(Group.objects.filter(name__in=said["groups"]))

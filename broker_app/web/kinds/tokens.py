@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -40,7 +40,10 @@ class Tokens(Kind):
         return found if keys is None else {key: found[key] for key in keys if key in found}
 
     def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
-        return {"grants": None, "expires": None, **said}
+        whole = {"grants": None, "expires": None, **said}
+        if isinstance(whole["expires"], str) and (time := _time(whole["expires"])) is not None:
+            whole["expires"] = time.astimezone(UTC).isoformat()
+        return whole
 
     def check(self, key: str, said: Said) -> None:
         owner, slash, name = key.partition("/")
@@ -78,7 +81,7 @@ class Tokens(Kind):
 
 
 def _said(row: Token) -> Said:
-    return {"grants": row.grants, "expires": row.expires.isoformat() if row.expires else None}
+    return {"grants": row.grants, "expires": row.expires.astimezone(UTC).isoformat() if row.expires else None}
 
 
 def _time(text: str) -> datetime | None:

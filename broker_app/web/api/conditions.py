@@ -1,0 +1,49 @@
+"""Conditional requests: which version is to be replaced, and whether what was asked for is known already."""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+
+from broker_app.net.rest.refusals import Refusal
+from broker_app.web import actions
+
+
+def etag(version: int, living: str = "") -> str:
+    """The strong tag of a version; `living` tells apart what changes without a new version."""
+    return f'"{version}.{living}"' if living else f'"{version}"'
+
+
+def expected(request: Request, now: int) -> int:
+    """The version that a write replaces: 0 for none, else `now`. Raises Refusal (428), Stale (412).
+
+    What is not there yet is made without a condition.
+    """
+    if "If-None-Match" in request.headers:
+        if _tags(request, "If-None-Match") != ["*"]:
+            raise Refusal("precondition-failed", "If-None-Match of a write must be *", current=etag(now))
+        return 0
+    if "If-Match" not in request.headers:
+        if now == 0:
+            return 0
+        detail = f"send If-Match with the version that you read; it is {etag(now)}"
+        raise Refusal("precondition-required", detail, current=etag(now))
+    tags = _tags(request, "If-Match")
+    if now == 0 or (tags != ["*"] and now not in [_version(tag) for tag in tags]):
+        raise actions.Stale(now)
+    return now
+
+
+def is_known(request: Request, tag: str) -> bool:
+    """Whether If-None-Match names `tag`, so that a GET is answered by 304."""
+    tags = _tags(request, "If-None-Match")
+    return tags == ["*"] or tag in [known.removeprefix("W/") for known in tags]
+
+
+def _tags(request: Request, header: str) -> list[str]:
+    return [tag.strip() for tag in request.headers.get(header, "").split(",")]
+
+
+def _version(tag: str) -> int | None:
+    """The version in a strong tag, whatever lives beside it; None for what is none of ours."""
+    inner = tag[1:-1].partition(".")[0] if tag[:1] == tag[-1:] == '"' else ""
+    return int(inner) if inner.isascii() and inner.isdigit() and len(inner) < 20 else None

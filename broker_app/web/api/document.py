@@ -1,0 +1,38 @@
+"""The OpenAPI document of the control plane: drf-spectacular's, made one with that of the data plane."""
+
+from typing import Any
+
+from drf_spectacular.generators import SchemaGenerator
+
+from broker_app.net.problems import MEDIA_TYPE
+from broker_app.net.rest.openapi import operations
+from broker_app.web.api import shapes
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document of the control plane, to be joined with that of the data plane."""
+    schema: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    return schema
+
+
+def describe(result: dict[str, Any], **_: Any) -> dict[str, Any]:
+    """A hook of drf-spectacular: operations are told in the words and with the replies of the data plane."""
+    for methods in result["paths"].values():
+        for operation in methods.values():
+            operation["summary"] = operation.pop("description").rstrip(".")
+            operation["responses"] = {
+                status: _reply(status, reply) for status, reply in operation["responses"].items()
+            }
+    components = result["components"]
+    components["schemas"] = {**components.get("schemas", {}), **shapes.SCHEMAS, **operations.SCHEMAS}
+    components["responses"] = operations.problem_replies()
+    components["headers"] = operations.REPLY_HEADERS
+    return result
+
+
+def _reply(status: str, reply: dict[str, Any]) -> dict[str, Any]:
+    """Every refusal is a problem, and every reply has its Request-Id."""
+    if MEDIA_TYPE in reply.get("content", {}):
+        return {"$ref": f"#/components/responses/Problem{status}"}
+    headers = {"Request-Id": {"$ref": "#/components/headers/RequestId"}, **reply.get("headers", {})}
+    return {**reply, "headers": headers}

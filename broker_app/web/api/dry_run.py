@@ -1,0 +1,46 @@
+"""What a write would change: the answer to `?dry_run=true`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from broker_app.web import actions
+
+
+def reply(outcome: actions.Outcome) -> dict[str, Any]:
+    """The outcome of edits that were only tried, as JSON."""
+    return {
+        "dry_run": True,
+        "version": outcome.version,
+        "changes": [_change(changed) for changed in outcome.changed],
+    }
+
+
+def _change(changed: actions.Changed) -> dict[str, Any]:
+    return {
+        "kind": changed.kind,
+        "name": changed.key,
+        "act": changed.act,
+        "before": changed.before,
+        "after": changed.after,
+        "diff": list(_differences(changed.before or {}, changed.after or {})),
+        "secrets": list(changed.secrets),
+    }
+
+
+def _differences(
+    before: dict[str, Any], after: dict[str, Any], pointer: str = ""
+) -> Iterator[dict[str, Any]]:
+    """Each member that differs, by its JSON pointer; one that was not, or will not be there, is left out."""
+    for name in {**before, **after}:
+        place = f"{pointer}/{name.replace('~', '~0').replace('/', '~1')}"
+        was, now = before.get(name), after.get(name)
+        if isinstance(was, dict) and isinstance(now, dict):
+            yield from _differences(was, now, place)
+        elif name not in before:
+            yield {"pointer": place, "after": now}
+        elif name not in after:
+            yield {"pointer": place, "before": was}
+        elif was != now:
+            yield {"pointer": place, "before": was, "after": now}

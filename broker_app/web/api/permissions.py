@@ -1,0 +1,45 @@
+"""Who may use the control plane."""
+
+from __future__ import annotations
+
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from broker_app.models import Token
+from broker_app.net.rest.refusals import Refusal
+
+ADMINISTER = "administer"
+
+
+def administers(request: Request) -> bool:
+    """Whether an administrator asks, by a token that lends this right if by one."""
+    return bool(getattr(request.user, "is_superuser", False)) and lends(request.auth, ADMINISTER)
+
+
+def lends(token: object, right: str) -> bool:
+    """Whether a token lends a right of its owner somewhere. No token lends all."""
+    if not isinstance(token, Token) or token.grants is None:
+        return True
+    return any(right in grant["rights"] for grant in token.grants)
+
+
+def check_administers(request: Request) -> None:
+    """Raises Refusal unless `administers`."""
+    if administers(request):
+        return
+    if getattr(request.user, "is_superuser", False):
+        detail = "the grants of this token do not lend the right administer"
+    else:
+        detail = "this is for administrators alone"
+    raise Refusal("not-allowed", detail, right=ADMINISTER)
+
+
+class MayAdminister(BasePermission):
+    """Administrators alone."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        if not request.user.is_authenticated:
+            return False
+        check_administers(request)
+        return True

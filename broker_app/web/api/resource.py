@@ -1,0 +1,205 @@
+"""A resource: the things of one kind over HTTP. One view answers for all of them and for each.
+
+Writes name the version that they replace, can be tried before (`?dry_run=true`), and are answered when the
+node here obeys them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, ClassVar
+from urllib.parse import quote, urlencode
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from broker_app.net.rest.listing import Listing
+from broker_app.net.rest.refusals import Refusal, invalid, unknown
+from broker_app.net.rest.requests import truth
+from broker_app.web import actions
+from broker_app.web.acting import by
+from broker_app.web.api import asked, dry_run
+from broker_app.web.api.conditions import etag, expected, is_known
+from broker_app.web.api.described import ResourceSchema
+from broker_app.web.api.permissions import check_administers
+from broker_app.web.api.rows import Row, row_of, rows_of
+from broker_app.web.api.shapes import ENTRY, FACTS, SAID, SECRETS, name_of
+from broker_app.web.kinds import KINDS
+from broker_app.web.obeying import wait_obeyed
+
+MAX_PAGE = 500
+_OF_WRITES = ("dry_run",)
+
+
+class Resource(APIView):
+    """The things of one kind. `name` is empty at the address of all of them, where `?name=` may say it."""
+
+    schema = ResourceSchema()
+    kind: ClassVar[str]
+    listing: ClassVar[Listing[Row]]
+    #: of the query of a list: what chooses rows before the list is made
+    scope_parameters: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def created(self) -> str:
+        """The schema of what a POST takes."""
+        return name_of(self.kind, "Put")
+
+    @property
+    def shown_once(self) -> str:
+        """The schema of what a POST answers."""
+        return name_of(self.kind)
+
+    @property
+    def allowed_methods(self) -> list[str]:
+        """What is possible at this address."""
+        found: list[str] = super().allowed_methods
+        return (
+            [name for name in found if name != "POST"] if getattr(self, "kwargs", {}).get("name") else found
+        )
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        self.check_may(request, kwargs.get("name", ""))
+
+    def check_may(self, request: Request, name: str) -> None:
+        """Raises Refusal for those who may not do this."""
+        check_administers(request)
+
+    # ------------------------------------------------------------------ reading
+
+    def get(self, request: Request, name: str = "") -> Response:
+        if not name and "name" not in request.query_params:
+            return self._list(request)
+        query = asked.query(request, ("name",))
+        row = self._there(self._key(name, query))
+        tag = self._etag(row)
+        if is_known(request, tag):
+            return Response(status=304, headers={"ETag": tag})
+        return Response(row, headers={"ETag": tag})
+
+    def _list(self, request: Request) -> Response:
+        query = asked.query(request, (*self.listing.parameters, *self.scope_parameters))
+        page = self.listing.page(self.rows(request, query), query)
+        headers = {}
+        if page.next is not None:
+            more = urlencode({**query, "after": page.next})
+            headers["Link"] = f'<{quote(request.path)}?{more}>; rel="next"'
+        return Response(page._asdict(), headers=headers)
+
+    def rows(self, request: Request, query: dict[str, str]) -> list[Row]:
+        """What a list is made of."""
+        return rows_of(self.kind)
+
+    # ------------------------------------------------------------------ writing
+
+    def put(self, request: Request, name: str = "") -> Response:
+        query = asked.query(request, ("name", *_OF_WRITES))
+        key = self._key(name, query)
+        said, secrets = self._said(key, asked.body(request))
+        return self._write(request, query, key, said, secrets)
+
+    def patch(self, request: Request, name: str = "") -> Response:
+        query = asked.query(request, ("name", *_OF_WRITES))
+        key = self._key(name, query)
+        change, secrets = self._said(key, asked.body(request))
+        row = self._there(key)
+        before = {name: row[name] for name in SAID[self.kind]}
+        return self._write(request, query, key, asked.merged(before, change), secrets)
+
+    def delete(self, request: Request, name: str = "") -> Response:
+        query = asked.query(request, ("name", *_OF_WRITES))
+        key = self._key(name, query)
+        row = self._there(key)
+        edit = actions.Edit(self.kind, key, None, expected(request, row["version"]))
+        outcome = self.apply(request, edit, query)
+        self.obey(request, outcome, query)
+        return Response(dry_run.reply(outcome)) if truth(query, "dry_run") else Response(status=204)
+
+    def _write(
+        self, request: Request, query: dict[str, str], key: str, said: dict[str, Any], secrets: dict[str, Any]
+    ) -> Response:
+        before = actions.version_of(self.kind, key)
+        new = KINDS[self.kind].new_secrets(key, secrets)
+        edit = actions.Edit(self.kind, key, said, expected(request, before), secrets=new)
+        outcome = self.apply(request, edit, query)
+        self.obey(request, outcome, query)
+        return self.written(key, outcome, query, created=before == 0)
+
+    def apply(self, request: Request, edit: actions.Edit, query: dict[str, str]) -> actions.Outcome:
+        """Carries out an edit, or tries it."""
+        return actions.apply(by(request), [edit], dry_run=truth(query, "dry_run"))
+
+    def obey(self, request: Request, outcome: actions.Outcome, query: dict[str, str]) -> None:
+        """Waits until the node here obeys what was carried out; behind the commit."""
+        if not truth(query, "dry_run"):
+            wait_obeyed(request, outcome.version)
+
+    def written(
+        self,
+        key: str,
+        outcome: actions.Outcome,
+        query: dict[str, str],
+        *,
+        created: bool,
+        more: dict[str, Any] | None = None,
+    ) -> Response:
+        """The answer to a write; `more` is shown this once."""
+        if truth(query, "dry_run"):
+            return Response(dry_run.reply(outcome))
+        row = self._there(key)
+        reply = Response({**row, **(more or {})}, 201 if created else 200, headers={"ETag": self._etag(row)})
+        if created:
+            reply["Location"] = f"/api/v1/{self.kind}/{quote(key)}"
+        return reply
+
+    # ------------------------------------------------------------------ which one, and what is said
+
+    def key(self, name: str) -> str:
+        """The key of what has this name in the address."""
+        return name
+
+    def called(self, key: str) -> str:
+        """The name of what has this key."""
+        return key
+
+    def _key(self, name: str, query: dict[str, str]) -> str:
+        if bool(name) == ("name" in query):
+            detail = (
+                "the address holds a name already" if name else "is missing, and the address holds no name"
+            )
+            raise invalid("query/name", detail)
+        return self.key(name or query["name"])
+
+    def _there(self, key: str) -> Row:
+        row = row_of(self.kind, key)
+        if row is None:
+            raise Refusal("not-found", f"there is no {KINDS[self.kind].one} {key}"[:300])
+        return row
+
+    def _etag(self, row: Row) -> str:
+        living = [row[fact] for fact in FACTS.get(self.kind, {})]
+        if not living:
+            return etag(row["version"])
+        return etag(row["version"], hashlib.blake2s(json.dumps(living).encode(), digest_size=4).hexdigest())
+
+    def _said(self, key: str, body: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What is said, and the secrets beside it. What was read may be sent back: facts are passed over."""
+        said, secrets, of_secrets = {}, {}, SECRETS.get(self.kind, {})
+        known = [*SAID[self.kind], *of_secrets]
+        for name, value in body.items():
+            if name in of_secrets:
+                secrets[name] = value
+            elif name == "name":
+                self._check_same(key, value)
+            elif name in SAID[self.kind]:
+                said[name] = value
+            elif name not in ENTRY and name not in FACTS.get(self.kind, {}):
+                raise unknown(f"/{name[:100]}", name, known, "field")
+        return said, secrets
+
+    def _check_same(self, key: str, name: object) -> None:
+        if name != self.called(key):
+            raise invalid("/name", "is another name than that of the address; what there is keeps its name")

@@ -1,0 +1,125 @@
+"""Rules, users, groups, brokers and bridges over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from operator import itemgetter
+from typing import Any, ClassVar
+
+from django.db import transaction
+from rest_framework.exceptions import MethodNotAllowed
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from broker_app.models import Rule
+from broker_app.net.rest.listing import Listing
+from broker_app.net.rest.refusals import invalid
+from broker_app.web import actions
+from broker_app.web.api import asked
+from broker_app.web.api.resource import MAX_PAGE, Resource
+from broker_app.web.api.rows import Row
+from broker_app.web.api.shapes import ENTRY, FACTS, SAID
+
+_SORTABLE_ENTRY = ("name", "version", "origin")
+
+
+def listing(
+    kind: str,
+    *,
+    sortable: Collection[str] = (),
+    sort: str = "name",
+    last: str = "name",
+    filters: Mapping[str, Callable[[Row], bool]] | None = None,
+    matches: Mapping[str, Callable[[Row, str], bool]] | None = None,
+) -> Listing[Row]:
+    """The list of a kind."""
+    members = ["name", *SAID[kind], *FACTS.get(kind, {}), *ENTRY]
+    return Listing(
+        {name: itemgetter(name) for name in members},
+        filters or {},
+        MAX_PAGE,
+        matches=matches,
+        sortable=[*_SORTABLE_ENTRY, *sortable],
+        sort=sort,
+        last=last,
+    )
+
+
+def has(member: str) -> Callable[[Row, str], bool]:
+    """Whether a member is a text, or has it among its texts."""
+    return lambda row, text: text in row[member] if isinstance(row[member], list) else text == row[member]
+
+
+class Rules(Resource):
+    kind = "rules"
+    listing: ClassVar[Listing[Row]] = listing(
+        kind,
+        sortable=("position", "effect"),
+        sort="position",
+        matches={"effect": has("effect"), "user": has("users"), "group": has("groups")},
+    )
+
+    def post(self, request: Request, name: str = "") -> Response:
+        if name:
+            raise MethodNotAllowed("POST")
+        query = asked.query(request, ("dry_run",))
+        body = asked.body(request)
+        # Made up and written in one transaction, so that nobody takes the name meanwhile.
+        with transaction.atomic():
+            key = _text(body["name"]) if "name" in body else _free_name()
+            said, _ = self._said(key, body)
+            if actions.version_of(self.kind, key):
+                raise actions.Conflict(f"There is a rule {key} already.")
+            outcome = self.apply(request, actions.Edit(self.kind, key, said, 0), query)
+        self.obey(request, outcome, query)
+        return self.written(key, outcome, query, created=True)
+
+
+def _free_name() -> str:
+    """The first of rule-1, rule-2, … behind those that there are."""
+    taken = Rule.objects.filter(name__startswith="rule-").values_list("name", flat=True)
+    numbers = [int(number) for name in taken if (number := name[5:]).isascii() and number.isdigit()]
+    return f"rule-{max(numbers, default=0) + 1}"
+
+
+def _text(name: Any) -> str:
+    if not isinstance(name, str):
+        raise invalid("/name", "must be a text", name)
+    return name
+
+
+class Users(Resource):
+    kind = "users"
+    listing: ClassVar[Listing[Row]] = listing(
+        kind,
+        sortable=("administrator", "active", "email"),
+        filters={"administrator": itemgetter("administrator"), "active": itemgetter("active")},
+        matches={"group": has("groups")},
+    )
+
+    def check_may(self, request: Request, name: str) -> None:
+        # Everybody may look at themselves.
+        if request.method not in ("GET", "HEAD") or name != request.user.get_username():
+            super().check_may(request, name)
+
+
+class Groups(Resource):
+    kind = "groups"
+    listing: ClassVar[Listing[Row]] = listing(kind, matches={"member": has("members")})
+
+
+class Brokers(Resource):
+    kind = "brokers"
+    listing: ClassVar[Listing[Row]] = listing(
+        kind, sortable=("environment",), matches={"environment": has("environment")}
+    )
+
+
+class Bridges(Resource):
+    kind = "bridges"
+    listing: ClassVar[Listing[Row]] = listing(
+        kind,
+        sortable=("hostname", "port", "protocol", "user", "paused"),
+        filters={"paused": itemgetter("paused")},
+        matches={"hostname": has("hostname")},
+    )

@@ -1,0 +1,80 @@
+"""Rows: things of a kind as the API shows them, read with their versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+
+from broker_app.models import Entry, Token
+from broker_app.web.kinds import KINDS, Said
+
+Row = dict[str, Any]
+
+
+def rows_of(kind: str, keys: Iterable[str] | None = None) -> list[Row]:
+    """Those that are there of `keys`, or all, in the order of the kind."""
+    keys = None if keys is None else list(keys)
+    # Versions first: content that is newer than its version makes a write fail, the other way loses one.
+    entries = Entry.objects.filter(kind=kind)
+    if keys is not None:
+        entries = entries.filter(key__in=keys)
+    known = {entry.key: entry for entry in entries}
+    said = KINDS[kind].read(keys)
+    facts = _FACTS[kind](list(said)) if kind in _FACTS else {}
+    return [_row(key, what, known.get(key), facts.get(key, {})) for key, what in said.items()]
+
+
+def row_of(kind: str, key: str) -> Row | None:
+    """The one of this key; None when there is none."""
+    return next(iter(rows_of(kind, [key])), None)
+
+
+def _row(key: str, said: Said, entry: Entry | None, facts: Row) -> Row:
+    # What nobody has written by an action is of the first version.
+    version, origin, changed = (entry.version, entry.origin, entry.changed) if entry else (1, "", None)
+    return {"name": key, **said, **facts, "version": version, "origin": origin, "changed": _time(changed)}
+
+
+def _time(time: datetime | None) -> str | None:
+    return None if time is None else time.astimezone(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+# ---------------------------------------------------------------------- facts that come with what is said
+
+
+def _of_users(names: list[str]) -> dict[str, Row]:
+    found = User.objects.filter(username__in=names) if len(names) == 1 else User.objects.all()
+    return {name: {"last_login": _time(time)} for name, time in found.values_list("username", "last_login")}
+
+
+def _of_groups(names: list[str]) -> dict[str, Row]:
+    members: dict[str, list[str]] = {name: [] for name in names}
+    pairs = Group.objects.exclude(user=None).values_list("name", "user__username").order_by("user__username")
+    for name, user in pairs.filter(name__in=names) if len(names) == 1 else pairs:
+        if name in members:
+            members[name].append(user)
+    return {name: {"members": users} for name, users in members.items()}
+
+
+def _of_tokens(keys: list[str]) -> dict[str, Row]:
+    found = Token.objects.select_related("owner")
+    if len(keys) == 1:
+        owner, _, name = keys[0].partition("/")
+        found = found.filter(owner__username=owner, name=name)
+    return {
+        f"{token.owner.username}/{token.name}": {
+            "id": token.pk,
+            "user": token.owner.username,
+            "name": token.name,
+            "prefix": token.prefix,
+            "created": _time(token.created),
+            "last_used": _time(token.last_used),
+        }
+        for token in found
+    }
+
+
+_FACTS = {"users": _of_users, "groups": _of_groups, "tokens": _of_tokens}

@@ -1,0 +1,183 @@
+"""What things look like in the API, as JSON schemas: what is said of each, and what comes with it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from broker_app.net.rest.openapi.shapes import PAGING, array_of, object_of, or_null, whole
+from broker_app.web.kinds import KINDS
+from broker_app.web.kinds.bridges import PROTOCOLS
+from broker_app.web.kinds.tokens import MOST_GRANTS, RIGHTS
+
+_Json = dict[str, Any]
+
+_TEXT: _Json = {"type": "string"}
+_TRUTH: _Json = {"type": "boolean"}
+_TIME: _Json = {"type": "string", "format": "date-time", "description": "RFC 3339, UTC"}
+_OPTIONAL_TIME: _Json = {**_TIME, "type": ["string", "null"]}
+_COMMENT: _Json = {"type": "string", "maxLength": 1000}
+_NAMES: _Json = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1, "maxLength": 300},
+    "uniqueItems": True,
+    "maxItems": 1000,
+}
+_PASSWORD: _Json = {"type": "string", "writeOnly": True, "maxLength": 1000}
+
+GRANT: Final[_Json] = object_of(
+    {
+        "rights": {**_NAMES, "items": {"enum": list(RIGHTS)}},
+        "destinations": {**_NAMES, "description": "addresses and patterns, such as /queue/orders.>"},
+    }
+)
+
+
+def _seconds(least: float, most: float) -> _Json:
+    return {"type": "number", "minimum": least, "maximum": most}
+
+
+#: what is said of each kind, by member; every member may be left out of what is sent unless it is needed
+SAID: Final[dict[str, _Json]] = {
+    "rules": {
+        "effect": {"enum": ["allow", "deny"], "default": "allow"},
+        "conditions": {**_TEXT, "default": "", "description": "such as /event/queue == a; empty: always"},
+        "users": {**_NAMES, "description": "whom it is about; none and no groups: everybody"},
+        "groups": _NAMES,
+        "position": {
+            **whole(-(2**31), 2**31 - 1),
+            "description": "the first rule that matches decides; left out: behind all",
+        },
+        "comment": _COMMENT,
+    },
+    "users": {
+        "administrator": {**_TRUTH, "default": False},
+        "active": {**_TRUTH, "default": True},
+        "groups": {**_NAMES, "items": {"type": "string", "minLength": 1, "maxLength": 150}},
+        "email": {"type": "string", "maxLength": 254},
+    },
+    "groups": {},
+    "tokens": {
+        "grants": {
+            **array_of(GRANT, MOST_GRANTS),
+            "type": ["array", "null"],
+            "description": "which of the owner's rights it lends; null is all",
+        },
+        "expires": _OPTIONAL_TIME,
+    },
+    "brokers": {
+        "environment": {"type": "string", "maxLength": 40, "description": "such as production"},
+        "endpoints": {**_NAMES, "maxItems": 20, "description": "where clients reach it"},
+        "settings": {
+            "type": "object",
+            "additionalProperties": {"type": "number"},
+            "description": "by name, in the place of those it was started with",
+        },
+        "comment": _COMMENT,
+    },
+    "bridges": {
+        "hostname": {"type": "string", "minLength": 1, "maxLength": 253},
+        "port": whole(1, 65535, 61613),
+        "protocol": {"enum": list(PROTOCOLS), "default": "stomp"},
+        "user": {"type": "string", "maxLength": 150},
+        "retry_s": _seconds(0.1, 3600),
+        "idle_s": _seconds(0.1, 86_400),
+        "scan_s": _seconds(0.1, 60),
+        "park_after": whole(0, 1_000_000, 0),
+        "paused": {**_TRUTH, "default": False},
+        "comment": _COMMENT,
+    },
+}  # fmt: skip
+
+#: what is written and never read, by kind
+SECRETS: Final[dict[str, _Json]] = {"users": {"password": _PASSWORD}, "bridges": {"password": _PASSWORD}}
+
+#: what must be said to make one
+NEEDED: Final[dict[str, tuple[str, ...]]] = {"bridges": ("hostname",)}
+
+#: what comes with each thing of a kind beside what is said, and cannot be written
+FACTS: Final[dict[str, _Json]] = {
+    "users": {"last_login": {**_OPTIONAL_TIME, "description": "into the console"}},
+    "groups": {"members": array_of(_TEXT)},
+    "tokens": {
+        "id": {"type": "integer", "minimum": 1},
+        "user": {**_TEXT, "description": "whose it is"},
+        "prefix": {**_TEXT, "description": "how its secret begins"},
+        "created": _TIME,
+        "last_used": {**_OPTIONAL_TIME, "description": "to the minute"},
+    },
+}
+ENTRY: Final[_Json] = {
+    "version": {"type": "integer", "minimum": 1, "description": "as in the ETag"},
+    "origin": {**_TEXT, "description": "the file and line that say it, and where alone it is changed"},
+    "changed": _OPTIONAL_TIME,
+}
+_NAME: Final[_Json] = {"name": {"type": "string", "minLength": 1, "maxLength": 300}}
+
+
+def _shown(kind: str) -> _Json:
+    """One thing as it is read."""
+    return object_of({**_NAME, **SAID[kind], **FACTS.get(kind, {}), **ENTRY})
+
+
+def _put(kind: str) -> _Json:
+    """One thing as it is written. What was read may be written back: facts are passed over."""
+    fixed = {**FACTS.get(kind, {}), **ENTRY}
+    read_only = {name: {**schema, "readOnly": True} for name, schema in fixed.items()}
+    members = {**_NAME, **SAID[kind], **SECRETS.get(kind, {}), **read_only}
+    return object_of(members, required=NEEDED.get(kind, ()))
+
+
+def _patch(kind: str) -> _Json:
+    """What changes of one thing; null takes back what was said."""
+    members = {name: or_null(schema) for name, schema in SAID[kind].items()}
+    return object_of({**members, **SECRETS.get(kind, {})}, required=())
+
+
+def _page(kind: str) -> _Json:
+    """One page of a list; with `fields`, any member may be missing."""
+    return object_of({"items": array_of({**_shown(kind), "required": []}), **PAGING})
+
+
+def name_of(kind: str, form: str = "") -> str:
+    """The name of a schema: "Rule" as it is read, "RulePut", "RulePatch", "RulePage"."""
+    return KINDS[kind].one.capitalize() + form
+
+
+_CHANGE = object_of(
+    {
+        "kind": _TEXT,
+        "name": _TEXT,
+        "act": {"enum": ["created", "changed", "removed"]},
+        "before": {"type": ["object", "null"]},
+        "after": {"type": ["object", "null"]},
+        "diff": array_of(
+            object_of({"pointer": _TEXT, "before": {}, "after": {}}, required=("pointer",)),
+        ),
+        "secrets": {**array_of(_TEXT), "description": "names of the secrets that would be replaced"},
+    }
+)
+
+_TOKEN_REQUEST = {**_NAME, "user": {**_TEXT, "description": "whose it is to be; oneself"}, **SAID["tokens"]}
+_NEW_TOKEN = {
+    **_shown("tokens")["properties"],
+    "token": {**_TEXT, "description": "the secret; shown this once"},
+}
+
+SCHEMAS: Final[_Json] = {
+    "TokenRequest": object_of(_TOKEN_REQUEST, required=("name",)),
+    "NewToken": object_of(_NEW_TOKEN),
+    "DryRun": object_of(
+        {
+            "dry_run": {"const": True},
+            "version": {"type": ["integer", "null"], "description": "it would lead to; null: nothing new"},
+            "changes": array_of(_CHANGE),
+            "impact": {"type": "object", "description": "of rules: what they would decide otherwise"},
+        },
+        required=("dry_run", "version", "changes"),
+    ),
+    **{
+        name_of(kind, form): shape(kind)
+        for kind in SAID
+        for form, shape in (("", _shown), ("Put", _put), ("Patch", _patch), ("Page", _page))
+    },
+}

@@ -1,0 +1,95 @@
+"""Tokens over HTTP: one's own, and everybody's for administrators. A secret is shown once."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from rest_framework.exceptions import MethodNotAllowed
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from broker_app.models import Token
+from broker_app.net.rest.listing import Listing
+from broker_app.net.rest.refusals import Refusal, invalid
+from broker_app.web import actions
+from broker_app.web.api import asked
+from broker_app.web.api.permissions import administers, check_administers
+from broker_app.web.api.resource import Resource
+from broker_app.web.api.resources import listing
+from broker_app.web.api.rows import Row, rows_of
+
+#: everybody's
+_ALL = "*"
+
+
+class Tokens(Resource):
+    """The key is "user/name"; the address may hold it, or the token's number."""
+
+    kind = "tokens"
+    http_method_names = ("get", "post", "patch", "delete", "head", "options")
+    created = "TokenRequest"
+    shown_once = "NewToken"
+    scope_parameters = ("user",)
+    listing: ClassVar[Listing[Row]] = listing(
+        kind, sortable=("id", "user", "created"), sort="user,name", last="id"
+    )
+
+    def check_may(self, request: Request, name: str) -> None:
+        # A token that lends a part of the rights would lend itself, or another one, the rest.
+        token = request.auth
+        if request.method in ("GET", "HEAD") or administers(request):
+            return
+        if isinstance(token, Token) and token.grants is not None:
+            detail = "a token that lends a part of its owner's rights makes and changes no tokens"
+            raise Refusal("not-allowed", detail, right="administer")
+
+    def rows(self, request: Request, query: dict[str, str]) -> list[Row]:
+        whose = query.get("user", request.user.get_username())
+        if whose != request.user.get_username():
+            check_administers(request)
+        return [row for row in rows_of(self.kind) if whose in (_ALL, row["user"])]
+
+    def key(self, name: str) -> str:
+        if name.isascii() and name.isdigit() and len(name) < 19:
+            token = Token.objects.filter(pk=int(name)).select_related("owner").first()
+            name = str(token) if token is not None else name
+        # Those of others do not exist for whoever is no administrator.
+        if name.partition("/")[0] != self.request.user.get_username() and not administers(self.request):
+            raise Refusal("not-found", f"you have no token {name}"[:300])
+        return name
+
+    def called(self, key: str) -> str:
+        return key.partition("/")[2]
+
+    def post(self, request: Request, name: str = "") -> Response:
+        if name:
+            raise MethodNotAllowed("POST")
+        query = asked.query(request, ("dry_run",))
+        body = dict(asked.body(request))
+        owner = self._owner(request, body.pop("user", None))
+        called = body.pop("name", None)
+        if not isinstance(called, str):
+            raise invalid("/name", "is missing" if called is None else "must be a text", called)
+        key = f"{owner}/{called}"
+        said, _ = self._said(key, body)
+        secret, hidden = actions.make_secret()
+        edit = actions.Edit(self.kind, key, said, 0, secrets=hidden)
+        with transaction.atomic():
+            if actions.version_of(self.kind, key):
+                raise actions.Conflict(f"There is a token named {called} already.")
+            outcome = self.apply(request, edit, query)
+        self.obey(request, outcome, query)
+        reply = self.written(key, outcome, query, created=True, more={"token": secret})
+        reply["Cache-Control"] = "no-store"
+        return reply
+
+    def _owner(self, request: Request, given: Any) -> str:
+        own: str = request.user.get_username()
+        if given is None or given == own:
+            return own
+        check_administers(request)
+        if not isinstance(given, str) or not User.objects.filter(username=given).exists():
+            raise invalid("/user", "there is no such user", given)
+        return given

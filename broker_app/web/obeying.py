@@ -1,0 +1,56 @@
+"""The node in this process: asked from the threads of requests, and waited for until it obeys a change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar, cast
+
+from rest_framework.request import Request
+
+from broker_app.net.rest.refusals import Refusal
+
+_T = TypeVar("_T")
+
+#: a node that does not obey by then is busy; what was written holds nonetheless, a moment later
+_OBEYS_S = 5.0
+
+
+class Plane(Protocol):
+    """What is needed of the node's data plane."""
+
+    async def remove_queue(self, address: str, *, force: bool) -> None: ...
+
+
+class Node(Protocol):
+    """What is needed of the node in this process; its coroutines run on its loop."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def rest(self) -> Plane: ...
+
+    async def wait_policy(self, version: int) -> None: ...
+
+
+def node_of(request: Request) -> Node | None:
+    """The node in this process; None where pages are served beside a broker."""
+    return cast("Node | None", getattr(request._request, "scope", {}).get("mom.node"))
+
+
+def ask(node: Node, deed: Coroutine[Any, Any, _T]) -> _T:
+    """What a coroutine of the node returns; this is a thread beside its loop. Raises Refusal."""
+    done = asyncio.run_coroutine_threadsafe(deed, node.loop)
+    try:
+        return done.result(_OBEYS_S)
+    except TimeoutError:
+        done.cancel()
+        raise Refusal("busy", "the node has not answered in time; look again in a moment") from None
+
+
+def wait_obeyed(request: Request, version: int | None) -> None:
+    """Waits until the node here, if there is one, obeys this version of the configuration. Raises Refusal."""
+    node = node_of(request)
+    if node is not None and version is not None:
+        ask(node, node.wait_policy(version))
