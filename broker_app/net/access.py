@@ -102,6 +102,10 @@ class Access:
         """Whether the client may do it, for lists and for looking again; nobody is told."""
         return self._verdict(client, right, destination).allowed
 
+    def question(self, client: Client, right: str, destination: Destination) -> Event | None:
+        """What rules are asked when the client wants this; None where it is decided without them."""
+        return self._verdict(client, right, destination).event
+
     def is_unbound(self, identity: Identity) -> bool:
         """Whether destinations need not be looked at one by one before it is told of them: it is an
         administrator's, or there are no rules."""

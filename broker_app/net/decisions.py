@@ -71,8 +71,8 @@ class Decisions:
     """Counts decisions in memory. `clock` is in seconds since the epoch.
 
     Of more than `MAX_EVENTS` different events, those that were not seen for longest are forgotten and counted
-    in `forgotten`; of rules likewise. The loop notes; what was noted may be read in any thread, for which it is
-    copied in one step: that holds the loop up for a millisecond; working it out takes thirty.
+    in `forgotten`; of rules likewise. The loop notes; what was noted may be read in any thread, for which it
+    is copied in one step: that holds the loop up for a millisecond, working it out would do so for thirty.
     """
 
     MAX_EVENTS = 10_000

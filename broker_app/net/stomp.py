@@ -157,6 +157,11 @@ class StompSession:
         return self._identity.user if self._identity else ""
 
     @property
+    def client(self) -> Client | None:
+        """Who it is and how it came here; None before it has logged in."""
+        return getattr(self, "_client", None)
+
+    @property
     def peer_name(self) -> str:
         return self._transport.peer_name
 
