@@ -175,6 +175,26 @@ class ChangedObject(models.Model):
         return f"{self.kind}/{self.key} in {self.change}"
 
 
+class KeptAnswer(models.Model):
+    """The answer to a request with an Idempotency-Key, for whoever repeats it within a day."""
+
+    user = models.CharField(max_length=150)
+    key = models.CharField(max_length=255)
+    fingerprint = models.CharField(max_length=64, help_text="SHA-256, in hex, of the request")
+    created = models.DateTimeField()
+    status = models.PositiveSmallIntegerField(null=True, help_text="null: it is under way")
+    headers = models.JSONField(default=dict)
+    body = models.JSONField(null=True)
+    withheld = models.BooleanField(default=False, help_text="the body held a secret, which is not kept")
+
+    class Meta:
+        ordering: ClassVar = ["created"]
+        constraints: ClassVar = [models.UniqueConstraint(fields=["user", "key"], name="one_answer_of_key")]
+
+    def __str__(self) -> str:
+        return f"answer to {self.user}'s request {self.key}"
+
+
 class AuditEntry(models.Model):
     """Something somebody did. Each entry's digest covers the digest before it, so that a gap shows."""
 

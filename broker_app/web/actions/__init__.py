@@ -1,5 +1,6 @@
 """Actions: the only writers of the models. Everything that is configured goes through `apply`."""
 
+from broker_app.web.actions.answers import claim, keep, release
 from broker_app.web.actions.applying import (
     Changed,
     Conflict,
@@ -44,16 +45,19 @@ __all__ = [
     "Stale",
     "apply",
     "change_destination",
+    "claim",
     "create_login_link",
     "create_token",
     "create_user",
     "ensure_admin",
     "forget_destination",
+    "keep",
     "lock_version",
     "make_secret",
     "note_use",
     "policy_changed",
     "redeem_login_link",
+    "release",
     "revoke_token",
     "said_of",
     "set_destination",

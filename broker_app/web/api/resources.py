@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Mapping
 from operator import itemgetter
 from typing import Any, ClassVar
 
-from django.db import transaction
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -16,9 +15,12 @@ from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import invalid
 from broker_app.web import actions
 from broker_app.web.api import asked
+from broker_app.web.api.repeats import once
 from broker_app.web.api.resource import MAX_PAGE, Resource
 from broker_app.web.api.rows import Row
 from broker_app.web.api.shapes import ENTRY, FACTS, SAID
+from broker_app.web.obeying import wait_obeyed
+from broker_app.web.snapshot import read_version
 
 _SORTABLE_ENTRY = ("name", "version", "origin")
 
@@ -62,16 +64,19 @@ class Rules(Resource):
     def post(self, request: Request, name: str = "") -> Response:
         if name:
             raise MethodNotAllowed("POST")
+        reply = once(request, lambda: self._create(request))
+        wait_obeyed(request, read_version())
+        return reply
+
+    def _create(self, request: Request) -> Response:
         query = asked.query(request, ("dry_run",))
         body = asked.body(request)
-        # Made up and written in one transaction, so that nobody takes the name meanwhile.
-        with transaction.atomic():
-            key = _text(body["name"]) if "name" in body else _free_name()
-            said, _ = self._said(key, body)
-            if actions.version_of(self.kind, key):
-                raise actions.Conflict(f"There is a rule {key} already.")
-            outcome = self.apply(request, actions.Edit(self.kind, key, said, 0), query)
-        self.obey(request, outcome, query)
+        # Within the transaction of the write, so that nobody takes the name meanwhile.
+        key = _text(body["name"]) if "name" in body else _free_name()
+        said, _ = self._said(key, body)
+        if actions.version_of(self.kind, key):
+            raise actions.Conflict(f"There is a rule {key} already.")
+        outcome = self.apply(request, actions.Edit(self.kind, key, said, 0), query)
         return self.written(key, outcome, query, created=True)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.contrib.auth.models import User
-from django.db import transaction
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -16,9 +15,12 @@ from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.web import actions
 from broker_app.web.api import asked
 from broker_app.web.api.permissions import administers, check_administers
+from broker_app.web.api.repeats import once
 from broker_app.web.api.resource import Resource
 from broker_app.web.api.resources import listing
 from broker_app.web.api.rows import Row, rows_of
+from broker_app.web.obeying import wait_obeyed
+from broker_app.web.snapshot import read_version
 
 #: everybody's
 _ALL = "*"
@@ -66,6 +68,12 @@ class Tokens(Resource):
     def post(self, request: Request, name: str = "") -> Response:
         if name:
             raise MethodNotAllowed("POST")
+        reply = once(request, lambda: self._create(request), secret=True)
+        reply["Cache-Control"] = "no-store"
+        wait_obeyed(request, read_version())
+        return reply
+
+    def _create(self, request: Request) -> Response:
         query = asked.query(request, ("dry_run",))
         body = dict(asked.body(request))
         owner = self._owner(request, body.pop("user", None))
@@ -76,14 +84,10 @@ class Tokens(Resource):
         said, _ = self._said(key, body)
         secret, hidden = actions.make_secret()
         edit = actions.Edit(self.kind, key, said, 0, secrets=hidden)
-        with transaction.atomic():
-            if actions.version_of(self.kind, key):
-                raise actions.Conflict(f"There is a token named {called} already.")
-            outcome = self.apply(request, edit, query)
-        self.obey(request, outcome, query)
-        reply = self.written(key, outcome, query, created=True, more={"token": secret})
-        reply["Cache-Control"] = "no-store"
-        return reply
+        if actions.version_of(self.kind, key):
+            raise actions.Conflict(f"There is a token named {called} already.")
+        outcome = self.apply(request, edit, query)
+        return self.written(key, outcome, query, created=True, more={"token": secret})
 
     def _owner(self, request: Request, given: Any) -> str:
         own: str = request.user.get_username()
