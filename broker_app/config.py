@@ -14,7 +14,7 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -29,6 +29,8 @@ CLIENT_VARIABLES = frozenset({"MOM_CONTEXT", "MOM_URL", "MOM_TOKEN", "MOM_TOKEN_
 
 KIB = 1024
 MIB = 1024 * KIB
+
+REFUSE, CLOSE = "refuse", "close"
 
 _DATA = Path("data")
 _SIZES = {"": 1, "b": 1, "kib": KIB, "k": KIB, "mib": MIB, "m": MIB, "gib": 1024 * MIB, "g": 1024 * MIB}
@@ -85,6 +87,12 @@ class Config:
     allowed_hosts: tuple[str, ...] = _setting((), "further host names this node is reached by, by comma")
     allowed_origins: tuple[str, ...] = _setting(
         (), "further origins (https://host:port) of web pages, by comma", pattern=r"https?://[^/,]+"
+    )
+    revoked: str = _setting(
+        REFUSE,
+        "what becomes of a connection that loses a right it uses: it is refused what it does next, or closed",
+        choices=(REFUSE, CLOSE),
+        reloadable=True,
     )
     behind_tls: bool = _setting(False, "a proxy ends TLS before this node: cookies are sent over https only")
 
@@ -268,13 +276,20 @@ def fault_of_override(name: str, value: Any) -> str:
     known = {setting.name: setting for setting in settings() if setting.rule.reloadable}
     if name not in known:
         return f"is no setting that can change while the broker runs{_suggestion(name, sorted(known))}"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return "must be a number"
+    wanted = "a text" if known[name].type == "str" else "a number"
+    if isinstance(value, bool) or not isinstance(value, str if wanted == "a text" else int | float):
+        return f"must be {wanted}"
     try:
         _parse(known[name], str(value))
     except ValueError as error:
         return str(error)
     return ""
+
+
+def overridden(config: Config, values: Mapping[str, Any]) -> Config:
+    """The settings of a running node, some of which are replaced by `values` that have no fault."""
+    known = {setting.name: setting for setting in settings()}
+    return replace(config, **{name: _parse(known[name], str(value)) for name, value in values.items()})
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import secrets
@@ -12,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
-from broker_app.config import Config
+from broker_app.config import Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Hand, Publish, Reconfigure
 from broker_app.core.errors import Refused
@@ -34,6 +35,7 @@ from broker_app.net.login import Identity, Logins
 from broker_app.net.policy import Policy
 from broker_app.net.rest import RestLimits, RestPlane
 from broker_app.net.rest.lines import MessageLines
+from broker_app.net.rest.refusals import Refusal
 from broker_app.net.stomp import StompSession
 from broker_app.serve import listen, serve
 from broker_app.telemetry import News, Statistics
@@ -93,33 +95,27 @@ class Node:
         control_document: Mapping[str, Any] | None = None,
         certificates: Certificates | None = None,
     ) -> None:
-        self.config = config
+        #: as the node was started; what is said for the broker while it runs replaces some of it
+        self._started_with = config
+        self.config = config = overridden(config, logins.policy.broker)
         self._certificates = certificates
         self.logins = logins
         #: what rules decided of late
         self.decisions = Decisions()
         self.access = Access(logins, self.decisions.note)
         self.loop = loop = asyncio.get_running_loop()
-        #: set, and replaced, when a policy is taken over
-        self._reloaded = asyncio.Event()
+        #: set when a policy came that is not obeyed yet
+        self._came = asyncio.Event()
+        #: the version that all sessions obey, and who waits for a later one
+        self._obeyed = logins.policy.version
+        self._obeying = asyncio.Condition()
         self.journal = SegmentJournal(
             config.data / "journal",
             segment_bytes=config.segment_bytes,
             retention_bytes=config.journal_retention_bytes,
             call_soon_threadsafe=loop.call_soon_threadsafe,
         )
-        limits = Limits(
-            memory_bytes=config.memory_bytes,
-            subscriptions_per_peer=config.max_subscriptions,
-            transactions_per_peer=config.max_transactions,
-            bytes_per_transaction=config.max_transaction_bytes,
-            max_messages=config.max_messages,
-            max_bytes=config.max_bytes,
-            transient_bytes=config.transient_bytes,
-            patience_ms=round(config.full_wait * 1000),
-            parked_bytes=config.waiting_bytes,
-        )
-        self.broker = Broker(limits=limits, policies=logins.policy.destinations.policies)
+        self.broker = Broker(limits=_limits(config), policies=logins.policy.destinations.policies)
         #: set when the node must end because of an error
         self.failed: asyncio.Future[BaseException] = loop.create_future()
         self.engine = Engine(self.broker, self.journal, inbox_bytes=config.inbox_bytes, failed=self._fail)
@@ -187,6 +183,7 @@ class Node:
                 self.stomp_tls_port = stomp_tls.getsockname()[1]
                 self._servers.append(tcp.listen_tls(self.lobby, stomp_tls, self._certificates))
         self._spawn(self.lobby.keep_time())
+        self._spawn(self._obey())
         self._spawn(self._tell_statistics())
 
     def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -198,19 +195,40 @@ class Node:
         await websocket.serve(self.lobby, scope, receive, send, identity)
 
     def reload(self, policy: Policy) -> None:
-        """Swap the policy between two batches."""
-        if policy.destinations != self.logins.policy.destinations:
-            self.engine.submit(Reconfigure(policy.destinations.policies))
+        """Swap the policy between two batches: what comes from now on is under the new one. `wait_policy`
+        tells when what had begun before has ended where it must."""
+        former = self.logins.policy
+        config = overridden(self._started_with, policy.broker)
+        if config != self.config or policy.destinations != former.destinations:
+            limits = _limits(config) if config != self.config else None
+            self.engine.submit(Reconfigure(policy.destinations.policies, limits))
         self.logins.reload(policy)
-        self._reloaded.set()
-        self._reloaded = asyncio.Event()
+        if config != self.config:
+            self.config = config
+            self.lobby.configure(config)
+            self.rest.configure(config)
         self.lobby.policy_changed()
         self.rest.policy_changed()
+        self._came.set()
+
+    async def _obey(self) -> None:
+        """After each new policy, end what sessions have lost the right to."""
+        while True:
+            await self._came.wait()
+            self._came.clear()
+            version = self.logins.policy.version
+            with contextlib.suppress(Refusal):  # the engine has ended, and nothing is left to see to
+                await self.rest.turn()  # subscriptions that were asked for before are there by now
+                await self.lobby.look_again()
+                await self.rest.turn()  # and those that were to end have ended
+            async with self._obeying:
+                self._obeyed = version
+                self._obeying.notify_all()
 
     async def wait_policy(self, version: int) -> None:
-        """Wait until the policy of this version, or a later one, holds."""
-        while self.logins.policy.version < version:
-            await self._reloaded.wait()
+        """Wait until the policy of this version, or a later one, holds for everybody and everything."""
+        async with self._obeying:
+            await self._obeying.wait_for(lambda: self._obeyed >= version)
 
     def _tell_of_connection(self, event: str, session: StompSession) -> None:
         if self.news.listened:
@@ -247,6 +265,20 @@ class Node:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.engine.stop()
         self.journal.close()
+
+
+def _limits(config: Config) -> Limits:
+    return Limits(
+        memory_bytes=config.memory_bytes,
+        subscriptions_per_peer=config.max_subscriptions,
+        transactions_per_peer=config.max_transactions,
+        bytes_per_transaction=config.max_transaction_bytes,
+        max_messages=config.max_messages,
+        max_bytes=config.max_bytes,
+        transient_bytes=config.transient_bytes,
+        patience_ms=round(config.full_wait * 1000),
+        parked_bytes=config.waiting_bytes,
+    )
 
 
 async def run(

@@ -46,6 +46,7 @@ class Broker(Configuring):
             c.Enlist: self._enlist,
             c.Commit: self._commit,
             c.Abort: self._abort,
+            c.Spoil: self._spoil,
             c.Pause: self._pause,
             c.Resume: self._resume,
             c.Answer: self._answer_only,

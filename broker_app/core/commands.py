@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from broker_app.core.errors import Refused
+from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.core.peer import Peer
 from broker_app.core.policy import Policies
@@ -158,6 +160,15 @@ class Abort:
 
 
 @dataclass(slots=True)
+class Spoil:
+    """A transaction holds what its client may not do any more: its COMMIT is refused, with this refusal."""
+
+    peer: Peer
+    transaction: str
+    refusal: Refused
+
+
+@dataclass(slots=True)
 class Pause:
     """The peer's transport is full: hold its deliveries back."""
 
@@ -248,9 +259,11 @@ class Insert:
 
 @dataclass(slots=True)
 class Reconfigure:
-    """From now on these policies hold. Queues that have one of their own are made."""
+    """From now on these policies hold, and these limits where there are any. Queues that have a policy of
+    their own are made."""
 
     policies: Policies
+    limits: Limits | None = None
 
 
 @dataclass(slots=True)
@@ -285,6 +298,7 @@ Command = (
     | Enlist
     | Commit
     | Abort
+    | Spoil
     | Pause
     | Resume
     | Answer

@@ -14,6 +14,10 @@ class Configuring(Moving):
     """New policies for what is there; queues emptied and removed."""
 
     def _reconfigure(self, command: c.Reconfigure) -> None:
+        if command.limits is not None:
+            self.limits = self.parking.limits = command.limits
+            self._count_again_at = 0
+            self._gauge()
         self.policies = command.policies
         self._limits_topics = command.policies.limits_topics
         self._retains = command.policies.retains

@@ -17,7 +17,7 @@ class Parking:
     """
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
+        self.limits = limits
         self.bytes = 0
         self.by_peer: dict[Peer, int] = {}
         self.throttled: set[Peer] = set()
@@ -26,7 +26,7 @@ class Parking:
 
     def takes(self, parked: Parked) -> bool:
         """Whether there is room in line for one more; it is then counted."""
-        limits, size, peer = self._limits, parked.size, parked.peer
+        limits, size, peer = self.limits, parked.size, parked.peer
         share = self.by_peer.get(peer, 0) + size
         if self.bytes + size > limits.parked_bytes or share > limits.parked_bytes // 2:
             return False
@@ -66,6 +66,6 @@ class Parking:
         share = self.by_peer.get(peer, 0)
         if not share or peer.gone or any(sub.ack != AUTO for sub in peer.subscriptions.values()):
             return False
-        limits = self._limits
+        limits = self.limits
         most = limits.parked_per_peer // 2 if peer in self.throttled else limits.parked_per_peer
         return share > most or self.bytes > limits.parked_bytes // 4

@@ -58,10 +58,12 @@ class Transacting(Admitting):
             self._refuse(peer, command.receipt, _no_transaction(command.transaction))
             return
         try:
+            if transaction.spoilt is not None:
+                raise transaction.spoilt
             self._check_all(peer, transaction.commands)
         except Refused as refusal:
             detail = f"transaction {command.transaction!r} was rolled back: {refusal.detail}"
-            self._refuse(peer, command.receipt, Refused(refusal.code, detail))
+            self._refuse(peer, command.receipt, Refused(refusal.code, detail, **refusal.facts))
             return
         for deed in transaction.commands:
             self._deeds[type(deed)](deed)
@@ -80,6 +82,11 @@ class Transacting(Admitting):
                     raise Refused("unknown-delivery", "the transaction settles one delivery twice")
                 settled.update(self._tags(peer, deed.tags, deed.cumulative))
         self._check_all_fit(peer, published)
+
+    def _spoil(self, command: c.Spoil) -> None:
+        transaction = command.peer.transactions.get(command.transaction)
+        if transaction is not None:
+            transaction.spoilt = command.refusal
 
     def _abort(self, command: c.Abort) -> None:
         if command.peer.transactions.pop(command.transaction, None) is None:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from broker_app.core.commands import Publish, Return, Settle
+from broker_app.core import commands as c
+from broker_app.core.errors import Refused
 
 
 class Transaction:
-    """`commands` in order, and the `bytes` of the message bodies among them."""
+    """`commands` in order, and the `bytes` of the message bodies among them; why it cannot be committed,
+    where it was `spoilt`."""
 
-    __slots__ = ("bytes", "commands")
+    __slots__ = ("bytes", "commands", "spoilt")
 
     def __init__(self) -> None:
-        self.commands: list[Publish | Settle | Return] = []
+        self.commands: list[c.Publish | c.Settle | c.Return] = []
         self.bytes = 0
+        self.spoilt: Refused | None = None
+
+    @property
+    def targets(self) -> set[str]:
+        """Where it would publish to."""
+        return {
+            envelope.address
+            for command in self.commands
+            if isinstance(command, c.Publish)
+            for envelope, _, _ in command.entries
+        }

@@ -28,8 +28,8 @@ _VERBS = {
 }
 #: where clients hear of other brokers to go to: for everybody who is logged in
 _FOR_ALL = Destination(TOPIC, "$mom.failover")
-#: who decides about its own names
-_BROKER = "the broker"
+#: who decides about its own names, and about those who have gone
+_BROKER, _UNKNOWN = "the broker", "the login"
 #: destinations that are looked at in one go
 _RUN = 500
 
@@ -96,10 +96,27 @@ class Access:
         if self._note is not None and verdict.event is not None and verdict.decision is not None:
             self._note(verdict.event, verdict.decision)
         if not verdict.allowed:
-            raise _refusal(client.identity.user, right, destination, verdict.decided_by)
+            raise _refusal(client, right, destination, verdict.decided_by)
+
+    def recheck(self, client: Client, right: str, destination: Destination) -> None:
+        """The same once more, for a deed that had to wait since it was checked; nobody is told."""
+        refusal = self.refusal(client, right, destination)
+        if refusal is not None:
+            raise refusal
+
+    def refusal(self, client: Client, right: str, destination: Destination) -> Refused | None:
+        """Why the client may not go on with something; None when it may."""
+        verdict = self._verdict(client, right, destination)
+        if verdict.allowed:
+            return None
+        return _refusal(client, right, destination, verdict.decided_by)
+
+    def login_refusal(self, client: Client) -> Refused | None:
+        """Why the client may not go on at all; None when it may. What waits may be older than the policy."""
+        return None if self._logins.still_known(client.identity) else _gone(client)
 
     def allows(self, client: Client, right: str, destination: Destination) -> bool:
-        """Whether the client may do it, for lists and for looking again; nobody is told."""
+        """Whether the client may do it, for lists; nobody is told."""
         return self._verdict(client, right, destination).allowed
 
     def question(self, client: Client, right: str, destination: Destination) -> Event | None:
@@ -157,11 +174,13 @@ class Access:
         return verdict
 
     def _decide(self, client: Client, right: str, destination: Destination) -> _Verdict:
+        identity = client.identity
+        if not self._logins.still_known(identity):
+            return _Verdict(False, _UNKNOWN)
         if right == SEND and is_reserved(destination.name):
             return _Verdict(False, _BROKER)
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) or (destination == _FOR_ALL and right == RECEIVE):
             return _ALLOWED
-        identity = client.identity
         grants = self._granted(identity)
         if grants is not None and not any(grant.covers(right, destination) for grant in grants):
             return _Verdict(False, f"token {identity.token}")
@@ -207,7 +226,10 @@ class Access:
         self._grants = {(facts.user, facts.name): facts.grants for facts in policy.tokens.values()}
 
 
-def _refusal(user: str, right: str, destination: Destination, decided_by: str) -> Refused:
+def _refusal(client: Client, right: str, destination: Destination, decided_by: str) -> Refused:
+    user = client.identity.user
+    if decided_by == _UNKNOWN:
+        return _gone(client)
     what = f"{destination.kind}:{destination.name}"
     asked = f"user={quote(user, safe='')}&deed={METHODS[right]}&destination={quote(what, safe=':')}"
     sentence = f"{user} may not {_VERBS[right]} {destination.kind} {destination.name}"
@@ -221,3 +243,7 @@ def _refusal(user: str, right: str, destination: Destination, decided_by: str) -
         decided_by=decided_by,
         explain=f"/api/v1/explain?{asked}",
     )
+
+
+def _gone(client: Client) -> Refused:
+    return Refused("not-authenticated", f"the login of {client.identity.user} is no longer valid")

@@ -49,6 +49,8 @@ class Lobby:
 
     #: a client that takes nothing of what was written for so long is cut off
     STUCK_S = 60.0
+    #: after a change of rights, sessions are looked at for so long before others have a turn
+    LOOK_S = 0.003
 
     def __init__(
         self, engine: Engine, logins: Logins, access: Access, config: Config, *, ids: MessageIds
@@ -87,17 +89,33 @@ class Lobby:
 
     async def keep_time(self) -> None:
         """Heart-beats and time-outs of all sessions; runs as long as the node."""
-        step = min(1.0, self.config.heartbeat_ms / 4000 or 1.0, self.config.connect_timeout / 2)
         while True:
+            step = min(1.0, self.config.heartbeat_ms / 4000 or 1.0, self.config.connect_timeout / 2)
             await asyncio.sleep(step)
             now = time.monotonic()
             for session in list(self.sessions):
                 session.tick(now, step)
 
+    def configure(self, config: Config) -> None:
+        """Go on with other settings."""
+        self.config = config
+        for session in self.sessions:
+            session.configured()
+
     def policy_changed(self) -> None:
-        """Sessions forget what followed from the former policy; those of users and tokens now gone end."""
+        """Sessions forget what followed from the former policy; those of users and tokens now gone end. What
+        others had begun is looked at again when all that came before is decided."""
         for session in list(self.sessions):
             session.policy_changed()
+
+    async def look_again(self) -> None:
+        """Sessions end what they have lost the right to; everybody else has a turn meanwhile."""
+        until = time.monotonic() + self.LOOK_S
+        for session in list(self.sessions):
+            session.look_again()
+            if time.monotonic() > until:
+                await asyncio.sleep(0)
+                until = time.monotonic() + self.LOOK_S
 
     async def close_all(self, reason: str) -> None:
         """Tell every client that the broker stops, and end the connections."""

@@ -60,6 +60,7 @@ class Logins:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._policy = policy
+        self._tokens = _names(policy)
         self._verify = verify
         self._session_user = session_user
         self._session_cookie = session_cookie
@@ -80,6 +81,7 @@ class Logins:
     def reload(self, policy: Policy) -> None:
         """Takes over a new policy at once; everything remembered under the old one is forgotten."""
         self._policy = policy
+        self._tokens = _names(policy)
         self._good.clear()
         self._bad.clear()
         self._cookies.clear()
@@ -90,15 +92,7 @@ class Logins:
             return self._policy.anonymous
         if identity.user not in self._policy.users:
             return False
-        facts = self._policy.tokens.values()
-        return identity.token is None or any(
-            (f.user, f.name) == (identity.user, identity.token) for f in facts
-        )
-
-    def is_admin(self, identity: Identity) -> bool:
-        """Whether `identity` may do what only administrators may."""
-        facts = self._policy.users.get(identity.user)
-        return facts is not None and facts.admin
+        return identity.token is None or (identity.user, identity.token) in self._tokens
 
     def anonymous(self) -> Identity | None:
         """The identity of a client that shows no credentials, where the policy has one."""
@@ -195,6 +189,11 @@ class Logins:
         # The length keeps ("ab", "c") and ("a", "bc") apart. "surrogatepass" takes any str there is.
         text = f"{len(login)}:{login}{secret}".encode("utf-8", "surrogatepass")
         return hmac.digest(self._key, text, "sha256")
+
+
+def _names(policy: Policy) -> frozenset[tuple[str, str]]:
+    """Owner and name of each token."""
+    return frozenset((facts.user, facts.name) for facts in policy.tokens.values())
 
 
 def _remember(cache: dict[bytes, _Value], key: bytes, value: _Value) -> None:

@@ -12,8 +12,9 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 
+from broker_app.config import CLOSE
 from broker_app.core import commands as c
-from broker_app.core.destination import TEMP_QUEUE, TEMP_TOPIC, Destination
+from broker_app.core.destination import TEMP_QUEUE, TEMP_TOPIC, Destination, parse
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message
 from broker_app.core.peer import Delivery, Peer
@@ -38,6 +39,8 @@ VERSIONS = ("1.2", "1.1", "1.0")
 FRAME_BYTES = 200
 #: who would have to wait longer than this to be within the limits of a connection is refused
 TOO_FAST_S = 10.0
+#: destinations that a session remembers to have sent to
+MAX_SENDS = 1_000
 #: how long the bytes of a frame that has begun may stay away
 PARTIAL_S = 60.0
 
@@ -79,6 +82,7 @@ class StompSession:
         "_peer",
         "_refusals_sent",
         "_renderer",
+        "_sends",
         "_since",
         "_soft_errors",
         "_spoke",
@@ -130,16 +134,16 @@ class StompSession:
         #: (subscription or None, message-id) → tag of the latest delivery, for clients whose ACK names the
         #: message (1.0 and 1.1)
         self._message_tags: dict[tuple[str | None, str], Tag] = {}
+        #: where it has sent to lately
+        self._sends: dict[Destination, None] = {}
         self._leave_receipt: bytes | None = None
         self._beat_in_s = self._beat_out_s = 0.0
         self._since = self._heard = self._spoke = time.monotonic()
         self._stuck_since = 0.0
         #: why nothing is read of the client now; bits
         self._holds = 0
-        limited = config.max_frames_per_second or config.max_bytes_per_second
-        self._pace = (
-            Pace(config.max_frames_per_second, config.max_bytes_per_second, self._since) if limited else None
-        )
+        self._pace: Pace | None
+        self.configured()
         self.bytes_in = self.bytes_out = self.frames_in = self.frames_out = 0
         #: when it began, seconds since 1970
         self.since_s = time.time()
@@ -429,6 +433,9 @@ class StompSession:
     def _plan(self, given: Headers) -> Plan:
         """What the headers of a SEND mean; kept with the headers, so once for thousands of messages."""
         destination = self._destination(given, SEND)
+        if len(self._sends) >= MAX_SENDS:
+            del self._sends[next(iter(self._sends))]
+        self._sends[destination] = None
         reply_to = given.get("reply-to")
         if reply_to is not None and reply_to.startswith(("/temp-queue/", "/temp-topic/")):
             reply_to = self._reply_to(reply_to)
@@ -731,11 +738,53 @@ class StompSession:
                 detail = f"a frame was begun and its rest did not come for {silent:.0f} s"
                 self._refuse(Refused("frame-timeout", detail), None, soft=False)
 
+    def configured(self) -> None:
+        """The settings of the node are others."""
+        config = self._lobby.config
+        frames, bytes_ = config.max_frames_per_second, config.max_bytes_per_second
+        self._pace = Pace(frames, bytes_, time.monotonic()) if frames or bytes_ else None
+
+    # ------------------------------------------------------------------ rights that are lost
+
     def policy_changed(self) -> None:
-        self._parser.version = self._version  # forgets the plans that are kept with the headers
+        self._parser.forget()  # the plans that are kept with the headers
         if self._identity is not None and not self._lobby.logins.still_known(self._identity):
             detail = f"the login of {self._identity.user} is no longer valid"
             self._refuse(Refused("not-authenticated", detail), None, soft=False)
+
+    def look_again(self) -> None:
+        """End what the client has lost the right to: subscriptions, transactions that would send, or, where
+        that is the setting, all of it."""
+        if self._state != OPEN or self._lobby.access.is_unbound(self._client.identity):
+            return
+        self._spoil_transactions()
+        closes = self._lobby.config.revoked == CLOSE
+        for subscription in list(self._peer.subscriptions.values()):
+            lost = self._lost(RECEIVE, parse(subscription.address))
+            if lost is None:
+                continue
+            detail = f"{lost.detail}; subscription {subscription.id} was ended"
+            refusal = Refused(lost.code, detail, **lost.facts, subscription=subscription.id)
+            self._submit(c.Unsubscribe(self._peer, subscription.id))
+            self._refuse(refusal, None, soft=not closes)
+            if self._state != OPEN:
+                return
+        if closes:
+            refusals = (self._lost(SEND, destination) for destination in self._sends)
+            refused = next(filter(None, refusals), None)
+            if refused is not None:
+                self._refuse(refused, None, soft=False)
+
+    def _spoil_transactions(self) -> None:
+        """What was sent with a right that is lost by now must not be committed."""
+        for name, transaction in self._peer.transactions.items():
+            refusals = (self._lost(SEND, parse(address)) for address in transaction.targets)
+            refusal = next(filter(None, refusals), None)
+            if refusal is not None:
+                self._submit(c.Spoil(self._peer, name, refusal))
+
+    def _lost(self, right: str, destination: Destination) -> Refused | None:
+        return self._lobby.access.refusal(self._client, right, destination)
 
 
 class _UnsupportedVersion(Refused):

@@ -16,6 +16,7 @@ from django.db import DatabaseError, connection, transaction
 from django.http import HttpRequest
 
 from broker_app import models
+from broker_app.config import Config, fault_of_override, overridden
 from broker_app.models import Broker, DestinationSettings, Entry, PolicyVersion, Token
 from broker_app.net.destinations import Destinations, Own, node_values
 from broker_app.net.login import Logins
@@ -37,6 +38,7 @@ def read_version() -> int:
 def read_policy(anonymous: bool, former: Policy | None = None) -> Policy:
     """The models as they are now: one transaction, so all parts are of one version. What is as in `former`
     and was costly to make is taken from there."""
+    broker = _read_broker()
     users = User.objects.filter(is_active=True).only("username", "password", "is_superuser")
     tokens = Token.objects.filter(owner__is_active=True).select_related("owner")
     return Policy(
@@ -44,9 +46,9 @@ def read_policy(anonymous: bool, former: Policy | None = None) -> Policy:
         users={user.username: _facts_of(user) for user in users.prefetch_related("groups")},
         tokens={bytes(token.digest): _facts_of_token(token) for token in tokens},
         anonymous=anonymous,
-        destinations=_read_destinations(),
+        destinations=_read_destinations(overridden(settings.MOM, broker)),
         rules=_read_rules(former),
-        broker=Broker.objects.filter(name=settings.MOM.name).values_list("settings", flat=True).first() or {},
+        broker=broker,
     )
 
 
@@ -75,12 +77,21 @@ def _rule(row: models.Rule, origin: str) -> Rule:
     return Rule(row.name, row.effect, row.conditions, tuple(row.users), tuple(row.groups), origin)
 
 
-def _read_destinations() -> Destinations:
+def _read_broker() -> dict[str, Any]:
+    """What is said for this broker, as far as this version of MOM can use it."""
+    said = Broker.objects.filter(name=settings.MOM.name).values_list("settings", flat=True).first() or {}
+    faults = {name: fault for name, value in said.items() if (fault := fault_of_override(name, value))}
+    for name, fault in faults.items():
+        log.warning("setting %s of broker %s is not used: %s", name, settings.MOM.name, fault)
+    return {name: value for name, value in said.items() if name not in faults}
+
+
+def _read_destinations(config: Config) -> Destinations:
     versions = dict(Entry.objects.filter(kind="destinations").values_list("key", "version"))
     rows = DestinationSettings.objects.values_list("address", "values")
     found = Destinations(
         {address: Own(values, versions.get(address, 1)) for address, values in rows},
-        node_values(settings.MOM),
+        node_values(config),
     )
     _ = found.policies  # worked out here, in a thread, and not in the loop
     return found

@@ -302,6 +302,8 @@ class Parser:
         self._cached_bytes = 0
         self._layout = _NO_LAYOUT
         self._last_number = b""
+        if self._open is not None:  # its headers came before, and are acted on when the body is there
+            self._open.headers.plan = None
 
     # -- the strict path ----------------------------------------------------------------------
 

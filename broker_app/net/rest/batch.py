@@ -15,9 +15,10 @@ from broker_app.net.rest.desk import Desk, Tally, Ticket
 from broker_app.net.rest.envelopes import Envelopes, Item
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.publish import COMMAND_BYTES, Publisher
-from broker_app.net.rest.refusals import Refusal, invalid, too_large
+from broker_app.net.rest.refusals import Refusal, invalid, of_core, too_large
 from broker_app.net.rest.replies import JSON, NDJSON, Reply, encode
 from broker_app.net.rest.requests import Departed, Request, decode, truth
+from broker_app.rules.event import SEND
 
 #: submitted lines whose answers are awaited together
 _RUN = 1_000
@@ -62,6 +63,7 @@ class BatchPublisher:
             return await self._stream(request, destination)
         body = await request.body(self._limits.max_batch_bytes)
         outcomes = [self._outcome(destination, item) for item in _items(body, self._limits.max_batch_items)]
+        request.access.recheck(request.client, SEND, destination)
         if atomic:
             return await self._atomic(outcomes)
         answers = await self._answers(self._start(outcomes))
@@ -153,6 +155,9 @@ class BatchPublisher:
                     outcomes[room:] = [
                         too_large("lines", self._limits.max_stream_items, count + len(outcomes))
                     ]
+                refusal = request.access.refusal(request.client, SEND, destination)
+                if refusal is not None:
+                    raise of_core(refusal)
                 runs.append((outcomes, self._start(outcomes)))
                 count += len(outcomes)
                 waiting += len(outcomes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
+from broker_app.core.destination import parse
 from broker_app.jobs import filters
 from broker_app.jobs.job import Job
 from broker_app.jobs.office import Jobs
@@ -84,7 +86,7 @@ class JobDesk:
         request.query(("queue",))
         request.check_json(NDJSON)
         target = request.permitted(SEND, "/queue/" + request.name).address
-        lines = request.lines(self._limits.max_batch_bytes)
+        lines = self._permitted(request, request.lines(self._limits.max_batch_bytes), target)
         return _accepted(await self._jobs.take_import(target, lines, request.user))
 
     async def all(self, request: Request) -> Reply:
@@ -125,6 +127,14 @@ class JobDesk:
         request.query()
         self._rights.permit_export(request, self._jobs.get(request.name))
         return await _stream(request, self._jobs.export_file(request.name), *items.UNTRUSTED)
+
+    async def _permitted(
+        self, request: Request, lines: AsyncIterator[list[bytes]], target: str
+    ) -> AsyncIterator[list[bytes]]:
+        """The lines of an upload, which takes its time, as long as the client may send. Raises Refused."""
+        async for run in lines:
+            request.access.recheck(request.client, SEND, parse(target))
+            yield run
 
     def _seen(self, request: Request) -> Job:
         job = self._jobs.get(request.name)

@@ -10,9 +10,10 @@ KIB, MIB = 1024, 1024 * 1024
 MAX_WAITING = 5_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RestLimits:
-    """Sizes are bytes, times are seconds."""
+    """Sizes are bytes, times are seconds. All endpoints share one, and read it each time: it changes in its
+    place when settings of the running node do."""
 
     #: body of a message that is published singly
     max_body_bytes: int = 64 * MIB
@@ -46,6 +47,13 @@ class RestLimits:
     #: longest part of a body that browsing shows, and all of them together
     max_preview_bytes: int = 64 * KIB
     max_page_bytes: int = 8 * MIB
+
+    def follow(self, config: Config) -> None:
+        """Take over the settings that can change while the node runs."""
+        self.max_wait_s = config.max_wait
+        self.max_queue_wait_s = min(5.0, config.full_wait)
+        self.default_lease_s = config.lease
+        self.max_waiting = min(MAX_WAITING, config.max_subscriptions)
 
     @classmethod
     def of(cls, config: Config) -> RestLimits:

@@ -80,7 +80,7 @@ class RestPlane:
         self._credentials = Credentials(logins, Origins(config.known_hosts, config.allowed_origins))
         self._behind_tls = config.behind_tls
         self._uploads = Uploads()
-        self._waiting = Waiting(self._limits.max_waiting)
+        self._waiting = Waiting(self._limits)
         self._desk = Desk(engine, round(self._limits.max_queue_wait_s * 1000))
         self._numbers = itertools.count(1)
         self._blocks = items.Blocks()
@@ -95,9 +95,18 @@ class RestPlane:
         """Let every waiting receive and event stream end now, and further ones at once."""
         self._waiting.stop()
 
+    def configure(self, config: Config) -> None:
+        """Go on with other settings."""
+        self._limits.follow(config)
+        self._desk.peer.patience_ms = round(self._limits.max_queue_wait_s * 1000)
+
+    async def turn(self) -> None:
+        """Wait until what was submitted before is decided and let out. Raises Refusal where none will be."""
+        await self._desk.turn()
+
     def policy_changed(self) -> None:
         """End what waits for users and tokens that are gone, or have lost the right to it."""
-        self._waiting.look_again(self._access, self._logins.still_known)
+        self._waiting.look_again(self._access)
 
     def engine_ended(self, error: BaseException) -> None:
         """Answer everybody who waits for the engine, which will carry out nothing any more."""

@@ -98,6 +98,7 @@ class Publisher:
         if desk.engine.full:
             await desk.wait_relieved()
         body = await request.body(self._limits.max_body_bytes)
+        request.access.recheck(request.client, SEND, target.destination)
         ticket = desk.ticket()
         desk.submit(c.Publish(desk.peer, [(envelope, body, ticket)]), len(body) + COMMAND_BYTES)
         message = (await desk.answer(ticket))[0]

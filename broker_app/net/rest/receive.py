@@ -105,6 +105,7 @@ class Receiver:
         """Deliveries, as soon as there is one; none when the wait is over. When the client, its right or the
         plane's time ends first, what came goes back."""
         desk = self._desk
+        request.access.recheck(request.client, RECEIVE, source)
         wait = self._waiting.enter(request.client, source)
         arrived = wait.woken
         collection = Collection(arrived)

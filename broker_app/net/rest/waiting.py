@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from broker_app.core.destination import Destination
 from broker_app.core.errors import Refused
 from broker_app.net.access import Access, Client
-from broker_app.net.login import Identity
+from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import busy
 from broker_app.rules.event import RECEIVE
 
@@ -33,17 +32,17 @@ class Wait:
 
 
 class Waiting:
-    """All waiting requests of a plane, at most `most`."""
+    """All waiting requests of a plane, as many as its limits allow."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limits: RestLimits) -> None:
+        self._limits = limits
         self._waits: set[Wait] = set()
         self.stopped = False
 
     def enter(self, client: Client, source: Destination | None = None) -> Wait:
         """Refusal when too many wait. Whoever enters leaves."""
-        if len(self._waits) >= self._most:
-            raise busy(f"{self._most} requests wait for messages already")
+        if len(self._waits) >= self._limits.max_waiting:
+            raise busy(f"{self._limits.max_waiting} requests wait for messages already")
         wait = Wait(client, source)
         if self.stopped:
             wait.end()
@@ -59,18 +58,12 @@ class Waiting:
         for wait in self._waits:
             wait.end()
 
-    def look_again(self, access: Access, still_known: Callable[[Identity], bool]) -> None:
+    def look_again(self, access: Access) -> None:
         """End the waits of those who may not log in any more, or not receive from there."""
         for wait in self._waits:
-            identity = wait.client.identity
-            if not still_known(identity):
-                wait.refusal = Refused(
-                    "not-authenticated", f"the login of {identity.user} is no longer valid"
-                )
+            if wait.source is None:
+                wait.refusal = access.login_refusal(wait.client)
+            else:
+                wait.refusal = access.refusal(wait.client, RECEIVE, wait.source)
+            if wait.refusal is not None:
                 wait.end()
-            elif wait.source is not None:
-                try:
-                    access.check(wait.client, RECEIVE, wait.source)
-                except Refused as refusal:
-                    wait.refusal = refusal
-                    wait.end()
