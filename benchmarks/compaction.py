@@ -24,10 +24,8 @@ from benchmarks import machine
 from benchmarks.bench import add_output_options, finish, progress, run_or_explain, workplace
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
-from broker_app.core.errors import Refused
-from broker_app.core.message import Envelope, Message
-from broker_app.core.peer import Peer
-from broker_app.core.subscription import Subscription
+from broker_app.core.message import Envelope
+from broker_app.core.peer import InnerReceiver, Peer
 from broker_app.engine import Engine
 from broker_app.journal.segments import SegmentJournal
 
@@ -40,7 +38,7 @@ DISK_LIMIT_MIB = 64
 SETTLE_S = 60
 
 
-class Producer:
+class Producer(InnerReceiver):
     """Sends `count` messages, the next run when the former is confirmed."""
 
     def __init__(self, engine: Engine, address: str, count: int) -> None:
@@ -50,7 +48,7 @@ class Producer:
         self.left = count
         self.done = asyncio.get_running_loop().create_future()
 
-    def send(self, data: bytes = b"") -> None:
+    def publish(self) -> None:
         if not self.left:
             self.done.set_result(None)
             return
@@ -64,18 +62,10 @@ class Producer:
         confirmed = bool(peer.receipts)
         peer.receipts.clear()
         if confirmed:
-            self.send()
-
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
-        return b""
-
-    def throttle(self, on: bool) -> None: ...
-
-    def close(self, refusal: Refused) -> None:
-        raise refusal
+            self.publish()
 
 
-class Consumer:
+class Consumer(InnerReceiver):
     """Acknowledges what it gets; `done` after `count` messages."""
 
     def __init__(self, engine: Engine, address: str, count: int) -> None:
@@ -93,17 +83,6 @@ class Consumer:
             self._count -= len(tags)
             if not self._count:
                 self.done.set_result(None)
-
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
-        return b""
-
-    def send(self, data: bytes) -> None:
-        """Nothing is fanned out here."""
-
-    def throttle(self, on: bool) -> None: ...
-
-    def close(self, refusal: Refused) -> None:
-        raise refusal
 
 
 @dataclass
@@ -195,7 +174,7 @@ async def measure(directory: Path, count: int, backlog: int, segment_bytes: int)
     producers = [Producer(engine, "/queue/busy", share) for share in shares]
     consumer = Consumer(engine, "/queue/busy", count)
     for producer in producers:
-        producer.send()
+        producer.publish()
     while not consumer.done.done():
         await asyncio.wait([consumer.done], timeout=0.5)
         peak = max(peak, await loop.run_in_executor(None, disk_bytes, directory))
@@ -228,7 +207,7 @@ async def measure(directory: Path, count: int, backlog: int, segment_bytes: int)
 async def _publish(engine: Engine, address: str, count: int) -> None:
     if count:
         producer = Producer(engine, address, count)
-        producer.send()
+        producer.publish()
         await producer.done
 
 

@@ -11,11 +11,10 @@ from time import perf_counter
 
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
-from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message
 from broker_app.core.outcome import Outcome
-from broker_app.core.peer import Peer
+from broker_app.core.peer import InnerReceiver, Peer
 from broker_app.core.subscription import Subscription
 
 BODY = b"x" * 100
@@ -23,7 +22,7 @@ ROUNDS = 5
 NOW_US = 1_800_000_000_000_000
 
 
-class Silent:
+class Silent(InnerReceiver):
     """A receiver that takes everything and keeps the tags it has to settle."""
 
     def __init__(self) -> None:
@@ -39,11 +38,6 @@ class Silent:
         return b""
 
     def send(self, data: bytes) -> None: ...
-
-    def throttle(self, on: bool) -> None: ...
-
-    def close(self, refusal: Refused) -> None:
-        raise refusal
 
 
 def decide(broker: Broker, *run: c.Command) -> Outcome:

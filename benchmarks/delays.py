@@ -22,10 +22,8 @@ from benchmarks import machine
 from benchmarks.bench import add_output_options, finish, progress, run_or_explain, workplace
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
-from broker_app.core.errors import Refused
-from broker_app.core.message import Envelope, Message, Special
-from broker_app.core.peer import Peer
-from broker_app.core.subscription import Subscription
+from broker_app.core.message import Envelope, Special
+from broker_app.core.peer import InnerReceiver, Peer
 from broker_app.engine import Engine
 from broker_app.journal.segments import SegmentJournal
 
@@ -35,7 +33,7 @@ LATE_MS, INDEX_BYTES = 100, 64
 BODY_BYTES = 100
 
 
-class Watch:
+class Watch(InnerReceiver):
     """A consumer that settles at once and notes how late each message came; its time begins the body."""
 
     def __init__(self) -> None:
@@ -51,18 +49,6 @@ class Watch:
             box.clear()
         if tags:
             self.engine.submit(c.Settle(peer, tags))
-
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
-        raise NotImplementedError("a queue's messages are not fanned out")
-
-    def send(self, data: bytes) -> None:
-        raise NotImplementedError("a queue's messages are not fanned out")
-
-    def throttle(self, held: bool) -> None:
-        """It publishes no faster than the engine takes."""
-
-    def close(self, refusal: Refused) -> None:
-        raise refusal
 
 
 def resident_kib() -> int:

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 from broker_app.config import Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Hand, Publish, Reconfigure
-from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
-from broker_app.core.message import Envelope, Message
-from broker_app.core.peer import Peer
+from broker_app.core.message import Envelope
+from broker_app.core.peer import InnerReceiver, Peer
 from broker_app.core.subscription import Subscription
 from broker_app.engine import Engine
 from broker_app.jobs.office import Jobs
@@ -53,7 +52,7 @@ class Ports(NamedTuple):
     stomp_tls: int | None
 
 
-class Voice:
+class Voice(InnerReceiver):
     """The broker's own publisher: a peer that receives nothing."""
 
     def __init__(self, engine: Engine) -> None:
@@ -66,23 +65,6 @@ class Voice:
 
     def hand(self, subscription: Subscription, entries: list[tuple[Envelope, bytes]]) -> None:
         self._engine.submit(Hand(subscription, entries), sum(len(body) for _, body in entries))
-
-    def flush(self, peer: Peer) -> None:
-        peer.receipts.clear()
-        peer.refusals.clear()
-        peer.deliveries.clear()
-
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
-        return b""
-
-    def send(self, data: bytes) -> None:
-        """Nothing is ever delivered here."""
-
-    def throttle(self, on: bool) -> None:
-        """It publishes what it has to say, whatever happens."""
-
-    def close(self, refusal: Refused) -> None:
-        """There is no connection."""
 
 
 class Node:

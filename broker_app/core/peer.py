@@ -34,6 +34,28 @@ class Receiver(Protocol):
         """Tell the client why, and end the connection."""
 
 
+class InnerReceiver:
+    """A receiver within the node: behind it is no connection, and it subscribes to no topic, so nothing is
+    fanned out to it. What it does with its mailbox is for a subclass to say; by itself it empties it."""
+
+    def flush(self, peer: Peer) -> None:
+        peer.receipts.clear()
+        peer.refusals.clear()
+        peer.deliveries.clear()
+
+    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+        raise AssertionError("nothing is fanned out within the node")
+
+    def send(self, data: bytes) -> None:
+        raise AssertionError("nothing is fanned out within the node")
+
+    def throttle(self, on: bool) -> None:
+        """What is within the node has a bound of its own for what it sends."""
+
+    def close(self, refusal: Refused) -> None:
+        raise AssertionError(f"a peer without connection cannot be ended: {refusal}")
+
+
 class Peer:
     """One session in the core's eyes.
 

@@ -4,38 +4,18 @@ held by a peer behind which nobody stands, and a lease says when they go back to
 from __future__ import annotations
 
 from broker_app.core import commands as c
-from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.core.peer import Peer
+from broker_app.core.peer import InnerReceiver, Peer
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.queue import Queue
 from broker_app.core.subscription import Subscription
-
-
-class Nobody:
-    """A receiver that is never handed anything."""
-
-    def flush(self, peer: Peer) -> None:
-        """There is never anything in the mailbox."""
-
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
-        return b""
-
-    def send(self, data: bytes) -> None:
-        """Nothing is rendered for it."""
-
-    def close(self, refusal: Refused) -> None:
-        """There is no connection."""
-
-    def throttle(self, held: bool) -> None:
-        """It sends nothing."""
 
 
 class Resting:
     """The messages that wait, with a bound: `most` of them, and `most_bytes` of bodies."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
-        self.peer = Peer(Nobody(), user="$mom")
+        self.peer = Peer(InnerReceiver(), user="$mom")
         self._most = most
         self._most_bytes = most_bytes
         self._bytes = 0

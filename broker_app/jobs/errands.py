@@ -8,9 +8,7 @@ from typing import Any, TypeVar
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
-from broker_app.core.message import Message
-from broker_app.core.peer import Peer
-from broker_app.core.subscription import Subscription
+from broker_app.core.peer import InnerReceiver, Peer
 from broker_app.engine import Engine
 
 _Value = TypeVar("_Value")
@@ -24,7 +22,7 @@ class _Errand:
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
 
-class Errands:
+class Errands(InnerReceiver):
     """The receiver behind the peer of all jobs."""
 
     def __init__(self, engine: Engine) -> None:
@@ -86,18 +84,6 @@ class Errands:
         for errand, refusal in refusals:
             self._open.discard(errand)
             _settle(errand, error=refusal)
-
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
-        raise AssertionError("jobs subscribe to nothing")
-
-    def send(self, data: bytes) -> None:
-        raise AssertionError("jobs subscribe to nothing")
-
-    def throttle(self, on: bool) -> None:
-        """What an errand does has room or is refused; it never waits in line."""
-
-    def close(self, refusal: Refused) -> None:
-        raise AssertionError("jobs subscribe to nothing")
 
 
 def _settle(errand: _Errand, value: object = None, *, error: Exception | None = None) -> None:

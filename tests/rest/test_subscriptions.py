@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core.peer import Peer
+from broker_app.core.peer import InnerReceiver, Peer
 from broker_app.core.policy import DestinationPolicy, Policies
 from tests.rest.conftest import Rest
 
 
-class Reader:
+class Reader(InnerReceiver):
     """A client of the engine that takes nothing."""
 
     def __init__(self, rest: Rest, user: str = "alice") -> None:
@@ -36,18 +36,6 @@ class Reader:
         peer.receipts.clear()
         peer.deliveries.clear()
         assert not peer.refusals
-
-    def render(self, subscription: Any, messages: Any) -> bytes:
-        raise AssertionError
-
-    def send(self, data: bytes) -> None:
-        raise AssertionError
-
-    def throttle(self, on: bool) -> None:
-        raise AssertionError
-
-    def close(self, refusal: Any) -> None:
-        raise AssertionError
 
 
 async def publish(rest: Rest, topic: str = "prices") -> dict[str, Any]:

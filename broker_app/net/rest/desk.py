@@ -16,8 +16,7 @@ from typing import Protocol, TypeVar
 from broker_app.core.commands import Answer, Command, Return
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.core.peer import Delivery, Peer
-from broker_app.core.subscription import Subscription
+from broker_app.core.peer import Delivery, InnerReceiver, Peer
 from broker_app.engine import Engine
 from broker_app.net.rest import refusals
 from broker_app.net.rest.refusals import Refusal
@@ -137,7 +136,7 @@ class Collector(Protocol):
     def collect(self, tag: int, message: Message) -> None: ...
 
 
-class Desk:
+class Desk(InnerReceiver):
     """The receiver of the plane's peers. `boot` tells receipts of this process from those of former ones;
     `patience_ms` is how long a message waits for room in a full queue."""
 
@@ -315,18 +314,6 @@ class Desk:
                 unwanted.append(tag)
         if unwanted:
             self.submit(Return(self.peer, unwanted))
-
-    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
-        raise AssertionError("subscriptions of the REST plane are rendered singly")
-
-    def send(self, data: bytes) -> None:
-        raise AssertionError("subscriptions of the REST plane are rendered singly")
-
-    def throttle(self, on: bool) -> None:
-        """Each request waits for its own answer, and there is a bound for them all."""
-
-    def close(self, refusal: Refused) -> None:
-        raise AssertionError("the REST plane subscribes to queues alone, and these are never too slow")
 
 
 def _is_hex(text: str) -> bool:
