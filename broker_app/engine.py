@@ -39,6 +39,27 @@ class Waiting(Protocol):
     def relieved(self) -> None: ...
 
 
+class Relief:
+    """Lets tasks wait while the engine has as much to do as it takes."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._event: asyncio.Event | None = None
+
+    async def wait(self) -> None:
+        while self._engine.full and self._engine.ended is None:
+            if self._event is None:
+                self._event = asyncio.Event()
+                self._engine.tell_when_relieved(self)
+            await self._event.wait()
+
+    def relieved(self) -> None:
+        """There is room again, or there will never be any."""
+        event, self._event = self._event, None
+        if event is not None:
+            event.set()
+
+
 def now_us() -> int:
     return time.time_ns() // 1000
 

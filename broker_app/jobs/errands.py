@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.peer import InnerReceiver, Peer
-from broker_app.engine import Engine
+from broker_app.engine import Engine, Relief
 
 _Value = TypeVar("_Value")
 
@@ -29,7 +29,7 @@ class Errands(InnerReceiver):
         self.engine = engine
         self.peer = Peer(self, user="jobs", detailed=True)
         self._open: set[_Errand] = set()
-        self._relief: asyncio.Event | None = None
+        self.relief = Relief(engine)
 
     async def ask(self, command: c.Transfer | c.Insert | c.Answer, then: Callable[[Any], _Value]) -> _Value:
         """What `then` makes of the answer. It is called once the command is committed, before anything that
@@ -47,28 +47,15 @@ class Errands(InnerReceiver):
         """What `look` returns between two batches, when all that the broker holds is in the journal."""
         return await self.ask(c.Answer(self.peer, None), lambda _: look())
 
-    async def wait_relieved(self) -> None:
-        """Wait while the engine has as much to do as it takes."""
-        while self.engine.full and self.engine.ended is None:
-            if self._relief is None:
-                self._relief = asyncio.Event()
-                self.engine.tell_when_relieved(self)
-            await self._relief.wait()
-
     def engine_ended(self, error: BaseException) -> None:
         """Fail everything that waits for an answer that cannot come any more."""
         for errand in self._open:
             if not errand.future.done():
                 errand.future.set_exception(Refused("store-unavailable", f"the node stopped: {error}"))
         self._open.clear()
-        self.relieved()
+        self.relief.relieved()
 
     # ------------------------------------------------------------------ what the engine calls
-
-    def relieved(self) -> None:
-        relief, self._relief = self._relief, None
-        if relief is not None:
-            relief.set()
 
     def flush(self, peer: Peer) -> None:
         receipts, peer.receipts = peer.receipts, []

@@ -56,7 +56,7 @@ class BatchPublisher:
     async def _publish(self, request: Request, destination: Destination, atomic: bool) -> Reply:
         _check_headers(request)
         if self._desk.engine.full:
-            await self._desk.wait_relieved()
+            await self._desk.relief.wait()
         if request.check_json(NDJSON) == NDJSON:
             if atomic:
                 raise Refusal("unsupported-type", "an atomic batch is known whole: send application/json")
@@ -166,7 +166,7 @@ class BatchPublisher:
                     await self._finish(runs, results)
                 if count > self._limits.max_stream_items:
                     break
-                await self._desk.wait_relieved()
+                await self._desk.relief.wait()
         except Refusal as refusal:
             if not count:
                 raise

@@ -17,7 +17,7 @@ from broker_app.core.commands import Answer, Command, Return
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.peer import Delivery, InnerReceiver, Peer
-from broker_app.engine import Engine
+from broker_app.engine import Engine, Relief
 from broker_app.net.rest import refusals
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Header
@@ -151,7 +151,7 @@ class Desk(InnerReceiver):
         self._numbers = itertools.count(1)
         self._collectors: dict[str, Collector] = {}
         self._open: set[Awaiting] = set()
-        self._relief: asyncio.Event | None = None
+        self.relief = Relief(engine)
         self._settled: OrderedDict[int, None] = OrderedDict()
 
     def request_id(self, number: int) -> Header:
@@ -216,22 +216,7 @@ class Desk(InnerReceiver):
         """Fail everything that waits for an answer that cannot come any more."""
         for ticket in list(self._open):
             ticket.failed(Refusal("store-unavailable", f"the node stopped before it was done: {error}"))
-        self.relieved()
-
-    # ------------------------------------------------------------------ back-pressure
-
-    async def wait_relieved(self) -> None:
-        """Wait while the engine has as much to do as it takes."""
-        while self.engine.full and self.engine.ended is None:
-            if self._relief is None:
-                self._relief = asyncio.Event()
-                self.engine.tell_when_relieved(self)
-            await self._relief.wait()
-
-    def relieved(self) -> None:
-        relief, self._relief = self._relief, None
-        if relief is not None:
-            relief.set()
+        self.relief.relieved()
 
     # ------------------------------------------------------------------ leases
 

@@ -96,7 +96,7 @@ class Publisher:
         desk = self._desk
         envelope = self._envelopes.of_request(target.destination.address, request.headers)
         if desk.engine.full:
-            await desk.wait_relieved()
+            await desk.relief.wait()
         body = await request.body(self._limits.max_body_bytes)
         request.access.recheck(request.client, SEND, target.destination)
         ticket = desk.ticket()
