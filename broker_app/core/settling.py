@@ -137,15 +137,16 @@ class Settling(Delaying):
         elif message.attempts >= policy.max_attempts and self._has_dead_letters(queue):
             detail = f"handed out {message.attempts} times"
             self._dead_letter(queue, message, "MAX_ATTEMPTS", detail, subscription)
-        elif not self._rest(queue, message, delay_ms or retry_delay_ms(policy, message.attempts)):
-            self._back_to_place(queue, message)
+        else:
+            self._record_return(queue, message)
+            if not self._rest(queue, message, delay_ms or retry_delay_ms(policy, message.attempts)):
+                self._back_to_place(queue, message)
 
     def _rest(self, queue: Queue, message: Message, delay_ms: int) -> bool:
         """Let a message wait before another attempt; False when it need not, or too many do."""
         tag = self.resting.take(queue, message) if delay_ms else 0
         if tag:
             self.leases.begin(self.resting.peer, tag, self.now_ms + delay_ms)
-            self._record_return(queue, message)
         return bool(tag)
 
     def _back_to_place(self, queue: Queue, message: Message) -> None:
@@ -160,7 +161,6 @@ class Settling(Delaying):
             queue.expiring = True
         if queue.guarded is not None and queue.guarded.removes:
             self._overfull[queue] = None
-        self._record_return(queue, message)
         self._touch(queue)
 
     def _record_return(self, queue: Queue, message: Message) -> None:
