@@ -6,9 +6,7 @@ The disk is a small tmpfs that holds all of the broker's data, its configuration
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,8 +17,9 @@ from mom_client.stomp.frame import ACK, ERROR, MESSAGE, RECEIPT, SEND, SUBSCRIBE
 from tests.crash.test_kill import Connection
 from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
+from tests.support.small_disk import small_disk
 
-DISK = "40m"
+DISK = 40 * 1024 * 1024
 PRODUCERS = 4
 WINDOW = 32
 BODY = b"x" * 3000
@@ -28,26 +27,15 @@ QUEUE = "/queue/full"
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of DISK bytes."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(place)], capture_output=True, text=True
-    )
-    if mounted.returncode:
-        missing = f"a tmpfs cannot be mounted here: {mounted.stderr.strip()}"
-        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", DISK) as disk:
+        yield disk
 
 
 @pytest.fixture
-def broker(small_disk: Path) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(
-        small_disk / "data", "--port", "0", "--stomp-port", "0", "--segment-bytes", "1MiB"
-    )
-    process.log_file = small_disk.parent / "broker.log"
+def broker(disk: Path) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(disk / "data", "--port", "0", "--stomp-port", "0", "--segment-bytes", "1MiB")
+    process.log_file = disk.parent / "broker.log"
     process.start()
     yield process
     process.kill()
@@ -112,7 +100,7 @@ def accepts(broker: BrokerProcess) -> bool:
 
 @pytest.mark.timeout(180)
 async def test_a_full_disk_refuses_producers_and_recovers_by_itself(
-    broker: BrokerProcess, small_disk: Path
+    broker: BrokerProcess, disk: Path
 ) -> None:
     promised: set[int] = set()
     await fill(broker, promised)
@@ -126,10 +114,10 @@ async def test_a_full_disk_refuses_producers_and_recovers_by_itself(
 
     # Again; others take what is left, and the broker is killed.
     await fill(broker, promised)
-    with suppress(OSError), (small_disk / "others").open("wb", buffering=0) as others:
+    with suppress(OSError), (disk / "others").open("wb", buffering=0) as others:
         while others.write(bytes(4096)):
             pass
-    assert shutil.disk_usage(small_disk).free == 0
+    assert shutil.disk_usage(disk).free == 0
     broker.kill()
     broker.start()
     assert not accepts(broker)
@@ -137,5 +125,5 @@ async def test_a_full_disk_refuses_producers_and_recovers_by_itself(
     taken |= await consume(broker, None)
     assert promised <= taken, f"{len(promised - taken)} promised messages are lost"
     await asyncio.to_thread(poll, lambda: accepts(broker), 20)
-    (small_disk / "others").unlink()
+    (disk / "others").unlink()
     assert broker.terminate() == 0

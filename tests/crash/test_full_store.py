@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 import stomp
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.small_disk import small_disk
 
 MIB = 1024 * 1024
 DISK = 32 * MIB
@@ -24,20 +23,13 @@ WAIT_S = 30.0
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A broker whose journal has a file system of its own, of `DISK` bytes."""
-    journal = tmp_path / "data" / "journal"
-    journal.mkdir(parents=True)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", str(journal)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        if "CI" in os.environ:
-            pytest.fail("a file system cannot be mounted here")
-        pytest.skip("needs the right to mount a small file system: run it as root")
-    process = BrokerProcess(tmp_path / "data", "--segment-bytes", "1MiB", "--full-wait", "1")
-    try:
-        process.start()
-        yield process
-    finally:
-        process.kill()
-        subprocess.run(["umount", str(journal)], check=True)
+    with small_disk(tmp_path / "data" / "journal", DISK):
+        process = BrokerProcess(tmp_path / "data", "--segment-bytes", "1MiB", "--full-wait", "1")
+        try:
+            process.start()
+            yield process
+        finally:
+            process.kill()
 
 
 def publish(broker: BrokerProcess) -> str:
