@@ -7,9 +7,11 @@ later stands behind it, so that the order of each producer is kept.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from broker_app.core import commands as c
@@ -39,6 +41,7 @@ from broker_app.core.subscription import Subscription
 MAX_GUARDED_TOPICS = 10_000
 #: a queue that had room for so long is told of when it is full again
 FULL_AGAIN_MS = 10_000
+_BY_ARRIVAL = attrgetter("arrival")
 _LATE = Refused("queue-full", "the broker was full, and others wait in line before this message")
 
 
@@ -90,10 +93,10 @@ class Admitting(Publishing):
         envelope: Envelope,
         body: bytes,
         receipt: Any,
-        until_ms: int = 0,
+        waited: Parked | None = None,
     ) -> Message | None:
-        """Let one message in when its destination has room; None when it waits (until `until_ms`, where it
-        has waited before) or was refused."""
+        """Let one message in when its destination has room; None when it waits (still, where it has
+        `waited`) or was refused."""
         address, size = envelope.address, len(body)
         guard = self._guard_of_topic(address) if queue is None else queue.guarded
         if guard is not None and queue is not self._NOWHERE:
@@ -102,8 +105,8 @@ class Admitting(Publishing):
             except Refused as refusal:
                 self._not_published(peer, receipt, refusal)
                 return None
-        full = self._full_copy(address, size) if queue is None else queue
-        if queue is not None and not self.is_full(queue, size):
+        full = self._full_copy(address, size, waited) if queue is None else queue
+        if queue is not None and not self.is_full(queue, size, waited):
             full = None
         if full is None:
             return self._take_in(queue, envelope, body)
@@ -111,8 +114,8 @@ class Admitting(Publishing):
         if full.policy.limit_behavior != REJECT_NEWEST:
             self.counters["published"] -= 1
             assert full.guarded is not None
-            until_ms = until_ms or self._patience(peer)
-            self._park(full.guarded.line, Parked(peer, envelope, body, receipt, until_ms), _full(full))
+            parked = waited or self._arrived(peer, envelope, body, receipt)
+            self._park(full.guarded.line, parked, _full(full))
             self._crowded[full] = None
             return None
         self.counters["refused"] += 1
@@ -121,24 +124,28 @@ class Admitting(Publishing):
             return None
         return self._discarded(envelope, body)
 
-    def is_full(self, queue: Queue, size: int = 0) -> bool:
-        """Whether a message of `size` bytes finds no room in a queue, and nothing makes room for it."""
+    def is_full(self, queue: Queue, size: int = 0, waited: Parked | None = None) -> bool:
+        """Whether a message of `size` bytes finds no room in a queue, and nothing makes room for it. Who
+        stands in its line comes before it, save those who arrived after it has `waited` elsewhere."""
         guard = queue.guarded
-        if guard is None or guard.removes or queue is self._NOWHERE:
+        if guard is None or queue is self._NOWHERE:
             return False
-        others_wait = bool(guard.line) and queue is not self._passing
-        return others_wait or not self._fits(queue, guard, 1, size)
+        line = guard.line
+        if line and (waited is None or line[0].arrival < waited.arrival):
+            return True
+        return not (guard.removes or self._fits(queue, guard, 1, size))
 
-    def _full_copy(self, address: str, size: int) -> Queue | None:
+    def _full_copy(self, address: str, size: int, waited: Parked | None) -> Queue | None:
         """A durable subscription to a topic that has no room for its copy, if there is one."""
-        if not self._limits_topics or not address.startswith("/topic/"):
+        # Lines outlast the limits for which they formed until all of them are let in.
+        if not (self._limits_topics or self._crowded) or not address.startswith("/topic/"):
             return None
         named = self.topics.match(address.removeprefix("/topic/")).named
-        return next((kept.queue for kept in named if self.is_full(kept.queue, size)), None)
+        return next((kept.queue for kept in named if self.is_full(kept.queue, size, waited)), None)
 
     def _tell_once(self, queue: Queue) -> None:
         """Say that a queue is full, when it has not been said since there was room for a while."""
-        if queue not in self._full:
+        if queue not in self._full and queue.policy.guards:
             self._tell_of_destination(DestinationFull(queue.address, _full(queue).detail))
         self._full[queue] = self.now_ms
 
@@ -182,13 +189,18 @@ class Admitting(Publishing):
 
     # ------------------------------------------------------------------ in line
 
-    def _patience(self, peer: Peer) -> int:
-        return self.now_ms + (peer.patience_ms or self.limits.patience_ms)
+    def _arrived(self, peer: Peer, envelope: Envelope, body: bytes, receipt: Any) -> Parked:
+        self._arrivals += 1
+        until_ms = self.now_ms + (peer.patience_ms or self.limits.patience_ms)
+        return Parked(peer, envelope, body, receipt, self._arrivals, until_ms)
 
     def _park(self, line: deque[Parked], parked: Parked, why: Refused) -> None:
         """Let a message wait in `line` for room, or refuse it where too much waits already."""
         if self.parking.takes(parked):
-            line.append(parked)
+            if line and line[-1].arrival > parked.arrival:  # it waited in another line before
+                line.insert(bisect(line, parked.arrival, key=_BY_ARRIVAL), parked)
+            else:
+                line.append(parked)
         else:
             self.counters["refused"] += 1
             self._refuse(parked.peer, parked.receipt, why)
@@ -213,9 +225,8 @@ class Admitting(Publishing):
             return False
         line = guard.line
         while line and (queue.gone or guard.removes or self._fits(queue, guard, 1, len(line[0].body))):
-            moved, self._passing = True, queue
+            moved = True
             self._let_through(line.popleft())
-        self._passing = None
         if not line:
             del self._crowded[queue]
             if not queue.policy.guards:
@@ -234,7 +245,7 @@ class Admitting(Publishing):
             self._not_published(peer, parked.receipt, refusal)
         else:
             if queue is None:  # other durable subscriptions to the topic may be full as well
-                message = self._admit(peer, queue, envelope, parked.body, parked.receipt, parked.until_ms)
+                message = self._admit(peer, queue, envelope, parked.body, parked.receipt, parked)
             else:
                 message = self._take_in(queue, envelope, parked.body)
             if message is not None:
@@ -352,10 +363,10 @@ class Admitting(Publishing):
         self.counters["published"] += len(command.entries)
         for envelope, body, receipt in command.entries:
             if envelope.address.startswith(strain.spares if strain else SPARED):
-                self._publish_one(Parked(peer, envelope, body, receipt, 0))
+                self._publish_one(self._arrived(peer, envelope, body, receipt))
             elif strain is None or strain.waits:
                 self.counters["published"] -= 1
-                parked = Parked(peer, envelope, body, receipt, self._patience(peer))
+                parked = self._arrived(peer, envelope, body, receipt)
                 self._park(self._line, parked, strain.refusal if strain else _LATE)
             else:
                 self.counters["refused"] += 1
@@ -369,7 +380,7 @@ class Admitting(Publishing):
         except Refused as refusal:
             self._not_published(peer, entry.receipt, refusal)
             return
-        message = self._admit(peer, queue, entry.envelope, entry.body, entry.receipt, entry.until_ms)
+        message = self._admit(peer, queue, entry.envelope, entry.body, entry.receipt, entry)
         if message is not None:
             self._accept(peer, entry.receipt, message)
 

@@ -18,13 +18,17 @@ PRODUCER_MS = 60_000
 class Parked:
     """A message that was received and not let in: its producer has no answer yet."""
 
-    __slots__ = ("body", "envelope", "peer", "receipt", "until_ms")
+    __slots__ = ("arrival", "body", "envelope", "peer", "receipt", "until_ms")
 
-    def __init__(self, peer: Peer, envelope: Envelope, body: bytes, receipt: Any, until_ms: int) -> None:
+    def __init__(
+        self, peer: Peer, envelope: Envelope, body: bytes, receipt: Any, arrival: int, until_ms: int
+    ) -> None:
         self.peer = peer
         self.envelope = envelope
         self.body = body
         self.receipt = receipt
+        #: its place in every line: behind what arrived before it, also in a line that it enters later
+        self.arrival = arrival
         #: when it is refused
         self.until_ms = until_ms
 

@@ -102,8 +102,8 @@ class State:
         #: queues with somebody in line, and those that may hold too much
         self._crowded: dict[Queue, None] = {}
         self._overfull: dict[Queue, None] = {}
-        #: the queue whose line is let in just now
-        self._passing: Queue | None = None
+        #: how many messages have waited in a line
+        self._arrivals = 0
         #: queues that were full lately, and when last
         self._full: dict[Queue, int] = {}
         #: what waits because of a strain

@@ -603,6 +603,47 @@ def test_a_publish_to_a_topic_waits_for_the_fullest_of_its_durable_subscriptions
     assert accepted(client) == tokens
 
 
+@pytest.fixture
+def waiting_in_two_lines() -> tuple[Client, Client, list[bytes]]:
+    """Readers `one` and `other` of a topic, and what was sent to it: the first came in, the second waits for
+    `other`, the third for `one`."""
+    stage = Stage()
+    one, other = stage.client(), stage.client()
+    keep(one, "one")
+    keep(other, "other")
+    policies = {
+        NAMED + "one": DestinationPolicy(max_bytes=10),
+        NAMED + "other": DestinationPolicy(max_messages=1),
+    }
+    stage.decide(c.Reconfigure(Policies(exact=policies)))
+    sent = [b"8 bytes.", b"1", b"9 bytes.."]
+    send(stage.client(), *sent, address="/topic/t")
+    return one, other, sent
+
+
+def settle_three(one: Client, other: Client) -> None:
+    for tag in (1, 2, 3):
+        other.settle(tag)
+        one.settle(tag)
+
+
+def test_messages_to_a_topic_come_in_in_order_though_they_waited_for_different_subscriptions(
+    waiting_in_two_lines: tuple[Client, Client, list[bytes]],
+) -> None:
+    one, other, sent = waiting_in_two_lines
+    settle_three(one, other)
+    assert one.take() == other.take() == sent
+
+
+def test_messages_to_a_topic_come_in_in_order_when_all_limits_end(
+    waiting_in_two_lines: tuple[Client, Client, list[bytes]],
+) -> None:
+    one, other, sent = waiting_in_two_lines
+    one.stage.decide(c.Reconfigure(Policies()))
+    settle_three(one, other)
+    assert one.take() == other.take() == sent
+
+
 def test_a_publish_to_a_topic_is_refused_where_a_durable_subscription_refuses_the_newest() -> None:
     stage = Stage()
     reader, client = stage.client(), stage.client()
