@@ -42,7 +42,6 @@ MAX_GUARDED_TOPICS = 10_000
 #: a queue that had room for so long is told of when it is full again
 FULL_AGAIN_MS = 10_000
 _BY_ARRIVAL = attrgetter("arrival")
-_LATE = Refused("queue-full", "the broker was full, and others wait in line before this message")
 
 
 class Admitting(Publishing):
@@ -261,7 +260,7 @@ class Admitting(Publishing):
             if queue.guarded is not None:
                 self._refuse_overdue(queue.guarded.line, _full(queue))
         if self._line:
-            self._refuse_overdue(self._line, self.strain.refusal if self.strain else _LATE)
+            self._refuse_overdue(self._line, self.strain.refusal if self.strain else _late())
 
     def _refuse_overdue(self, line: deque[Parked], refusal: Refused) -> None:
         overdue = [parked for parked in line if parked.until_ms <= self.now_ms]
@@ -367,7 +366,7 @@ class Admitting(Publishing):
             elif strain is None or strain.waits:
                 self.counters["published"] -= 1
                 parked = self._arrived(peer, envelope, body, receipt)
-                self._park(self._line, parked, strain.refusal if strain else _LATE)
+                self._park(self._line, parked, strain.refusal if strain else _late())
             else:
                 self.counters["refused"] += 1
                 self._not_published(peer, receipt, strain.refusal)
@@ -408,7 +407,7 @@ class Admitting(Publishing):
         for envelope, body, _ in entries:
             address = envelope.address
             if (strain or self._line) and not address.startswith(strain.spares if strain else SPARED):
-                raise strain.refusal if strain else _LATE
+                raise strain.refusal if strain else _late()
             guard = self._guard_of(address)
             if guard is not None:
                 self._check_admissible(peer, guard, address, len(body))
@@ -526,6 +525,10 @@ def _full(queue: Queue) -> Refused:
     limits = [f"{policy.max_messages} messages"] if policy.max_messages else []
     limits += [f"{policy.max_bytes} bytes"] if policy.max_bytes else []
     return Refused("queue-full", f"{queue.address} is full: it holds at most {' and '.join(limits)}")
+
+
+def _late() -> Refused:
+    return Refused("queue-full", "the broker was full, and others wait in line before this message")
 
 
 def _victims(queue: Queue) -> Lane | None:

@@ -19,27 +19,29 @@ class Strain(NamedTuple):
     """Why nothing comes in: `waits` is whether messages wait for better times before they are refused,
     `spares` are beginnings of addresses that are not concerned."""
 
-    refusal: Refused
+    code: str
+    detail: str
     waits: bool
     spares: tuple[str, ...] = SPARED
 
+    @property
+    def refusal(self) -> Refused:
+        """A new one each time: an exception that is raised again keeps all that it ever passed through."""
+        return Refused(self.code, self.detail)
+
 
 STORE_FULL = Strain(
-    Refused(
-        "store-full", "the broker has no space left to store messages; it takes some again when there is"
-    ),
+    "store-full",
+    "the broker has no space left to store messages; it takes some again when there is",
     waits=True,
 )
 BROKER_FULL = Strain(
-    Refused("queue-full", "the broker holds as many messages or bytes as it may, in all queues together"),
-    waits=True,
+    "queue-full", "the broker holds as many messages or bytes as it may, in all queues together", waits=True
 )
 MEMORY_ORANGE = Strain(
-    Refused("busy", "messages that live in memory have nearly filled it"), waits=True, spares=("/topic/$",)
+    "busy", "messages that live in memory have nearly filled it", waits=True, spares=("/topic/$",)
 )
-MEMORY_RED = Strain(
-    Refused("busy", "messages that live in memory have filled it"), waits=False, spares=("/topic/$",)
-)
+MEMORY_RED = Strain("busy", "messages that live in memory have filled it", waits=False, spares=("/topic/$",))
 
 
 def memory_level(used: int, most: int) -> str:

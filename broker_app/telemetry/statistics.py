@@ -251,7 +251,7 @@ class Statistics:
             "delivered": self._node_totals[1],
             "memory_bytes": resident_bytes(),
             "memory_level": self._broker.memory_level,
-            "refuses": self._broker.strain.refusal.code if self._broker.strain else None,
+            "refuses": self._broker.strain.code if self._broker.strain else None,
             "waiting_bytes": self._broker.parking.bytes,
             "journal_bytes": self._journal_bytes,
             "destinations": len(self._broker.queues) + len(self._topics()),

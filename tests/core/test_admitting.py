@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -550,6 +552,20 @@ def test_a_transaction_needs_space_when_it_is_committed() -> None:
     stage.decide(c.StoreSpace(0))
     with pytest.raises(Refused, match="store-full"):
         client.do(c.Commit(client.peer, "t"))
+
+
+def test_a_transaction_that_was_refused_for_want_of_space_leaves_nothing_behind() -> None:
+    stage = Stage()
+    client = stage.client()
+    stage.decide(c.StoreSpace(0))
+    deed = c.Enlist(client.peer, "t", client.sending(Q, b"1"))
+    stage.decide(c.Begin(client.peer, "t"), deed, c.Commit(client.peer, "t", 1))
+    assert codes(client) == ["store-full"]
+    client.disconnect()
+    left = weakref.ref(client)
+    del client, deed
+    gc.collect()
+    assert left() is None
 
 
 def test_memory_has_levels_at_which_messages_wait_and_are_refused() -> None:
