@@ -1,8 +1,9 @@
 """Floods: random producers against random limits, with the laws of admission checked after each run.
 
 - every message is answered once, or waits in line; nobody else is in line
-- what was accepted is recorded once, in the order in which its producer sent it, and stays until its end is
-  recorded with a cause that its queue's rules allow
+- what was accepted is recorded once (of a topic: once for each durable subscription), in the order in which
+  its producer sent it, and stays until its end is recorded with a cause that its queue's rules allow
+- a transaction comes in whole or not at all, and never waits
 - no queue goes beyond its limits, no line beyond its bound, and whoever can make room is read on
 - bytes that are counted are bytes that are there
 - the records give the same broker
@@ -21,7 +22,9 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.freezing import freeze
 from broker_app.core.guard import Parked
-from broker_app.core.message import OVERHEAD_BYTES, Envelope
+from broker_app.core.message import OVERHEAD_BYTES, Envelope, Special
+from broker_app.core.named import DURABLE_PREFIX
+from broker_app.core.peer import Peer
 from broker_app.core.policy import (
     LIMIT_BEHAVIORS,
     REMOVE_LOW_PRIORITY,
@@ -33,6 +36,11 @@ from broker_app.core.queue import Queue
 from tests.core.stage import Client, Stage, read
 
 QUEUES = ("/queue/a", "/queue/b")
+TOPIC = "/topic/t"
+#: durable subscriptions to it, which are there from the beginning, and the queues in which their copies wait
+NAMES = ("d", "e")
+COPIES = tuple(DURABLE_PREFIX + name for name in NAMES)
+LIMITED = (*QUEUES, "/queue/a.dead", *COPIES)
 REMOVING = (REMOVE_OLDEST, REMOVE_LOW_PRIORITY)
 FULL = {"queue-full", "store-full", "too-large"}
 
@@ -78,11 +86,17 @@ class Flood:
         )
         self.stage.loading = False
         self.policies = Policies()
+        #: of all that there were, for the trace
+        self.names: dict[Peer, str] = {}
         self.clients: list[Client] = []
         self.leaving: list[Client] = []
         #: what has no answer yet, by token
         self.open: dict[Any, Sent] = {}
         self.farewells: dict[Any, Client] = {}
+        #: what each transaction of this run holds, by the token of its COMMIT
+        self.committing: dict[Any, list[Sent]] = {}
+        #: how often a message was recorded as new
+        self.recorded: Counter[tuple[str, int]] = Counter()
         #: recorded messages that are not gone: address and body, by position
         self.live: dict[int, tuple[str, bytes]] = {}
         self.newest: Counter[tuple[Client, str]] = Counter()
@@ -91,9 +105,14 @@ class Flood:
 
     def blow(self, runs: int) -> None:
         random = self.random
+        founder = self._newcomer()
+        self.decide(
+            [c.Subscribe(founder.peer, name, TOPIC, name=name, durable=True, shared=True) for name in NAMES]
+        )
+        self.decide([c.Disconnect(founder.peer)])
         for _ in range(runs):
             while len(self.clients) < 3:
-                self.clients.append(self.stage.client(f"client {len(self.clients)}"))
+                self.clients.append(self._newcomer())
             kinds = random.choices(list(WEIGHTS), list(WEIGHTS.values()), k=random.choice((1, 2, 5)))
             run: list[Any] = []
             for kind in kinds:
@@ -121,6 +140,11 @@ class Flood:
         self.farewells.clear()
         self.decide([c.Reconfigure(self.policies)])
 
+    def _newcomer(self) -> Client:
+        client = self.stage.client("owner")
+        self.names[client.peer] = f"client {len(self.names)}"
+        return client
+
     # ------------------------------------------------------------------ drawing
 
     def _next_token(self) -> int:
@@ -129,7 +153,9 @@ class Flood:
 
     def _entries(self, client: Client, *, answered: bool) -> list[c.Entry]:
         random = self.random
-        envelope = Envelope(random.choice(QUEUES), persistent=random.random() < 0.8)
+        special = Special(group="g") if random.random() < 0.1 else None
+        address = random.choice((*QUEUES, TOPIC))
+        envelope = Envelope(address, persistent=random.random() < 0.8, special=special)
         entries: list[c.Entry] = []
         for _ in range(random.choice((1, 1, 3, 6))):
             self.serial += 1
@@ -146,14 +172,22 @@ class Flood:
         return [c.Publish(client.peer, self._entries(client, answered=True))]
 
     def _draw_transaction(self, client: Client) -> list[Any]:
-        publish = c.Publish(client.peer, self._entries(client, answered=False))
-        return [c.Begin(client.peer, "t"), c.Enlist(client.peer, "t", publish), c.Commit(client.peer, "t", 0)]
+        before, token = self.serial, self._next_token()
+        enlisted = [
+            c.Enlist(client.peer, "t", c.Publish(client.peer, self._entries(client, answered=False)))
+            for _ in range(self.random.choice((1, 2)))
+        ]
+        self.committing[token] = [self.sender[serial] for serial in range(before + 1, self.serial + 1)]
+        return [c.Begin(client.peer, "t"), *enlisted, c.Commit(client.peer, "t", token)]
 
     def _draw_subscribe(self, client: Client) -> list[Any]:
         ack = self.random.choice((c.AUTO, c.INDIVIDUAL, c.INDIVIDUAL))
         credit = self.random.choice((1, 2, 50))
         if client.peer.subscriptions:
             return [c.Unsubscribe(client.peer, next(iter(client.peer.subscriptions)))]
+        if self.random.random() < 0.3:
+            name = self.random.choice(NAMES)
+            return [c.Subscribe(client.peer, "1", TOPIC, ack, credit, name=name, durable=True, shared=True)]
         return [c.Subscribe(client.peer, "1", self.random.choice(QUEUES), ack, credit)]
 
     def _draw_settle(self, client: Client) -> list[Any]:
@@ -170,7 +204,7 @@ class Flood:
         if token is not None:
             self.farewells[token] = client
         if not self.clients:
-            self.clients.append(self.stage.client())
+            self.clients.append(self._newcomer())
         return [c.Disconnect(client.peer, token)]
 
     def _draw_purge(self, client: Client) -> list[Any]:
@@ -189,7 +223,7 @@ class Flood:
                 limit_behavior=random.choice(LIMIT_BEHAVIORS),
                 use_dead_letters=random.random() < 0.5,
             )
-            for address in (*QUEUES, "/queue/a.dead")
+            for address in LIMITED
             if random.random() < 0.8
         }
         self.policies = Policies(exact=policies)
@@ -198,17 +232,27 @@ class Flood:
     def _draw_space(self, client: Client) -> list[Any]:
         return [c.StoreSpace(self.random.choice((0, 0, 2 * OVERHEAD_BYTES, None, None)))]
 
+    def _describe(self, command: Any) -> str:
+        who = self.names[command.peer] if hasattr(command, "peer") else ""
+        if isinstance(command, c.Enlist):
+            return f"{who} enlists in {command.transaction}: {self._describe(command.command)}"
+        if isinstance(command, c.Publish):
+            address = command.entries[0][0].address
+            return f"{who} sends to {address}: {[body for _, body, _ in command.entries]}"
+        facts = [f"{name}={getattr(command, name)!r}" for name in command.__slots__ if name != "peer"]
+        return f"{who} {type(command).__name__} {' '.join(facts)}"
+
     # ------------------------------------------------------------------ the laws
 
     def decide(self, run: list[Any]) -> None:
         if self.trace:
-            print(f"at {self.stage.now_ms} decide", *map(_describe, run), sep="\n    ")
+            print(f"at {self.stage.now_ms} decide", *map(self._describe, run), sep="\n    ")
         counted = {address: _count(queue) for address, queue in self.stage.broker.queues.items()}
         weighed = {address: _weight(self.stage, queue) for address, queue in self.stage.broker.queues.items()}
         reconfigured = any(isinstance(command, c.Reconfigure) for command in run)
         outcome = self.stage.decide(*run)
-        self._check_answers(run)
         self._check_records(outcome.count, reconfigured)
+        self._check_answers(run)
         self._check_lines()
         for address, queue in self.stage.broker.queues.items():
             before = counted.get(address, 0), weighed.get(address, 0)
@@ -220,18 +264,35 @@ class Flood:
             for token, refusal in client.refused:
                 assert refusal.code in FULL | {"unknown-delivery", "conflict", "not-found"}, refusal
                 self.open.pop(token, None)
+                for sent in self.committing.pop(token, ()):
+                    assert not any(self.recorded[place, sent.serial] for place in self._places(sent))
             for token, _ in client.accepted:
-                sent = self.open.pop(token, None)
-                if sent is None and self.farewells.pop(token, None) is not None:
+                for sent in self.committing.pop(token, ()):
+                    self._check_kept(sent)
+                answered = self.open.pop(token, None)
+                if answered is not None:
+                    self._check_kept(answered)
+                elif self.farewells.pop(token, None) is not None:
                     mine = [open_ for open_ in self.open.values() if open_.client is client]
                     assert not mine, "who leaves is answered last"
             client.accepted.clear()
             client.refused.clear()
+        assert not self.committing, "a transaction never waits"
         for command in run:
             if isinstance(command, c.Disconnect) and command.receipt is None:
                 gone = [token for token, sent in self.open.items() if sent.client.peer is command.peer]
                 for token in gone:
                     del self.open[token]
+
+    @staticmethod
+    def _places(sent: Sent) -> tuple[str, ...]:
+        """Where a message waits once it is in."""
+        return COPIES if sent.address == TOPIC else (sent.address,)
+
+    def _check_kept(self, sent: Sent) -> None:
+        """A persistent message that was accepted is recorded once wherever it waits."""
+        if sent.persistent:
+            assert all(self.recorded[place, sent.serial] == 1 for place in self._places(sent)), sent
 
     def _check_records(self, count: int, reconfigured: bool) -> None:
         broker = self.stage.broker
@@ -241,12 +302,13 @@ class Flood:
                     Queue(record.address, durable=True).reader.message(record.content, record.position).body
                 )
                 self.live[record.position] = record.address, body
-                if record.flags & records.HAS_ID:
-                    continue
+                if record.flags & records.HAS_ID and record.address not in COPIES:
+                    continue  # a dead letter
                 sent = self.sender[serial_of(body)]
-                assert sent.address == record.address
-                assert self.newest[sent.client, sent.address] < sent.serial, "each producer's order is kept"
-                self.newest[sent.client, sent.address] = sent.serial
+                assert record.address in self._places(sent)
+                assert self.newest[sent.client, record.address] < sent.serial, "each producer's order is kept"
+                self.newest[sent.client, record.address] = sent.serial
+                self.recorded[record.address, sent.serial] += 1
             elif record.kind == records.ACKED:
                 for position in record.numbers:
                     address, _ = self.live.pop(position)  # else: it ended twice
@@ -277,6 +339,12 @@ class Flood:
                 lines += queue.guarded.line
         assert {parked.receipt for parked in lines} == self.open.keys(), "who has no answer is in line"
         assert all(parked.until_ms > self.stage.now_ms - 1_000 for parked in lines)
+        for line in [
+            broker._line,
+            *(queue.guarded.line for queue in broker.queues.values() if queue.guarded),
+        ]:
+            arrivals = [parked.arrival for parked in line]
+            assert arrivals == sorted(arrivals), "a line is in the order of arrival"
         assert broker.parking.bytes == sum(parked.size for parked in lines) <= self.stage.limits.parked_bytes
         shares: Counter[Any] = Counter()
         for parked in lines:
@@ -331,15 +399,6 @@ def _weight(stage: Stage, queue: Queue) -> int:
         for position in [*lane.loading, *(p for chunk in lane.paged.chunks() for p in chunk)]:
             weight += len(queue.reader.message(stage.bodies[position], position).body)
     return weight
-
-
-def _describe(command: Any) -> str:
-    if isinstance(command, c.Publish):
-        address = command.entries[0][0].address
-        return f"{command.peer.user} sends to {address}: {[body for _, body, _ in command.entries]}"
-    facts = [f"{name}={getattr(command, name)!r}" for name in command.__slots__ if name != "peer"]
-    who = getattr(getattr(command, "peer", None), "user", "")
-    return f"{who} {type(command).__name__} {' '.join(facts)}"
 
 
 def flood(seed: int, *, trace: bool = False) -> None:
