@@ -1,5 +1,6 @@
 """Pages of configured things: who may see them, what they change, and what they say when it cannot be."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from broker_app.models import Rule
-from broker_app.web import actions
+from broker_app.web import actions, history
 from broker_app.web.actions import SYSTEM, Edit, apply
 from broker_app.web.kinds import KINDS
 
@@ -17,7 +18,7 @@ ADMINISTRATORS_PAGES = [
     f"/console/{place}"
     for kind in ("rules", "users", "groups", "brokers", "bridges")
     for place in (f"{kind}/", f"{kind}/add")
-]
+] + [f"/console/configuration/{place}" for place in ("versions/", "comparison", "back")]
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_the_way_around_leads_only_where_one_may_go(client: Client, inside: Clie
     assert "/console/users/" not in client.get("/console/").content.decode()
 
 
-@pytest.mark.parametrize("address", ADMINISTRATORS_PAGES)
+@pytest.mark.parametrize("address", [page for page in ADMINISTRATORS_PAGES if not page.endswith("/back")])
 def test_every_page_can_be_drawn_with_nothing_configured(inside: Client, address: str) -> None:
     assert inside.get(address).status_code == 200
 
@@ -242,3 +243,121 @@ def test_forms_without_their_secret_are_refused(admin: User) -> None:
     strict.force_login(admin)
     assert strict.post("/console/rules/add", a_rule(name="x")).status_code == 403
     assert not Rule.objects.exists()
+
+
+def test_a_change_is_undone_by_the_button_that_comes_with_the_news(inside: Client) -> None:
+    page = sent(inside, "/console/rules/add", **a_rule(name="first"))
+    version = actions.version_of("rules", "first")
+    assert (
+        f'name="version" value="{version}"' in page and f"/console/configuration/versions/{version}" in page
+    )
+    page = sent(inside, "/console/configuration/undo", version=str(version))
+    assert f"Version {version} was undone." in page
+    assert not Rule.objects.exists()
+
+
+def test_what_others_have_built_upon_is_not_undone_without_showing_it(inside: Client) -> None:
+    version = apply(SYSTEM, [Edit("rules", "first", {})]).version
+    apply(SYSTEM, [Edit("rules", "second", {})])
+    page = sent(inside, "/console/configuration/undo", version=str(version))
+    assert "Other changes came after it" in page and "second" in page
+    assert Rule.objects.count() == 2
+
+
+def test_going_back_shows_what_it_does_and_then_does_it(inside: Client, john: User) -> None:
+    before = history.newest()
+    apply(SYSTEM, [Edit("rules", "first", {"comment": "a comment"})])
+    set_password = Edit(
+        "users", "john", KINDS["users"].read(["john"])["john"], secrets={"password": "another one!"}
+    )
+    apply(SYSTEM, [set_password])
+    page = inside.get(f"/console/configuration/back?to={before}").content.decode()
+    assert "a comment" in page and "its password stays as it is now" in page
+    expected = str(history.newest() - 1)
+    page = sent(inside, f"/console/configuration/back?to={before}", expected=expected)
+    assert "Something was changed meanwhile" in page and Rule.objects.exists()
+    page = sent(
+        inside, f"/console/configuration/back?to={before}", expected=str(history.newest()), reason="oh no"
+    )
+    assert f"as it was in version {before}" in page and "oh no" in page
+    assert not Rule.objects.exists()
+
+
+def test_versions_are_listed_shown_and_compared(inside: Client) -> None:
+    old = history.newest()
+    apply(actions.By("mary", actions.CLI, reason="for tests"), [Edit("rules", "first", {"comment": "one"})])
+    apply(SYSTEM, [Edit("rules", "first", {"comment": "two"})])
+    page = inside.get("/console/configuration/versions/").content.decode()
+    assert "mary" in page and "for tests" in page and "created rules/first" in page
+    assert "one" in inside.get(f"/console/configuration/versions/{old + 1}").content.decode()
+    page = inside.get(f"/console/configuration/comparison?old={old}&new={old + 2}").content.decode()
+    assert "two" in page and "one" not in page.partition("<h1>")[2].partition("STOMP")[0].replace("none", "")
+    assert (
+        "there is no version"
+        in inside.get("/console/configuration/comparison?new=99999").content.decode().lower()
+    )
+    assert inside.get("/console/configuration/versions/99999").status_code == 404
+    assert inside.get("/console/configuration/back?to=99999").status_code == 404
+    assert inside.post("/console/configuration/undo", {"version": "99999"}).status_code == 404
+
+
+def a_token(**fields: Any) -> dict[str, Any]:
+    return {
+        "name": "laptop",
+        "expires": "30",
+        "grants": "1",
+        **fields,
+    }
+
+
+def secret_on(page: str) -> str:
+    found = re.search(r'<pre id="secret"[^>]*>(mom_[^<]+)<', page)
+    assert found
+    return found[1]
+
+
+def test_a_token_is_shown_once_with_lines_to_copy(client: Client, john: User) -> None:
+    client.force_login(john)
+    reply = client.post("/console/tokens/add", {**a_token(), "reason": "for the train"})
+    assert "no-store" in reply["Cache-Control"]
+    page = reply.content.decode()
+    secret = secret_on(page)
+    assert f"Bearer {secret}" in page and f"passcode:{secret}" in page
+    with_token = Client(headers={"Authorization": f"Bearer {secret}"})
+    assert with_token.get("/api/v1/tokens").status_code == 200
+    page = client.get("/console/tokens/").content.decode()
+    assert "laptop" in page and secret not in page and "all of john" in page
+    assert "You have a token named laptop already" in sent(client, "/console/tokens/add", **a_token())
+
+
+def test_a_token_may_have_fewer_rights_than_its_owner(client: Client, john: User) -> None:
+    client.force_login(john)
+    limits = {
+        "limited": "yes",
+        "grant0-rights": ["send", "browse"],
+        "grant0-destinations": "/queue/orders.new",
+    }
+    page = sent(client, "/console/tokens/add", "more", **a_token(**limits))
+    assert "Grant 2" in page and "/queue/orders.new" in page
+    more = {"grants": "3", "grant2-rights": ["receive"], "grant2-destinations": "nowhere"}
+    page = sent(client, "/console/tokens/add", **a_token(**limits, **more))
+    assert 'id="id_grant2-destinations_error"' in page
+    page = sent(client, "/console/tokens/add", **a_token(**limits))
+    assert "/queues/orders.new/messages" in page
+    grants = [{"rights": ["send", "browse"], "destinations": ["/queue/orders.new"]}]
+    assert KINDS["tokens"].read()["john/laptop"]["grants"] == grants
+    assert "send, browse on /queue/orders.new" in client.get("/console/tokens/").content.decode()
+    assert "1 to 100 grants" in sent(client, "/console/tokens/add", **a_token(name="none", limited="yes"))
+
+
+def test_tokens_of_others_are_shown_to_administrators_alone(client: Client, admin: User, john: User) -> None:
+    actions.create_token(SYSTEM, admin, "of the admin")
+    actions.create_token(SYSTEM, john, "of john")
+    client.force_login(john)
+    assert "of the admin" not in client.get("/console/tokens/?of=everybody").content.decode()
+    assert client.get("/console/tokens/remove?name=admin/of the admin").status_code == 403
+    assert client.post("/console/tokens/remove?name=admin/of the admin").status_code == 403
+    page = sent(client, "/console/tokens/remove?name=john/of john")
+    assert "Token john/of john was removed." in page and "Undo" not in page
+    client.force_login(admin)
+    assert "of the admin" in client.get("/console/tokens/?of=everybody").content.decode()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from django.core.exceptions import ValidationError
+
 from broker_app.web.actions import Changed
 from broker_app.web.kinds import KINDS, Said
 
@@ -72,3 +74,8 @@ def in_words(value: Any) -> str:
             return "yes" if value else "no"
         case _:
             return json.dumps(value, ensure_ascii=False)
+
+
+def in_a_sentence(refusal: Exception) -> str:
+    """What is wrong with edits, for people."""
+    return " ".join(refusal.messages) if isinstance(refusal, ValidationError) else str(refusal)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.mixins import LoginRequiredMixin
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
@@ -34,6 +34,7 @@ WAYS = (
             Way("console:rules", "Rules"),
             Way("console:users", "Users"),
             Way("console:groups", "Groups"),
+            Way("console:tokens", "Tokens", True),
         ),
     ),
     (
@@ -41,6 +42,7 @@ WAYS = (
         (
             Way("console:brokers", "Brokers"),
             Way("console:bridges", "Bridges"),
+            Way("console:configuration", "Configuration"),
         ),
     ),
 )
@@ -92,12 +94,14 @@ class AdministratorsPage(Page):
     """A page for administrators. Others are told so."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **options: Any) -> HttpResponseBase:
-        user = request.user
-        if user.is_authenticated and not user.is_superuser:
-            return refused(request)
+        if request.user.is_authenticated and not self.admits(request):
+            return render(request, "console/refused.html", status=403)
         return super().dispatch(request, *args, **options)
 
+    def admits(self, request: HttpRequest) -> bool:
+        """Whether the page is for who asks for it."""
+        return is_administrator(request)
 
-def refused(request: HttpRequest) -> HttpResponse:
-    """What somebody sees who may not see more."""
-    return render(request, "console/refused.html", status=403)
+
+def is_administrator(request: HttpRequest) -> bool:
+    return request.user.is_authenticated and request.user.is_superuser

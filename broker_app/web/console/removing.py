@@ -8,12 +8,14 @@ from django.shortcuts import redirect, render
 
 from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply, version_of
-from broker_app.web.console.differences import difference
+from broker_app.web.console.differences import difference, in_a_sentence
 from broker_app.web.console.frame import in_production
 from broker_app.web.console.subject import SubjectPage, tell
 
 
 class RemovePage(SubjectPage):
+    template = "console/remove.html"
+
     def get(self, request: HttpRequest) -> HttpResponse:
         return self.show(request)
 
@@ -24,10 +26,8 @@ class RemovePage(SubjectPage):
         version = request.POST.get("version", "")
         try:
             outcome = self.removed(request, int(version) if version.isdecimal() else None)
-        except ValidationError as fault:
-            return self.show(request, " ".join(fault.messages))
-        except (Conflict, InvalidEdits) as fault:
-            return self.show(request, str(fault))
+        except (Conflict, InvalidEdits, ValidationError) as fault:
+            return self.show(request, in_a_sentence(fault))
         except Stale:
             return self.show(request, "It was changed meanwhile: below is what it says now.")
         tell(request, outcome, f"{self.subject.one.capitalize()} {key}")
@@ -42,10 +42,8 @@ class RemovePage(SubjectPage):
         outcome, obstacle = None, ""
         try:
             outcome = self.removed(request, None, dry_run=True)
-        except (ValidationError, InvalidEdits) as error:
-            obstacle = " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
-        except Conflict as conflict:
-            obstacle = str(conflict)
+        except (Conflict, InvalidEdits, ValidationError) as error:
+            obstacle = in_a_sentence(error)
         context = {
             "subject": self.subject,
             "key": key,
@@ -55,4 +53,4 @@ class RemovePage(SubjectPage):
             "possible": outcome is not None,
             "type_name": in_production(),
         }
-        return render(request, "console/remove.html", context)
+        return render(request, self.template, context)

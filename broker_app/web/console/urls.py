@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from broker_app.web.console import bridges, brokers, groups, rules, users
+from broker_app.web.console import bridges, brokers, groups, rules, tokens, users, versions
 
 app_name = "console"
 urlpatterns = [
@@ -19,6 +19,9 @@ urlpatterns = [
     path("groups/add", groups.AddGroup.as_view(), name="groups-add"),
     path("groups/edit", groups.EditGroup.as_view(), name="groups-edit"),
     path("groups/remove", groups.RemoveGroup.as_view(), name="groups-remove"),
+    path("tokens/", tokens.Tokens.as_view(), name="tokens"),
+    path("tokens/add", tokens.AddToken.as_view(), name="tokens-add"),
+    path("tokens/remove", tokens.RevokeToken.as_view(), name="tokens-remove"),
     path("brokers/", brokers.Brokers.as_view(), name="brokers"),
     path("brokers/add", brokers.AddBroker.as_view(), name="brokers-add"),
     path("brokers/edit", brokers.EditBroker.as_view(), name="brokers-edit"),
@@ -27,4 +30,10 @@ urlpatterns = [
     path("bridges/add", bridges.AddBridge.as_view(), name="bridges-add"),
     path("bridges/edit", bridges.EditBridge.as_view(), name="bridges-edit"),
     path("bridges/remove", bridges.RemoveBridge.as_view(), name="bridges-remove"),
+    path("configuration/", versions.VersionsPage.as_view(), name="configuration"),
+    path("configuration/versions/", versions.VersionsPage.as_view(), name="versions"),
+    path("configuration/versions/<int:number>", versions.VersionPage.as_view(), name="version"),
+    path("configuration/comparison", versions.ComparisonPage.as_view(), name="comparison"),
+    path("configuration/back", versions.BackPage.as_view(), name="back"),
+    path("configuration/undo", versions.UndoPage.as_view(), name="undo"),
 ]

@@ -1,0 +1,212 @@
+"""Pages of tokens: one's own, and for administrators everybody's."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+from django import forms
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.debug import sensitive_variables
+
+from broker_app.models import Token
+from broker_app.web import actions
+from broker_app.web.acting import by
+from broker_app.web.console.fields import Lines
+from broker_app.web.console.frame import Page, is_administrator
+from broker_app.web.console.removing import RemovePage
+from broker_app.web.console.subject import Subject
+from broker_app.web.console.thing_form import ThingForm
+from broker_app.web.console.versions import whole
+from broker_app.web.kinds.tokens import MOST_GRANTS, RIGHTS
+
+_LIVES = (("7", "in 7 days"), ("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"), ("", "never"))
+
+
+class TokenForm(forms.Form):
+    name = forms.CharField(max_length=100, help_text="What it is for: you will know it by this name.")
+    expires = forms.ChoiceField(choices=_LIVES, initial="90", required=False)
+    limited = forms.ChoiceField(
+        label="Rights",
+        choices=(("", "all my rights"), ("yes", "only those below")),
+        widget=forms.RadioSelect,
+        required=False,
+        initial="",
+    )
+    reason = forms.CharField(
+        required=False, max_length=1000, help_text="Why: kept in the history and the audit log."
+    )
+
+    def end(self) -> datetime | None:
+        """When the token of a valid form expires."""
+        days = self.cleaned_data["expires"]
+        return timezone.now() + timedelta(days=int(days)) if days else None
+
+
+class GrantForm(forms.Form):
+    """Some rights on some destinations."""
+
+    rights = forms.MultipleChoiceField(
+        choices=[(right, right) for right in RIGHTS], widget=forms.CheckboxSelectMultiple, required=False
+    )
+    destinations = Lines(help_text="One a line: /queue/orders, or /queue/orders.> for all that begin so.")
+
+
+class Grants:
+    """The grants of a token: as many forms as were shown, and one more where that is asked for. Those that
+    are left empty are none."""
+
+    def __init__(self, data: QueryDict | None = None) -> None:
+        shown = whole(data, "grants", 1) or 1 if data is not None else 1
+        more = data is not None and data.get("deed") == "more"
+        self.forms = [
+            GrantForm(data if place < shown else None, prefix=f"grant{place}", auto_id="id_%s")
+            for place in range(min(shown + more, MOST_GRANTS))
+        ]
+
+    def is_valid(self) -> bool:
+        return not self.wrong
+
+    @property
+    def wrong(self) -> bool:
+        return any(form.errors for form in self.forms)
+
+    def said(self) -> list[dict[str, Any]]:
+        """The grants of valid forms."""
+        return [form.cleaned_data for form in self._filled()]
+
+    def show_fault(self, pointer: str, messages: list[str]) -> bool:
+        """Puts what is wrong with `grants/0/rights` beside its field, if there is such a field."""
+        _, _, where = pointer.partition("/")
+        place, _, field = where.partition("/")
+        filled = self._filled()
+        if not place.isdecimal() or int(place) >= len(filled) or field not in GrantForm.base_fields:
+            return False
+        filled[int(place)].add_error(field, messages)
+        return True
+
+    def _filled(self) -> list[GrantForm]:
+        return [form for form in self.forms if form.is_valid() and any(form.cleaned_data.values())]
+
+
+TOKENS = Subject(
+    kind="tokens",
+    title="Tokens",
+    about="Secrets by which programs log in instead of a password. Each lends its owner's rights, or fewer.",
+    form=ThingForm,
+    columns={},
+)
+
+
+class Tokens(Page):
+    """One's own tokens; an administrator may look at everybody's."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        found = Token.objects.select_related("owner")
+        everybody = is_administrator(request) and request.GET.get("of") == "everybody"
+        if not everybody:
+            found = found.filter(owner=_user(request))
+        now = timezone.now()
+        rows = [
+            {"token": token, "over": token.expires is not None and token.expires <= now}
+            for token in found[:1000]
+        ]
+        return render(
+            request, "console/tokens.html", {"subject": TOKENS, "rows": rows, "everybody": everybody}
+        )
+
+
+class AddToken(Page):
+    """Makes a token. Its secret is on the page that answers, and nowhere else ever."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return self.show(request, TokenForm(), Grants())
+
+    @sensitive_variables("made")
+    def post(self, request: HttpRequest) -> HttpResponse:
+        form, grants = TokenForm(request.POST), Grants(request.POST)
+        if request.POST.get("deed") == "more":
+            return self.show(request, TokenForm(initial=request.POST.dict()), grants)
+        if not (form.is_valid() and grants.is_valid()):
+            return self.show(request, form, grants)
+        given = form.cleaned_data
+        try:
+            made = actions.create_token(
+                by(request, given["reason"]),
+                _user(request),
+                given["name"],
+                form.end(),
+                grants.said() if given["limited"] else None,
+            )
+        except actions.Conflict as conflict:
+            form.add_error("name", str(conflict))
+        except ValidationError as fault:
+            _show_faults(form, grants, fault)
+        else:
+            return self.shown_once(request, made)
+        return self.show(request, form, grants)
+
+    def show(self, request: HttpRequest, form: TokenForm, grants: Grants) -> HttpResponse:
+        return render(request, "console/token.html", {"subject": TOKENS, "form": form, "grants": grants})
+
+    @sensitive_variables("made", "context")
+    def shown_once(self, request: HttpRequest, made: actions.NewToken) -> HttpResponse:
+        origin = request.build_absolute_uri(reverse("root")).rstrip("/")
+        destination = _example(made.token.grants)
+        context = {
+            "subject": TOKENS,
+            "token": made.token,
+            "secret": made.secret,
+            "origin": origin,
+            "destination": destination,
+            "messages_url": f"{origin}/api/v1{_path(destination)}/messages",
+            "host": request.get_host().rpartition(":")[0] or request.get_host(),
+            "virtual_host": settings.MOM.name,
+        }
+        return render(request, "console/token_made.html", context)
+
+
+class RevokeToken(RemovePage):
+    """One's own, or for administrators any."""
+
+    subject = TOKENS
+    template = "console/revoke.html"
+
+    def admits(self, request: HttpRequest) -> bool:
+        own = request.GET.get("name", "").startswith(f"{request.user.get_username()}/")
+        return own or is_administrator(request)
+
+
+def _user(request: HttpRequest) -> User:
+    assert isinstance(request.user, User), "nobody else gets here"
+    return request.user
+
+
+def _show_faults(form: TokenForm, grants: Grants, fault: ValidationError) -> None:
+    if not hasattr(fault, "error_dict"):
+        form.add_error(None, fault.messages)
+        return
+    for name, messages in fault.message_dict.items():
+        if not grants.show_fault(name, messages):
+            form.add_error(name if name in form.fields else None, messages)
+
+
+def _example(grants: list[dict[str, Any]] | None) -> str:
+    """A destination that the token may be used for."""
+    granted = [name for grant in grants or () for name in grant["destinations"]]
+    named = [
+        name for name in granted if name.startswith(("/queue/", "/topic/")) and not set(name) & set("*>#")
+    ]
+    return named[0] if named else "/queue/hello"
+
+
+def _path(destination: str) -> str:
+    _, kind, name = destination.split("/", 2)
+    return f"/{kind}s/{quote(name, safe='')}"

@@ -1,0 +1,155 @@
+"""Pages of the configuration's versions: what each changed, how two differ, and the way back."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from broker_app.models import Change
+from broker_app.web import history
+from broker_app.web.acting import by
+from broker_app.web.actions import Conflict, InvalidEdits, Stale
+from broker_app.web.console.differences import Difference, difference, in_a_sentence
+from broker_app.web.console.frame import AdministratorsPage
+
+_A_PAGE = 50
+#: of the things that one version changed, those that the list names
+_NAMED = 4
+#: differences of a comparison that are drawn
+_DRAWN = 200
+
+
+class VersionsPage(AdministratorsPage):
+    """All versions, the newest first."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        before = whole(request.GET, "before")
+        found = history.versions(before, _A_PAGE + 1)
+        context = {
+            "versions": [(change, *_named(change)) for change in found[:_A_PAGE]],
+            "newest": history.newest(),
+            "more": found[_A_PAGE - 1].number if len(found) > _A_PAGE else None,
+            "older": before is not None,
+        }
+        return render(request, "console/versions.html", context)
+
+
+class VersionPage(AdministratorsPage):
+    """What one version changed."""
+
+    def get(self, request: HttpRequest, number: int) -> HttpResponse:
+        change = Change.objects.filter(number=number).first()
+        if change is None:
+            raise Http404(f"There is no version {number}.")
+        context = {
+            "change": change,
+            "newest": history.newest(),
+            "before": number - 1,
+            **_drawn([difference(changed) for changed in history.changes_of(change)]),
+        }
+        return render(request, "console/version.html", context)
+
+
+class ComparisonPage(AdministratorsPage):
+    """How two versions differ."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        newest = history.newest()
+        new = whole(request.GET, "new", newest)
+        old = whole(request.GET, "old", max(history.oldest(), (new or 0) - 1))
+        context: dict[str, Any] = {"old": old, "new": new, "newest": newest, "oldest": history.oldest()}
+        try:
+            changes = history.difference(old or 0, new or 0)
+        except history.NoSuchVersion as missing:
+            context["fault"] = str(missing)
+        else:
+            context |= _drawn([difference(changed) for changed in changes])
+        return render(request, "console/comparison.html", context)
+
+
+class BackPage(AdministratorsPage):
+    """Going back to a version: first what it would do, then doing it. It is a new version itself."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return self.show(request)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        to = self.wanted(request)
+        try:
+            done = history.go_back(
+                by(request, request.POST.get("reason", "")), to, whole(request.POST, "expected")
+            )
+        except Stale:
+            return self.show(request, "Something was changed meanwhile: below is what going back does now.")
+        except (Conflict, InvalidEdits, ValidationError) as refusal:
+            return self.show(request, in_a_sentence(refusal))
+        if done.outcome.version is None:
+            messages.info(request, f"The configuration is as it was in version {to}: nothing was changed.")
+        else:
+            text = f"The configuration is as it was in version {to}."
+            messages.success(request, text, extra_tags=str(done.outcome.version))
+        return redirect("console:versions")
+
+    def wanted(self, request: HttpRequest) -> int:
+        to = whole(request.GET, "to")
+        if to is None or not history.oldest() <= to <= history.newest():
+            raise Http404("There is no such version to go back to.")
+        return to
+
+    def show(self, request: HttpRequest, fault: str = "") -> HttpResponse:
+        to = self.wanted(request)
+        context: dict[str, Any] = {"to": to, "newest": history.newest(), "fault": fault}
+        try:
+            tried = history.go_back(by(request), to, dry_run=True)
+        except (Conflict, InvalidEdits, ValidationError) as refusal:
+            context["fault"] = fault or in_a_sentence(refusal)
+        else:
+            context |= {"possible": True, "kept": tried.kept}
+            context |= _drawn([difference(changed) for changed in tried.outcome.changed])
+        return render(request, "console/back.html", context)
+
+
+class UndoPage(AdministratorsPage):
+    """Undoes the newest version. Where others came after it, the way back is shown first."""
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        version = whole(request.POST, "version")
+        if version is None or not history.oldest() < version <= history.newest():
+            raise Http404("There is no such version.")
+        try:
+            done = history.go_back(by(request), version - 1, version)
+        except (Stale, Conflict, InvalidEdits, ValidationError) as refusal:
+            why = "Other changes came after it" if isinstance(refusal, Stale) else in_a_sentence(refusal)
+            messages.error(request, f"Version {version} cannot be undone by itself: {why}.")
+            return redirect(f"{reverse('console:back')}?to={version - 1}")
+        left = "".join(f" {one.kind} {one.key}: {one.why}." for one in done.kept)
+        messages.success(
+            request, f"Version {version} was undone.{left}", extra_tags=str(done.outcome.version or "")
+        )
+        return redirect("console:versions")
+
+
+class _Named(NamedTuple):
+    things: list[tuple[str, str, str]]
+    more: int
+
+
+def _named(change: Change) -> _Named:
+    """(act, kind, key) of the first things that a version changed, and how many there are beside them."""
+    changes = history.changes_of(change)
+    return _Named([(one.act, one.kind, one.key) for one in changes[:_NAMED]], max(0, len(changes) - _NAMED))
+
+
+def _drawn(differences: list[Difference]) -> dict[str, Any]:
+    return {"differences": differences[:_DRAWN], "undrawn": max(0, len(differences) - _DRAWN)}
+
+
+def whole(given: QueryDict, name: str, default: int | None = None) -> int | None:
+    """A whole number that a browser has sent, or `default`."""
+    text = given.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else default
