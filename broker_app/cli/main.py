@@ -18,6 +18,7 @@ from broker_app.cli import (
     explaining,
     jobs,
     journal_commands,
+    kinds,
     queues,
     receiving,
     sending,
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 
 _RUN, _USE, _OPERATE = "Run a broker", "Use a broker", "Operate a broker"
+_CONTROL = "Say who may do what, and how it is configured"
 app.command("up", context_settings=up.PASSED_ON, rich_help_panel=_RUN)(up.up)
 app.command("doctor", rich_help_panel=_RUN)(doctor.doctor)
 app.add_typer(journal_commands.app, name="journal", rich_help_panel=_RUN)
@@ -58,6 +60,8 @@ queues.app.command("why")(explaining.why)
 app.add_typer(queues.app, name="queue", rich_help_panel=_OPERATE)
 app.add_typer(topics.app, name="topic", rich_help_panel=_OPERATE)
 app.add_typer(connections.app, name="conn", rich_help_panel=_OPERATE)
+for kind in (kinds.RULES, kinds.USERS, kinds.GROUPS, kinds.BROKERS, kinds.BRIDGES):
+    app.add_typer(kinds.commands(kind), name=kind.one, rich_help_panel=_CONTROL)
 app.command("stats", rich_help_panel=_OPERATE)(watching.stats)
 app.command("top", rich_help_panel=_OPERATE)(watching.top)
 app.add_typer(context_commands.app, name="context", rich_help_panel=_OPERATE)
