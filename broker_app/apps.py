@@ -6,3 +6,8 @@ from django.apps import AppConfig
 class BrokerConfig(AppConfig):
     name = "broker_app"
     verbose_name = "MOM"
+
+    def ready(self) -> None:
+        from broker_app.web.auditing import watch_logins
+
+        watch_logins()

@@ -178,6 +178,12 @@ class Config:
     stats_destinations: int = _setting(
         250, "destinations whose statistics have a history, at up to 160 KiB each", least=0, most=100_000
     )
+    audit_days: int = _setting(
+        400, "days for which entries of the audit log are kept", "d", least=1, most=36_500
+    )
+    history_versions: int = _setting(
+        10_000, "versions of the configuration that can be compared and gone back to", least=10
+    )
     drain: float = _setting(8, "time given to open work when the node stops", "s", least=0, most=600)
 
     #: where each value is from that is no default: a variable, or FILE:LINE

@@ -25,6 +25,7 @@ from broker_app.jobs.office import Jobs
 from broker_app.journal.segments import SegmentJournal
 from broker_app.net import tcp, websocket
 from broker_app.net.access import Access
+from broker_app.net.acts import Acts
 from broker_app.net.certificates import Certificates
 from broker_app.net.connections import Connections
 from broker_app.net.decisions import Decisions
@@ -85,6 +86,8 @@ class Node:
         #: what rules decided of late
         self.decisions = Decisions()
         self.access = Access(logins, self.decisions.note)
+        #: what operators did and the audit log does not have yet
+        self.acts = Acts()
         self.loop = loop = asyncio.get_running_loop()
         #: set when a policy came that is not obeyed yet
         self._came = asyncio.Event()
@@ -152,6 +155,7 @@ class Node:
             self.config,
             self.jobs,
             access=self.access,
+            acts=self.acts,
             statistics=self.statistics,
             connections=self.connections,
             control_document=self._control_document,
@@ -269,14 +273,15 @@ async def run(
     *,
     site: Callable[[Node], App],
     follow: Callable[[Callable[[Policy], object]], Coroutine[Any, Any, Any]],
+    keep: Callable[[Acts], Coroutine[Any, Any, Any]],
     ready: Callable[[Ports], None],
     control_document: Mapping[str, Any] | None = None,
 ) -> None:
     """Run a node with its web server until SIGTERM or SIGINT, or until its journal fails.
 
-    `site` makes the ASGI application around the node, `follow` tells it of new policies, `ready` is
-    called with the ports when all are served, `control_document` is the OpenAPI
-    document of the site. Raises what ended the node, if it failed.
+    `site` makes the ASGI application around the node, `follow` tells it of new policies, `keep` writes down
+    what operators do until it is cancelled, `ready` is called with the ports when all are served,
+    `control_document` is the OpenAPI document of the site. Raises what ended the node, if it failed.
     """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -294,6 +299,7 @@ async def run(
     ports = Ports(web_listener.getsockname()[1], node.stomp_port, node.stomp_tls_port)
     web = asyncio.create_task(serve(site(node), config, web_listener, stop, node.rest.direct, certificates))
     following = asyncio.create_task(follow(node.reload))
+    keeping = asyncio.create_task(keep(node.acts))
     stopped = asyncio.create_task(stop.wait())
     ready(ports)
     endings: set[asyncio.Future[Any]] = {web, stopped, node.failed, following}
@@ -307,6 +313,7 @@ async def run(
             await node.stop()
     except TimeoutError:
         log.warning("not everything ended within %g s", config.drain)
-    await asyncio.gather(web, following, return_exceptions=True)
+    keeping.cancel()
+    await asyncio.gather(web, following, keeping, return_exceptions=True)
     for failure in failures:
         raise failure or RuntimeError("the web server ended without being told to")

@@ -19,6 +19,7 @@ from broker_app.engine import Engine
 from broker_app.jobs.office import Jobs
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net.access import Access
+from broker_app.net.acts import Acts
 from broker_app.net.connections import Connections
 from broker_app.net.lobby import Lobby
 from broker_app.net.login import Logins
@@ -72,6 +73,7 @@ class Rest:
         self.jobs.start()
         self.statistics = Statistics(self.engine.broker, "mom", "0")
         self.access = Access(self.logins)
+        self.acts = Acts()
         self.lobby = Lobby(self.engine, self.logins, self.access, Config(), ids=self.engine.broker.ids)
         self.plane = RestPlane(
             self.engine,
@@ -80,6 +82,7 @@ class Rest:
             Config(),
             self.jobs,
             access=self.access,
+            acts=self.acts,
             limits=limits,
             statistics=self.statistics,
             control_document=control_document,

@@ -18,7 +18,7 @@ from django.urls import get_resolver
 from broker_app import config, node
 from broker_app.config import Config, ConfigError
 from broker_app.journal.errors import JournalError
-from broker_app.web import actions, api, snapshot
+from broker_app.web import actions, api, auditing, snapshot
 from mom_site.asgi import Site
 
 # The switch between threads that CPython makes by default, 5 ms, is long beside a turn of the node's loop.
@@ -74,7 +74,13 @@ class Command(BaseCommand):
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 running = node.run(
-                    mom, logins, site=Site, follow=follow, ready=ready, control_document=api.document()
+                    mom,
+                    logins,
+                    site=Site,
+                    follow=follow,
+                    keep=auditing.keep,
+                    ready=ready,
+                    control_document=api.document(),
                 )
                 runner.run(running)
         except (OSError, ConfigError, JournalError) as error:

@@ -16,6 +16,7 @@ from broker_app.core.message import Message
 from broker_app.core.queue import Queue
 from broker_app.jobs import filters
 from broker_app.jobs.filters import Filter
+from broker_app.net import acts
 from broker_app.net.rest import items
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
@@ -102,6 +103,8 @@ class Browser:
         ]
         if fields:
             rows = [items.only(row, fields) for row in rows]
+        if not fields or not items.BODY_FIELDS.isdisjoint(fields):
+            request.tell_reading("queues", address, len(rows))
         following = encode(_cursor_text(page.next) if page.next else None)
         tail = b'],"next":%b,"approx_total":%d,"scanned":%d}' % (following, page.approx_total, page.scanned)
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
@@ -113,8 +116,11 @@ class Browser:
         if not truth(query, "all"):
             raise invalid("query/all", "must be true: everything that waits in the queue is removed")
         ticket = self._desk.ticket()
+        queue = self._broker.queues.get(address)
+        waiting = queue.depth if queue is not None else 0
         self._desk.submit(c.Purge(self._desk.peer, address, ticket))
         await self._desk.answer(ticket)
+        request.tell(acts.PURGED, "queues", address, messages=waiting)
         return NO_CONTENT
 
     # ------------------------------------------------------------------ looking (between two batches)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from broker_app.net import acts
 from broker_app.net.connections import MAX_CONSUMERS, MAX_REASON, Connections
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
@@ -63,6 +64,7 @@ class ConnectionDesk:
         if not 0 < len(wanted.reason) <= MAX_REASON or not wanted.reason.isprintable():
             raise invalid("/reason", f"must be a line of 1 to {MAX_REASON} printable characters")
         self._connections.close(session, wanted.reason)
+        request.tell(acts.CLOSED, "connections", request.name, user=session.user, told=wanted.reason)
         return NO_CONTENT
 
     async def consumers(self, request: Request) -> Reply:

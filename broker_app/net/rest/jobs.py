@@ -16,6 +16,7 @@ from broker_app.jobs import filters
 from broker_app.jobs.job import Job
 from broker_app.jobs.office import Jobs
 from broker_app.jobs.plan import Plan, Wish
+from broker_app.net import acts
 from broker_app.net.rest import items
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import invalid
@@ -60,7 +61,7 @@ class JobDesk:
                 raise invalid("/plan", "a plan says itself what is to be done; send it alone")
             drawn = self._jobs.find_plan(wanted.plan)
             self._rights.permit_plan(request, drawn)
-            return _accepted(await self._jobs.run(drawn, request.user))
+            return _begun(request, await self._jobs.run(drawn, request.user))
         if isinstance(wanted.op, UnsetType) or isinstance(wanted.source, UnsetType):
             missing = "op" if isinstance(wanted.op, UnsetType) else "source"
             raise invalid(f"/{missing}", "is missing, and there is no plan")
@@ -79,7 +80,7 @@ class JobDesk:
         self._rights.permit_plan(request, drawn)
         if wanted.dry_run:
             return json_reply(self._planned(request, drawn))
-        return _accepted(await self._jobs.run(drawn, request.user))
+        return _begun(request, await self._jobs.run(drawn, request.user))
 
     async def upload(self, request: Request) -> Reply:
         """POST queues/{name}/import: lines of JSON, each a message."""
@@ -87,7 +88,7 @@ class JobDesk:
         request.check_json(NDJSON)
         target = request.permitted(SEND, "/queue/" + request.name).address
         lines = self._permitted(request, request.lines(self._limits.max_batch_bytes), target)
-        return _accepted(await self._jobs.take_import(target, lines, request.user))
+        return _begun(request, await self._jobs.take_import(target, lines, request.user))
 
     async def all(self, request: Request) -> Reply:
         """GET jobs: the newest first."""
@@ -109,13 +110,17 @@ class JobDesk:
         """POST jobs/{id}/cancel"""
         request.query()
         self._rights.permit_cancel(request, self._jobs.get(request.name))
-        return json_reply(_shown(await self._jobs.cancel(request.name)))
+        job = await self._jobs.cancel(request.name)
+        request.tell(acts.CANCELLED, "jobs", job.id, op=job.op, processed=job.processed)
+        return json_reply(_shown(job))
 
     async def undo(self, request: Request) -> Reply:
         """POST jobs/{id}/undo"""
         request.query()
         self._rights.permit_undo(request, self._jobs.get(request.name))
-        return _accepted(await self._jobs.undo(request.name, request.user))
+        undoing = await self._jobs.undo(request.name, request.user)
+        request.tell(acts.UNDONE, "jobs", request.name, by=undoing.id)
+        return _accepted(undoing)
 
     async def results(self, request: Request) -> Reply | None:
         """GET jobs/{id}/results"""
@@ -125,7 +130,9 @@ class JobDesk:
     async def exported(self, request: Request) -> Reply | None:
         """GET jobs/{id}/export"""
         request.query()
-        self._rights.permit_export(request, self._jobs.get(request.name))
+        job = self._jobs.get(request.name)
+        self._rights.permit_export(request, job)
+        request.tell(acts.READ, "jobs", job.id, source=job.source, messages=job.processed)
         return await _stream(request, self._jobs.export_file(request.name), *items.UNTRUSTED)
 
     async def _permitted(
@@ -147,7 +154,9 @@ class JobDesk:
             items.browsed(message, self._ids.of(message), "ready", preview, self._blocks, message.attempts)
             for message in plan.sample
         ]
-        if not self._rights.may_read(request, plan.source):
+        if self._rights.may_read(request, plan.source):
+            request.tell_reading("queues", plan.source, len(rows))
+        else:
             rows = [items.only(row, items.BROWSED_FIELDS - items.BODY_FIELDS) for row in rows]
         return {
             "plan": plan.id,
@@ -166,6 +175,14 @@ class JobDesk:
             "warnings": plan.warnings,
             "valid_until": _time(plan.valid_until_ms),
         }
+
+
+def _begun(request: Request, job: Job) -> Reply:
+    request.tell(
+        acts.BEGUN, "jobs", job.id, op=job.op, source=job.source, target=job.target, filter=job.filter,
+        messages=job.total,
+    )  # fmt: skip
+    return _accepted(job)
 
 
 def _accepted(job: Job) -> Reply:

@@ -14,6 +14,7 @@ from broker_app.core.moving import GONE, Moved
 from broker_app.core.queue import Queue
 from broker_app.core.why import Reason, why
 from broker_app.jobs import reading
+from broker_app.net import acts
 from broker_app.net.rest import items
 from broker_app.net.rest.browse import READY, UNSETTLED, JournalRead, Shown, load, may_read, queue_of
 from broker_app.net.rest.desk import Desk
@@ -52,7 +53,9 @@ class OneMessage:
         message_id = self._ids.of(row.message)
         preview = self._limits.max_preview_bytes
         shown = items.browsed(row.message, message_id, row.state, preview, self._blocks, row.attempts)
-        if not may_read(request, address):
+        if may_read(request, address):
+            request.tell_reading("queues", address)
+        else:
             shown = items.only(shown, items.BROWSED_FIELDS - items.BODY_FIELDS)
         return Reply(200, JSON, shown)
 
@@ -70,7 +73,8 @@ class OneMessage:
 
     async def body(self, request: Request) -> Reply:
         """GET messages/{id}/body: the exact bytes."""
-        _, row = await self._find(request, READ, _pair)
+        address, row = await self._find(request, READ, _pair)
+        request.tell_reading("queues", address)
         facts = self._blocks.facts(row.message.envelope.block)
         return Reply(200, items.http_content_type(facts), row.message.body, items.UNTRUSTED)
 
@@ -91,6 +95,7 @@ class OneMessage:
             raise Refusal("conflict", "the message is handed out; who holds it settles it")
         if status == GONE:
             raise Refusal("not-found", "the message has just gone")
+        request.tell(acts.DELETED, "messages", request.name, destination=address)
         return NO_CONTENT
 
     # ------------------------------------------------------------------ finding it (between two batches)

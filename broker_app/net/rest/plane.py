@@ -13,6 +13,7 @@ from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.jobs.office import Jobs
 from broker_app.net.access import Access, Client, Way
+from broker_app.net.acts import Acts
 from broker_app.net.connections import Connections
 from broker_app.net.destinations import Destinations
 from broker_app.net.login import Logins
@@ -54,8 +55,8 @@ class RestPlane:
     """All of `/api/v1` that moves or shows messages.
 
     `journal_read` is `Journal.read`, `jobs` are the node's; `limits` replace those that follow from `config`;
-    `statistics` has what `/stats` shows, `connections` are those of the lobby; `control_document` is an
-    OpenAPI document whose paths are added to ours.
+    `statistics` has what `/stats` shows, `connections` are those of the lobby, `acts` hears of what operators
+    do; `control_document` is an OpenAPI document whose paths are added to ours.
     Made within the running loop. The node calls `policy_changed` after a new policy, `engine_ended`
     when the engine fails, and `stop` before it closes the listeners.
     """
@@ -69,6 +70,7 @@ class RestPlane:
         jobs: Jobs,
         *,
         access: Access,
+        acts: Acts,
         limits: RestLimits | None = None,
         statistics: Statistics,
         connections: Connections,
@@ -77,6 +79,7 @@ class RestPlane:
         self._limits = limits or RestLimits.of(config)
         self._logins = logins
         self._access = access
+        self._acts = acts
         self._credentials = Credentials(logins, Origins(config.known_hosts, config.allowed_origins))
         self._behind_tls = config.behind_tls
         self._uploads = Uploads()
@@ -214,7 +217,7 @@ class RestPlane:
     # ------------------------------------------------------------------ one request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive, send, self._access, self._limits, self._uploads)
+        request = Request(scope, receive, send, self._access, self._limits, self._uploads, self._acts)
         own = [self._desk.request_id(next(self._numbers))]
         trace_id = None
         if trace := trace_of(request.headers):

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
 from broker_app.core.destination import Destination, parse
+from broker_app.net import acts
 from broker_app.net.access import Access, Client
+from broker_app.net.acts import Acts, Doer
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, busy, invalid, too_large, unknown
 from broker_app.net.rest.replies import JSON, Header
+from broker_app.net.tracing import trace_of
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -36,9 +39,11 @@ class Departed(Exception):
 
 class Request:
     """One request. `name` is the destination's name, the receipt or the id that the address holds, decoded;
-    it, `client` and `reply_headers` are set by the plane. Whoever does something for it asks `access`."""
+    it, `client` and `reply_headers` are set by the plane. Whoever does something for it asks
+    `access`, and tells of it where it is an operator's act."""
 
     __slots__ = (
+        "_acts",
         "_limits",
         "_receive",
         "_uploads",
@@ -62,6 +67,7 @@ class Request:
         access: Access,
         limits: RestLimits,
         uploads: Uploads,
+        acts: Acts,
     ) -> None:
         self.method: str = scope["method"]
         self.headers: list[Header] = scope["headers"]
@@ -71,6 +77,7 @@ class Request:
         self.access = access
         self._limits = limits
         self._uploads = uploads
+        self._acts = acts
         self.name = ""
         self.client: Client
         #: headers that every reply to this request has
@@ -98,6 +105,24 @@ class Request:
         destination = parse(address)
         self.access.check(self.client, right, destination)
         return destination
+
+    # ------------------------------------------------------------------ the audit log
+
+    def tell(self, act: str, kind: str, key: str, **facts: Any) -> None:
+        """Something was done to a thing, for the audit log."""
+        self._acts.note(self._doer(), act, kind, key, **facts)
+
+    def tell_reading(self, kind: str, key: str, messages: int = 1) -> None:
+        """Bodies of messages of a destination were shown, for the audit log."""
+        self._acts.note_reading(self._doer(), kind, key, messages)
+
+    def _doer(self) -> Doer:
+        by_session = self.header(b"authorization") is None and self.header(b"cookie") is not None
+        identity, way = self.client
+        reason = unquote((self.header(b"mom-reason") or b"").decode("latin-1"))
+        trace = trace_of(self.headers)
+        by = acts.CONSOLE if by_session else acts.API
+        return Doer(identity.user, identity.token, by, way.address, reason[:1000], trace[1] if trace else "")
 
     # ------------------------------------------------------------------ query
 

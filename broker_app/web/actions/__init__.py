@@ -11,6 +11,7 @@ from broker_app.web.actions.applying import (
     apply,
     lock_version,
     policy_changed,
+    trim_history,
     version_of,
 )
 from broker_app.web.actions.author import API, CLI, CONSOLE, FILE, START, STOMP, SYSTEM, By
@@ -62,6 +63,7 @@ __all__ = [
     "said_of",
     "set_destination",
     "set_password",
+    "trim_history",
     "version_of",
     "watched_users",
 ]  # fmt: skip

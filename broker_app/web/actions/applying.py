@@ -121,6 +121,18 @@ def lock_version() -> int:
     return counter.number
 
 
+@transaction.atomic
+def trim_history(most: int) -> int:
+    """Lets go of what the oldest versions changed, so that at most so many are kept; how many went."""
+    last = Change.objects.order_by("-number").values_list("number", flat=True)[most : most + 1].first()
+    if last is None:
+        return 0
+    old = Change.objects.filter(number__lte=last)
+    count = old.count()
+    old.delete()
+    return count
+
+
 def version_of(kind: str, key: str) -> int:
     """That of the change that wrote it; 0 when it is not there, 1 when nobody has written it by an action."""
     version = Entry.objects.filter(kind=kind, key=key).values_list("version", flat=True).first()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ _COVERED = (
 
 class Act(NamedTuple):
     """Something that was done: `before` and `after` are JSON without secrets, `secrets` names those that were
-    replaced, `change` is the version that it led to."""
+    replaced, `change` is the version that it led to; `time` is when, if not now."""
 
     act: str
     kind: str = ""
@@ -31,19 +32,25 @@ class Act(NamedTuple):
     after: Any = None
     secrets: tuple[str, ...] = ()
     change: int | None = None
+    time: datetime | None = None
+
+
+def record(by: By, *acts: Act) -> None:
+    """Adds an entry for each act of one author, in their order."""
+    record_all((by, act) for act in acts)
 
 
 @transaction.atomic
-def record(by: By, *acts: Act) -> None:
+def record_all(acts: Iterable[tuple[By, Act]]) -> None:
     """Adds an entry for each act, in their order."""
     # One writer at a time: each digest covers the one before.
     chain, _ = AuditChain.objects.select_for_update().get_or_create(pk=AuditChain.ONLY)
     now = timezone.now()
     entries = []
-    for act in acts:
+    for by, act in acts:
         entry = AuditEntry(
             number=chain.last + 1,
-            time=now,
+            time=act.time or now,
             author=by.user[:150],
             way=by.way,
             address=by.address[:200],
