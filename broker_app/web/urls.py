@@ -6,7 +6,7 @@ from django.urls.converters import PathConverter
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView
 
-from broker_app.web import destinations, login, pages
+from broker_app.web import destinations, docs, login, pages
 from broker_app.web.api import resources, tokens
 from broker_app.web.console.destinations import DestinationsPage
 
@@ -27,6 +27,7 @@ urlpatterns = [
     path("login/once/<str:secret>", login.once, name="login-once"),
     path("logout/", login.leave, name="logout"),
     path("admin/", admin.site.urls),
+    path("docs/", docs.ApiPage.as_view(), name="docs"),
     path("docs/problems/", pages.problems, name="problems"),
     path("docs/problems/<str:name>", pages.problem, name="problem"),
     path("api/v1/openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),

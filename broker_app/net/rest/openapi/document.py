@@ -23,7 +23,7 @@ _PARTS = (messages, leases, destinations, jobs, connections, figures, node)
 
 def document(control: Mapping[str, Any] | None = None) -> Json:
     """The whole description; with that of the control plane (whose paths begin with /api/v1) joined in."""
-    paths = {f"/api/v1{path}": methods for part in _PARTS for path, methods in part.PATHS.items()}
+    paths = {f"/api/v1{path}": _tagged(path, said) for part in _PARTS for path, said in part.PATHS.items()}
     components: Json = {
         "schemas": {name: schema for part in (operations, *_PARTS) for name, schema in part.SCHEMAS.items()},
         "responses": operations.problem_replies(),
@@ -51,3 +51,8 @@ def document(control: Mapping[str, Any] | None = None) -> Json:
         "components": components,
         "security": [{"token": []}, {"password": []}],
     }
+
+
+def _tagged(path: str, methods: Json) -> Json:
+    """The operations of a path, under the name of what they are about."""
+    return {method: {**operation, "tags": [path.split("/")[1]]} for method, operation in methods.items()}

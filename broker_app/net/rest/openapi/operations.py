@@ -69,7 +69,6 @@ def operation(
     return {
         "operationId": name,
         "summary": about,
-        "tags": ["messages"],
         "parameters": parameters or [],
         **({"requestBody": body} if body else {}),
         "responses": {

@@ -1,0 +1,27 @@
+"""The page that shows the HTTP interface, in a browser."""
+
+from playwright.sync_api import Request, StorageState, expect
+
+from tests.browser.conftest import OpenPage
+from tests.support.broker_process import BrokerProcess
+
+
+def test_the_interface_can_be_read_and_tried_without_the_outside(
+    broker: BrokerProcess, session: StorageState, open_page: OpenPage
+) -> None:
+    page = open_page(broker, "/console/", session)
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        asked.append(request.url)
+
+    page.on("request", note)
+    page.goto(f"{broker.url}/docs/")
+    for tag in ("queues", "leases", "rules", "tokens"):
+        expect(page.get_by_role("link", name=tag, exact=True)).to_be_visible()
+    page.get_by_role("link", name="rules", exact=True).click()
+    page.locator("#operations-rules-list_rules").click()
+    page.get_by_role("button", name="Try it out").click()
+    page.get_by_role("button", name="Execute").click()
+    expect(page.get_by_text('"approx_total": 0').first).to_be_visible()
+    assert [url for url in asked if not url.startswith((broker.url, "data:"))] == []
