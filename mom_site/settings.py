@@ -134,6 +134,7 @@ REST_FRAMEWORK = {
         "broker_app.web.authentication.BearerAuthentication",
         "broker_app.web.authentication.PasswordAuthentication",
         "rest_framework.authentication.SessionAuthentication",
+        "broker_app.web.authentication.CertificateAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from broker_app.net.policy import Policy
+from broker_app.net.guessing import Guesses
+from broker_app.net.policy import Policy, UserFacts
 
 _Value = TypeVar("_Value")
 
@@ -57,6 +58,7 @@ class Logins:
         session_cookie: str = "sessionid",
         dummy_hash: str = "",
         failure_delay_s: float = 1.0,
+        guesses: Guesses | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._policy = policy
@@ -66,12 +68,13 @@ class Logins:
         self._session_cookie = session_cookie
         self._dummy_hash = dummy_hash
         self._failure_delay_s = failure_delay_s
+        self._guesses = guesses or Guesses()
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._good: dict[bytes, tuple[float, Identity]] = {}
         self._bad: dict[bytes, float] = {}
         self._cookies: dict[bytes, tuple[float, str | None]] = {}
-        self._running: dict[bytes, asyncio.Task[bool]] = {}
+        self._running: dict[bytes, asyncio.Task[bool | None]] = {}
         self._threads = asyncio.Semaphore(_THREADS)
 
     @property
@@ -118,15 +121,16 @@ class Logins:
         known = self._good.get(self._digest(login, passcode))
         return known[1] if known is not None and known[0] > self._clock() else None
 
-    async def authenticate(self, login: str, passcode: str) -> Identity | None:
-        """Who comes with this login and passcode; None refuses, and takes its time to say so.
+    async def authenticate(self, login: str, passcode: str, address: str = "") -> Identity | None:
+        """Who comes with this login and passcode from an address; None refuses, and takes its time to say so.
 
-        A login `token` has a token as its passcode; no login and no passcode is the anonymous user.
+        A login `token` has a token as its passcode; no login and no passcode is the anonymous user. Raises
+        Slowed after too many wrong passwords.
         """
         identity = self.cached(login, passcode)
         if identity is not None:
             return identity
-        identity = await self._by_password(login, passcode)
+        identity = await self._by_password(login, passcode, address)
         if identity is None:
             await asyncio.sleep(self._failure_delay_s)
         return identity
@@ -146,16 +150,20 @@ class Logins:
             _remember(self._cookies, digest, (self._clock() + _COOKIE_S, user))
         return Identity(user) if user is not None and user in self._policy.users else None
 
-    async def _by_password(self, login: str, passcode: str) -> Identity | None:
+    async def _by_password(self, login: str, passcode: str, address: str) -> Identity | None:
         if not login or login == "token":
             return None
         digest = self._digest(login, passcode)
+        # The same wrong password again teaches nobody anything: a program that was not told the new one is
+        # not locked out for it.
+        if self._bad.get(digest, 0.0) <= self._clock():
+            self._guesses.admit(login, address)
         while True:
             if self._bad.get(digest, 0.0) > self._clock():
                 return None
             policy = self._policy
             facts = policy.users.get(login)
-            right = await self._verified(digest, passcode, facts.password_hash if facts else self._dummy_hash)
+            right = await self._verified(digest, passcode, facts, login, address)
             # A policy that came meanwhile may have another password for this user, or no such user.
             if policy is self._policy:
                 break
@@ -165,25 +173,38 @@ class Logins:
             _remember(self._bad, digest, self._clock() + _BAD_S)
             return None
         identity = Identity(facts.name)
+        self._guesses.right(login, address)
         _remember(self._good, digest, (self._clock() + _GOOD_S, identity))
         return identity
 
-    async def _verified(self, digest: bytes, passcode: str, password_hash: str) -> bool | None:
-        """Whether they match, verified once for everybody who asks meanwhile; None when too many wait."""
+    async def _verified(
+        self, digest: bytes, passcode: str, facts: UserFacts | None, login: str, address: str
+    ) -> bool | None:
+        """Whether they match, verified once for everybody who asks meanwhile; None when it was not looked at."""
+        password_hash = facts.password_hash if facts is not None else self._dummy_hash
         key = digest + password_hash.encode()
         task = self._running.get(key)
         if task is None:
             if len(self._running) >= _WAITING:
                 return None
-            task = asyncio.create_task(self._verify_in_thread(passcode, password_hash))
+            verifying = self._verify_in_thread(passcode, password_hash, facts is not None, login, address)
+            task = asyncio.create_task(verifying)
             self._running[key] = task
             task.add_done_callback(lambda _: self._running.pop(key))
         # Shielded: a client that goes away must not take the answer from the others.
         return await asyncio.shield(task)
 
-    async def _verify_in_thread(self, passcode: str, password_hash: str) -> bool:
+    async def _verify_in_thread(
+        self, passcode: str, password_hash: str, known: bool, login: str, address: str
+    ) -> bool | None:
         async with self._threads:
-            return await asyncio.to_thread(self._verify, passcode, password_hash)
+            # Asked again: many different guesses may have waited for their turn together.
+            if self._guesses.locked_s(login, address):
+                return None
+            right = await asyncio.to_thread(self._verify, passcode, password_hash) and known
+            if not right:
+                self._guesses.wrong(login, address)
+            return right
 
     def _digest(self, login: str, secret: str) -> bytes:
         # The length keeps ("ab", "c") and ("a", "bc") apart. "surrogatepass" takes any str there is.

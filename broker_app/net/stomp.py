@@ -21,6 +21,7 @@ from broker_app.core.peer import Delivery, Peer
 from broker_app.core.subscription import Subscription
 from broker_app.net import headers, naming, special, times
 from broker_app.net.access import Client
+from broker_app.net.guessing import Slowed
 from broker_app.net.lobby import CLOSED_EVENT, OPENED_EVENT, VERSION, Lobby, Transport
 from broker_app.net.login import Identity
 from broker_app.net.pace import Pace
@@ -368,11 +369,19 @@ class StompSession:
         self._lobby.spawn(self._log_in(login, passcode))
 
     async def _log_in(self, login: str, passcode: str) -> None:
-        identity = await self._lobby.logins.authenticate(login, passcode)
+        slowed = None
+        try:
+            address = self._transport.way.address or ""
+            identity = await self._lobby.logins.authenticate(login, passcode, address)
+        except Slowed as refusal:
+            identity, slowed = None, refusal
         if self._state != LOGGING_IN:
             return
         self._state = CONNECTING
         self._release(LOGIN)
+        if slowed is not None:
+            self._refuse(slowed, None, soft=False)
+            return
         if identity is None:
             who = f"user {login[:80]!r}" if login else "nobody: CONNECT has no login"
             if self._certified and not login:

@@ -6,14 +6,17 @@ The database is asked, not the node: these pages may run in a process without on
 import hashlib
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, BasicAuthentication, get_authorization_header
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, PermissionDenied, Throttled
 from rest_framework.request import Request
 
 from broker_app.models import Token
+from broker_app.net.origin import Origins
+from broker_app.web.backends import slowed
 
 
 class BearerAuthentication(BaseAuthentication):
@@ -41,6 +44,37 @@ class PasswordAuthentication(BasicAuthentication):
 
     www_authenticate_realm = "mom"
 
+    def authenticate_credentials(
+        self, userid: str, password: str, request: Request | None = None
+    ) -> tuple[Any, None]:
+        try:
+            return super().authenticate_credentials(userid, password, request)  # type: ignore[return-value]
+        except AuthenticationFailed:
+            refusal = slowed(request)
+            if refusal is not None:
+                raise Throttled(refusal.wait_s, refusal.detail) from None
+            raise
+
+
+class CertificateAuthentication(BaseAuthentication):
+    """A client certificate that the TLS port has accepted, where nothing else says who asks.
+
+    Browsers show theirs to requests of any page: one of another page does not count.
+    """
+
+    def authenticate(self, request: Request) -> tuple[User, None] | None:
+        certified = getattr(request._request, "scope", {}).get("mom.certified", ())
+        user = User.objects.filter(username__in=certified, is_active=True).first() if certified else None
+        if user is None or request.headers.get("Authorization"):
+            return None
+        site = request.headers.get("Sec-Fetch-Site", "same-origin")
+        origins = Origins(settings.MOM.known_hosts, settings.MOM.allowed_origins)
+        if site != "same-origin" or not origins.accepts(request._request.scope["headers"]):
+            raise PermissionDenied(
+                "A request with nothing but a certificate must come from a page of this node."
+            )
+        return user, None
+
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How the API document describes tokens."""
@@ -60,3 +94,13 @@ class PasswordScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
         return {"type": "http", "scheme": "basic"}
+
+
+class CertificateScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    """How the API document describes client certificates."""
+
+    target_class = CertificateAuthentication
+    name = "certificate"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "mutualTLS"}

@@ -4,19 +4,20 @@ from typing import Any
 
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import User
-from django.core.cache import cache
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
-_TRIES = 10
-_WINDOW_S = 60
+from broker_app.net.guessing import Guesses, Slowed
+
+#: how Django names the way in by password, where there are several
+PASSWORD = "broker_app.web.backends.PatientBackend"
+
+#: of this process: whoever guesses at the console and over STOMP is counted once
+GUESSES = Guesses()
 
 
 class PatientBackend(ModelBackend):
-    """After ten wrong passwords for a name from an address, the rest of the minute is refused unseen.
-
-    By address, so that nobody can lock another user out. The data plane has its own brake (`net.login`).
-    """
+    """Does not look at a password after too many wrong ones (`net.guessing`); `slowed` tells then why not."""
 
     def authenticate(
         self,
@@ -27,13 +28,21 @@ class PatientBackend(ModelBackend):
     ) -> User | None:
         if request is None or username is None:
             return super().authenticate(request, username, password, **kwargs)
-        key = f"wrong-passwords/{request.META.get('REMOTE_ADDR', '')}/{username.encode().hex()[:100]}"
-        if cache.get(key, 0) >= _TRIES:
-            raise PermissionDenied
+        address = request.META.get("REMOTE_ADDR", "")
+        try:
+            GUESSES.admit(username, address)
+        except Slowed as refusal:
+            request.mom_slowed = refusal  # type: ignore[attr-defined]
+            raise PermissionDenied from refusal
         user = super().authenticate(request, username, password, **kwargs)
         if user is None:
-            cache.add(key, 0, _WINDOW_S)
-            cache.incr(key)
+            GUESSES.wrong(username, address)
         else:
-            cache.delete(key)
+            GUESSES.right(username, address)
         return user
+
+
+def slowed(request: Any) -> Slowed | None:
+    """Why the password of this request was not looked at, if it was not."""
+    refusal = getattr(request, "mom_slowed", None)
+    return refusal if isinstance(refusal, Slowed) else None

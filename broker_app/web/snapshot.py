@@ -24,6 +24,7 @@ from broker_app.net.policy import Grant, Policy, TokenFacts, UserFacts
 from broker_app.rules.errors import RuleError
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
+from broker_app.web import backends
 from broker_app.web.actions import policy_changed
 
 log = logging.getLogger(__name__)
@@ -116,6 +117,7 @@ def make_logins(anonymous: bool) -> Logins:
         session_user,
         session_cookie=settings.SESSION_COOKIE_NAME,
         dummy_hash=make_password("of nobody"),
+        guesses=backends.GUESSES,
     )
 
 

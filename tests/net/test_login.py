@@ -1,12 +1,14 @@
 """Logins: who a client is, from memory wherever possible."""
 
 import asyncio
+import contextlib
 import hashlib
 import threading
 from collections.abc import Iterator
 
 import pytest
 
+from broker_app.net.guessing import Slowed
 from broker_app.net.login import ANONYMOUS, Identity, Logins
 from broker_app.net.policy import Policy, TokenFacts, UserFacts
 
@@ -198,3 +200,42 @@ async def test_a_session_cookie_is_resolved_once_in_a_few_seconds(verify: Verifi
     assert await logins.authenticate_cookie("mom_session=k2") is None
     assert await logins.authenticate_cookie("mom_session=k3") is None
     assert await logins.authenticate_cookie("xmom_session=k1; mom_session=") is None
+
+
+async def test_after_too_many_wrong_passwords_none_is_looked_at(logins: Logins, verify: Verifier) -> None:
+    for number in range(5):
+        assert await logins.authenticate("john", f"wrong {number}", "10.0.0.1") is None
+    with pytest.raises(Slowed, match="try again in 60 s"):
+        await logins.authenticate("john", "right", "10.0.0.1")
+    assert verify.calls == 5
+    assert await logins.authenticate("john", "right", "10.0.0.2") == Identity("john")
+
+
+async def test_a_login_that_is_remembered_is_not_slowed(logins: Logins) -> None:
+    await logins.authenticate("john", "right", "10.0.0.1")
+    for number in range(6):
+        with contextlib.suppress(Slowed):
+            await logins.authenticate("john", f"wrong {number}", "10.0.0.1")
+    assert await logins.authenticate("john", "right", "10.0.0.1") == Identity("john")
+    assert await logins.authenticate("token", "mom_t", "10.0.0.1") == Identity("john", "laptop")
+
+
+async def test_the_same_wrong_password_counts_once(logins: Logins, verify: Verifier) -> None:
+    for _ in range(50):
+        assert await logins.authenticate("john", "former", "10.0.0.1") is None
+    assert verify.calls == 1
+    assert await logins.authenticate("john", "right", "10.0.0.1") == Identity("john")
+
+
+async def test_guesses_that_come_together_are_no_more_than_those_one_after_another(
+    logins: Logins, verify: Verifier
+) -> None:
+    guesses = (logins.authenticate("john", f"guess {n}", "10.0.0.1") for n in range(100))
+    assert await asyncio.gather(*guesses) == [None] * 100
+    assert verify.calls <= 6
+
+
+async def test_a_certificate_names_a_user_who_is_there(logins: Logins) -> None:
+    assert logins.certified(("jane", "john")) == Identity("john")
+    assert logins.certified(("jane",)) is None
+    assert logins.certified(()) is None

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -19,8 +20,8 @@ READY_S = 30.0
 STOP_S = 10.0
 
 _WELCOME = re.compile(
-    r"console +http://(?P<host>[\w.:\[\]]+):(?P<port>\d+)/console/\n"
-    r" +STOMP +\S+:(?P<stomp_port>\d+) and .*\n"
+    r"console +(?P<scheme>https?)://(?P<host>[\w.:\[\]]+):(?P<port>\d+)/console/\n"
+    r" +STOMP +\S+:(?P<stomp_port>\d+) and (?:stomp\+tls://\S+:(?P<stomp_tls_port>\d+) and )?.*\n"
     r"(?s:.*?) +send +curl .*\n"
 )
 
@@ -51,10 +52,19 @@ class BrokerProcess:
     password = "correct horse battery staple"
     host = "127.0.0.1"
 
-    def __init__(self, data: Path, *options: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *options: str,
+        environment: Mapping[str, str] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.data = data
         self.port = 0
         self.stomp_port = 0
+        self.stomp_tls_port = 0
+        #: how this process speaks TLS with a broker that has a certificate
+        self.tls = tls
         self.log_file = data.parent / f"{data.name}.log"
         self._options = options
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("MOM_")}
@@ -71,7 +81,7 @@ class BrokerProcess:
     @property
     def url(self) -> str:
         """The address of web and REST, without a slash at its end."""
-        return f"http://{self.host}:{self.port}"
+        return f"{'http' if self.tls is None else 'https'}://{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -95,6 +105,7 @@ class BrokerProcess:
         """Starts the broker and waits until it serves. Raises BrokerFailed."""
         assert not self.running, "the broker runs already"
         ports = ["--host", self.host, "--port", str(self.port), "--stomp-port", str(self.stomp_port)]
+        ports += ["--stomp-tls-port", str(self.stomp_tls_port)]
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
@@ -153,15 +164,18 @@ class BrokerProcess:
     def request(
         self, method: str, path: str, body: bytes | None = None, *, json_body: Any = None, **headers: str
     ) -> Reply:
-        """An HTTP request as the administrator; `content_type="text/plain"` becomes that header."""
+        """An HTTP request as the administrator; `content_type="text/plain"` becomes that header, and an empty
+        `authorization` none."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if json_body is not None:
             body, named = json.dumps(json_body).encode(), {"content-type": "application/json", **named}
         credentials = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
         named.setdefault("authorization", f"Basic {credentials}")
+        if not named["authorization"]:
+            del named["authorization"]
         request = urllib.request.Request(self.url + path, data=body, method=method, headers=named)
         try:
-            with urllib.request.urlopen(request, timeout=30) as reply:
+            with urllib.request.urlopen(request, timeout=30, context=self.tls) as reply:
                 return Reply(reply.status, dict(reply.headers.items()), reply.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -173,8 +187,9 @@ class BrokerProcess:
         if welcome is None:
             return False
         self.port, self.stomp_port = int(welcome["port"]), int(welcome["stomp_port"])
+        self.stomp_tls_port = int(welcome["stomp_tls_port"] or 0)
         try:
-            with urllib.request.urlopen(f"{self.url}/api/v1/health/ready", timeout=5) as reply:
+            with urllib.request.urlopen(f"{self.url}/api/v1/health/ready", timeout=5, context=self.tls) as reply:
                 return bool(reply.status == 200)
         except OSError:
             return False

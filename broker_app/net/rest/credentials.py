@@ -1,6 +1,7 @@
-"""Who asks: token, password, browser session or, where allowed, anybody.
+"""Who asks: token, password, browser session, client certificate or, where allowed, anybody.
 
-Browsers add a session cookie (and nothing at all, for an anonymous node) to requests of any page. Such
+Browsers add a session cookie (and nothing at all, for an anonymous node) to requests of any page, and show
+the certificate that they have been given. Such
 requests count only when they come from our own pages: by `Origin`, by `Sec-Fetch-Site`, or, for
 programs that send neither, by the header `X-Requested-With`, which no foreign page can set.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 
+from broker_app.net.guessing import Slowed
 from broker_app.net.login import Identity, Logins
 from broker_app.net.origin import Origins
 from broker_app.net.rest.refusals import Refusal
@@ -28,22 +30,30 @@ class Credentials:
         self._logins = logins
         self._origins = origins
 
-    async def identify(self, request: Request) -> Identity:
-        """Raises Refusal: not-authenticated, or not-allowed for a request from a foreign page."""
+    async def identify(
+        self, request: Request, address: str = "", certified: tuple[str, ...] = ()
+    ) -> Identity:
+        """Who asks, from an address, with a client certificate that has these names. Raises Refusal:
+        not-authenticated, rate-limited, or not-allowed for a request from a foreign page."""
         authorization = request.header(b"authorization")
         if authorization is not None:
-            return await self._by_authorization(request, authorization)
+            return await self._by_authorization(request, authorization, address)
         cookie = request.header(b"cookie")
         if cookie is not None:
             identity = await self._logins.authenticate_cookie(cookie.decode("latin-1"))
             if identity is not None:
                 self._check_own_page(request)
                 return identity
+        identity = self._logins.certified(certified)
+        if identity is not None:
+            self._check_own_page(request, of_program=True)
+            return identity
         anonymous = self._logins.anonymous()
         if anonymous is None:
-            raise _not_authenticated(
-                request, "log in with a token (Authorization: Bearer) or a password (Basic)"
-            )
+            detail = "log in with a token (Authorization: Bearer) or a password (Basic)"
+            if certified:
+                detail += f"; no user is called {' or '.join(certified)[:200]!r} like the client certificate"
+            raise _not_authenticated(request, detail)
         self._check_host(request)
         self._check_own_page(request)
         return anonymous
@@ -57,7 +67,7 @@ class Credentials:
         pair = _credentials(rest) if kind == b"basic" else None
         return self._logins.cached(*pair) if pair else None
 
-    async def _by_authorization(self, request: Request, authorization: bytes) -> Identity:
+    async def _by_authorization(self, request: Request, authorization: bytes, address: str) -> Identity:
         identity = self.known(authorization)
         if identity is not None:
             return identity
@@ -72,12 +82,17 @@ class Credentials:
             raise _not_authenticated(
                 request, "the Basic credentials are not base64 of user:password in UTF-8"
             )
-        identity = await self._logins.authenticate(*pair)
+        try:
+            identity = await self._logins.authenticate(*pair, address)
+        except Slowed as slowed:
+            headers = [(b"retry-after", b"%d" % slowed.wait_s)]
+            raise Refusal(slowed.code, slowed.detail, headers=headers, **slowed.facts) from None
         if identity is None:
             raise _not_authenticated(request, "user name or password is wrong")
         return identity
 
-    def _check_own_page(self, request: Request) -> None:
+    def _check_own_page(self, request: Request, of_program: bool = False) -> None:
+        """`of_program`: no browser that speaks TLS asks for a change with neither of both headers."""
         origin, site = request.header(b"origin"), request.header(b"sec-fetch-site")
         if origin is not None:
             own = self._origins.accepts(request.headers)
@@ -85,7 +100,7 @@ class Credentials:
             # "none" is a person at the address bar, who cannot be made to send anything but a GET.
             own = site == b"same-origin" or (site == b"none" and request.method in _SAFE)
         else:
-            own = request.method in _SAFE or request.header(b"x-requested-with") is not None
+            own = of_program or request.method in _SAFE or request.header(b"x-requested-with") is not None
         if not own:
             raise Refusal(
                 "not-allowed",

@@ -245,8 +245,10 @@ class RestPlane:
             return Reply(204, headers=((b"allow", allowed.encode()),))
         match = self._router.find(request.method, raw_path)
         if not match.place.open:
-            identity = await self._credentials.identify(request)
-            request.client = Client(identity, Way.of_scope(REST, scope, behind_tls=self._behind_tls))
+            way = Way.of_scope(REST, scope, behind_tls=self._behind_tls)
+            certified = scope.get("mom.certified", ())
+            identity = await self._credentials.identify(request, way.address or "", certified)
+            request.client = Client(identity, way)
         request.name = request.choose_name(match.name, match.place.parameter)
         return await match.endpoint(request)
 

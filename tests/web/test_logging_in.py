@@ -1,0 +1,80 @@
+"""Logging in to the console and the control plane: what is refused, for how long, and what is written down."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from broker_app.models import AuditEntry
+from broker_app.web import actions
+
+pytestmark = pytest.mark.django_db
+
+RIGHT = {"username": "admin", "password": "administrator"}
+WRONG = {"username": "admin", "password": "wrong"}
+
+
+@pytest.fixture(autouse=True)
+def admin() -> User:
+    actions.ensure_admin("administrator")
+    return User.objects.get(username="admin")
+
+
+def basic(password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"admin:{password}".encode()).decode()}
+
+
+def entries() -> list[tuple[str, str, str, str]]:
+    rows = AuditEntry.objects.filter(act__contains="log").order_by("number")
+    return list(rows.values_list("act", "author", "key", "reason"))
+
+
+def test_five_wrong_passwords_close_the_page_for_a_minute_at_this_address(client: Client) -> None:
+    for _ in range(5):
+        assert client.post("/login/", WRONG).status_code == 200
+    reply = client.post("/login/", RIGHT)
+    assert (reply.status_code, reply.headers["Retry-After"]) == (429, "60")
+    assert b"Too many wrong passwords. Try again in 60 s." in reply.content
+    elsewhere = Client(REMOTE_ADDR="192.0.2.1")
+    assert elsewhere.post("/login/", RIGHT).status_code == 302
+
+
+def test_the_page_and_the_api_count_together(client: Client) -> None:
+    for _ in range(3):
+        client.post("/login/", WRONG)
+    for _ in range(2):
+        assert client.get("/api/v1/tokens", headers=basic("wrong")).status_code == 401
+    reply = client.get("/api/v1/tokens", headers=basic("administrator"))
+    assert (reply.status_code, reply.headers["Retry-After"]) == (429, "60")
+    assert reply.json()["type"] == "/docs/problems/rate-limited"
+    assert "too many wrong passwords: try again in 60 s" in reply.json()["detail"]
+
+
+def test_a_token_is_not_slowed_by_wrong_passwords(client: Client, admin: User) -> None:
+    secret = actions.create_token(actions.SYSTEM, admin, "laptop").secret
+    for _ in range(6):
+        client.post("/login/", WRONG)
+    assert client.get("/api/v1/tokens", headers={"Authorization": f"Bearer {secret}"}).status_code == 200
+
+
+def test_logins_and_those_that_failed_are_in_the_audit_log(client: Client, admin: User) -> None:
+    client.post("/login/", WRONG)
+    client.post("/login/", RIGHT)
+    client.post("/logout/")
+    client.get(f"/login/once/{actions.create_login_link(admin)}")
+    assert entries() == [
+        ("login failed", "anonymous", "admin", "with a wrong password"),
+        ("logged in", "admin", "admin", "with a password"),
+        ("logged out", "admin", "admin", ""),
+        ("logged in", "admin", "admin", "with a login link"),
+    ]
+
+
+def test_what_is_not_looked_at_fills_no_audit_log(client: Client) -> None:
+    for _ in range(50):
+        client.post("/login/", WRONG)
+    assert len(entries()) == 5
+
