@@ -8,9 +8,9 @@ Wrong passwords are counted three times:
 | an address, all accounts  | 50   | the same                                                           |
 | an account, all addresses | 20   | one try in 1 s, doubled with each other wrong one, up to 5 s       |
 
-The last one alone is felt at other addresses. It is never a lock: a try that is refused costs nothing, so there
-is always a next one; and it does not hold at addresses from which the account has logged in before. Counts
-melt with time. An IPv6 address is its network of 64 bits, since whoever has one has all of them.
+The last one alone is felt at other addresses. It is never a lock: a try that is refused costs nothing, so
+there is always a next one; and it does not hold at addresses from which the account has logged in before.
+Counts melt with time. An IPv6 address is its network of 64 bits: whoever has one has all of them.
 """
 
 from __future__ import annotations

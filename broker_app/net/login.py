@@ -180,7 +180,7 @@ class Logins:
     async def _verified(
         self, digest: bytes, passcode: str, facts: UserFacts | None, login: str, address: str
     ) -> bool | None:
-        """Whether they match, verified once for everybody who asks meanwhile; None when it was not looked at."""
+        """Whether they match, verified once for all who ask meanwhile; None when it was not looked at."""
         password_hash = facts.password_hash if facts is not None else self._dummy_hash
         key = digest + password_hash.encode()
         task = self._running.get(key)

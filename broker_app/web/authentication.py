@@ -48,7 +48,7 @@ class PasswordAuthentication(BasicAuthentication):
         self, userid: str, password: str, request: Request | None = None
     ) -> tuple[Any, None]:
         try:
-            return super().authenticate_credentials(userid, password, request)  # type: ignore[return-value]
+            return super().authenticate_credentials(userid, password, request)
         except AuthenticationFailed:
             refusal = slowed(request)
             if refusal is not None:
@@ -63,13 +63,14 @@ class CertificateAuthentication(BaseAuthentication):
     """
 
     def authenticate(self, request: Request) -> tuple[User, None] | None:
-        certified = getattr(request._request, "scope", {}).get("mom.certified", ())
+        scope = getattr(request._request, "scope", {})
+        certified = scope.get("mom.certified", ())
         user = User.objects.filter(username__in=certified, is_active=True).first() if certified else None
         if user is None or request.headers.get("Authorization"):
             return None
         site = request.headers.get("Sec-Fetch-Site", "same-origin")
         origins = Origins(settings.MOM.known_hosts, settings.MOM.allowed_origins)
-        if site != "same-origin" or not origins.accepts(request._request.scope["headers"]):
+        if site != "same-origin" or not origins.accepts(scope["headers"]):
             raise PermissionDenied(
                 "A request with nothing but a certificate must come from a page of this node."
             )

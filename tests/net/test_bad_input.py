@@ -282,7 +282,7 @@ def is_paused(session: StompSession) -> bool:
 async def test_nothing_is_read_while_a_login_is_checked(broker: SmallBroker) -> None:
     checked = asyncio.Event()
 
-    async def authenticate(login: str, passcode: str) -> Identity:
+    async def authenticate(login: str, passcode: str, address: str = "") -> Identity:
         await checked.wait()
         return Identity(login)
 

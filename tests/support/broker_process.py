@@ -189,7 +189,9 @@ class BrokerProcess:
         self.port, self.stomp_port = int(welcome["port"]), int(welcome["stomp_port"])
         self.stomp_tls_port = int(welcome["stomp_tls_port"] or 0)
         try:
-            with urllib.request.urlopen(f"{self.url}/api/v1/health/ready", timeout=5, context=self.tls) as reply:
+            with urllib.request.urlopen(
+                f"{self.url}/api/v1/health/ready", timeout=5, context=self.tls
+            ) as reply:
                 return bool(reply.status == 200)
         except OSError:
             return False

@@ -77,4 +77,3 @@ def test_what_is_not_looked_at_fills_no_audit_log(client: Client) -> None:
     for _ in range(50):
         client.post("/login/", WRONG)
     assert len(entries()) == 5
-

@@ -55,14 +55,18 @@ def test_messages_pass_over_every_tls_port(broker: BrokerProcess, authority: Aut
     assert broker.request("POST", "/api/v1/queues/a/messages", b"over https").status == 201
 
     async def talk() -> list[bytes]:
-        tls, addresses = authority.trusted(), [
-            f"stomp+tls://127.0.0.1:{broker.stomp_tls_port}",
-            f"wss://127.0.0.1:{broker.port}/ws",
-        ]
+        tls, addresses = (
+            authority.trusted(),
+            [
+                f"stomp+tls://127.0.0.1:{broker.stomp_tls_port}",
+                f"wss://127.0.0.1:{broker.port}/ws",
+            ],
+        )
         bodies = []
         for address in addresses:
-            login = {"login": broker.user, "passcode": broker.password}
-            async with mom_client.connect(address, tls=tls, **login) as mom:
+            async with mom_client.connect(
+                address, tls=tls, login=broker.user, passcode=broker.password
+            ) as mom:
                 await mom.send("/queue/a", address.encode())
                 async with mom.subscribe("/queue/a") as messages:
                     async for message in messages:
@@ -117,7 +121,9 @@ def served_by(broker: BrokerProcess) -> str:
     return ssl.get_server_certificate((broker.host, broker.port))
 
 
-def test_a_certificate_that_cannot_be_used_is_told_in_a_line(start_broker: StartBroker, tmp_path: Path) -> None:
+def test_a_certificate_that_cannot_be_used_is_told_in_a_line(
+    start_broker: StartBroker, tmp_path: Path
+) -> None:
     with pytest.raises(BrokerFailed, match="the broker ended: tls-cert: cannot read .*missing.pem") as failed:
         start_broker(environment={"MOM_TLS_CERT": str(tmp_path / "missing.pem")})
     assert "Traceback" not in str(failed.value)
