@@ -1,4 +1,4 @@
-"""Logging in to the console and the control plane: what is refused, for how long, and what is written down."""
+"""Logging in to console and control plane: what is refused, for how long, and what is written down."""
 
 from __future__ import annotations
 

@@ -124,6 +124,8 @@ def served_by(broker: BrokerProcess) -> str:
 def test_a_certificate_that_cannot_be_used_is_told_in_a_line(
     start_broker: StartBroker, tmp_path: Path
 ) -> None:
-    with pytest.raises(BrokerFailed, match="the broker ended: tls-cert: cannot read .*missing.pem") as failed:
+    with pytest.raises(
+        BrokerFailed, match=r"the broker ended: tls-cert: cannot read .*missing\.pem"
+    ) as failed:
         start_broker(environment={"MOM_TLS_CERT": str(tmp_path / "missing.pem")})
     assert "Traceback" not in str(failed.value)
