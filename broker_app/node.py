@@ -37,6 +37,7 @@ from broker_app.net.rest import RestLimits, RestPlane
 from broker_app.net.rest.lines import MessageLines
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.stomp import StompSession
+from broker_app.net.using import Using, in_use
 from broker_app.serve import listen, serve
 from broker_app.telemetry import News, Statistics
 
@@ -210,6 +211,10 @@ class Node:
             async with self._obeying:
                 self._obeyed = version
                 self._obeying.notify_all()
+
+    async def in_use(self) -> list[Using]:
+        """What connected clients use."""
+        return await in_use(self.lobby)
 
     async def wait_policy(self, version: int) -> None:
         """Wait until the policy of this version, or a later one, holds for everybody and everything."""

@@ -30,6 +30,7 @@ _VERBS = {
 _FOR_ALL = Destination(TOPIC, "$mom.failover")
 #: who decides about its own names, and about those who have gone
 _BROKER, _UNKNOWN = "the broker", "the login"
+_TOKEN = "token "
 #: destinations that are looked at in one go
 _RUN = 500
 
@@ -177,13 +178,11 @@ class Access:
         identity = client.identity
         if not self._logins.still_known(identity):
             return _Verdict(False, _UNKNOWN)
-        if right == SEND and is_reserved(destination.name):
-            return _Verdict(False, _BROKER)
-        if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) or (destination == _FOR_ALL and right == RECEIVE):
-            return _ALLOWED
+        if (fixed := decided_for_all(right, destination)) is not None:
+            return _Verdict(fixed.allowed, fixed.because)
         grants = self._granted(identity)
         if grants is not None and not any(grant.covers(right, destination) for grant in grants):
-            return _Verdict(False, f"token {identity.token}")
+            return _Verdict(False, f"{_TOKEN}{identity.token}")
         if self._is_owner_admin(identity):
             return _ALLOWED
         event = self._event(client, right, destination)
@@ -226,6 +225,15 @@ class Access:
         self._grants = {(facts.user, facts.name): facts.grants for facts in policy.tokens.values()}
 
 
+def decided_for_all(right: str, destination: Destination) -> Decision | None:
+    """What holds for everybody, administrators too, whatever rules say; None where there is no such thing."""
+    if right == SEND and is_reserved(destination.name):
+        return Decision(False, because=_BROKER)
+    if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) or (destination == _FOR_ALL and right == RECEIVE):
+        return Decision(True, because=_BROKER)
+    return None
+
+
 def _refusal(client: Client, right: str, destination: Destination, decided_by: str) -> Refused:
     user = client.identity.user
     if decided_by == _UNKNOWN:
@@ -235,6 +243,8 @@ def _refusal(client: Client, right: str, destination: Destination, decided_by: s
     sentence = f"{user} may not {_VERBS[right]} {destination.kind} {destination.name}"
     if decided_by == _BROKER:
         sentence += ": names that begin with $ are the broker's own"
+    if decided_by.startswith(_TOKEN):
+        asked += f"&token={quote(decided_by.removeprefix(_TOKEN), safe='')}"
     return Refused(
         "not-allowed",
         sentence,

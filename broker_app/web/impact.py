@@ -11,8 +11,10 @@ from broker_app.net.using import Using
 from broker_app.rules.event import SEND, Event
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
+from broker_app.web.actions import Changed
 from broker_app.web.events import shown
-from broker_app.web.kinds import Said
+from broker_app.web.kinds import KINDS, Said
+from broker_app.web.obeying import Node, ask
 
 #: of what would turn into its opposite, and of clients that would lose something
 MOST_SHOWN = 100
@@ -54,6 +56,20 @@ def impact(now: Rules, then: Rules, decided: Iterable[Decided], connected: Itera
         "clients_affected": len(clients),
         "clients": clients[:MOST_SHOWN],
     }
+
+
+def of_changes(node: Node | None, changed: Iterable[Changed]) -> dict[str, Any] | None:
+    """The impact of edits that were only tried; None where they are not about rules.
+
+    Without a node in this process nothing is known of decisions and clients. Raises Refusal.
+    """
+    edits = {change.key: change.after for change in changed if change.kind == "rules"}
+    if not edits:
+        return None
+    said = KINDS["rules"].read()
+    decided = node.decisions.decided() if node is not None else []
+    connected = ask(node, node.in_use()) if node is not None else []
+    return impact(rules_of(said), edited(said, edits), decided, connected)
 
 
 def edited(said: Mapping[str, Said], edits: Mapping[str, Said | None]) -> Rules:

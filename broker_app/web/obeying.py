@@ -8,7 +8,9 @@ from typing import Any, Protocol, TypeVar, cast
 
 from rest_framework.request import Request
 
+from broker_app.net.decisions import Decisions
 from broker_app.net.rest.refusals import Refusal
+from broker_app.net.using import Using
 
 _T = TypeVar("_T")
 
@@ -31,7 +33,12 @@ class Node(Protocol):
     @property
     def rest(self) -> Plane: ...
 
+    @property
+    def decisions(self) -> Decisions: ...
+
     async def wait_policy(self, version: int) -> None: ...
+
+    async def in_use(self) -> list[Using]: ...
 
 
 def node_of(request: Request) -> Node | None:

@@ -48,7 +48,7 @@ def read_policy(anonymous: bool, former: Policy | None = None) -> Policy:
         tokens={bytes(token.digest): _facts_of_token(token) for token in tokens},
         anonymous=anonymous,
         destinations=_read_destinations(overridden(settings.MOM, broker)),
-        rules=_read_rules(former),
+        rules=read_rules(former),
         broker=broker,
     )
 
@@ -68,7 +68,8 @@ def _grant(said: dict[str, list[str]]) -> Grant:
     return Grant(frozenset(said["rights"]), tuple(said["destinations"]))
 
 
-def _read_rules(former: Policy | None) -> Rules:
+def read_rules(former: Policy | None = None) -> Rules:
+    """The rules as they are now; those of `former` where nothing about them is new."""
     origins = dict(Entry.objects.filter(kind="rules").values_list("key", "origin"))
     found = tuple(_rule(row, origins.get(row.name, "")) for row in models.Rule.objects.all())
     return former.rules if former is not None and former.rules.rules == found else Rules(found)

@@ -6,15 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from broker_app.web import actions
+from broker_app.web.impact import of_changes
+from broker_app.web.obeying import Node
 
 
-def reply(outcome: actions.Outcome) -> dict[str, Any]:
-    """The outcome of edits that were only tried, as JSON."""
-    return {
+def reply(outcome: actions.Outcome, node: Node | None) -> dict[str, Any]:
+    """The outcome of edits that were only tried, as JSON; for rules, what they would decide otherwise."""
+    found = {
         "dry_run": True,
         "version": outcome.version,
         "changes": [_change(changed) for changed in outcome.changed],
     }
+    impact = of_changes(node, outcome.changed)
+    return found if impact is None else {**found, "impact": impact}
 
 
 def _change(changed: actions.Changed) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from broker_app.web.api.permissions import check_administers
 from broker_app.web.api.rows import Row, row_of, rows_of
 from broker_app.web.api.shapes import ENTRY, FACTS, SAID, SECRETS, name_of
 from broker_app.web.kinds import KINDS
-from broker_app.web.obeying import wait_obeyed
+from broker_app.web.obeying import node_of, wait_obeyed
 
 MAX_PAGE = 500
 _OF_WRITES = ("dry_run",)
@@ -116,7 +116,11 @@ class Resource(APIView):
         edit = actions.Edit(self.kind, key, None, expected(request, row["version"]))
         outcome = self.apply(request, edit, query)
         self.obey(request, outcome, query)
-        return Response(dry_run.reply(outcome)) if truth(query, "dry_run") else Response(status=204)
+        return (
+            Response(dry_run.reply(outcome, node_of(self.request)))
+            if truth(query, "dry_run")
+            else Response(status=204)
+        )
 
     def _write(
         self, request: Request, query: dict[str, str], key: str, said: dict[str, Any], secrets: dict[str, Any]
@@ -148,7 +152,7 @@ class Resource(APIView):
     ) -> Response:
         """The answer to a write; `more` is shown this once."""
         if truth(query, "dry_run"):
-            return Response(dry_run.reply(outcome))
+            return Response(dry_run.reply(outcome, node_of(self.request)))
         row = self._there(key)
         reply = Response({**row, **(more or {})}, 201 if created else 200, headers={"ETag": self._etag(row)})
         if created:

@@ -1,0 +1,156 @@
+"""What rules decided in the last 24 hours, over HTTP, for administrators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, array_of, object_of, whole
+from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.requests import truth, whole_number
+from broker_app.rules.event import Event
+from broker_app.web.api import asked
+from broker_app.web.api.described import problem_replies
+from broker_app.web.api.explain import EVENT_SHAPE
+from broker_app.web.api.permissions import MayAdminister
+from broker_app.web.events import shown
+from broker_app.web.obeying import Node, node_of
+
+MOST = 1_000
+
+_COUNT = {"type": "integer", "minimum": 0}
+_TIME = {"type": "string", "format": "date-time"}
+_DECIDED = object_of(
+    {
+        **EVENT_SHAPE["properties"],
+        "allowed": TRUTH,
+        "rule": {**TEXT, "description": "the name of the rule that decided last; empty where none did"},
+        "times": {**_COUNT, "minimum": 1},
+        "last": _TIME,
+    }
+)
+_DENIED = object_of(
+    {
+        **EVENT_SHAPE["properties"],
+        "at": _TIME,
+        "decided_by": TEXT,
+        "rule": {**TEXT, "description": "the name of the rule that denied; empty where none allowed"},
+    }
+)
+_LIMIT = OpenApiParameter("limit", whole(1, MOST, 100), description="most of the answer")
+_FILTERS = {
+    "user": "of this user alone",
+    "destination": "to this destination alone, such as queue:orders",
+    "rule": "by the rule of this name alone",
+}
+_PARAMETERS = [_LIMIT, *(OpenApiParameter(name, TEXT, description=about) for name, about in _FILTERS.items())]
+_REPLIES = problem_replies(400, 401, 403, 405, 406, 503)
+
+
+class _OfNode(APIView):
+    permission_classes = (MayAdminister,)
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        node = node_of(request)
+        if node is None:
+            raise Refusal("not-active", "This process serves pages; a broker is elsewhere.")
+        self.node: Node = node
+
+
+class Decisions(_OfNode):
+    """What was decided, by event."""
+
+    @extend_schema(
+        operation_id="list_decisions",
+        parameters=[*_PARAMETERS, OpenApiParameter("allowed", TRUTH, description="those alone that were so")],
+        responses={
+            200: object_of(
+                {
+                    "items": array_of(_DECIDED, MOST),
+                    "total": _COUNT,
+                    "rules": {
+                        "type": "object",
+                        "additionalProperties": _COUNT,
+                        "description": "how often each rule decided, by its name",
+                    },
+                    "forgotten": {**_COUNT, "description": "events that there were too many of to count"},
+                }
+            ),
+            **_REPLIES,
+        },
+    )
+    def get(self, request: Request) -> Response:
+        """What rules decided in the last 24 hours, the newest first"""
+        query = asked.query(request, ("limit", "allowed", *_FILTERS))
+        limit, fits = whole_number(query, "limit", 100, 1, MOST), _fits(query)
+        wanted = truth(query, "allowed") if "allowed" in query else None
+        rows = [
+            row
+            for row in self.node.decisions.decided()
+            if wanted in (None, row.allowed) and fits(row.event, row.rule)
+        ]
+        return Response(
+            {
+                "items": [
+                    {
+                        **shown(row.event),
+                        "allowed": row.allowed,
+                        "rule": row.rule,
+                        "times": row.times,
+                        "last": _time(row.last_s),
+                    }
+                    for row in rows[:limit]
+                ],
+                "total": len(rows),
+                "rules": self.node.decisions.hits(),
+                "forgotten": self.node.decisions.forgotten,
+            }
+        )
+
+
+class Denials(_OfNode):
+    """The last denials, one by one."""
+
+    @extend_schema(
+        operation_id="list_denials",
+        parameters=_PARAMETERS,
+        responses={200: object_of({"items": array_of(_DENIED, MOST), "total": _COUNT}), **_REPLIES},
+    )
+    def get(self, request: Request) -> Response:
+        """The last 1,000 denials, the newest first"""
+        query = asked.query(request, ("limit", *_FILTERS))
+        limit, fits = whole_number(query, "limit", 100, 1, MOST), _fits(query)
+        rows = [row for row in self.node.decisions.denials() if fits(row.event, row.rule)]
+        return Response(
+            {
+                "items": [
+                    {
+                        **shown(row.event),
+                        "at": _time(row.at_s),
+                        "decided_by": row.reason,
+                        "rule": row.rule,
+                    }
+                    for row in rows[:limit]
+                ],
+                "total": len(rows),
+            }
+        )
+
+
+def _fits(query: dict[str, str]) -> Callable[[Event, str], bool]:
+    def fits(event: Event, rule: str) -> bool:
+        about = {"user": event.user, "rule": rule, "destination": shown(event)["destination"]}
+        return all(about[name] == query[name] for name in _FILTERS if name in query)
+
+    return fits
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"

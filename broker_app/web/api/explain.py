@@ -1,0 +1,294 @@
+"""Explaining over HTTP: who may do what, which rule decides that, and why each one before it does not."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from broker_app.core.destination import QUEUE, TOPIC, Destination
+from broker_app.core.errors import Refused
+from broker_app.models import Token
+from broker_app.net.access import decided_for_all
+from broker_app.net.policy import Grant
+from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, array_of, object_of, or_null
+from broker_app.net.rest.refusals import Refusal, invalid, of_core, unknown
+from broker_app.net.rest.requests import truth
+from broker_app.rules.decision import Decision
+from broker_app.rules.errors import RuleError
+from broker_app.rules.event import METHODS, PROTOCOLS, RIGHTS, Event, method_of
+from broker_app.rules.explain import Step
+from broker_app.rules.rule import Rule
+from broker_app.rules.ruleset import MAX_RULES, Rules
+from broker_app.web.api import asked
+from broker_app.web.api.described import problem_replies
+from broker_app.web.api.permissions import administers, check_administers
+from broker_app.web.api.shapes import name_of
+from broker_app.web.events import destination_of, shown
+from broker_app.web.impact import rules_of
+from broker_app.web.kinds import KINDS
+from broker_app.web.snapshot import read_rules
+
+#: rules that an answer tells of one by one
+MOST_STEPS = 1_000
+
+_FACTS = ("address", "protocol", "tls", "client")
+_ASKED = ("user", "deed", "destination", "token", *_FACTS)
+_ABOUT = {
+    "user": "whose right it is; oneself",
+    "deed": f"a right ({', '.join(METHODS)}) or a method ({', '.join(RIGHTS)})",
+    "destination": "queue:orders or topic:news, or an address such as /queue/orders",
+    "token": "the user's token that stands in for the password",
+    "address": "the client's IP address; what is left out is not known",
+    "protocol": "how the client comes",
+    "tls": "whether TLS protects the connection",
+    "client": "STOMP's client-id",
+}
+_SHAPES: dict[str, Any] = {
+    "user": {**TEXT, "minLength": 1, "maxLength": 150},
+    "deed": {"enum": [*METHODS, *RIGHTS]},
+    "destination": {**TEXT, "minLength": 1, "maxLength": 300},
+    "token": {**TEXT, "minLength": 1, "maxLength": 100},
+    "address": {**TEXT, "maxLength": 60},
+    "protocol": {"enum": list(PROTOCOLS)},
+    "tls": TRUTH,
+    "client": {**TEXT, "maxLength": 1000},
+}
+_NEEDED = ("deed", "destination")
+
+EVENT_SHAPE = object_of(
+    {
+        "user": TEXT,
+        "right": or_null({"enum": list(METHODS)}),
+        "method": or_null({"enum": list(RIGHTS)}),
+        "destination": or_null(TEXT),
+        "address": or_null(TEXT),
+        "protocol": or_null(TEXT),
+        "tls": or_null(TRUTH),
+        "client": or_null(TEXT),
+    }
+)
+_RULE = {
+    "number": {"type": "integer", "minimum": 1},
+    "name": TEXT,
+    "effect": {"enum": ["allow", "deny"]},
+    "source": {**TEXT, "description": "the file and line that say it"},
+}
+_COUNT = {"type": "integer", "minimum": 0}
+_ANSWER = object_of(
+    {
+        "event": EVENT_SHAPE,
+        "allowed": TRUTH,
+        "decided_by": TEXT,
+        "rule": or_null(object_of(_RULE)),
+        "steps": array_of(object_of({**_RULE, "matched": TRUTH, "why": TEXT}), MOST_STEPS),
+        "steps_left_out": {**_COUNT, "description": "rules before the one that decides that are not told"},
+        "not_reached": {**_COUNT, "description": "rules behind the one that decides"},
+    }
+)
+_REPLIES = {200: _ANSWER, **problem_replies(400, 401, 403, 404, 405, 406)}
+
+
+class _Asked(NamedTuple):
+    """What is to be explained: the event, and what is known of its user beside it."""
+
+    event: Event
+    right: str
+    destination: Destination
+    admin: bool
+    token: str
+    grants: tuple[Grant, ...] | None
+
+
+class Explain(APIView):
+    """One decision explained."""
+
+    @extend_schema(
+        operation_id="explain",
+        parameters=[
+            OpenApiParameter(name, _SHAPES[name], description=_ABOUT[name], required=name in _NEEDED)
+            for name in _ASKED
+        ],
+        responses=_REPLIES,
+    )
+    def get(self, request: Request) -> Response:
+        """Tells whether a user may do something, and which rule says so"""
+        query = asked.query(request, _ASKED)
+        said: dict[str, Any] = dict(query)
+        if "tls" in query:
+            said["tls"] = truth(query, "tls")
+        return _answer(request, _question(request, said, "query/"), read_rules())
+
+    @extend_schema(
+        operation_id="explain_with_rules",
+        request={
+            "application/json": object_of(
+                {
+                    **{name: {**_SHAPES[name], "description": _ABOUT[name]} for name in _ASKED},
+                    "rules": {
+                        **array_of({"$ref": f"#/components/schemas/{name_of('rules', 'Put')}"}, MAX_RULES),
+                        "description": "rules in their order that are not saved, to be asked instead",
+                    },
+                },
+                required=_NEEDED,
+            )
+        },
+        responses={**_REPLIES, **problem_replies(400, 401, 403, 404, 405, 406, 413, 415)},
+    )
+    def post(self, request: Request) -> Response:
+        """The same for rules that are not saved yet"""
+        body = asked.body(request)
+        for name in body:
+            if name not in (*_ASKED, "rules"):
+                raise unknown(f"/{name[:100]}", name, (*_ASKED, "rules"), "field")
+        if "rules" in body:
+            check_administers(request)
+        rules = _rules(body["rules"]) if "rules" in body else read_rules()
+        return _answer(request, _question(request, body, "/"), rules)
+
+
+def _question(request: Request, said: Mapping[str, Any], where: str) -> _Asked:
+    """What is asked, checked. Raises Refusal."""
+    for name in _NEEDED:
+        if name not in said:
+            raise invalid(where + name, "is missing")
+    for name in _ASKED:
+        if name in said and name != "tls":
+            _check_text(said[name], where + name)
+    if not isinstance(said.get("tls", True), bool):
+        raise invalid(f"{where}tls", "must be true or false", said["tls"])
+    user = said.get("user", request.user.get_username())
+    if user != request.user.get_username() and not administers(request):
+        raise Refusal("not-allowed", "what others may do is for administrators alone", right="administer")
+    known = User.objects.filter(username=user).prefetch_related("groups").first()
+    if known is None and user != request.user.get_username() and "rules" not in said:
+        raise Refusal("not-found", f"there is no user {user}"[:200])
+    try:
+        method = method_of(said["deed"])
+    except ValueError as error:
+        raise invalid(f"{where}deed", str(error)) from None
+    try:
+        destination = destination_of(said["destination"])
+    except Refused as refused:
+        raise of_core(refused) from refused
+    _check_facts(said, where)
+    event = Event(
+        user,
+        frozenset(group.name for group in known.groups.all()) if known is not None else frozenset(),
+        method,
+        queue=destination.name if destination.kind == QUEUE else None,
+        topic=destination.name if destination.kind == TOPIC else None,
+        **{name: said[name] for name in _FACTS if name in said},
+    )
+    admin = known is not None and known.is_superuser
+    token = said.get("token", "")
+    return _Asked(event, RIGHTS[method], destination, admin, token, _grants(user, token) if token else None)
+
+
+def _check_text(value: object, pointer: str) -> None:
+    most = _SHAPES[pointer.rpartition("/")[2]].get("maxLength", 300)
+    if not isinstance(value, str) or not value or len(value) > most:
+        raise invalid(pointer, f"must be a text of 1 to {most} characters", value)
+    if "\0" in value or any("\ud800" <= sign <= "\udfff" for sign in value):
+        raise invalid(pointer, "must be a text without NUL and without halves of surrogates")
+
+
+def _check_facts(said: Mapping[str, Any], where: str) -> None:
+    if "protocol" in said and said["protocol"] not in PROTOCOLS:
+        raise invalid(f"{where}protocol", f"must be one of {', '.join(PROTOCOLS)}", said["protocol"])
+    if "address" in said:
+        try:
+            ipaddress.ip_address(said["address"])
+        except ValueError:
+            raise invalid(f"{where}address", "must be an IP address", said["address"]) from None
+
+
+def _grants(user: str, name: str) -> tuple[Grant, ...] | None:
+    token = Token.objects.filter(owner__username=user, name=name).first()
+    if token is None:
+        raise Refusal("not-found", f"{user} has no token {name}"[:300])
+    if token.grants is None:
+        return None
+    return tuple(Grant(frozenset(one["rights"]), tuple(one["destinations"])) for one in token.grants)
+
+
+def _rules(said: object) -> Rules:
+    """Rules that are not saved, in the order of the list. Raises Refusal, ValidationError."""
+    if not isinstance(said, list) or len(said) > MAX_RULES:
+        raise invalid("/rules", f"must be a list of at most {MAX_RULES} rules")
+    kind, documents = KINDS["rules"], {}
+    for place, one in enumerate(said):
+        pointer = f"/rules/{place}"
+        if not isinstance(one, dict):
+            raise invalid(pointer, "must be a rule, a JSON object")
+        rest = {
+            name: value for name, value in one.items() if name not in ("name", "version", "origin", "changed")
+        }
+        name = one.get("name", f"rule-{place + 1}")
+        if not isinstance(name, str) or name in documents:
+            raise invalid(f"{pointer}/name", "must be a text, and another one than those of the other rules")
+        document = kind.complete(name, {**rest, "position": place}, None)
+        try:
+            kind.check(name, document)
+        except ValidationError as error:
+            fields = error.message_dict if hasattr(error, "error_dict") else {"name": error.messages}
+            field, messages = next(iter(fields.items()))
+            raise invalid(f"{pointer}/{field}", messages[0]) from None
+        documents[name] = document
+    try:
+        return rules_of(documents)
+    except RuleError as error:
+        raise invalid("/rules", f"rule {error.rule}: {error}") from None
+
+
+def _answer(request: Request, question: _Asked, rules: Rules) -> Response:
+    before = _without_rules(question)
+    found = rules.explain(question.event)
+    decision = found.decision if before is None else before
+    tried = found.steps if before is None else ()
+    # The rules about others name them, which is nobody's business but administrators'.
+    everything = administers(request)
+    told = [step for step in tried if everything or _concerns(step, question.event)][-MOST_STEPS:]
+    return Response(
+        {
+            "event": shown(question.event),
+            "allowed": decision.allowed,
+            "decided_by": decision.reason,
+            "rule": None if decision.rule is None else _shown_rule(decision.number, decision.rule),
+            "steps": [
+                {**_shown_rule(step.number, step.rule), "matched": step.matched, "why": step.why}
+                for step in told
+            ],
+            "steps_left_out": len(tried) - len(told),
+            "not_reached": len(rules) - len(tried),
+        }
+    )
+
+
+def _without_rules(question: _Asked) -> Decision | None:
+    """What is decided before any rule is asked, as `net.access` does it."""
+    fixed = decided_for_all(question.right, question.destination)
+    if fixed is not None:
+        return fixed
+    if question.grants is not None and not any(
+        grant.covers(question.right, question.destination) for grant in question.grants
+    ):
+        return Decision(False, because=f"token {question.token}")
+    if question.admin:
+        return Decision(True, because=f"{question.event.user} is an administrator, who may do all")
+    return None
+
+
+def _shown_rule(number: int, rule: Rule) -> dict[str, Any]:
+    return {"number": number, "name": rule.name, "effect": rule.effect, "source": rule.source}
+
+
+def _concerns(step: Step, event: Event) -> bool:
+    return step.rule.concerns(event.user, event.groups)

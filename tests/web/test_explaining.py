@@ -1,0 +1,218 @@
+"""Explaining over HTTP: which rule decides, and why each one before it does not; who may ask for whom."""
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.cache import cache
+from django.test import Client
+
+from broker_app.web import actions
+
+pytestmark = pytest.mark.django_db
+
+
+class Answer(NamedTuple):
+    status: int
+    body: Any
+
+    @property
+    def problem(self) -> tuple[int, str]:
+        return self.status, self.body["type"].removeprefix("/docs/problems/")
+
+    @property
+    def pointer(self) -> str:
+        assert self.problem == (400, "invalid")
+        (error,) = self.body["errors"]
+        return str(error["pointer"])
+
+
+Ask = Callable[..., Answer]
+
+RULES: dict[str, dict[str, Any]] = {
+    "invoices": {"conditions": "/event/queue == invoices"},
+    "mary": {"conditions": "/event/queue == orders", "users": ["mary"]},
+    "day": {"conditions": "/event/queue == orders && /event/address == 10.0.0.0/8", "groups": ["day"]},
+    "no-sending": {"effect": "deny", "conditions": "/event/method == POST"},
+    "rest": {},
+}
+
+
+@pytest.fixture(autouse=True)
+def configured() -> None:
+    cache.clear()
+    actions.ensure_admin("administrator")
+    edits = [actions.Edit("groups", "day", {}), actions.Edit("users", "john", {"groups": ["day"]})]
+    edits += [actions.Edit("users", "mary", {"groups": []})]
+    edits += [
+        actions.Edit("rules", name, {**said, "position": at}) for at, (name, said) in enumerate(RULES.items())
+    ]
+    actions.apply(actions.SYSTEM, edits)
+
+
+def asking(user: str) -> Ask:
+    client = Client()
+    client.force_login(User.objects.get(username=user))
+
+    def ask(body: Any = None, **query: str) -> Answer:
+        if body is None:
+            reply = client.get(f"/api/v1/explain?{urlencode(query)}")
+        else:
+            reply = client.post("/api/v1/explain", json.dumps(body), "application/json")
+        return Answer(reply.status_code, json.loads(reply.content))
+
+    return ask
+
+
+@pytest.fixture
+def ask() -> Ask:
+    return asking("admin")
+
+
+def test_the_rule_that_decides_is_told_and_why_each_one_before_it_does_not(ask: Ask) -> None:
+    status, found = ask(
+        user="john", deed="receive", destination="queue:orders", address="10.1.2.3", protocol="stomp"
+    )
+    assert status == 200
+    assert (found["allowed"], found["decided_by"]) == (True, "rule 3 (day)")
+    assert found["rule"] == {"number": 3, "name": "day", "effect": "allow", "source": ""}
+    assert [(step["number"], step["name"], step["matched"], step["why"]) for step in found["steps"]] == [
+        (1, "invoices", False, "the queue differs: it is orders, the rule wants invoices"),
+        (2, "mary", False, "it is about mary, and john is none of them"),
+        (3, "day", True, "it matches: allow"),
+    ]
+    assert (found["steps_left_out"], found["not_reached"]) == (0, 2)
+    assert found["event"] == {
+        "user": "john", "right": "receive", "method": "GET", "destination": "queue:orders",
+        "address": "10.1.2.3", "protocol": "stomp", "tls": None, "client": None,
+    }  # fmt: skip
+
+
+def test_a_deed_is_a_right_or_a_method_and_a_destination_may_be_an_address(ask: Ask) -> None:
+    for deed, destination in (("POST", "queue:bills"), ("send", "/queue/bills")):
+        found = ask(user="john", deed=deed, destination=destination).body
+        assert (found["allowed"], found["decided_by"]) == (False, "rule 4 (no-sending)")
+
+
+def test_what_is_left_out_is_not_known(ask: Ask) -> None:
+    found = ask(user="john", deed="GET", destination="queue:orders").body
+    assert found["steps"][2]["why"] == "there is no address"
+    assert found["decided_by"] == "rule 5 (rest)"
+
+
+def test_an_administrator_may_do_all_but_what_is_the_brokers_own(ask: Ask) -> None:
+    found = ask(user="admin", deed="POST", destination="queue:orders").body
+    assert (found["allowed"], found["decided_by"]) == (True, "admin is an administrator, who may do all")
+    assert (found["steps"], found["rule"], found["not_reached"]) == ([], None, 5)
+    found = ask(user="admin", deed="POST", destination="topic:$mom.events").body
+    assert (found["allowed"], found["decided_by"]) == (False, "the broker")
+
+
+def test_a_token_that_lends_less_decides_first(ask: Ask) -> None:
+    grants = [{"rights": ["receive"], "destinations": ["/queue/invoices"]}]
+    actions.create_token(actions.SYSTEM, User.objects.get(username="john"), "ci", grants=grants)
+    found = ask(user="john", token="ci", deed="GET", destination="queue:orders").body
+    assert (found["allowed"], found["decided_by"], found["steps"]) == (False, "token ci", [])
+    found = ask(user="john", token="ci", deed="GET", destination="queue:invoices").body
+    assert found["decided_by"] == "rule 1 (invoices)"
+    assert ask(user="john", token="cd", deed="GET", destination="queue:orders").problem == (404, "not-found")
+
+
+def test_everybody_may_ask_for_himself_and_learns_nothing_of_rules_about_others() -> None:
+    found = asking("john")(deed="GET", destination="queue:orders").body
+    assert found["event"]["user"] == "john"
+    assert [step["name"] for step in found["steps"]] == ["invoices", "day", "no-sending", "rest"]
+    assert found["steps_left_out"] == 1
+    assert "mary" not in json.dumps(found)
+
+
+def test_what_others_may_do_is_for_administrators() -> None:
+    john = asking("john")
+    assert john(user="mary", deed="GET", destination="queue:orders").problem == (403, "not-allowed")
+    assert john({"rules": [], "deed": "GET", "destination": "queue:a"}).problem == (403, "not-allowed")
+
+
+def test_nobody_may_ask_without_login() -> None:
+    assert Client().get("/api/v1/explain?deed=GET&destination=queue:a").status_code == 401
+
+
+def test_rules_that_are_not_saved_are_asked_in_their_order(ask: Ask) -> None:
+    rules = [
+        {"name": "new", "effect": "deny", "users": ["someone"]},
+        {"conditions": "/event/queue == orders"},
+    ]
+    found = ask({"user": "someone", "deed": "GET", "destination": "queue:orders", "rules": rules}).body
+    assert (found["allowed"], found["decided_by"]) == (False, "rule 1 (new)")
+    found = ask({"user": "else", "deed": "GET", "destination": "queue:orders", "rules": rules}).body
+    assert (found["allowed"], found["decided_by"]) == (True, "rule 2 (rule-2)")
+    found = ask({"user": "john", "deed": "GET", "destination": "queue:orders", "rules": []}).body
+    assert (found["allowed"], found["decided_by"]) == (True, "there are no rules")
+
+
+def test_a_post_without_rules_asks_those_that_are_saved(ask: Ask) -> None:
+    found = ask(
+        {"user": "john", "deed": "POST", "destination": "queue:a", "tls": True, "client": "till"}
+    ).body
+    assert (found["decided_by"], found["event"]["tls"], found["event"]["client"]) == (
+        "rule 4 (no-sending)",
+        True,
+        "till",
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [
+        ({"destination": "queue:a"}, "query/deed"),
+        ({"deed": "GET"}, "query/destination"),
+        ({"deed": "get", "destination": "queue:a"}, "query/deed"),
+        ({"deed": "GET", "destination": "queue:a", "protocol": "amqp"}, "query/protocol"),
+        ({"deed": "GET", "destination": "queue:a", "address": "here"}, "query/address"),
+        ({"deed": "GET", "destination": "queue:a", "tls": "yes"}, "query/tls"),
+        ({"deed": "GET", "destination": "queue:a", "user": ""}, "query/user"),
+        ({"deed": "GET", "destination": "queue:a", "usr": "john"}, "query/usr"),
+    ],
+)
+def test_a_query_that_is_wrong_is_told_where(ask: Ask, query: dict[str, str], pointer: str) -> None:
+    assert ask(**query).pointer == pointer
+
+
+def test_a_deed_and_a_destination_and_a_user_that_there_are_not_are_refused(ask: Ask) -> None:
+    wrong = ask(deed="recieve", destination="queue:a")
+    assert "did you mean receive?" in wrong.body["detail"]
+    assert ask(deed="GET", destination="orders").problem == (400, "bad-destination")
+    assert ask(user="nobody", deed="GET", destination="queue:a").problem == (404, "not-found")
+
+
+@pytest.mark.parametrize(
+    ("rules", "pointer"),
+    [
+        ({}, "/rules"),
+        ([1], "/rules/0"),
+        ([{}, {"conditions": "/event/quue == a"}], "/rules/1/conditions"),
+        ([{"effect": "permit"}], "/rules/0/effect"),
+        ([{"users": "john"}], "/rules/0/users"),
+        ([{"name": "a"}, {"name": "a"}], "/rules/1/name"),
+        ([{"name": "a b"}], "/rules/0/name"),
+        ([{"condition": "x"}], "/rules/0/condition"),
+    ],
+)
+def test_rules_that_are_wrong_are_told_where(ask: Ask, rules: Any, pointer: str) -> None:
+    assert ask({"deed": "GET", "destination": "queue:a", "rules": rules}).pointer == pointer
+
+
+@pytest.mark.parametrize("name", ["user", "destination", "client", "token", "deed"])
+@pytest.mark.parametrize("value", [1, None, [], "\ud800", "a\0b", "x" * 2_000])
+def test_texts_that_are_none_are_refused(ask: Ask, name: str, value: Any) -> None:
+    assert ask({"deed": "GET", "destination": "queue:a", name: value}).status in (400, 404)
+
+
+def test_edits_of_rules_that_are_tried_tell_their_impact(ask: Ask) -> None:
+    client = Client()
+    client.force_login(User.objects.get(username="admin"))
+    reply = client.put("/api/v1/rules/more?dry_run=true", json.dumps({"effect": "deny"}), "application/json")
+    assert reply.json()["impact"]["decisions"]["become_denied"] == 0
+    assert "impact" not in client.put("/api/v1/groups/g?dry_run=true", "{}", "application/json").json()
