@@ -8,17 +8,25 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from broker_app.models import Rule
+from broker_app.rules.event import Event
+from broker_app.rules.rule import Rule as Compiled
+from broker_app.rules.ruleset import Rules
 from broker_app.web import actions, history
 from broker_app.web.actions import SYSTEM, Edit, apply
+from broker_app.web.console.ruling import conditions_of
 from broker_app.web.kinds import KINDS
 
 pytestmark = pytest.mark.django_db
 
-ADMINISTRATORS_PAGES = [
-    f"/console/{place}"
-    for kind in ("rules", "users", "groups", "brokers", "bridges")
-    for place in (f"{kind}/", f"{kind}/add")
-] + [f"/console/configuration/{place}" for place in ("versions/", "comparison", "back")]
+ADMINISTRATORS_PAGES = (
+    [
+        f"/console/{place}"
+        for kind in ("rules", "users", "groups", "brokers", "bridges")
+        for place in (f"{kind}/", f"{kind}/add")
+    ]
+    + [f"/console/configuration/{place}" for place in ("versions/", "comparison", "back")]
+    + ["/console/rules/denials"]
+)
 
 
 @pytest.fixture
@@ -361,3 +369,48 @@ def test_tokens_of_others_are_shown_to_administrators_alone(client: Client, admi
     assert "Token john/of john was removed." in page and "Undo" not in page
     client.force_login(admin)
     assert "of the admin" in client.get("/console/tokens/?of=everybody").content.decode()
+
+
+def test_a_rule_is_explained_and_each_one_before_it(inside: Client, john: User) -> None:
+    apply(SYSTEM, [Edit("rules", "orders", {"conditions": "/event/queue == orders", "users": ["mary"]})])
+    apply(SYSTEM, [Edit("rules", "all-mine", {"users": ["john"]})])
+    apply(SYSTEM, [Edit("rules", "never-asked", {})])
+    asked = {"user": "john", "deed": "send", "destination": "queue:orders"}
+    page = inside.get("/console/explain", asked).content.decode()
+    assert "Allowed" in page and "rule 2 (all-mine)" in page
+    assert "it is about mary, and john is none of them" in page and "1 more rule comes after it" in page
+    page = inside.get(
+        "/console/explain", {**asked, "user": "stranger", "destination": "topic:a"}
+    ).content.decode()
+    assert "there is no user of this name" in page and "never-asked" in page
+    page = inside.get("/console/explain", {**asked, "user": "admin"}).content.decode()
+    assert "admin is an administrator, who may do everything" in page
+    page = inside.get(
+        "/console/explain", {**asked, "destination": "nowhere", "address": "12"}
+    ).content.decode()
+    assert 'id="id_destination_error"' in page and 'id="id_address_error"' in page
+
+
+def test_everybody_may_ask_about_himself_alone(client: Client, john: User) -> None:
+    for place, name in enumerate(("mary", "john")):
+        apply(SYSTEM, [Edit("rules", f"{name}s", {"users": [name], "position": place})])
+    client.force_login(john)
+    asked = {"user": "mary", "deed": "send", "destination": "storeAndForward:broker2/queue/q"}
+    page = client.get("/console/explain", asked).content.decode()
+    assert "john" in page and "rule 2 (johns)" in page
+    assert "it is about others" in page and "it is about mary" not in page
+
+
+def test_without_a_node_the_page_of_denials_says_so(inside: Client) -> None:
+    assert "serves pages beside a broker" in inside.get("/console/rules/denials").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "quoted"),
+    [("orders.new", "orders.new"), ('a "b\\', '"a \\"b\\\\"'), ("a b", '"a b"'), ("(x)", '"(x)"')],
+)
+def test_conditions_out_of_an_event_hold_for_it(name: str, quoted: str) -> None:
+    event = Event("john", method="POST", queue=name)
+    conditions = conditions_of(event)
+    assert conditions == f"/event/queue == {quoted} && /event/method == POST"
+    assert Rules([Compiled("r", conditions=conditions)]).decide(event).allowed

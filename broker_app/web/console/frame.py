@@ -32,6 +32,7 @@ WAYS = (
         "Access",
         (
             Way("console:rules", "Rules"),
+            Way("console:explain", "Explain", True),
             Way("console:users", "Users"),
             Way("console:groups", "Groups"),
             Way("console:tokens", "Tokens", True),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -37,6 +39,10 @@ class RemovePage(SubjectPage):
         edit = Edit(self.subject.kind, self.thing(request)[0], None, expected)
         return apply(by(request, request.POST.get("reason", "")), [edit], dry_run=dry_run)
 
+    def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+        """What the page of a kind tells beside what goes."""
+        return {}
+
     def show(self, request: HttpRequest, fault: str = "") -> HttpResponse:
         key, _ = self.thing(request)
         outcome, obstacle = None, ""
@@ -52,5 +58,6 @@ class RemovePage(SubjectPage):
             "fault": fault or obstacle,
             "possible": outcome is not None,
             "type_name": in_production(),
+            **(self.foreseen(request, outcome) if outcome else {}),
         }
         return render(request, self.template, context)

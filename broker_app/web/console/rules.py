@@ -15,13 +15,15 @@ from broker_app.models import Rule
 from broker_app.rules.errors import RuleError
 from broker_app.rules.grammar import parse
 from broker_app.web.acting import by
-from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply
+from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply
 from broker_app.web.console.editing import AddPage, EditPage
 from broker_app.web.console.fields import Code, Lines
 from broker_app.web.console.listing import ListPage
+from broker_app.web.console.node import connected, node_of
 from broker_app.web.console.removing import RemovePage
 from broker_app.web.console.subject import Subject, SubjectPage, tell
 from broker_app.web.console.thing_form import ThingForm
+from broker_app.web.impact import edited, impact, rules_of
 from broker_app.web.kinds import KINDS, Said
 
 #: between two neighbours that are numbered anew
@@ -81,28 +83,63 @@ RULES = Subject(
 class Rules(ListPage):
     subject = RULES
 
+    def get(self, request: HttpRequest) -> HttpResponse:
+        node = node_of(request)
+        self.hits = node.decisions.hits() if node is not None else None
+        return super().get(request)
+
     def everything(self) -> Mapping[str, Said]:
         rules = super().everything()
         return {key: {**said, "number": number} for number, (key, said) in enumerate(rules.items(), 1)}
 
+    def more(self, everything: Mapping[str, Said]) -> dict[str, Any]:
+        return {"counted": self.hits is not None}
+
     def row(self, key: str, said: Said) -> dict[str, Any]:
         who = [*said["users"], *(f"@{group}" for group in said["groups"])]
-        return {"key": key, "said": said, "number": said["number"], "who": ", ".join(who)}
+        return {
+            "key": key,
+            "said": said,
+            "number": said["number"],
+            "who": ", ".join(who),
+            "hits": (self.hits or {}).get(key, 0),
+        }
 
 
-class AddRule(AddPage):
+class _Foreseen(EditPage):
+    """The preview of a rule also tells what it would have decided otherwise, and who would lose something."""
+
     subject = RULES
 
+    def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+        return {**super().foreseen(request, outcome), **impact_of(request, outcome)}
+
+
+class AddRule(_Foreseen, AddPage):
     def around(self, request: HttpRequest) -> dict[str, Any]:
         return {**super().around(request), "is_first": not Rule.objects.exists()}
 
 
-class EditRule(EditPage):
-    subject = RULES
+class EditRule(_Foreseen):
+    pass
 
 
 class RemoveRule(RemovePage):
     subject = RULES
+    template = "console/rule_remove.html"
+
+    def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+        return impact_of(request, outcome)
+
+
+def impact_of(request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+    """What an edit of rules would change of what the node here has decided, and for who is connected."""
+    node = node_of(request)
+    if node is None or not outcome.changed:
+        return {}
+    said = KINDS["rules"].read()
+    then = edited(said, {one.key: one.after for one in outcome.changed if one.kind == "rules"})
+    return {"impact": impact(rules_of(said), then, node.decisions.decided(), connected(node))}
 
 
 class MoveRule(SubjectPage):

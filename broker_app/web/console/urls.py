@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from broker_app.web.console import bridges, brokers, groups, rules, tokens, users, versions
+from broker_app.web.console import bridges, brokers, denials, explain, groups, rules, tokens, users, versions
 
 app_name = "console"
 urlpatterns = [
@@ -11,6 +11,8 @@ urlpatterns = [
     path("rules/edit", rules.EditRule.as_view(), name="rules-edit"),
     path("rules/remove", rules.RemoveRule.as_view(), name="rules-remove"),
     path("rules/move", rules.MoveRule.as_view(), name="rules-move"),
+    path("rules/denials", denials.DenialsPage.as_view(), name="denials"),
+    path("explain", explain.ExplainPage.as_view(), name="explain"),
     path("users/", users.Users.as_view(), name="users"),
     path("users/add", users.AddUser.as_view(), name="users-add"),
     path("users/edit", users.EditUser.as_view(), name="users-edit"),

@@ -1,0 +1,118 @@
+"""The page that explains: may somebody do this, which rule says so, and why each rule before it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import User
+from django.core.validators import validate_ipv46_address
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from broker_app.core.destination import QUEUE, TOPIC
+from broker_app.core.errors import Refused
+from broker_app.rules.event import METHODS, PROTOCOLS, Event
+from broker_app.rules.explain import Explanation
+from broker_app.web.console.frame import Page, is_administrator
+from broker_app.web.console.ruling import rules_now
+from broker_app.web.events import destination_of
+
+_ABOUT = {
+    "send": "send to it",
+    "receive": "receive from it, subscribe to it",
+    "browse": "see which messages there are",
+    "read": "read messages without receiving them",
+    "manage": "purge, move, delete",
+}
+
+
+class Question(forms.Form):
+    """Who, what, where; and how he came here, as far as rules ask."""
+
+    user = forms.CharField(max_length=150)
+    deed = forms.ChoiceField(choices=[(right, f"{right}: {_ABOUT[right]}") for right in METHODS])
+    destination = forms.CharField(max_length=300, help_text="queue:orders, topic:prices.eu")
+    address = forms.CharField(
+        required=False, validators=[validate_ipv46_address], label="IP address", help_text="Empty is unknown."
+    )
+    protocol = forms.ChoiceField(
+        required=False, choices=[("", "unknown"), *((name, name) for name in PROTOCOLS)]
+    )
+    tls = forms.ChoiceField(
+        required=False, label="TLS", choices=(("", "unknown"), ("true", "yes"), ("false", "no"))
+    )
+    client = forms.CharField(required=False, max_length=300, label="STOMP client-id")
+
+    def clean_destination(self) -> str:
+        text: str = self.cleaned_data["destination"].strip()
+        if text.startswith("storeAndForward:"):
+            text = f"queue:{text}"
+        try:
+            self.meant = destination_of(text)
+        except Refused as refusal:
+            raise forms.ValidationError(refusal.detail) from refusal
+        return text
+
+    def event(self, groups: frozenset[str]) -> Event:
+        """What a valid form asks about."""
+        given = self.cleaned_data
+        return Event(
+            user=given["user"],
+            groups=groups,
+            method=METHODS[given["deed"]],
+            queue=self.meant.name if self.meant.kind == QUEUE else None,
+            topic=self.meant.name if self.meant.kind == TOPIC else None,
+            address=given["address"] or None,
+            protocol=given["protocol"] or None,
+            tls={"true": True, "false": False}.get(given["tls"]),
+            client=given["client"] or None,
+        )
+
+
+class ExplainPage(Page):
+    """Administrators ask about anybody, others about themselves. The question is in the address."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        administrator = is_administrator(request)
+        asked = request.GET.copy()
+        if not administrator or "user" not in asked:
+            asked["user"] = request.user.get_username()
+        form = Question(asked) if "destination" in asked else Question(initial=asked.dict())
+        if not administrator:
+            form.fields["user"].disabled = True
+            form.initial["user"] = request.user.get_username()
+        context: dict[str, Any] = {"form": form}
+        if administrator:
+            context["users"] = User.objects.order_by("username").values_list("username", flat=True)[:1000]
+        if form.is_bound and form.is_valid():
+            context |= _answer(form, administrator)
+        return render(request, "console/explain.html", context)
+
+
+def _answer(form: Question, administrator: bool) -> dict[str, Any]:
+    user = User.objects.filter(username=form.cleaned_data["user"]).first()
+    groups = frozenset(user.groups.values_list("name", flat=True)) if user is not None else frozenset()
+    explanation = rules_now().explain(form.event(groups))
+    return {
+        "explanation": explanation,
+        "steps": _steps(explanation, administrator),
+        "known": user,
+        "over_rules": user is not None and user.is_active and user.is_superuser,
+    }
+
+
+def _steps(explanation: Explanation, administrator: bool) -> list[tuple[int, str, bool, str]]:
+    """Each rule that was tried. Whom it is about, if it is about others, is told to administrators alone."""
+    event = explanation.event
+    return [
+        (
+            step.number,
+            step.rule.name,
+            step.matched,
+            step.why
+            if administrator or step.rule.concerns(event.user, event.groups)
+            else "it is about others",
+        )
+        for step in explanation.steps
+    ]
