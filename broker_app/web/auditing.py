@@ -96,6 +96,7 @@ def watch_logins() -> None:
 
 def _logged_in(sender: Any, request: HttpRequest | None, user: Any, **_: Any) -> None:
     if request is not None:
+        request.user = user  # Django does so where the middleware was before
         audit.record(by(request), audit.Act(LOGGED_IN, "users", user.get_username()))
 
 
