@@ -47,6 +47,7 @@ PROBLEM_REPLIES: dict[tuple[int, str], Any] = {
         (415, "not JSON"),
         (422, "the Idempotency-Key was used with another request"),
         (428, "If-Match is missing"),
+        (429, "too many wrong passwords"),
         (503, "the node does not answer now"),
     )
 }
