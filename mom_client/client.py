@@ -340,6 +340,10 @@ class Client:
             receipt = frame.headers.get("receipt-id")
             if receipt is None or not self._unconfirmed.fail(receipt.encode(), refused):
                 log.warning("the broker refused: %s", refused)
+            # What had begun was ended by the broker, since a right to it was taken away.
+            ended = self._subscriptions.pop(str(refused.problem.get("subscription")), None)
+            if ended is not None:
+                ended._end(refused)
             return
         reply = self._requests.get(frame.headers.get("correlation-id", ""))
         if reply is not None and not reply.done():

@@ -26,13 +26,13 @@ class NodeFacts:
     ) -> None:
         self._desk = desk
         self._waiting = waiting
-        self._limits = asdict(limits)
+        self._limits = limits
         self._document = encode(document)
 
     async def limits(self, request: Request) -> Reply:
         """GET limits"""
         request.query()
-        return json_reply(self._limits)
+        return json_reply(asdict(self._limits))
 
     async def openapi(self, request: Request) -> Reply:
         """GET openapi.json"""

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from broker_app.core.destination import parse
+from broker_app.core.broker import Broker
+from broker_app.core.destination import QUEUE, TOPIC, parse
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import Reply, encode, json_reply
 from broker_app.net.rest.requests import Request, whole_number
+from broker_app.net.rest.rights import destination_of
 from broker_app.net.rest.streams import MEDIA_TYPE, stream
 from broker_app.net.rest.waiting import Waiting
 from broker_app.rules.event import BROWSE
@@ -25,7 +27,8 @@ MAX_STREAMED = 50
 class Figures:
     """Endpoints `stats` and `…/stats`."""
 
-    def __init__(self, statistics: Statistics, waiting: Waiting) -> None:
+    def __init__(self, broker: Broker, statistics: Statistics, waiting: Waiting) -> None:
+        self._broker = broker
         self._statistics = statistics
         self._waiting = waiting
         #: of the last pass, as it is written to every stream that asks for no destination
@@ -67,7 +70,7 @@ class Figures:
             there = [
                 statistics.brief(address)
                 for address in addresses
-                if statistics.is_there(address) and _may_see(request, address)
+                if statistics.is_there(address) and self._may_see(request, address)
             ]
             yield _sse({**statistics.head(), "destinations": there})
         elif not request.access.is_unbound(request.client.identity):
@@ -83,8 +86,15 @@ class Figures:
         latest = self._statistics.latest()
         if request.access.is_unbound(request.client.identity):
             return latest
-        rows = [row for row in latest["destinations"] if _may_see(request, row["name"])]
+        rows = [row for row in latest["destinations"] if self._may_see(request, row["name"])]
         return {**latest, "destinations": rows}
+
+    def _may_see(self, request: Request, address: str) -> bool:
+        """Whether a list may hold a destination. Temporary ones are their owners' affair."""
+        destination = destination_of(self._broker, address)
+        if destination is None or destination.kind not in (QUEUE, TOPIC):
+            return False
+        return request.access.allows(request.client, BROWSE, destination)
 
     def _past(self, request: Request, kind: str) -> Reply:
         query = request.query((kind, "window_s", "step_s"))
@@ -103,10 +113,6 @@ class Figures:
                 **window._asdict(),
             }
         )
-
-
-def _may_see(request: Request, address: str) -> bool:
-    return request.access.allows(request.client, BROWSE, parse(address))
 
 
 def _addresses(text: str) -> list[str]:

@@ -144,7 +144,7 @@ class RestPlane:
         settler = Settler(desk, limits)
         browser = Browser(desk, journal_read, blocks, limits)
         facts = NodeFacts(desk, self._waiting, limits, openapi.document(control_document))
-        figures = Figures(statistics, self._waiting)
+        figures = Figures(desk.engine.broker, statistics, self._waiting)
         people = ConnectionDesk(desk, connections, limits)
 
         queue_batch = _queue(b"messages", b"batch")

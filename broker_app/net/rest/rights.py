@@ -39,7 +39,7 @@ class JobRights:
 
     def permit(self, request: Request, right: str, address: str) -> None:
         """Raises Refused without the right to an address."""
-        destination = self._destination(address)
+        destination = destination_of(self._broker, address)
         if destination is not None:
             request.access.check(request.client, right, destination)
 
@@ -58,6 +58,9 @@ class JobRights:
 
     def permit_undo(self, request: Request, job: Job) -> None:
         """Raises Refused when the client may not bring back what a job moved."""
+        self.permit_look(request, job)
+        if not job.can_undo:
+            return  # which the office says
         if job.target == ORIGIN:
             # Where its messages went is known by their dead letters alone, which are gone.
             self._permit_own(request, job)
@@ -81,11 +84,11 @@ class JobRights:
         """Whether a list may hold the job."""
         if job.user == request.user or request.access.is_unbound(request.client.identity):
             return True
-        destination = self._destination(job.source or job.target)
+        destination = destination_of(self._broker, job.source or job.target)
         return destination is not None and request.access.allows(request.client, BROWSE, destination)
 
     def may_read(self, request: Request, address: str) -> bool:
-        destination = self._destination(address)
+        destination = destination_of(self._broker, address)
         return destination is None or request.access.allows(request.client, READ, destination)
 
     def _permit_own(self, request: Request, job: Job) -> None:
@@ -101,9 +104,11 @@ class JobRights:
             return by_origin
         return (target,) if target else ()
 
-    def _destination(self, address: str) -> Destination | None:
-        """Whose rights an address is under; None for a durable subscription that is gone."""
-        if not address.startswith(DURABLE_PREFIX):
-            return parse(address)
-        named = self._broker.named.get(address)
-        return parse(named.terms.filter) if named is not None else None
+
+def destination_of(broker: Broker, address: str) -> Destination | None:
+    """Whose rights an address is under: what is kept for a durable subscription is under those of its topic.
+    None for a durable subscription that is gone."""
+    if not address.startswith(DURABLE_PREFIX):
+        return parse(address)
+    named = broker.named.get(address)
+    return parse(named.terms.filter) if named is not None else None
