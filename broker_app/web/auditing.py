@@ -20,7 +20,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from broker_app.net.acts import Act, Acts
-from broker_app.web.acting import trace_id
+from broker_app.web.acting import by, trace_id
 from broker_app.web.actions import API, CONSOLE, By, audit, trim_history
 
 log = logging.getLogger(__name__)
@@ -97,9 +97,7 @@ def watch_logins() -> None:
 def _logged_in(sender: Any, request: HttpRequest | None, user: Any, **_: Any) -> None:
     if request is not None:
         request.user = user  # Django does so where the middleware was before
-        name = user.get_username()
-        author = By(name, CONSOLE, request.META.get("REMOTE_ADDR", ""), trace_id=trace_id(request))
-        audit.record(author, audit.Act(LOGGED_IN, "users", name))
+        audit.record(by(request), audit.Act(LOGGED_IN, "users", user.get_username()))
 
 
 def _login_failed(
