@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, Protocol, TypeVar, cast
 
+from django.http import HttpRequest
 from rest_framework.request import Request
 
 from broker_app.net.decisions import Decisions
@@ -41,9 +42,9 @@ class Node(Protocol):
     async def in_use(self) -> list[Using]: ...
 
 
-def node_of(request: Request) -> Node | None:
+def node_of(request: Request | HttpRequest) -> Node | None:
     """The node in this process; None where pages are served beside a broker."""
-    return cast("Node | None", getattr(request._request, "scope", {}).get("mom.node"))
+    return cast("Node | None", getattr(getattr(request, "_request", request), "scope", {}).get("mom.node"))
 
 
 def ask(node: Node, deed: Coroutine[Any, Any, _T]) -> _T:
@@ -56,7 +57,7 @@ def ask(node: Node, deed: Coroutine[Any, Any, _T]) -> _T:
         raise Refusal("busy", "the node has not answered in time; look again in a moment") from None
 
 
-def wait_obeyed(request: Request, version: int | None) -> None:
+def wait_obeyed(request: Request | HttpRequest, version: int | None) -> None:
     """Waits until the node here, if there is one, obeys this version of the configuration. Raises Refusal."""
     node = node_of(request)
     if node is not None and version is not None:

@@ -7,13 +7,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from broker_app.models import Rule
+from broker_app.models import AuditEntry, Rule
 from broker_app.rules.event import Event
 from broker_app.rules.rule import Rule as Compiled
 from broker_app.rules.ruleset import Rules
 from broker_app.web import actions, history
 from broker_app.web.actions import SYSTEM, Edit, apply
-from broker_app.web.console.ruling import conditions_of
+from broker_app.web.console.conditions import conditions_of
 from broker_app.web.kinds import KINDS
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +25,7 @@ ADMINISTRATORS_PAGES = (
         for place in (f"{kind}/", f"{kind}/add")
     ]
     + [f"/console/configuration/{place}" for place in ("versions/", "comparison", "back")]
-    + ["/console/rules/denials"]
+    + ["/console/rules/denials", "/console/audit/"]
 )
 
 
@@ -414,3 +414,28 @@ def test_conditions_out_of_an_event_hold_for_it(name: str, quoted: str) -> None:
     conditions = conditions_of(event)
     assert conditions == f"/event/queue == {quoted} && /event/method == POST"
     assert Rules([Compiled("r", conditions=conditions)]).decide(event).allowed
+
+
+def entries(client: Client, **filters: str) -> str:
+    return client.get("/console/audit/", filters).content.decode().partition("<tbody>")[2]
+
+
+def test_the_audit_log_is_filtered_by_its_address(inside: Client, john: User) -> None:
+    apply(actions.By("mary", actions.CLI, "10.1.2.3", reason="in a hurry"), [Edit("rules", "first", {})])
+    page = inside.get("/console/audit/").content.decode()
+    assert "chain verified" in page and "mary" in page and "10.1.2.3" in page
+    assert "rules/first" in entries(inside, author="mary") and "users/john" not in entries(
+        inside, author="mary"
+    )
+    assert "users/john" in entries(inside, kind="users", key="OH") and "rules/" not in entries(
+        inside, kind="users"
+    )
+    assert "first" in entries(inside, words="hurry") and "first" not in entries(inside, until="2001-01-01")
+    assert "first" in entries(inside, since="2001-01-01", before="99999")
+    assert "No entry matches" in inside.get("/console/audit/?author=nobody").content.decode()
+    assert inside.get("/console/audit/?since=yesterday&kind=x&before=x").status_code == 200
+
+
+def test_an_entry_that_was_changed_breaks_the_chain_for_everybody_to_see(inside: Client) -> None:
+    AuditEntry.objects.filter(number=1).update(author="somebody else")
+    assert "chain broken at entry 1" in inside.get("/console/audit/").content.decode()

@@ -11,11 +11,11 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from broker_app.net.decisions import Denial
+from broker_app.web.console.conditions import conditions_of
 from broker_app.web.console.frame import AdministratorsPage
-from broker_app.web.console.node import node_of
-from broker_app.web.console.ruling import conditions_of
 from broker_app.web.events import shown
 from broker_app.web.kinds import KINDS
+from broker_app.web.obeying import node_of
 
 _SHOWN = 200
 

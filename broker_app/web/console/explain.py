@@ -12,11 +12,12 @@ from django.shortcuts import render
 
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.core.errors import Refused
+from broker_app.net.access import decided_for_all
 from broker_app.rules.event import METHODS, PROTOCOLS, Event
 from broker_app.rules.explain import Explanation
 from broker_app.web.console.frame import Page, is_administrator
-from broker_app.web.console.ruling import rules_now
 from broker_app.web.events import destination_of
+from broker_app.web.snapshot import read_rules
 
 _ABOUT = {
     "send": "send to it",
@@ -93,8 +94,9 @@ class ExplainPage(Page):
 def _answer(form: Question, administrator: bool) -> dict[str, Any]:
     user = User.objects.filter(username=form.cleaned_data["user"]).first()
     groups = frozenset(user.groups.values_list("name", flat=True)) if user is not None else frozenset()
-    explanation = rules_now().explain(form.event(groups))
+    explanation = read_rules().explain(form.event(groups))
     return {
+        "fixed": decided_for_all(form.cleaned_data["deed"], form.meant),
         "explanation": explanation,
         "steps": _steps(explanation, administrator),
         "known": user,

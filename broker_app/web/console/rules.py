@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from broker_app.models import Rule
+from broker_app.net.rest.refusals import Refusal
 from broker_app.rules.errors import RuleError
 from broker_app.rules.grammar import parse
 from broker_app.web.acting import by
@@ -19,12 +20,12 @@ from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale,
 from broker_app.web.console.editing import AddPage, EditPage
 from broker_app.web.console.fields import Code, Lines
 from broker_app.web.console.listing import ListPage
-from broker_app.web.console.node import connected, node_of
 from broker_app.web.console.removing import RemovePage
 from broker_app.web.console.subject import Subject, SubjectPage, tell
 from broker_app.web.console.thing_form import ThingForm
-from broker_app.web.impact import edited, impact, rules_of
+from broker_app.web.impact import of_changes
 from broker_app.web.kinds import KINDS, Said
+from broker_app.web.obeying import node_of
 
 #: between two neighbours that are numbered anew
 _STEP = 10
@@ -135,11 +136,10 @@ class RemoveRule(RemovePage):
 def impact_of(request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
     """What an edit of rules would change of what the node here has decided, and for who is connected."""
     node = node_of(request)
-    if node is None or not outcome.changed:
-        return {}
-    said = KINDS["rules"].read()
-    then = edited(said, {one.key: one.after for one in outcome.changed if one.kind == "rules"})
-    return {"impact": impact(rules_of(said), then, node.decisions.decided(), connected(node))}
+    try:
+        return {"impact": of_changes(node, outcome.changed) if node is not None else None}
+    except Refusal:
+        return {"impact": None, "busy": True}
 
 
 class MoveRule(SubjectPage):

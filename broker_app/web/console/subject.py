@@ -11,10 +11,12 @@ from django.http import Http404, HttpRequest
 from django.urls import reverse
 
 from broker_app.models import Change, ChangedObject
+from broker_app.net.rest.refusals import Refusal
 from broker_app.web.actions import Outcome
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.thing_form import ThingForm
 from broker_app.web.kinds import KINDS, Kind, Said
+from broker_app.web.obeying import wait_obeyed
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,16 @@ def tell(request: HttpRequest, outcome: Outcome, what: str) -> None:
     if outcome.version is None:
         messages.info(request, f"{what} says that already: nothing was changed.")
     else:
+        obeyed(request, outcome.version)
         messages.success(request, f"{what} was {outcome.changed[0].act}.", extra_tags=str(outcome.version))
+
+
+def obeyed(request: HttpRequest, version: int | None) -> None:
+    """Waits until the broker here goes by a version, so that the next page shows what holds."""
+    try:
+        wait_obeyed(request, version)
+    except Refusal as refusal:
+        messages.warning(request, f"It is saved; {refusal.detail}.")
 
 
 def changes_of(kind: str, key: str, most: int = 5) -> list[Change]:

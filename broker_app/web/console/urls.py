@@ -2,7 +2,18 @@
 
 from django.urls import path
 
-from broker_app.web.console import bridges, brokers, denials, explain, groups, rules, tokens, users, versions
+from broker_app.web.console import (
+    audit,
+    bridges,
+    brokers,
+    denials,
+    explain,
+    groups,
+    rules,
+    tokens,
+    users,
+    versions,
+)
 
 app_name = "console"
 urlpatterns = [
@@ -32,6 +43,7 @@ urlpatterns = [
     path("bridges/add", bridges.AddBridge.as_view(), name="bridges-add"),
     path("bridges/edit", bridges.EditBridge.as_view(), name="bridges-edit"),
     path("bridges/remove", bridges.RemoveBridge.as_view(), name="bridges-remove"),
+    path("audit/", audit.AuditPage.as_view(), name="audit"),
     path("configuration/", versions.VersionsPage.as_view(), name="configuration"),
     path("configuration/versions/", versions.VersionsPage.as_view(), name="versions"),
     path("configuration/versions/<int:number>", versions.VersionPage.as_view(), name="version"),

@@ -16,6 +16,7 @@ from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, InvalidEdits, Stale
 from broker_app.web.console.differences import Difference, difference, in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage
+from broker_app.web.console.subject import obeyed
 
 _A_PAGE = 50
 #: of the things that one version changed, those that the list names
@@ -91,6 +92,7 @@ class BackPage(AdministratorsPage):
         if done.outcome.version is None:
             messages.info(request, f"The configuration is as it was in version {to}: nothing was changed.")
         else:
+            obeyed(request, done.outcome.version)
             text = f"The configuration is as it was in version {to}."
             messages.success(request, text, extra_tags=str(done.outcome.version))
         return redirect("console:versions")
@@ -127,6 +129,7 @@ class UndoPage(AdministratorsPage):
             why = "Other changes came after it" if isinstance(refusal, Stale) else in_a_sentence(refusal)
             messages.error(request, f"Version {version} cannot be undone by itself: {why}.")
             return redirect(f"{reverse('console:back')}?to={version - 1}")
+        obeyed(request, done.outcome.version)
         left = "".join(f" {one.kind} {one.key}: {one.why}." for one in done.kept)
         messages.success(
             request, f"Version {version} was undone.{left}", extra_tags=str(done.outcome.version or "")

@@ -1,0 +1,91 @@
+"""The page of the audit log: who did what, from where and why. What is filtered is in the address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from broker_app.models import AuditEntry
+from broker_app.web.actions import audit
+from broker_app.web.console.differences import between
+from broker_app.web.console.frame import AdministratorsPage
+from broker_app.web.console.versions import whole
+from broker_app.web.kinds import KINDS
+
+_A_PAGE = 100
+#: the chain is looked at by itself while the log is no longer; else when it is asked for
+_VERIFIED = 5_000
+
+
+class Filter(forms.Form):
+    """Empty fields ask for nothing."""
+
+    author = forms.CharField(required=False, max_length=150, label="Who")
+    act = forms.CharField(
+        required=False, max_length=40, label="Did", help_text="created, changed, logged in…"
+    )
+    kind = forms.ChoiceField(
+        required=False, label="Kind", choices=[("", "any"), *((name, name) for name in KINDS)]
+    )
+    key = forms.CharField(required=False, max_length=300, label="Name", help_text="or a part of it")
+    words = forms.CharField(required=False, max_length=300, label="Reason", help_text="words in it")
+    since = forms.DateField(
+        required=False, label="From (UTC)", widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+    )
+    until = forms.DateField(
+        required=False, label="To (UTC)", widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+    )
+
+    def entries(self) -> QuerySet[AuditEntry]:
+        """The entries that a valid form asks for, the newest first."""
+        given = self.cleaned_data
+        lookups = {
+            "author": "author",
+            "act": "act__icontains",
+            "kind": "kind",
+            "key": "key__icontains",
+            "words": "reason__icontains",
+            "since": "time__date__gte",
+            "until": "time__date__lte",
+        }
+        wish = Q(**{lookup: given[name] for name, lookup in lookups.items() if given.get(name)})
+        return AuditEntry.objects.filter(wish)
+
+
+class AuditPage(AdministratorsPage):
+    def get(self, request: HttpRequest) -> HttpResponse:
+        form = Filter(request.GET)
+        context: dict[str, Any] = {
+            "form": form,
+            "filtered": any(request.GET.get(name) for name in form.fields),
+        }
+        if form.is_valid():
+            found = form.entries()
+            before = whole(request.GET, "before")
+            shown = list((found if before is None else found.filter(number__lt=before))[: _A_PAGE + 1])
+            rows = shown[:_A_PAGE]
+            context["rows"] = [(entry, between(entry.before, entry.after)) for entry in rows]
+            if len(shown) > _A_PAGE:
+                context["older"] = _with(request, before=str(rows[-1].number))
+        context |= _verdict(request)
+        return render(request, "console/audit.html", context)
+
+
+def _verdict(request: HttpRequest) -> dict[str, Any]:
+    """Whether the chain holds, where that is quick to tell or asked for."""
+    long = AuditEntry.objects.count() > _VERIFIED
+    if long and "verify" not in request.GET:
+        return {"verify": _with(request, verify="now")}
+    return {"verdict": audit.verify()}
+
+
+def _with(request: HttpRequest, **more: str) -> str:
+    """The query of the address, with something more."""
+    query = request.GET.copy()
+    for name, value in more.items():
+        query[name] = value
+    return query.urlencode()
