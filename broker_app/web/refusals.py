@@ -1,8 +1,10 @@
 """Refusals: errors of the control plane as problems (RFC 9457). The one exception handler of DRF."""
 
+import logging
 from typing import Any
 
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import OperationalError
 from django.http import Http404
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse
@@ -17,6 +19,8 @@ from broker_app.net.problems import MEDIA_TYPE, problem_body
 from broker_app.net.rest.refusals import Refusal
 from broker_app.web.acting import trace_id
 from broker_app.web.actions import Conflict, InvalidEdits, Stale
+
+log = logging.getLogger(__name__)
 
 _NAMES = {
     status.HTTP_400_BAD_REQUEST: "invalid",
@@ -61,36 +65,64 @@ class _Conflict(exceptions.APIException):
     status_code = status.HTTP_409_CONFLICT
 
 
-def problem_response(error: Exception, context: dict[str, Any]) -> Response | None:
-    """DRF's answer to an exception, its body a problem; None lets an error of ours become a plain 500."""
+def problem_response(error: Exception, context: dict[str, Any]) -> Response:
+    """DRF's answer to an exception, its body a problem. What is an error of ours is logged."""
     trace = {"trace_id": found} if (found := trace_id(context["request"])) else {}
-    if isinstance(error, Stale):
-        error = Refusal("precondition-failed", str(error), current=f'"{error.version}"')
-    elif isinstance(error, RecursionError):
-        error = Refusal("invalid", "this JSON is nested too deeply")
-    if isinstance(error, Refusal):
+    refusal = _refusal(error)
+    if refusal is not None:
         set_rollback()
-        headers = {name.decode(): value.decode() for name, value in error.headers}
-        return Response(error.body(**trace), error.status, headers=headers, content_type=MEDIA_TYPE)
-    if isinstance(error, InvalidEdits):
-        error = exceptions.ValidationError(_of_edits(error))
-    elif isinstance(error, ValidationError):
-        by_field = hasattr(error, "error_dict")
-        error = exceptions.ValidationError(error.message_dict if by_field else error.messages)
-    elif isinstance(error, Conflict):
-        error = _Conflict(str(error))
+        headers = {name.decode(): value.decode() for name, value in refusal.headers}
+        body = _in_utf8(refusal.body(**trace))
+        return Response(body, refusal.status, headers=headers, content_type=MEDIA_TYPE)
+    error = _as_of_drf(error)
     response = exception_handler(error, context)
     if response is None:
-        return None
+        set_rollback()
+        log.error("%s %s failed", context["request"].method, context["request"].path, exc_info=error)
+        body = problem_body("internal", "the node failed; its log has the details", **trace)
+        return Response(body, status.HTTP_500_INTERNAL_SERVER_ERROR, content_type=MEDIA_TYPE)
     name = _NAMES.get(response.status_code, "internal")
     extra: dict[str, Any] = {}
     detail = _sentence(error)
     if isinstance(error, exceptions.ValidationError):
         extra["errors"] = errors = [_with_value(wrong, context["request"]) for wrong in _errors(error.detail)]
         detail = "; ".join(f"{wrong['pointer'] or 'the request'}: {wrong['detail']}" for wrong in errors[:3])
-    response.data = problem_body(name, detail, **extra, **trace)
+    elif isinstance(error, exceptions.ParseError):
+        extra["errors"] = [{"pointer": "", "detail": detail}]
+    response.data = _in_utf8(problem_body(name, detail, **extra, **trace))
     response.content_type = MEDIA_TYPE
     return response
+
+
+def _refusal(error: Exception) -> Refusal | None:
+    """What is refused with a problem of its own."""
+    if isinstance(error, Stale):
+        return Refusal("precondition-failed", str(error), current=f'"{error.version}"')
+    if isinstance(error, RecursionError):
+        return Refusal("invalid", "this JSON is nested too deeply")
+    if isinstance(error, OperationalError):
+        log.warning("cannot use the configuration database: %s", error)
+        return Refusal("store-unavailable", "the configuration database cannot be used now")
+    return error if isinstance(error, Refusal) else None
+
+
+def _as_of_drf(error: Exception) -> Exception:
+    """Refusals of actions, as DRF has them."""
+    if isinstance(error, InvalidEdits):
+        return exceptions.ValidationError(_of_edits(error))
+    if isinstance(error, ValidationError):
+        by_field = hasattr(error, "error_dict")
+        return exceptions.ValidationError(error.message_dict if by_field else error.messages)
+    return _Conflict(str(error)) if isinstance(error, Conflict) else error
+
+
+def _in_utf8(value: Any) -> Any:
+    """A JSON value without halves of surrogates, which cannot be told back as they came."""
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {_in_utf8(name): _in_utf8(inner) for name, inner in value.items()}
+    return [_in_utf8(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _sentence(error: Exception) -> str:
@@ -137,5 +169,4 @@ def _errors(detail: Any, pointer: str = "") -> Any:
         for inner in detail:
             yield from _errors(inner, pointer)
     else:
-        # A name that is no text in UTF-8 cannot be told back as it came.
-        yield {"pointer": pointer.encode(errors="replace").decode(), "detail": str(detail)}
+        yield {"pointer": pointer, "detail": str(detail)}

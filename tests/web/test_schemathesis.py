@@ -30,7 +30,7 @@ EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "10"))
 
 
 @pytest.mark.fuzz
-@schema.include(path_regex="/(queues|topics|destinations)").parametrize()
+@schema.parametrize()
 @settings(
     max_examples=EXAMPLES,
     deadline=None,

@@ -55,12 +55,12 @@ class ConnectionDesk:
     async def close(self, request: Request) -> Reply:
         """DELETE connections/{id}: its user's right, and an administrator's; the client is told why."""
         request.query()
+        wanted = await request.json(CloseRequest, required=False)
         session = self._find(request.name)
         if session.user != request.user and not request.access.is_admin(request.client.identity):
             raise Refusal(
                 "not-allowed", "connections of others are ended by administrators alone", right="close"
             )
-        wanted = await request.json(CloseRequest, required=False)
         if not 0 < len(wanted.reason) <= MAX_REASON or not wanted.reason.isprintable():
             raise invalid("/reason", f"must be a line of 1 to {MAX_REASON} printable characters")
         self._connections.close(session, wanted.reason)

@@ -144,6 +144,7 @@ class Explain(APIView):
     )
     def post(self, request: Request) -> Response:
         """The same for rules that are not saved yet"""
+        asked.query(request, ())
         body = asked.body(request)
         for name in body:
             if name not in (*_ASKED, "rules"):
