@@ -1,7 +1,7 @@
 """The ASGI application: the node's data plane, Channels' WebSocket router, and Django for the rest.
 
-The node travels in the scope as "mom.node"; there is no global one. Without a node (`application`,
-for any ASGI server that serves the pages beside a broker) the data plane says so.
+The node travels in the scope as "mom.node", its files as "mom.files"; there are no global ones. Without a
+node (`application`, for any ASGI server that serves the pages beside a broker) the data plane says so.
 """
 
 import os
@@ -24,6 +24,7 @@ _django = get_asgi_application()
 from django.conf import settings  # noqa: E402
 
 from broker_app.consumers import StompConsumer, refuse  # noqa: E402
+from broker_app.web.files import Watch  # noqa: E402
 
 # Pages and the control plane take forms and settings; messages go the other way.
 _pages = BoundedBody(_django, 1024 * 1024)
@@ -55,10 +56,11 @@ class Node(Protocol):
 
 
 class Site:
-    """The ASGI application around one node."""
+    """The ASGI application around one node; `files` are those of its configuration, where it follows any."""
 
-    def __init__(self, node: Node | None = None) -> None:
+    def __init__(self, node: Node | None = None, files: Watch | None = None) -> None:
         self._node = node
+        self._files = files
         self._rest = node.rest if node is not None else None
         self._origins = Origins(settings.MOM.known_hosts, settings.MOM.allowed_origins)
         self._websockets = URLRouter(
@@ -70,6 +72,7 @@ class Site:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["mom.node"] = self._node
+        scope["mom.files"] = self._files
         if self._rest is not None and scope["type"] == "http" and self._rest.owns(scope):
             await self._rest(scope, receive, send)
         else:

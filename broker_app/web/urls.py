@@ -7,7 +7,7 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView
 
 from broker_app.web import destinations, docs, login, pages
-from broker_app.web.api import decisions, explain, resources, tokens
+from broker_app.web.api import configuration, decisions, explain, resources, tokens
 from broker_app.web.console.destinations import DestinationsPage
 
 
@@ -46,6 +46,9 @@ urlpatterns = [
     path("api/v1/explain", explain.Explain.as_view(), name="explain"),
     path("api/v1/decisions", decisions.Decisions.as_view(), name="decisions"),
     path("api/v1/decisions/denials", decisions.Denials.as_view(), name="denials"),
+    path("api/v1/config", configuration.Configuration.as_view(), name="configuration"),
+    path("api/v1/config/files", configuration.Files.as_view(), name="configuration-files"),
+    path("api/v1/config/check", configuration.Check.as_view(), name="configuration-check"),
     path("api/v1/destinations/settings", destinations.Patterns.as_view(), name="patterns"),
     path("api/v1/destinations/settings/<name:name>", destinations.SaidAboutPattern.as_view(), name="pattern"),
     path("api/v1/queues", destinations.NamedQueue.as_view()),

@@ -10,7 +10,7 @@ from broker_app.zero.errors import Bad, ZeroError
 from broker_app.zero.loaded import Document, Loaded, Said, Words
 from broker_app.zero.loading import load
 from broker_app.zero.places import Place
-from broker_app.zero.reading import File, Fingerprint, Folder, Texts
+from broker_app.zero.reading import File, Fingerprint, Folder, Seen, Texts
 
 __all__ = [
     "Bad",
@@ -21,6 +21,7 @@ __all__ = [
     "Loaded",
     "Place",
     "Said",
+    "Seen",
     "Texts",
     "Words",
     "ZeroError",

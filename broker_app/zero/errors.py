@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from broker_app.zero.places import Place, Source
+from broker_app.zero.reading import Fingerprint
+
+LookedFor = Mapping[str, Fingerprint | None]
 
 #: errors of one load that are told
 MOST = 50
@@ -37,10 +40,15 @@ class ZeroError(ValueError):
 
 
 class Bad(ValueError):
-    """Files that cannot be used, with all that is wrong with them, by file and place."""
+    """Files that cannot be used, with all that is wrong with them, by file and place.
 
-    def __init__(self, errors: Iterable[ZeroError]) -> None:
+    `looked_for` are all files that were tried, and the fingerprints of those that could be read: when one of
+    them changes, another attempt is due.
+    """
+
+    def __init__(self, errors: Iterable[ZeroError], looked_for: LookedFor) -> None:
         self.errors = list(errors)
+        self.looked_for = looked_for
         super().__init__("\n".join(map(str, self.errors)))
 
 
@@ -58,11 +66,11 @@ class Errors:
             marker = source.marker(place) if source is not None else ""
             self._found.setdefault((place, detail), ZeroError(place, detail, marker))
 
-    def bad(self) -> Bad:
+    def bad(self, looked_for: LookedFor) -> Bad:
         """All of them, as an exception."""
         order = {name: index for index, name in enumerate(self.sources)}
         key = lambda error: (order.get(error.file, -1), error.line, error.column)  # noqa: E731
-        return Bad(sorted(self._found.values(), key=key))
+        return Bad(sorted(self._found.values(), key=key), looked_for)
 
     def __bool__(self) -> bool:
         return bool(self._found)

@@ -64,7 +64,7 @@ _TABLE = (
         f"{BROKER}/sslconfig",
         REFUSED,
         None,
-        "certificates are settings of the node: see `mom up --help` for those with tls in their name",
+        f"take {MOM}/tls_cert and {MOM}/tls_key, which name files with certificate and key",
     ),
     Key(
         f"{BROKER}/minObjectStoreSize",

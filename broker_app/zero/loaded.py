@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from broker_app.zero.errors import ZeroError
+from broker_app.zero.errors import LookedFor, ZeroError
 from broker_app.zero.places import Place, Source
 from broker_app.zero.reading import File
 from broker_app.zero.values import Value
@@ -53,14 +53,18 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings of the node by name, documents by kind and key (rules in their order), and what was read."""
+    """Settings of the node by name, documents by kind and key (rules in their order), and what was read.
+
+    `looked_for` has the files that were tried, too, and need not be there.
+    """
 
     settings: Mapping[str, Said]
     documents: Mapping[str, Mapping[str, Document]]
     files: Mapping[str, File]
+    looked_for: LookedFor
     sources: Mapping[str, Source] = field(repr=False)
 
-    def error(self, document: Document, pointer: str, detail: str, offset: int = 0) -> ZeroError:
+    def error(self, document: Document, pointer: str, detail: str, offset: int | None = None) -> ZeroError:
         """What turned out to be wrong with a document, at the place of what `pointer` names; where that is a
         text, at its character `offset`."""
         value = document.value.find(pointer)
@@ -68,7 +72,7 @@ class Loaded:
         source = self.sources.get(place.file)
         if source is None:
             return ZeroError(place, detail)
-        if offset and isinstance(value.content, str):
+        if offset is not None and isinstance(value.content, str):
             # Only where the text stands as it is: escapes and references have other lengths.
             written = json.dumps(value.content, ensure_ascii=False)
             if len(written) == len(value.content) + 2 and source.stands(place, written):

@@ -12,7 +12,7 @@ from broker_app.zero.keys import RULES, split
 from broker_app.zero.loaded import Loaded, Words
 from broker_app.zero.meaning import Meaning
 from broker_app.zero.places import Place, Source
-from broker_app.zero.reading import File, Files, Missing, Unreadable, beside, text_of
+from broker_app.zero.reading import File, Files, Fingerprint, Missing, Unreadable, beside, text_of
 from broker_app.zero.tree import MAX_TEXT, MAX_VALUES, Resolver, TooMuch, Tree, suggestion, written
 from broker_app.zero.values import Pieces, Reference, Value
 
@@ -30,11 +30,11 @@ def load(name: str, files: Files, words: Words) -> Loaded:
     try:
         loading.read(name)
         said = Resolver(loading.tree, errors, complete=not errors).value(loading.tree.root)
-        loaded = Meaning(words, errors, loading.files, loading.said).of(said)
+        loaded = Meaning(words, errors, loading.files, loading.said).of(said, loading.looked_for)
     except TooMuch as much:
         errors.add(much.place, "references and includes make more of these files than can be taken")
     if errors:
-        raise errors.bad()
+        raise errors.bad(loading.looked_for)
     return loaded
 
 
@@ -45,6 +45,7 @@ class _Loading:
         self.errors = Errors()
         self.tree = Tree(split, frozenset({RULES}), self.errors)
         self.files: dict[str, File] = {}
+        self.looked_for: dict[str, Fingerprint | None] = {}
         #: the keys that each file says, and where
         self.said: dict[str, list[tuple[str, Place]]] = {}
         self._port = files
@@ -68,7 +69,9 @@ class _Loading:
             return
         if len(self.files) == MAX_FILES:
             raise Unreadable(f"there are more than {MAX_FILES} files")
+        self.looked_for[name] = None
         content, fingerprint = self._port.read(name)
+        self.looked_for[name] = fingerprint
         self.files[name] = File(name, fingerprint, ())
         source = Source(name, text_of(name, content))
         self.errors.sources[name] = source

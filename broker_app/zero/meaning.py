@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from broker_app.zero import keys
-from broker_app.zero.errors import Errors
+from broker_app.zero.errors import Errors, LookedFor
 from broker_app.zero.keys import KEYS, Key
 from broker_app.zero.loaded import Document, Loaded, Said, Words
 from broker_app.zero.places import Place
@@ -45,13 +45,13 @@ class Meaning:
         self._of_all: list[tuple[Key, Value]] = []
         self._known = [*KEYS, *(f"{keys.MOM}/{name}" for name in words.settings)]
 
-    def of(self, root: Value) -> Loaded:
+    def of(self, root: Value, looked_for: LookedFor) -> Loaded:
         """All that is said."""
         for name, value in root.parts.items():
             self._take(f"/{name}", value)
         for key, value in self._of_all:
             self._say_of_all(key, value)
-        return Loaded(self._settings, self._documents, self._files, self._errors.sources)
+        return Loaded(self._settings, self._documents, self._files, looked_for, self._errors.sources)
 
     def _take(self, path: str, value: Value) -> None:
         key = KEYS.get(path)
@@ -113,7 +113,9 @@ class Meaning:
                 return self._errors.add(value.place, f"{path} must be true or false")
             plain = spelled[plain]
         elif path == f"{keys.BROKER}/port" and isinstance(plain, int) and plain <= 0:
-            detail = f"{path} is {plain}, by which no broker starts here; give it a port, such as 61613"
+            detail = (
+                f"{path} is {plain}, by which no broker would start; give it a port, or leave the broker out"
+            )
             return self._errors.add(value.place, detail)
         try:
             self._settings[name] = Said(read(plain), value.named or value.place)

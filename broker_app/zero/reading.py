@@ -14,6 +14,10 @@ MIB = 1024 * 1024
 MAX_FILE_BYTES = MIB
 
 
+#: what is seen of a file without reading it: time of writing in ns, size in bytes, inode
+Seen = tuple[int, int, int]
+
+
 class Unreadable(Exception):
     """A file that cannot be read; the text says why."""
 
@@ -30,9 +34,9 @@ class Fingerprint(NamedTuple):
     inode: int
     sha256: str
 
-    def looks_like(self, found: os.stat_result) -> bool:
-        """Whether the file on disk has not been touched since."""
-        return (found.st_mtime_ns, found.st_size, found.st_ino) == (self.modified_ns, self.size, self.inode)
+    @property
+    def seen(self) -> Seen:
+        return self.modified_ns, self.size, self.inode
 
 
 class File(NamedTuple):
@@ -60,6 +64,14 @@ class Folder:
 
     def path(self, name: str) -> Path:
         return self._root / name
+
+    def look(self, name: str) -> Seen | None:
+        """What is seen of a file; None when it is not there."""
+        try:
+            found = os.stat(self.path(name))
+        except (OSError, ValueError):
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
 
     def read(self, name: str) -> tuple[bytes, Fingerprint]:
         path = self.path(name)

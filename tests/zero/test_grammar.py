@@ -124,7 +124,7 @@ def test_a_mistake_is_shown_with_a_mark_at_its_place() -> None:
     errors = Errors()
     errors.sources["zero.config"] = source
     parse(source, errors)
-    assert str(errors.bad()) == (
+    assert str(errors.bad({})) == (
         "zero.config:2:24: found a number, expected the end of the statement\n"
         "    /config/mom/credit = 7 8\n"
         "                           ^"
@@ -136,7 +136,7 @@ def test_of_a_very_long_line_only_the_surroundings_are_shown() -> None:
     errors = Errors()
     errors.sources["zero.config"] = source
     parse(source, errors)
-    (error,) = errors.bad().errors
+    (error,) = errors.bad({}).errors
     line, mark = error.marker.splitlines()
     assert len(line) <= 120
     assert line[mark.index("^")] == "7"
@@ -154,8 +154,8 @@ def test_no_secret_is_shown() -> None:
     errors = Errors()
     errors.sources["zero.config"] = source
     parse(source, errors)
-    assert len(errors.bad().errors) == 3
-    assert "hunter2" not in str(errors.bad())
+    assert len(errors.bad({}).errors) == 3
+    assert "hunter2" not in str(errors.bad({}))
 
 
 def test_the_examples_of_store_and_forward_are_read_as_they_stand() -> None:
@@ -178,6 +178,6 @@ def test_any_text_is_read_or_refused_with_places_in_it(text: str) -> None:
     errors.sources["zero.config"] = source
     parse(source, errors)
     lines = text.split("\n")
-    for error in errors.bad().errors:
+    for error in errors.bad({}).errors:
         assert 1 <= error.line <= len(lines)
         assert 1 <= error.column <= len(lines[error.line - 1]) + 1

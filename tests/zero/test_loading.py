@@ -197,12 +197,23 @@ def test_a_confined_reader_stays_in_its_folder(tmp_path: Path) -> None:
         assert "is outside of the folder" in _refused(inside, confined=True)
 
 
+def test_it_is_known_which_files_were_looked_for() -> None:
+    rule = '@include "security/messaging_rule.config" {"users": ["u"]}'
+    assert list(load(f'@include "a.config"\n{rule}', a="").looked_for) == [
+        "zero.config", "a.config", "security/messaging_rule.config",
+    ]  # fmt: skip
+    with pytest.raises(zero.Bad) as bad:
+        load('@include "a.config"\n@include "no.config"', a="x")
+    assert list(bad.value.looked_for) == ["zero.config", "a.config", "no.config"]
+    assert bad.value.looked_for["no.config"] is None
+
+
 def test_the_fingerprint_tells_what_was_read(tmp_path: Path) -> None:
     file = tmp_path / "zero.config"
     file.write_text("# one")
     before = zero.load("zero.config", Folder(tmp_path), WORDS).files["zero.config"].fingerprint
-    assert before.looks_like(file.stat())
+    assert before.seen == Folder(tmp_path).look("zero.config")
     os.utime(file, ns=(1, 1))
     touched = zero.load("zero.config", Folder(tmp_path), WORDS).files["zero.config"].fingerprint
-    assert not before.looks_like(file.stat())
+    assert before.seen != Folder(tmp_path).look("zero.config")
     assert touched.sha256 == before.sha256

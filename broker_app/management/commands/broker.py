@@ -1,8 +1,10 @@
 """`manage.py broker`: runs a node with its web server until it is told to stop."""
 
 import asyncio
+import logging
 import sys
 import webbrowser
+from contextlib import nullcontext
 from functools import partial
 from threading import Thread
 from typing import Any
@@ -19,7 +21,11 @@ from broker_app import config, node
 from broker_app.config import Config, ConfigError
 from broker_app.journal.errors import JournalError
 from broker_app.web import actions, api, auditing, snapshot
+from broker_app.web.files import Watch, release
+from broker_app.zero import Bad
 from mom_site.asgi import Site
+
+log = logging.getLogger(__name__)
 
 # The switch between threads that CPython makes by default, 5 ms, is long beside a turn of the node's loop.
 _SWITCH_INTERVAL_S = 0.0005
@@ -50,10 +56,14 @@ class Command(BaseCommand):
         mom: Config = settings.MOM
         call_command("migrate", verbosity=0, interactive=False)
         made_up = actions.ensure_admin(mom.admin_password)
+        files = Watch(mom.config_file, mom) if mom.config_file is not None else None
         link = None
         try:
+            _read(files)
             call_command("clearsessions")
             link = _login_link()
+        except Bad as bad:
+            raise CommandError(f"{mom.config_file} cannot be used, and nothing of it holds:\n{bad}") from bad
         except OperationalError as error:  # a full disk: messages go on without
             self.stderr.write(f"the configuration cannot be changed now, so there is no login link: {error}")
         logins = snapshot.make_logins(mom.anonymous)
@@ -72,11 +82,13 @@ class Command(BaseCommand):
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         follow = partial(snapshot.follow, logins.policy)
         try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            following = files.following() if files is not None else nullcontext()
+            with following, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                site = partial(Site, files=files)
                 running = node.run(
                     mom,
                     logins,
-                    site=Site,
+                    site=site,
                     follow=follow,
                     keep=auditing.keep,
                     ready=ready,
@@ -85,6 +97,14 @@ class Command(BaseCommand):
                 runner.run(running)
         except (OSError, ConfigError, JournalError) as error:
             raise CommandError(f"the broker ended: {error}") from error
+
+
+def _read(files: Watch | None) -> None:
+    """Carries out what files of configuration say. Raises Bad."""
+    if files is not None:
+        files.start()
+    elif count := release(actions.SYSTEM):
+        log.warning("no config_file is given: %d things that it said stay, and are changed here now", count)
 
 
 def _login_link() -> str | None:

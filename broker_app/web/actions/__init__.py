@@ -23,6 +23,7 @@ from broker_app.web.actions.destinations import (
     set_destination,
 )
 from broker_app.web.actions.links import create_login_link, redeem_login_link
+from broker_app.web.actions.origins import move_origins
 from broker_app.web.actions.people import ADMIN, create_user, ensure_admin, set_password, watched_users
 from broker_app.web.actions.tokens import NewToken, create_token, make_secret, note_use, revoke_token
 
@@ -55,6 +56,7 @@ __all__ = [
     "keep",
     "lock_version",
     "make_secret",
+    "move_origins",
     "note_use",
     "policy_changed",
     "redeem_login_link",

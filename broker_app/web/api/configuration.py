@@ -1,0 +1,203 @@
+"""The configuration over HTTP: what holds and since where, the files that say it, and trying a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+from django.conf import settings
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from broker_app import config, zero
+from broker_app.config import Config
+from broker_app.net.rest.openapi.shapes import (
+    COUNT,
+    OPTIONAL_TIME,
+    TEXT,
+    TIME,
+    TRUTH,
+    Json,
+    array_of,
+    object_of,
+    or_null,
+)
+from broker_app.net.rest.refusals import Refusal, invalid, unknown
+from broker_app.web import effective
+from broker_app.web.acting import by
+from broker_app.web.api import asked
+from broker_app.web.api.permissions import MayAdminister
+from broker_app.web.files import Watch, carry_out, needing_restart, shown_error, shown_plan
+from broker_app.web.refusals import PROBLEM_REPLIES
+
+MAIN = "zero.config"
+#: of the files of one check
+MAX_CHARACTERS = 1024 * 1024
+
+_ANY: Json = {"description": "of the setting's own type; null where there is none"}
+_THING = object_of({"kind": TEXT, "key": TEXT, "source": {**TEXT, "description": "FILE:LINE"}})
+_ERROR = object_of(
+    {
+        "file": TEXT,
+        "line": {**COUNT, "minimum": 1},
+        "column": {**COUNT, "minimum": 1},
+        "detail": TEXT,
+        "marker": {
+            **TEXT,
+            "description": "the line, and below it a mark at the column; secrets are dotted out",
+        },
+    }
+)
+_PLAN = {
+    "added": array_of(_THING),
+    "changed": array_of(_THING),
+    "removed": array_of(_THING),
+    "kept": {**array_of(_THING), "description": "said by the file, but there already from elsewhere"},
+    "untouched": COUNT,
+    "restart": {**array_of(TEXT), "description": "settings that hold from the next start of the node on"},
+}
+_RELOAD = object_of(
+    {
+        "time": TIME,
+        "occasion": {**TEXT, "description": "start, or the files that changed"},
+        "outcome": {"enum": ["applied", "unchanged", "refused"]},
+        "version": or_null(COUNT),
+        **_PLAN,
+        "errors": array_of(_ERROR),
+    }
+)
+_FILE = object_of(
+    {
+        "name": TEXT,
+        "state": {"enum": ["read", "refused", "missing", "new"]},
+        "written": OPTIONAL_TIME,
+        "bytes": or_null(COUNT),
+        "sha256": or_null(TEXT),
+        "includes": array_of(TEXT),
+    }
+)
+_FILES = object_of(
+    {
+        "main": {"type": ["string", "null"], "description": "null: no file is followed here"},
+        "state": {"enum": ["read", "refused", "none"]},
+        "read": OPTIONAL_TIME,
+        "restart": array_of(TEXT),
+        "errors": array_of(_ERROR),
+        "files": array_of(_FILE),
+        "reloads": {**array_of(_RELOAD), "description": "the newest first"},
+    }
+)
+_SETTING = {"name": TEXT, "value": _ANY, "default": _ANY, "source": TEXT, "about": TEXT}
+_CONFIGURATION = object_of(
+    {
+        "broker": TEXT,
+        "settings": array_of(
+            object_of({**_SETTING, "unit": TEXT, "secret": TRUTH, "reloadable": TRUTH, "restart": TRUTH})
+        ),
+        "destinations": {
+            **array_of(object_of(_SETTING)),
+            "description": "what holds of a destination about which nothing is said",
+        },
+        "files": _FILES,
+    }
+)
+_CHECK = object_of(
+    {
+        "text": {**TEXT, "description": "of the first file"},
+        "files": {
+            "type": "object",
+            "additionalProperties": TEXT,
+            "description": "files that it includes, by path; left out: those beside the file of the node",
+        },
+    },
+    required=("text",),
+)
+_CHECKED = object_of({"usable": TRUTH, "errors": array_of(_ERROR), "plan": or_null(object_of(_PLAN))})
+_NO_FILES: dict[str, Any] = {
+    "main": None, "state": "none", "read": None, "restart": [], "errors": [], "files": [], "reloads": [],
+}  # fmt: skip
+
+
+class Configuration(APIView):
+    """What holds."""
+
+    permission_classes = (MayAdminister,)
+
+    @extend_schema(operation_id="get_configuration", responses={200: _CONFIGURATION, **PROBLEM_REPLIES})
+    def get(self, request: Request) -> Response:
+        """Every setting of the node, its value and where that is from; and the files of the configuration."""
+        asked.query(request, ())
+        watch = _watch(request)
+        restart = watch.restart if watch is not None else ()
+        return Response({**effective.shown(_running(), restart), "files": _files(watch)})
+
+
+class Files(APIView):
+    """The files of the configuration."""
+
+    permission_classes = (MayAdminister,)
+
+    @extend_schema(operation_id="get_configuration_files", responses={200: _FILES, **PROBLEM_REPLIES})
+    def get(self, request: Request) -> Response:
+        """The files of the configuration, what they include, how they were read, and the last reloads."""
+        asked.query(request, ())
+        return Response(_files(_watch(request)))
+
+
+class Check(APIView):
+    """Trying a file."""
+
+    permission_classes = (MayAdminister,)
+
+    @extend_schema(
+        operation_id="check_configuration",
+        request={"application/json": _CHECK},
+        responses={200: _CHECKED, **PROBLEM_REPLIES},
+    )
+    def post(self, request: Request) -> Response:
+        """What is wrong with a zero.config, or what would change if the node had it."""
+        asked.query(request, ())
+        text, files = _texts(asked.body(request))
+        path = _running().config_file
+        beside = zero.Folder(path.parent, confined=True) if path is not None and files is None else None
+        port = zero.Texts({**(files or {}), MAIN: text}, beside)
+        try:
+            loaded = zero.load(MAIN, port, config.words(path.parent if path is not None else Path()))
+            plan, _ = carry_out(by(request), loaded, dry_run=True)
+        except zero.Bad as bad:
+            errors = [shown_error(error) for error in bad.errors]
+            return Response({"usable": False, "errors": errors, "plan": None})
+        restart = list(needing_restart(_running(), loaded))
+        return Response({"usable": True, "errors": [], "plan": {**shown_plan(plan), "restart": restart}})
+
+
+def _running() -> Config:
+    running: Config = settings.MOM
+    return running
+
+
+def _watch(request: Request) -> Watch | None:
+    return cast("Watch | None", getattr(request._request, "scope", {}).get("mom.files"))
+
+
+def _files(watch: Watch | None) -> dict[str, Any]:
+    return watch.shown() if watch is not None else _NO_FILES
+
+
+def _texts(body: dict[str, Any]) -> tuple[str, dict[str, str] | None]:
+    """The text to be tried, and the files that it includes. Raises Refusal."""
+    for name in body:
+        if name not in ("text", "files"):
+            raise unknown(f"/{name[:100]}", name, ("text", "files"), "field")
+    text, files = body.get("text"), body.get("files")
+    if not isinstance(text, str):
+        raise invalid("/text", "must be a text")
+    if files is not None and not (
+        isinstance(files, dict) and all(isinstance(file, str) for file in files.values())
+    ):
+        raise invalid("/files", "must be an object with a text for each path")
+    if len(text) + sum(map(len, (files or {}).values())) > MAX_CHARACTERS:
+        raise Refusal("too-large", f"files of up to {MAX_CHARACTERS} characters together are checked here")
+    return text, files

@@ -1,0 +1,23 @@
+"""Files of configuration: what a `zero.config` says, carried into the database and kept in step with it.
+
+Promises: a file is taken whole or not at all; only what differs is written; what exists already from
+elsewhere stays as it is. Owns the fingerprints and the history of reloads. Never writes a model: that is for
+`web.actions`.
+"""
+
+from broker_app.web.files.planning import Plan, Planned, carry_out, check, needing_restart, release
+from broker_app.web.files.reloads import Reload, shown_error, shown_plan
+from broker_app.web.files.watching import Watch
+
+__all__ = [
+    "Plan",
+    "Planned",
+    "Reload",
+    "Watch",
+    "carry_out",
+    "check",
+    "needing_restart",
+    "release",
+    "shown_error",
+    "shown_plan",
+]

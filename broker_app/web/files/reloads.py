@@ -1,0 +1,74 @@
+"""Reloads: what each reading of the files did, kept for whoever asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from broker_app.web.files.planning import Plan
+from broker_app.zero import ZeroError
+
+APPLIED, UNCHANGED, REFUSED = "applied", "unchanged", "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """One reading.
+
+    `occasion` is "start" or the files that changed; `outcome` is one of those above; `version` is what it led
+    to, and `restart` names settings of the node that hold from the next start on.
+    """
+
+    time: datetime
+    occasion: str
+    outcome: str
+    plan: Plan | None = None
+    version: int | None = None
+    restart: tuple[str, ...] = ()
+    errors: tuple[ZeroError, ...] = field(default=(), repr=False)
+
+    def shown(self) -> dict[str, Any]:
+        """As the API tells it."""
+        return {
+            "time": self.time,
+            "occasion": self.occasion,
+            "outcome": self.outcome,
+            "version": self.version,
+            "restart": list(self.restart),
+            **(shown_plan(self.plan) if self.plan is not None else _NOTHING),
+            "errors": [shown_error(error) for error in self.errors],
+        }
+
+    def __str__(self) -> str:
+        if self.plan is None:
+            return self.outcome
+        counts = dict.fromkeys(("added", "changed", "removed"), 0)
+        for one in self.plan.differences:
+            counts[one.act] += 1
+        return (
+            ", ".join(f"{count} {act}" for act, count in counts.items())
+            + f", {self.plan.untouched} untouched"
+        )
+
+
+_NOTHING: dict[str, Any] = {"added": [], "changed": [], "removed": [], "kept": [], "untouched": 0}
+
+
+def shown_plan(plan: Plan) -> dict[str, Any]:
+    """The differences, by what is done; and what is kept because it exists from elsewhere."""
+    acts: dict[str, list[dict[str, str]]] = {"added": [], "changed": [], "removed": []}
+    for one in plan.differences:
+        acts[one.act].append({"kind": one.kind, "key": one.key, "source": one.source})
+    return {**acts, "kept": [one._asdict() for one in plan.kept], "untouched": plan.untouched}
+
+
+def shown_error(error: ZeroError) -> dict[str, Any]:
+    """One error with its place."""
+    return {
+        "file": error.file,
+        "line": error.line,
+        "column": error.column,
+        "detail": error.detail,
+        "marker": error.marker,
+    }

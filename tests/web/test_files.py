@@ -1,0 +1,379 @@
+"""Files of configuration against what runs: the difference is carried out, or nothing; and followed."""
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import DatabaseError
+
+from broker_app.config import Config
+from broker_app.models import Bridge, Change, Entry
+from broker_app.web import actions, files
+from broker_app.web.actions import By, Edit, apply
+from broker_app.web.files import Reload, Watch, watching
+from broker_app.web.files.ordering import positions
+from broker_app.web.kinds import KINDS
+from broker_app.zero import Bad
+
+pytestmark = pytest.mark.django_db
+
+ANN = By("ann", actions.API)
+RULE = '@include "security/messaging_rule.config" {"conditions": "/event/queue == %s", "users": ["john"]}\n'
+
+
+def said(kind: str) -> dict[str, Any]:
+    return KINDS[kind].read()
+
+
+def origins() -> dict[str, str]:
+    return {f"{row.kind}/{row.key}": row.origin for row in Entry.objects.all()}
+
+
+class Follower:
+    """A zero.config in a folder and the watch that follows it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.watch = Watch(folder / "zero.config", Config())
+
+    def write(self, text: str, name: str = "zero.config") -> None:
+        file = self.folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        # Two writes may fall into one tick of the file system's clock.
+        stamp = getattr(self, "_stamp", file.stat().st_mtime_ns) + 1_000_000
+        self._stamp = stamp
+        os.utime(file, ns=(stamp, stamp))
+
+    def look(self) -> Reload | None:
+        """As the thread does it: a file is read when two looks found it the same."""
+        assert self.watch.look() is None
+        return self.watch.look()
+
+    def change(self, text: str, name: str = "zero.config") -> Reload | None:
+        self.write(text, name)
+        return self.look()
+
+
+@pytest.fixture
+def follower(tmp_path: Path) -> Follower:
+    return Follower(tmp_path)
+
+
+def acts(reload: Reload | None) -> dict[str, list[str]]:
+    """What a reload did, by act."""
+    assert reload is not None and reload.plan is not None
+    found: dict[str, list[str]] = {}
+    for one in reload.plan.differences:
+        found.setdefault(one.act, []).append(f"{one.kind}/{one.key}")
+    return found
+
+
+# ---------------------------------------------------------------------- what is carried out
+
+
+def test_what_a_file_says_is_there_after_the_start_and_remembers_its_place(follower: Follower) -> None:
+    follower.write(
+        """
+        /config/mom/groups/billing = {}
+        /config/mom/users/john = {"groups": ["billing"]}
+        /config/mom/destinations/queue/orders = {"max_messages": 10}
+        /config/connection/messaging/plant7 = {"hostname": "p7", "bridgeCredentials": {"user": "b", "password": "s"}}
+        """
+        + RULE % "orders"
+    )
+    follower.watch.start()
+    (rule,) = said("rules").items()
+    assert rule[1]["conditions"] == "/event/queue == orders"
+    assert said("users")["john"]["groups"] == ["billing"]
+    assert said("destinations") == {"/queue/orders": {"max_messages": 10}}
+    assert said("bridges")["plant7"]["user"] == "b"
+    assert Bridge.objects.get(name="plant7").password == "s"
+    assert origins() == {
+        "groups/billing": "zero.config:2", "users/john": "zero.config:3", "destinations//queue/orders": "zero.config:4",
+        "bridges/plant7": "zero.config:5", f"rules/{rule[0]}": "zero.config:6",
+    }  # fmt: skip
+    change = Change.objects.get()
+    assert (change.author, change.way) == ("file zero.config", "file")
+
+
+def test_loading_the_same_again_changes_nothing(follower: Follower) -> None:
+    follower.write(
+        '/config/connection/messaging/b = {"hostname": "h", "bridgeCredentials": {"user": "u", "password": "s"}}\n'
+        + RULE % "a"
+    )
+    follower.watch.start()
+    Watch(follower.folder / "zero.config", Config()).start()
+    assert Change.objects.count() == 1
+
+
+def test_only_the_difference_is_carried_out(follower: Follower) -> None:
+    bridge = '/config/connection/messaging/%s = {"hostname": "%s"}\n'
+    follower.write(bridge % ("b1", "one") + bridge % ("b2", "two") + bridge % ("b3", "three"))
+    follower.watch.start()
+    reload = follower.change(bridge % ("b1", "one") + bridge % ("b2", "other") + bridge % ("b4", "four"))
+    assert acts(reload) == {"changed": ["bridges/b2"], "added": ["bridges/b4"], "removed": ["bridges/b3"]}
+    assert reload is not None and reload.plan is not None and reload.plan.untouched == 1
+    assert {name: bridge["hostname"] for name, bridge in said("bridges").items()} == {
+        "b1": "one", "b2": "other", "b4": "four",
+    }  # fmt: skip
+
+
+def test_a_password_that_changed_is_written_and_shown_nowhere(
+    follower: Follower, caplog: pytest.LogCaptureFixture
+) -> None:
+    bridge = '/config/connection/messaging/b = {"hostname": "h", "bridgeCredentials": {"user": "u", "password": "%s"}}'
+    follower.write(bridge % "hunter2")
+    follower.watch.start()
+    with caplog.at_level(logging.DEBUG):
+        assert acts(follower.change(bridge % "hunter3")) == {"changed": ["bridges/b"]}
+    assert Bridge.objects.get().password == "hunter3"
+    told = f"{follower.watch.shown()} {caplog.text} {list(Change.objects.values())} {said('bridges')}"
+    assert "hunter" not in told
+
+
+def test_lines_that_moved_are_noted_without_any_thing_being_changed(follower: Follower) -> None:
+    follower.write(RULE % "a")
+    follower.watch.start()
+    (before,) = Entry.objects.values_list("version", flat=True)
+    reload = follower.change("# a comment more\n" + RULE % "a")
+    assert acts(reload) == {}
+    entry = Entry.objects.get()
+    assert (entry.origin, entry.version) == ("zero.config:2", before)
+    assert reload is not None and reload.version == before + 1, "nodes read the policy again, for its places"
+
+
+def test_a_rule_more_at_the_top_leaves_the_others_as_they_are(follower: Follower) -> None:
+    follower.write("".join(RULE % name for name in "bcd"))
+    follower.watch.start()
+    assert len(acts(follower.change("".join(RULE % name for name in "abcd")))["added"]) == 1
+    assert [rule["conditions"][-1] for rule in said("rules").values()] == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("order", ["ab", "ba", "xabc", "axbc", "abcx", "cab", "cba", "xcyb", "", "wxyzabc"])
+def test_rules_get_increasing_positions_in_any_new_order(order: str) -> None:
+    found = positions(order, {"a": 1000, "b": 1010, "c": 1011})
+    assert list(found) == sorted(found, key=lambda name: found[name])
+    assert len(set(found.values())) == len(order)
+    assert set(found) == set(order)
+
+
+def test_as_many_rules_as_possible_keep_their_positions() -> None:
+    before = {name: 1000 + 10 * index for index, name in enumerate("abcdefgh")}
+    found = positions("hbcdxefag", before)
+    assert {name for name in before if found[name] == before[name]} == set("bcdefg")
+
+
+def test_what_exists_already_from_elsewhere_wins_with_a_warning(
+    follower: Follower, caplog: pytest.LogCaptureFixture
+) -> None:
+    apply(ANN, [Edit("bridges", "b", {"hostname": "of.ann"})])
+    follower.write('\n/config/connection/messaging/b = {"hostname": "of.the.file"}')
+    follower.watch.start()
+    assert said("bridges")["b"]["hostname"] == "of.ann"
+    assert "zero.config:2: bridges b exists already and stays as it is" in caplog.text
+    assert follower.change("") is not None
+    assert list(said("bridges")) == ["b"], "the file never had it"
+
+
+def test_what_a_file_says_is_changed_nowhere_else(follower: Follower) -> None:
+    follower.write('/config/connection/messaging/b = {"hostname": "h"}')
+    follower.watch.start()
+    with pytest.raises(actions.Conflict, match=r"zero\.config:1; change it there"):
+        apply(ANN, [Edit("bridges", "b", {"hostname": "x"})])
+
+
+def test_without_a_file_what_it_said_stays_and_may_be_changed(follower: Follower) -> None:
+    follower.write('/config/connection/messaging/b = {"hostname": "h"}')
+    follower.watch.start()
+    assert files.release(actions.SYSTEM) == 1
+    apply(ANN, [Edit("bridges", "b", {"hostname": "x"})])
+    assert files.release(actions.SYSTEM) == 0
+
+
+# ---------------------------------------------------------------------- what is refused
+
+
+WRONG = [
+    ('/config/connection/messaging/b = {"hostname": "h", "prt": 1}', 1, 59, "prt there is no such field; did you mean"),
+    ('/config/connection/messaging/b = {"hostname": "h",\n "port": 0}', 2, 10, "port must be between 1 and 65535"),
+    ('/config/connection/messaging/a:b = {"hostname": "h"}', 1, 1, "bridge a:b: a bridge's name has neither"),
+    ('/config/mom/destinations/queue/a = {"max_mesages": 1}', 1, 52, "max_mesages there is no such setting"),
+    ('/config/mom/destinations/nowhere/a = {"paused": "none"}', 1, 1, "destination /nowhere/a: "),
+    ('/config/mom/users/john = {"groups": ["nobody"]}', 1, 37, "groups there is no group nobody"),
+    (
+        '\n@include "security/messaging_rule.config" {\n "conditions": "(/event/queue == a", "users": ["u"]}',
+        3, 35, "conditions: the condition ends here, expected )",
+    ),
+    (
+        '@include "security/messaging_rule.config" {"conditions": "/event/queu == a"}',
+        1, 59, "conditions: ",
+    ),
+    ('/config/security/rules += {"effect": "maybe"}', 1, 38, "effect must be allow or deny"),
+    ('/config/security/rules += {"user": ["u"]}', 1, 36, "user there is no such field; did you mean users?"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "line", "column", "detail"), WRONG)
+def test_documents_that_will_not_do_are_told_at_their_place_and_nothing_is_applied(
+    follower: Follower, text: str, line: int, column: int, detail: str
+) -> None:
+    follower.write(f'{text}\n/config/connection/messaging/fine = {{"hostname": "h"}}')
+    with pytest.raises(Bad) as bad:
+        follower.watch.start()
+    (error,) = bad.value.errors
+    assert (error.line, error.column) == (line, column), str(error)
+    assert error.detail.startswith(detail)
+    assert said("bridges") == {}
+    assert not Change.objects.exists()
+
+
+def test_all_documents_that_will_not_do_are_told(follower: Follower) -> None:
+    follower.write("".join(f'/config/connection/messaging/b{n} = {{"port": 1}}\n' for n in range(3)))
+    with pytest.raises(Bad) as bad:
+        follower.watch.start()
+    assert [error.line for error in bad.value.errors] == [1, 2, 3]
+
+
+def test_the_last_administrator_does_not_go_with_a_line_of_a_file(follower: Follower) -> None:
+    follower.write('/config/mom/users/boss = {"administrator": true}')
+    follower.watch.start()
+    reload = follower.change("")
+    assert reload is not None and reload.outcome == "refused"
+    assert "administrator" in reload.errors[0].detail
+    assert said("users")["boss"]["administrator"]
+
+
+# ---------------------------------------------------------------------- following
+
+
+def test_a_file_is_read_when_it_has_stopped_changing(follower: Follower) -> None:
+    follower.write(RULE % "a")
+    follower.watch.start()
+    follower.write(RULE % "b")
+    assert follower.watch.look() is None
+    follower.write("")
+    assert follower.watch.look() is None, "it changed since the last look"
+    follower.write(RULE % "c")
+    assert follower.watch.look() is None
+    assert follower.watch.look() is not None
+    (rule,) = said("rules").values()
+    assert rule["conditions"] == "/event/queue == c"
+
+
+def test_touching_a_file_reloads_nothing_and_is_logged(
+    follower: Follower, caplog: pytest.LogCaptureFixture
+) -> None:
+    follower.write(RULE % "a")
+    follower.watch.start()
+    with caplog.at_level(logging.INFO):
+        assert follower.change(RULE % "a") is None
+    assert "zero.config was touched and says the same as before" in caplog.text
+    assert len(follower.watch.shown()["reloads"]) == 1
+
+
+def test_a_file_put_in_the_place_of_another_is_noticed_although_its_time_is_older(follower: Follower) -> None:
+    follower.write(RULE % "a")
+    follower.watch.start()
+    other = follower.folder / "other"
+    other.write_text(RULE % "b")
+    os.utime(other, ns=(1, 1))
+    other.replace(follower.folder / "zero.config")
+    assert set(acts(follower.look())) == {"added", "removed"}
+
+
+def test_included_files_are_followed_those_that_are_new_too(follower: Follower) -> None:
+    follower.write('@include "brokers.config"\n')
+    follower.write("", "brokers.config")
+    follower.watch.start()
+    follower.write('/config/connection/messaging/b = {"hostname": "h"}', "more/b.config")
+    assert acts(follower.change('@include "more/b.config"', "brokers.config")) == {"added": ["bridges/b"]}
+    changed = follower.change('/config/connection/messaging/b = {"hostname": "other"}', "more/b.config")
+    assert acts(changed) == {"changed": ["bridges/b"]}
+    assert changed is not None and changed.occasion == "more/b.config"
+
+
+def test_a_bad_file_changes_nothing_is_told_once_and_its_next_correct_form_is_taken(
+    follower: Follower, caplog: pytest.LogCaptureFixture
+) -> None:
+    follower.write(RULE % "a")
+    follower.watch.start()
+    before = said("rules")
+    refused = follower.change(RULE % "b" + "\n\n/config/mom/credit 7\n")
+    assert refused is not None and refused.outcome == "refused"
+    assert (refused.errors[0].line, refused.errors[0].column) == (4, 20)
+    assert "zero.config:4:20: found a number, expected = or +=" in caplog.text
+    assert said("rules") == before
+    assert follower.watch.look() is None
+    assert follower.change(RULE % "b" + "\n\n/config/mom/credit 7\n") is None, "it is told once"
+    state = follower.watch.shown()
+    assert (state["state"], state["files"][0]["state"]) == ("refused", "refused")
+    mended = follower.change(RULE % "b")
+    assert mended is not None and mended.outcome == "applied"
+    assert follower.watch.shown()["state"] == "read"
+
+
+def test_a_file_that_vanished_is_told_once_and_all_it_said_stays(
+    follower: Follower, caplog: pytest.LogCaptureFixture
+) -> None:
+    follower.write(RULE % "a")
+    follower.watch.start()
+    (follower.folder / "zero.config").unlink()
+    gone = follower.look()
+    assert gone is not None and gone.errors[0].detail == "there is no file zero.config"
+    assert all(follower.watch.look() is None for _ in range(5))
+    assert len(said("rules")) == 1
+    assert follower.watch.shown()["files"][0]["state"] == "missing"
+    back = follower.change(RULE % "a")
+    assert back is not None and back.outcome == "unchanged"
+
+
+def test_a_missing_include_is_looked_for_until_it_is_there(follower: Follower) -> None:
+    follower.write(RULE % "a")
+    follower.watch.start()
+    refused = follower.change('@include "b.config"')
+    assert refused is not None and "there is no file b.config" in refused.errors[0].detail
+    applied = follower.change(RULE % "c", "b.config")
+    assert set(acts(applied)) == {"added", "removed"}
+
+
+def test_settings_of_the_node_need_a_restart_unless_a_variable_says_them(tmp_path: Path) -> None:
+    running = Config(credit=7, port=1, sources={"credit": "zero.config:1", "port": "MOM_PORT"})
+    follower = Follower(tmp_path)
+    follower.watch = Watch(tmp_path / "zero.config", running)
+    follower.write("/config/mom/credit = 7\n/config/mom/port = 1\n")
+    follower.watch.start()
+    reload = follower.change("/config/mom/credit = 8\n/config/mom/port = 2\n/config/mom/lease = 5\n")
+    assert reload is not None and reload.restart == ("credit", "lease")
+    reload = follower.change("/config/mom/credit = 7\n")
+    assert reload is not None and reload.restart == ()
+
+
+def test_the_history_of_reloads_is_bounded(follower: Follower) -> None:
+    follower.write("")
+    follower.watch.start()
+    for number in range(watching.MOST_RELOADS + 5):
+        follower.change(f"# {number}")
+    reloads = follower.watch.shown()["reloads"]
+    assert len(reloads) == watching.MOST_RELOADS
+    assert reloads[0]["time"] > reloads[-1]["time"]
+
+
+def test_a_database_that_cannot_be_written_is_tried_again(
+    follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower.write("")
+    follower.watch.start()
+    follower.write(RULE % "a")
+    with monkeypatch.context() as full:
+        full.setattr(watching, "carry_out", _fails)
+        with pytest.raises(DatabaseError):
+            follower.look()
+    follower.watch.again()
+    assert "added" in acts(follower.look())
+
+
+def _fails(*_: Any, **__: Any) -> Any:
+    raise DatabaseError("disk is full")
