@@ -66,7 +66,7 @@ async def test_a_change_of_a_file_reaches_a_connected_client_within_a_second(
         await asyncio.to_thread(_wait_refused, broker)
         assert not await may_send(john, "invoices")
         assert await may_send(john, "orders")
-    assert broker.log.count("rules.config:4:10: ") == 1
+    assert broker.log.count("rules.config:5:10: ") == 1
 
 
 def _wait_refused(broker: BrokerProcess) -> None:
