@@ -18,6 +18,7 @@ from broker_app.cli import (
     explaining,
     jobs,
     journal_commands,
+    judging,
     kinds,
     queues,
     receiving,
@@ -61,7 +62,11 @@ app.add_typer(queues.app, name="queue", rich_help_panel=_OPERATE)
 app.add_typer(topics.app, name="topic", rich_help_panel=_OPERATE)
 app.add_typer(connections.app, name="conn", rich_help_panel=_OPERATE)
 for kind in (kinds.RULES, kinds.USERS, kinds.GROUPS, kinds.BROKERS, kinds.BRIDGES):
-    app.add_typer(kinds.commands(kind), name=kind.one, rich_help_panel=_CONTROL)
+    commands = kinds.commands(kind)
+    if kind is kinds.RULES:
+        commands.command("test")(judging.try_out)
+        commands.command()(judging.explain)
+    app.add_typer(commands, name=kind.one, rich_help_panel=_CONTROL)
 app.command("stats", rich_help_panel=_OPERATE)(watching.stats)
 app.command("top", rich_help_panel=_OPERATE)(watching.top)
 app.add_typer(context_commands.app, name="context", rich_help_panel=_OPERATE)
