@@ -63,6 +63,7 @@ class Lobby:
         self.sessions: dict[StompSession, None] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.opened_total = 0
+        logins.present = lambda: (session.identity for session in self.sessions if session.identity)
         #: hears of connections that log in and of those that end
         self.told: Callable[[str, StompSession], None] | None = None
         self._hosts = {"", "/", config.name, *config.known_hosts, socket.gethostname(), socket.getfqdn()}

@@ -76,6 +76,10 @@ class Logins:
         self._cookies: dict[bytes, tuple[float, str | None]] = {}
         self._running: dict[bytes, asyncio.Task[bool | None]] = {}
         self._threads = asyncio.Semaphore(_THREADS)
+        #: when tokens were used since somebody took note of it
+        self._used: dict[bytes, float] = {}
+        #: who is connected now
+        self.present: Callable[[], Iterable[Identity]] = tuple
 
     @property
     def policy(self) -> Policy:
@@ -103,10 +107,28 @@ class Logins:
 
     def bearer(self, token: str) -> Identity | None:
         """The owner of a token; None for an unknown, revoked or expired one."""
-        facts = self._policy.tokens.get(hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest())
+        digest = hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+        facts = self._policy.tokens.get(digest)
         if facts is None or (facts.expires is not None and facts.expires <= self._clock()):
             return None
+        self.used(digest)
         return Identity(facts.user, facts.name) if facts.user in self._policy.users else None
+
+    def used(self, digest: bytes) -> None:
+        """A token was shown just now."""
+        self._used[digest] = self._clock()
+
+    def take_used(self) -> dict[bytes, float]:
+        """When tokens (by digest) were used, seconds of the epoch, since the last call; those of connections
+        that are open are used now."""
+        used, self._used = self._used, {}
+        connected = {(one.user, one.token) for one in self.present() if one.token is not None}
+        if connected:
+            now = self._clock()
+            for digest, facts in self._policy.tokens.items():
+                if (facts.user, facts.name) in connected:
+                    used[digest] = now
+        return used
 
     def certified(self, names: Iterable[str]) -> Identity | None:
         """The user who is called like one of the names in an accepted client certificate, if there is one."""

@@ -167,6 +167,10 @@ class StompSession:
         return getattr(self, "_client", None)
 
     @property
+    def identity(self) -> Identity | None:
+        return self._identity
+
+    @property
     def peer_name(self) -> str:
         return self._transport.peer_name
 

@@ -22,6 +22,7 @@ from django.utils import timezone
 from broker_app.net.acts import Act, Acts
 from broker_app.web.acting import by, trace_id
 from broker_app.web.actions import API, CONSOLE, By, audit, trim_history
+from broker_app.web.backends import slowed
 
 log = logging.getLogger(__name__)
 
@@ -103,8 +104,8 @@ def _logged_in(sender: Any, request: HttpRequest | None, user: Any, **_: Any) ->
 def _login_failed(
     sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any
 ) -> None:
-    """So many a minute have an entry; that there are more has one."""
-    if request is None:
+    """So many a minute have an entry; that there are more has one. What was not looked at has none."""
+    if request is None or slowed(request) is not None:
         return
     minute = f"failed-logins/{int(time.time() // 60)}"
     cache.add(minute, 0, 120)

@@ -26,13 +26,13 @@ class BearerAuthentication(BaseAuthentication):
         kind, _, secret = get_authorization_header(request).partition(b" ")
         if kind.lower() != b"bearer":
             return None
-        token = (
-            Token.objects.filter(digest=hashlib.sha256(secret.strip()).digest())
-            .select_related("owner")
-            .first()
-        )
+        digest = hashlib.sha256(secret.strip()).digest()
+        token = Token.objects.filter(digest=digest).select_related("owner").first()
         if token is None or not token.owner.is_active or (token.expires and token.expires <= timezone.now()):
             raise AuthenticationFailed("The token is unknown, revoked or expired.")
+        node = getattr(request._request, "scope", {}).get("mom.node")
+        if node is not None:
+            node.logins.used(digest)
         return token.owner, token
 
     def authenticate_header(self, request: Request) -> str:

@@ -1,7 +1,5 @@
 """Logging in and out of the console."""
 
-from typing import Any
-
 from django.contrib.auth import login
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
@@ -13,7 +11,6 @@ from django.views.decorators.debug import sensitive_variables
 from django.views.decorators.http import require_GET
 
 from broker_app.web import actions
-from broker_app.web.actions import CONSOLE, By, audit
 from broker_app.web.backends import PASSWORD, slowed
 
 
@@ -33,35 +30,17 @@ class Enter(LoginView):
     authentication_form = LoginForm
     redirect_authenticated_user = True
 
-    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        answer = super().form_valid(form)
-        note_login(self.request, form.get_user().get_username(), "with a password")
-        return answer
-
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         answer = super().form_invalid(form)
         refusal = slowed(self.request)
         if refusal is not None:
             answer.status_code = 429
             answer.headers["Retry-After"] = str(refusal.wait_s)
-        elif form.cleaned_data.get("username") and form.cleaned_data.get("password"):
-            note_login(self.request, form.cleaned_data["username"], "with a wrong password", failed=True)
-        return answer
-
-
-class Leave(LogoutView):
-    """Logging out."""
-
-    def post(self, request: HttpRequest, *arguments: Any, **named: Any) -> HttpResponse:
-        name = request.user.get_username()
-        answer = super().post(request, *arguments, **named)
-        if name:
-            audit.record(_by(request, name), audit.Act("logged out", "users", name))
         return answer
 
 
 enter = Enter.as_view()
-leave = Leave.as_view()
+leave = LogoutView.as_view()
 
 
 @never_cache
@@ -75,15 +54,4 @@ def once(request: HttpRequest, secret: str) -> HttpResponse:
     if user is None:
         return render(request, "login_link_used.html", status=410)
     login(request, user, PASSWORD)
-    note_login(request, user.get_username(), "with a login link")
     return redirect("console")
-
-
-def note_login(request: HttpRequest, name: str, how: str, *, failed: bool = False) -> None:
-    """Writes a login, or one that failed, into the audit log."""
-    act, author = ("login failed", "anonymous") if failed else ("logged in", name)
-    audit.record(_by(request, author, how), audit.Act(act, "users", name))
-
-
-def _by(request: HttpRequest, name: str, reason: str = "") -> By:
-    return By(name, CONSOLE, request.META.get("REMOTE_ADDR", ""), reason=reason)

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any, NoReturn
 
 from django.conf import settings
@@ -25,7 +26,7 @@ from broker_app.rules.errors import RuleError
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
 from broker_app.web import backends
-from broker_app.web.actions import policy_changed
+from broker_app.web.actions import note_use, policy_changed
 
 log = logging.getLogger(__name__)
 
@@ -122,10 +123,17 @@ def make_logins(anonymous: bool) -> Logins:
     )
 
 
-async def follow(known: Policy, reload: Callable[[Policy], object], interval_s: float = 0.3) -> NoReturn:
+async def follow(
+    known: Policy,
+    take_used: Callable[[], Mapping[bytes, float]],
+    reload: Callable[[Policy], object],
+    interval_s: float = 0.3,
+    note_every_s: float = 60.0,
+) -> NoReturn:
     """Calls `reload` with the new policy after each change, for ever.
 
-    A change by this process is noticed at once, one by another within `interval_s`.
+    A change by this process is noticed at once, one by another within `interval_s`. Writes down now and then,
+    and at the end, which tokens were used.
     """
     loop = asyncio.get_running_loop()
     changed = asyncio.Event()
@@ -136,6 +144,7 @@ async def follow(known: Policy, reload: Callable[[Policy], object], interval_s: 
     policy_changed.connect(notice)
     # A thread of its own keeps one database connection open instead of one for each thread of a pool.
     thread = ThreadPoolExecutor(1, thread_name_prefix="policy")
+    note_at = loop.time() + note_every_s
     try:
         while True:
             with contextlib.suppress(TimeoutError):
@@ -145,10 +154,22 @@ async def follow(known: Policy, reload: Callable[[Policy], object], interval_s: 
                 if await loop.run_in_executor(thread, read_version) != known.version:
                     known = await loop.run_in_executor(thread, read_policy, known.anonymous, known)
                     reload(known)
+                if loop.time() >= note_at:
+                    note_at = loop.time() + note_every_s
+                    await loop.run_in_executor(thread, _note_use, take_used())
             except (DatabaseError, RuleError) as error:
                 # Clients of the old policy are better served than none; the next round tries again.
                 log.warning("cannot read the configuration database: %s", error)
     finally:
         policy_changed.disconnect(notice)
+        thread.submit(_note_use, take_used())
         thread.submit(connection.close)
         thread.shutdown(wait=False)
+
+
+def _note_use(used: Mapping[bytes, float]) -> None:
+    try:
+        if used:
+            note_use({digest: datetime.fromtimestamp(time, UTC) for digest, time in used.items()})
+    except DatabaseError as error:
+        log.warning("it cannot be written down when tokens were used: %s", error)

@@ -239,3 +239,20 @@ async def test_a_certificate_names_a_user_who_is_there(logins: Logins) -> None:
     assert logins.certified(("jane", "john")) == Identity("john")
     assert logins.certified(("jane",)) is None
     assert logins.certified(()) is None
+
+
+async def test_it_is_known_when_a_token_was_used(logins: Logins, clock: Clock) -> None:
+    digest = hashlib.sha256(b"mom_t").digest()
+    assert logins.take_used() == {}
+    logins.bearer("mom_t")
+    logins.bearer("mom_other")
+    used_at = clock.now
+    clock.now += 30
+    assert logins.take_used() == {digest: used_at}
+    assert logins.take_used() == {}
+
+
+async def test_the_token_of_an_open_connection_is_in_use(logins: Logins, clock: Clock) -> None:
+    logins.present = lambda: [Identity("john"), Identity("john", "laptop"), Identity("jane", "gone")]
+    clock.now += 3600
+    assert logins.take_used() == {hashlib.sha256(b"mom_t").digest(): clock.now}

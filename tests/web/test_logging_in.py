@@ -27,11 +27,6 @@ def basic(password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"admin:{password}".encode()).decode()}
 
 
-def entries() -> list[tuple[str, str, str, str]]:
-    rows = AuditEntry.objects.filter(act__contains="log").order_by("number")
-    return list(rows.values_list("act", "author", "key", "reason"))
-
-
 def test_five_wrong_passwords_close_the_page_for_a_minute_at_this_address(client: Client) -> None:
     for _ in range(5):
         assert client.post("/login/", WRONG).status_code == 200
@@ -60,20 +55,7 @@ def test_a_token_is_not_slowed_by_wrong_passwords(client: Client, admin: User) -
     assert client.get("/api/v1/tokens", headers={"Authorization": f"Bearer {secret}"}).status_code == 200
 
 
-def test_logins_and_those_that_failed_are_in_the_audit_log(client: Client, admin: User) -> None:
-    client.post("/login/", WRONG)
-    client.post("/login/", RIGHT)
-    client.post("/logout/")
-    client.get(f"/login/once/{actions.create_login_link(admin)}")
-    assert entries() == [
-        ("login failed", "anonymous", "admin", "with a wrong password"),
-        ("logged in", "admin", "admin", "with a password"),
-        ("logged out", "admin", "admin", ""),
-        ("logged in", "admin", "admin", "with a login link"),
-    ]
-
-
 def test_what_is_not_looked_at_fills_no_audit_log(client: Client) -> None:
     for _ in range(50):
         client.post("/login/", WRONG)
-    assert len(entries()) == 5
+    assert AuditEntry.objects.filter(act="login failed").count() == 5

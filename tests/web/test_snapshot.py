@@ -79,7 +79,7 @@ async def following(interval_s: float) -> AsyncIterator[Callable[[], asyncio.Fut
     """Follows the policy; the function it gives awaits the next one."""
     policies: asyncio.Queue[Policy] = asyncio.Queue()
     known = await sync_to_async(snapshot.read_policy)(False)
-    task = asyncio.create_task(snapshot.follow(known, policies.put_nowait, interval_s))
+    task = asyncio.create_task(snapshot.follow(known, dict, policies.put_nowait, interval_s))
     await asyncio.sleep(0)  # it connects to the signal in its first step
     yield lambda: asyncio.ensure_future(asyncio.wait_for(policies.get(), 10))
     task.cancel()
@@ -104,3 +104,26 @@ async def test_a_change_by_another_process_is_noticed_after_the_interval() -> No
             other.execute("UPDATE auth_user SET is_active = 0")
             other.execute("UPDATE broker_app_policyversion SET number = number + 1")
         assert "john" not in (await next_policy()).users
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_when_tokens_were_used_is_written_down_and_changes_nothing() -> None:
+    john = await sync_to_async(actions.create_user)(actions.SYSTEM, "john", "correct horse battery")
+    made = [
+        await sync_to_async(actions.create_token)(actions.SYSTEM, john, name) for name in ("laptop", "spare")
+    ]
+    logins = await sync_to_async(snapshot.make_logins)(False)
+    assert logins.bearer(made[0].secret) is not None
+    known = logins.policy
+    follow = snapshot.follow(known, logins.take_used, lambda policy: None, 0.01, note_every_s=0.0)
+    task = asyncio.create_task(follow)
+    laptop, spare = (new.token for new in made)
+    async with asyncio.timeout(10):
+        while laptop.last_used is None:
+            await asyncio.sleep(0.01)
+            await sync_to_async(laptop.refresh_from_db)()
+    task.cancel()
+    await asyncio.wait([task])
+    await sync_to_async(spare.refresh_from_db)()
+    assert spare.last_used is None
+    assert await sync_to_async(snapshot.read_version)() == known.version

@@ -80,7 +80,7 @@ class Command(BaseCommand):
                 Thread(target=webbrowser.open, args=[_url(mom, ports.web) + page], daemon=True).start()
 
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        follow = partial(snapshot.follow, logins.policy)
+        follow = partial(snapshot.follow, logins.policy, logins.take_used)
         try:
             following = files.following() if files is not None else nullcontext()
             with following, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -65,7 +65,7 @@ def operation(
     login: bool = True,
 ) -> Json:
     """One operation, with its own replies and the statuses of the problems that it may answer."""
-    statuses = (400, *((401, 403) if login else ()), *problems)
+    statuses = (400, *((401, 403, 429) if login else ()), *problems)
     return {
         "operationId": name,
         "summary": about,
@@ -96,6 +96,7 @@ def problem_replies() -> Json:
     more: dict[int, Json] = {
         401: {"WWW-Authenticate": {"schema": TEXT, "required": True}},
         405: {"Allow": {"schema": TEXT, "required": True}},
+        429: {"Retry-After": {"schema": TEXT}},
         503: {"Retry-After": {"schema": TEXT}},
     }
     return {
