@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from broker_app.models import AuditEntry, Rule
@@ -24,7 +25,10 @@ ADMINISTRATORS_PAGES = (
         for kind in ("rules", "users", "groups", "brokers", "bridges")
         for place in (f"{kind}/", f"{kind}/add")
     ]
-    + [f"/console/configuration/{place}" for place in ("versions/", "comparison", "back")]
+    + [
+        f"/console/configuration/{place}"
+        for place in ("", "versions/", "comparison", "definitions", "definitions.json", "back")
+    ]
     + ["/console/rules/denials", "/console/audit/"]
 )
 
@@ -439,3 +443,59 @@ def test_the_audit_log_is_filtered_by_its_address(inside: Client, john: User) ->
 def test_an_entry_that_was_changed_breaks_the_chain_for_everybody_to_see(inside: Client) -> None:
     AuditEntry.objects.filter(number=1).update(author="somebody else")
     assert "chain broken at entry 1" in inside.get("/console/audit/").content.decode()
+
+
+def test_each_setting_is_shown_with_its_source(inside: Client) -> None:
+    apply(SYSTEM, [Edit("brokers", "mom", {"settings": {"max_attempts": 3}})])
+    page = inside.get("/console/configuration/", {"filter": "max_attempts"}).content.decode()
+    assert "brokers/mom" in page and "<b>3</b>" in page and "1 of " in page
+    page = inside.get("/console/configuration/").content.decode()
+    assert "admin_password" in page and "needs a restart" in page
+    page = inside.get("/console/configuration/", {"chosen": "on"}).content.decode()
+    assert "MOM_DATA" in page and "heartbeat_ms" not in page
+    assert "No setting matches" in inside.get("/console/configuration/?filter=xyz").content.decode()
+
+
+def uploaded(client: Client, content: str, **fields: str) -> str:
+    file = SimpleUploadedFile("definitions", content.encode())
+    reply = client.post("/console/configuration/definitions", {"file": file, "deed": "plan", **fields})
+    return reply.content.decode()
+
+
+def test_definitions_are_planned_before_they_are_applied(inside: Client, john: User) -> None:
+    document = "mom_definitions: 1\nrules:\n  first:\n    comment: of the file\n"
+    page = uploaded(inside, document)
+    assert "<b>1</b> created" in page and "of the file" in page and not Rule.objects.exists()
+    expected = str(history.newest())
+    fields = {"document": document, "expected": expected, "reason": "from the file"}
+    page = sent(inside, "/console/configuration/definitions", "apply", **{**fields, "expected": "0"})
+    assert "Something was changed meanwhile" in page and not Rule.objects.exists()
+    page = sent(inside, "/console/configuration/definitions", "apply", **fields)
+    assert "1 thing changed" in page and "from the file" in page
+    assert KINDS["rules"].read()["first"]["comment"] == "of the file"
+    assert "nothing was changed" in sent(
+        inside, "/console/configuration/definitions", "apply", **{**fields, "expected": str(history.newest())}
+    )
+    page = uploaded(inside, '{"mom_definitions": 1, "rules": {}}', prune="on")
+    assert "<b>1</b> removed" in page
+
+
+def test_what_is_wrong_with_definitions_is_said_with_its_place(inside: Client) -> None:
+    page = uploaded(inside, '{"mom_definitions": 1, "rules": {"x": {"conditions": "/event/nothing == 1"}}}')
+    assert "/rules/x/conditions" in page
+    assert "line 1" in uploaded(inside, "{nonsense")
+    assert "choose a file" in uploaded(inside, " ")
+    assert "longer than" in uploaded(inside, "#" * 1_000_000)
+    apply(SYSTEM, [Edit("rules", "filed", {}, origin="zero.config:3")])
+    document = '{"mom_definitions": 1, "rules": {"filed": {"comment": "otherwise"}}}'
+    assert "rules/filed is said in zero.config:3" in uploaded(inside, document)
+    page = sent(inside, "/console/configuration/definitions", "apply", document=document)
+    assert "zero.config:3" in page and KINDS["rules"].read()["filed"]["comment"] == ""
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_definitions_can_be_taken_away_and_brought_back(inside: Client, form: str) -> None:
+    apply(SYSTEM, [Edit("rules", "first", {"comment": "kept"})])
+    reply = inside.get(f"/console/configuration/definitions.{form}")
+    assert f'.{form}"' in reply["Content-Disposition"] and b"kept" in reply.content
+    assert "<b>0</b> created" in uploaded(inside, reply.content.decode())

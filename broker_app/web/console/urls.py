@@ -1,11 +1,13 @@
 """The addresses of the console's pages. A thing is named by `?name=`, which takes any name there is."""
 
-from django.urls import path
+from django.urls import path, re_path
 
 from broker_app.web.console import (
     audit,
     bridges,
     brokers,
+    configuration,
+    definitions,
     denials,
     explain,
     groups,
@@ -44,7 +46,13 @@ urlpatterns = [
     path("bridges/edit", bridges.EditBridge.as_view(), name="bridges-edit"),
     path("bridges/remove", bridges.RemoveBridge.as_view(), name="bridges-remove"),
     path("audit/", audit.AuditPage.as_view(), name="audit"),
-    path("configuration/", versions.VersionsPage.as_view(), name="configuration"),
+    path("configuration/", configuration.ConfigurationPage.as_view(), name="configuration"),
+    path("configuration/definitions", definitions.DefinitionsPage.as_view(), name="definitions"),
+    re_path(
+        r"^configuration/definitions\.(?P<form>json|yaml)$",
+        definitions.DownloadPage.as_view(),
+        name="definitions-file",
+    ),
     path("configuration/versions/", versions.VersionsPage.as_view(), name="versions"),
     path("configuration/versions/<int:number>", versions.VersionPage.as_view(), name="version"),
     path("configuration/comparison", versions.ComparisonPage.as_view(), name="comparison"),

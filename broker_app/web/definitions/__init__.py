@@ -7,6 +7,7 @@ secret. A kind that it does not have is none of its business. Tokens are not in 
 from broker_app.web.definitions.document import (
     MAX_BYTES,
     Document,
+    Fault,
     InvalidDocument,
     from_json,
     from_yaml,
@@ -18,6 +19,7 @@ from broker_app.web.definitions.planning import Plan, apply, export, plan
 __all__ = [
     "MAX_BYTES",
     "Document",
+    "Fault",
     "InvalidDocument",
     "Plan",
     "apply",

@@ -1,0 +1,111 @@
+"""Pages of definitions: all that is configured as one file, to take away, to plan and to apply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+
+from broker_app.web import definitions
+from broker_app.web.acting import by
+from broker_app.web.actions import Conflict, Stale
+from broker_app.web.console.differences import difference, in_a_sentence
+from broker_app.web.console.frame import AdministratorsPage
+from broker_app.web.console.subject import obeyed
+from broker_app.web.console.versions import whole
+
+#: forms may have so many bytes
+MOST_BYTES = 900 * 1024
+_DRAWN = 200
+
+
+class DefinitionsPage(AdministratorsPage):
+    """Sent with a file it answers with the plan; sent with what the plan has, it carries the plan out."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return self.show(request)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        try:
+            content = _content(request)
+            document = _document(content)
+            prune = "prune" in request.POST
+            if request.POST.get("deed") == "apply":
+                return self.carried_out(request, document, prune)
+            plan = definitions.plan(by(request), document, prune=prune)
+        except definitions.InvalidDocument as invalid:
+            return self.show(request, faults=invalid.faults[:50])
+        except Stale:
+            plan = definitions.plan(by(request), document, prune=prune)
+            context = {"fault": "Something was changed meanwhile: below is what applying does now."}
+            return self.planned(request, content, plan, prune, **context)
+        except (Conflict, ValidationError) as refusal:
+            return self.show(request, fault=in_a_sentence(refusal))
+        return self.planned(request, content, plan, prune)
+
+    def carried_out(self, request: HttpRequest, document: definitions.Document, prune: bool) -> HttpResponse:
+        author = by(request, request.POST.get("reason", ""))
+        done = definitions.apply(author, document, prune=prune, expected=whole(request.POST, "expected"))
+        if not done.changes:
+            messages.info(request, "The configuration says all that already: nothing was changed.")
+            return redirect("console:definitions")
+        version = done.version + 1
+        obeyed(request, version)
+        count = len(done.changes)
+        text = f"The definitions were applied: {count} thing{'s' * (count != 1)} changed."
+        messages.success(request, text, extra_tags=str(version))
+        return redirect("console:versions")
+
+    def planned(
+        self, request: HttpRequest, content: bytes, plan: definitions.Plan, prune: bool, **more: Any
+    ) -> HttpResponse:
+        counts = [
+            (act, sum(one.act == act for one in plan.changes)) for act in ("created", "changed", "removed")
+        ]
+        return self.show(
+            request,
+            plan=plan,
+            counts=counts,
+            prune=prune,
+            document=content.decode(),
+            differences=[difference(one) for one in plan.changes[:_DRAWN]],
+            undrawn=max(0, len(plan.changes) - _DRAWN),
+            **more,
+        )
+
+    def show(self, request: HttpRequest, **context: Any) -> HttpResponse:
+        return render(request, "console/definitions.html", context)
+
+
+class DownloadPage(AdministratorsPage):
+    """All that is configured, as a file."""
+
+    def get(self, request: HttpRequest, form: str) -> HttpResponse:
+        write = definitions.to_yaml if form == "yaml" else definitions.to_json
+        reply = HttpResponse(write(definitions.export()), content_type=f"application/{form}")
+        name = f"definitions-{timezone.now():%Y%m%d-%H%M%S}.{form}"
+        reply["Content-Disposition"] = f'attachment; filename="{name}"'
+        return reply
+
+
+def _content(request: HttpRequest) -> bytes:
+    """What was uploaded, or came back with the plan. Raises InvalidDocument."""
+    file = request.FILES.get("file")
+    content = file.read(MOST_BYTES + 1) if file is not None else request.POST.get("document", "").encode()
+    if not content.strip():
+        raise definitions.InvalidDocument(definitions.Fault("", "there is nothing in it; choose a file"))
+    if len(content) > MOST_BYTES:
+        detail = f"it is longer than {MOST_BYTES // 1024} KiB; use `mom definitions import` for it"
+        raise definitions.InvalidDocument(definitions.Fault("", detail))
+    return content
+
+
+def _document(content: bytes) -> definitions.Document:
+    """JSON begins with a brace; all else is read as YAML. Raises InvalidDocument."""
+    if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return definitions.from_json(content)
+    return definitions.from_yaml(content)
