@@ -42,6 +42,8 @@ FRAME_BYTES = 200
 TOO_FAST_S = 10.0
 #: destinations that a session remembers to have sent to
 MAX_SENDS = 1_000
+#: characters; it is remembered with what was decided of its client
+MAX_CLIENT_ID = 255
 #: how long the bytes of a frame that has begun may stay away
 PARTIAL_S = 60.0
 
@@ -359,6 +361,9 @@ class StompSession:
             )
         self._beat_in_s, self._beat_out_s = self._heart_beats(given.get("heart-beat", "0,0"))
         self._client_id = given.get("client-id", "")
+        if len(self._client_id) > MAX_CLIENT_ID:
+            detail = f"client-id has {len(self._client_id)} characters; at most {MAX_CLIENT_ID} are allowed"
+            raise Refused("invalid", detail)
         self._soft_errors = given.get("mom-soft-errors", "").lower() == "true"
         login, passcode = given.get("login", ""), given.get("passcode", "")
         if self._identity is not None and not login:

@@ -47,6 +47,9 @@ BEFORE_LOGIN = {
     "heart-beats in digits that are no decimals": (
         "CONNECT\naccept-version:1.2\nhost:/\nheart-beat:²,0\n\n\0".encode(), "malformed-frame", "heart-beat is '²,0'",
     ),
+    "a client-id that is too long": (
+        b"CONNECT\naccept-version:1.2\nhost:/\nclient-id:" + b"x" * 256 + b"\n\n\0", "invalid", "256 characters; at most 255",
+    ),
     "a long frame before CONNECT, before it is whole": (
         b"SEND\ndestination:/queue/a\ncontent-length:90000\n\n" + b"x" * 9000, "not-connected", "SEND came before CONNECT",
     ),

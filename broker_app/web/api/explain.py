@@ -21,6 +21,7 @@ from broker_app.net.policy import Grant
 from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, array_of, object_of, or_null
 from broker_app.net.rest.refusals import Refusal, invalid, of_core, unknown
 from broker_app.net.rest.requests import truth
+from broker_app.net.stomp import MAX_CLIENT_ID
 from broker_app.rules.decision import Decision
 from broker_app.rules.errors import RuleError
 from broker_app.rules.event import METHODS, PROTOCOLS, RIGHTS, Event, method_of
@@ -59,7 +60,7 @@ _SHAPES: dict[str, Any] = {
     "address": {**TEXT, "maxLength": 60},
     "protocol": {"enum": list(PROTOCOLS)},
     "tls": TRUTH,
-    "client": {**TEXT, "maxLength": 1000},
+    "client": {**TEXT, "maxLength": MAX_CLIENT_ID},
 }
 _NEEDED = ("deed", "destination")
 
