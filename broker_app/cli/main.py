@@ -12,6 +12,7 @@ from broker_app.cli import (
     bench,
     bulk,
     carrying,
+    config_commands,
     connections,
     context_commands,
     doctor,
@@ -67,6 +68,7 @@ for kind in (kinds.RULES, kinds.USERS, kinds.GROUPS, kinds.BROKERS, kinds.BRIDGE
         commands.command("test")(judging.try_out)
         commands.command()(judging.explain)
     app.add_typer(commands, name=kind.one, rich_help_panel=_CONTROL)
+app.add_typer(config_commands.app, name="config", rich_help_panel=_CONTROL)
 app.command("stats", rich_help_panel=_OPERATE)(watching.stats)
 app.command("top", rich_help_panel=_OPERATE)(watching.top)
 app.add_typer(context_commands.app, name="context", rich_help_panel=_OPERATE)
