@@ -24,10 +24,13 @@ _django = get_asgi_application()
 from django.conf import settings  # noqa: E402
 
 from broker_app.consumers import StompConsumer, refuse  # noqa: E402
+from broker_app.web import definitions  # noqa: E402
 from broker_app.web.files import Watch  # noqa: E402
 
 # Pages and the control plane take forms and settings; messages go the other way.
 _pages = BoundedBody(_django, 1024 * 1024)
+_definitions = BoundedBody(_django, definitions.MAX_BYTES)
+_DEFINITIONS = ("/api/v1/definitions", "/api/v1/definitions/plan")
 
 
 class DataPlane(Protocol):
@@ -81,7 +84,7 @@ class Site:
     async def _checked_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), None)
         if host is None or self._origins.knows(host):
-            await _pages(scope, receive, send)
+            await (_definitions if scope["path"] in _DEFINITIONS else _pages)(scope, receive, send)
         else:
             detail = f"This node is not known as {host[:80]}; the setting allowed-hosts makes it so."
             await send_problem(send, "wrong-host", detail, **trace_member(scope))

@@ -50,10 +50,30 @@ def oldest() -> int:
     return newest() if first is None else first - 1
 
 
-def versions(before: int | None = None, limit: int = 100) -> list[Change]:
-    """The newest versions, or those before a number, with their objects; the newest first."""
+def versions(
+    before: int | None = None, limit: int = 100, *, kind: str = "", key: str = "", author: str = ""
+) -> list[Change]:
+    """The newest versions, or those before a number, with their objects; the newest first. Those alone that
+    changed something of a `kind` and of a `key`, or that are by an `author`, where these are given."""
     found = Change.objects.order_by("-number").prefetch_related("objects_changed")
-    return list((found if before is None else found.filter(number__lt=before))[:limit])
+    if before is not None:
+        found = found.filter(number__lt=before)
+    if author:
+        found = found.filter(author=author)
+    if kind or key:
+        named = {"kind": kind} if kind else {}
+        named |= {"key": key} if key else {}
+        found = found.filter(number__in=ChangedObject.objects.filter(**named).values("change"))
+    return list(found[:limit])
+
+
+def version(number: int) -> Change:
+    """One version, with its objects. Raises NoSuchVersion, for version 0 too: nothing led to that."""
+    _check(number)
+    found = Change.objects.filter(number=number).prefetch_related("objects_changed").first()
+    if found is None:
+        raise NoSuchVersion(f"nothing is known of what led to version {number}")
+    return found
 
 
 def changes_of(change: Change) -> list[Changed]:

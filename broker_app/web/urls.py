@@ -7,7 +7,16 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView
 
 from broker_app.web import destinations, docs, login, pages
-from broker_app.web.api import configuration, decisions, explain, resources, tokens
+from broker_app.web.api import (
+    audit,
+    configuration,
+    decisions,
+    definitions,
+    explain,
+    resources,
+    tokens,
+    versions,
+)
 from broker_app.web.console.destinations import DestinationsPage
 
 
@@ -49,6 +58,14 @@ urlpatterns = [
     path("api/v1/config", configuration.Configuration.as_view(), name="configuration"),
     path("api/v1/config/files", configuration.Files.as_view(), name="configuration-files"),
     path("api/v1/config/check", configuration.Check.as_view(), name="configuration-check"),
+    path("api/v1/config/versions", versions.Versions.as_view()),
+    path("api/v1/config/versions/<int:number>", versions.OneVersion.as_view()),
+    path("api/v1/config/versions/<int:number>/diff/<int:other>", versions.Difference.as_view()),
+    path("api/v1/config/rollback", versions.Rollback.as_view()),
+    path("api/v1/audit", audit.AuditLog.as_view()),
+    path("api/v1/audit/verify", audit.Verification.as_view()),
+    path("api/v1/definitions", definitions.Definitions.as_view()),
+    path("api/v1/definitions/plan", definitions.DefinitionsPlan.as_view()),
     path("api/v1/destinations/settings", destinations.Patterns.as_view(), name="patterns"),
     path("api/v1/destinations/settings/<name:name>", destinations.SaidAboutPattern.as_view(), name="pattern"),
     path("api/v1/queues", destinations.NamedQueue.as_view()),

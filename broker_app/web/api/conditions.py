@@ -33,6 +33,17 @@ def expected(request: Request, now: int) -> int:
     return now
 
 
+def require(request: Request, *tags: str) -> None:
+    """Refuses a write unless its If-Match names one of the tags of now (412), or when there is none (428)."""
+    if "If-Match" not in request.headers:
+        detail = f"send If-Match with the version that you read; it is {tags[0]}"
+        raise Refusal("precondition-required", detail, current=tags[0])
+    given = _tags(request, "If-Match")
+    if given != ["*"] and not set(given) & set(tags):
+        detail = f"something was changed since; the version is {tags[0]} now"
+        raise Refusal("precondition-failed", detail, current=tags[0])
+
+
 def is_known(request: Request, tag: str) -> bool:
     """Whether If-None-Match names `tag`, so that a GET is answered by 304."""
     tags = _tags(request, "If-None-Match")

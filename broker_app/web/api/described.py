@@ -23,30 +23,30 @@ _STATUSES = {
 _WORDS = {"POST": "create", "PUT": "put", "PATCH": "change", "DELETE": "remove"}
 
 
-def _header(name: str, about: str, *, required: bool = False, response: bool | list[int] = False) -> Any:
+def header(name: str, about: str, *, required: bool = False, response: bool | list[int] = False) -> Any:
     return OpenApiParameter(
         name, str, OpenApiParameter.HEADER, required=required, description=about, response=response
     )
 
 
-def _query(name: str, schema: dict[str, Any], about: str) -> Any:
+def query(name: str, schema: dict[str, Any], about: str) -> Any:
     return OpenApiParameter(name, schema, OpenApiParameter.QUERY, description=about)
 
 
-REASON = _header("Mom-Reason", "why, for the history; percent-encoded where it is not ASCII")
-IF_MATCH = _header("If-Match", "the ETag of what is to be replaced, or *")
-IF_NONE_MATCH = _header("If-None-Match", "* to make it only where it is not there yet")
-KNOWN = _header("If-None-Match", "ETags that are known; 304 when it is still so")
-KEY = _header("Idempotency-Key", "names repeats of this request; its answer is kept for a day")
-DRY_RUN = _query("dry_run", TRUTH, "do nothing, and tell what would change")
-ETAG = _header("ETag", "version, for If-Match", required=True, response=[200, 201])
+REASON = header("Mom-Reason", "why, for the history; percent-encoded where it is not ASCII")
+IF_MATCH = header("If-Match", "the ETag of what is to be replaced, or *")
+IF_NONE_MATCH = header("If-None-Match", "* to make it only where it is not there yet")
+KNOWN = header("If-None-Match", "ETags that are known; 304 when it is still so")
+KEY = header("Idempotency-Key", "names repeats of this request; its answer is kept for a day")
+DRY_RUN = query("dry_run", TRUTH, "do nothing, and tell what would change")
+ETAG = header("ETag", "version, for If-Match", required=True, response=[200, 201])
 #: of lists
 PAGING = [
-    _query("limit", whole(1, 500, 100), "most of a page"),
-    _query("after", TEXT, "`next` of the page before"),
-    _query("sort", TEXT, "members to sort by, separated by commas; `-` before one: descending"),
-    _query("fields", TEXT, "members of the items, separated by commas"),
-    _query("q", TEXT, "a part of the name"),
+    query("limit", whole(1, 500, 100), "most of a page"),
+    query("after", TEXT, "`next` of the page before"),
+    query("sort", TEXT, "members to sort by, separated by commas; `-` before one: descending"),
+    query("fields", TEXT, "members of the items, separated by commas"),
+    query("q", TEXT, "a part of the name"),
 ]
 
 
@@ -103,8 +103,8 @@ class ResourceSchema(AutoSchema):
 
     def _filters(self) -> list[Any]:
         listing = self._resource.listing
-        truths = [_query(name, TRUTH, "those alone of which it is so") for name in listing.filters]
-        return truths + [_query(name, TEXT, "those alone that have it") for name in listing.matches]
+        truths = [query(name, TRUTH, "those alone of which it is so") for name in listing.filters]
+        return truths + [query(name, TEXT, "those alone that have it") for name in listing.matches]
 
     def get_request_serializer(self) -> Any:
         form = {"POST": self._resource.created, "PUT": name_of(self._resource.kind, "Put")}

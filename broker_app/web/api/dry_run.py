@@ -15,13 +15,14 @@ def reply(outcome: actions.Outcome, node: Node | None) -> dict[str, Any]:
     found = {
         "dry_run": True,
         "version": outcome.version,
-        "changes": [_change(changed) for changed in outcome.changed],
+        "changes": [change(changed) for changed in outcome.changed],
     }
     impact = of_changes(node, outcome.changed)
     return found if impact is None else {**found, "impact": impact}
 
 
-def _change(changed: actions.Changed) -> dict[str, Any]:
+def change(changed: actions.Changed) -> dict[str, Any]:
+    """What was, or would be, changed of one thing."""
     return {
         "kind": changed.kind,
         "name": changed.key,

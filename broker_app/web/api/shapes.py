@@ -143,7 +143,7 @@ def name_of(kind: str, form: str = "") -> str:
     return KINDS[kind].one.capitalize() + form
 
 
-_CHANGE = object_of(
+CHANGE: Final[_Json] = object_of(
     {
         "kind": _TEXT,
         "name": _TEXT,
@@ -170,7 +170,7 @@ SCHEMAS: Final[_Json] = {
         {
             "dry_run": {"const": True},
             "version": {"type": ["integer", "null"], "description": "it would lead to; null: nothing new"},
-            "changes": array_of(_CHANGE),
+            "changes": array_of(CHANGE),
             "impact": {"type": "object", "description": "of rules: what they would decide otherwise"},
         },
         required=("dry_run", "version", "changes"),

@@ -14,7 +14,7 @@ from broker_app.web.definitions.document import (
     to_json,
     to_yaml,
 )
-from broker_app.web.definitions.planning import Plan, apply, export, plan
+from broker_app.web.definitions.planning import Plan, apply, digest_of, export, plan
 
 __all__ = [
     "MAX_BYTES",
@@ -23,6 +23,7 @@ __all__ = [
     "InvalidDocument",
     "Plan",
     "apply",
+    "digest_of",
     "export",
     "from_json",
     "from_yaml",

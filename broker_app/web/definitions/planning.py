@@ -86,7 +86,7 @@ def _carry_out(by: By, document: Document, *, prune: bool, expected: int | None,
     written = sum(one.after is not None for one in changed)
     return Plan(
         version,
-        _digest(document, prune=prune),
+        digest_of(document, prune=prune),
         changed,
         sum(map(len, document.values())) - written - len(conflicts),
         tuple(conflicts),
@@ -147,6 +147,7 @@ def _faults(edit: Edit, error: ValidationError) -> Iterator[Fault]:
             yield Fault(place if field == "__all__" else f"{place}/{field}", detail)
 
 
-def _digest(document: Document, *, prune: bool) -> str:
+def digest_of(document: Document, *, prune: bool) -> str:
+    """What tells one document, and what is to be done with it, from others."""
     text = json.dumps([document, prune], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

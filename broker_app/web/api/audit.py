@@ -1,0 +1,183 @@
+"""The audit log over HTTP: pages, an export without end, and a look at whether it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db.models import QuerySet
+from django.http import StreamingHttpResponse
+from django.utils.dateparse import parse_datetime
+from drf_spectacular.utils import extend_schema
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.encoders import JSONEncoder
+from rest_framework.views import APIView
+
+from broker_app.models import AuditEntry
+from broker_app.net.rest.openapi.shapes import PAGING, TEXT, TIME, array_of, object_of
+from broker_app.net.rest.refusals import invalid
+from broker_app.net.rest.requests import whole_number
+from broker_app.web.actions import audit
+from broker_app.web.api import asked
+from broker_app.web.api.described import problem_replies, query
+from broker_app.web.api.paging import AFTER, LIMIT, linked
+from broker_app.web.api.permissions import MayAdminister
+
+NDJSON = "application/x-ndjson"
+_RUN = 500
+#: parameter → the column that it is about
+_EQUAL = {"who": "author", "act": "act", "kind": "kind", "name": "key", "way": "way", "token": "token"}
+_TIMES = {"from": "time__gte", "to": "time__lt"}
+_FILTERS = (*_EQUAL, *_TIMES)
+
+_ENTRY = object_of(
+    {
+        "number": {"type": "integer", "minimum": 1},
+        "time": TIME,
+        "author": {**TEXT, "description": "empty for who failed to log in"},
+        "way": {**TEXT, "description": "console, api, cli, file, start, stomp"},
+        "address": TEXT,
+        "token": TEXT,
+        "act": TEXT,
+        "kind": TEXT,
+        "name": TEXT,
+        "before": {"description": "what was said; null: nothing"},
+        "after": {"description": "what was said then, or facts of what was done"},
+        "secrets": {**array_of(TEXT), "description": "names of the secrets that were replaced"},
+        "reason": TEXT,
+        "trace_id": TEXT,
+        "version": {"type": ["integer", "null"], "description": "that it led to"},
+        "digest": {**TEXT, "description": "SHA-256 of the digest before it and of this entry"},
+    }
+)
+
+
+class Lines(JSONRenderer):
+    """Lets a request ask for lines; refusals are JSON all the same."""
+
+    media_type = NDJSON
+    format = "ndjson"
+
+
+class AuditLog(APIView):
+    """Who did what."""
+
+    permission_classes = (MayAdminister,)
+    renderer_classes = (JSONRenderer, Lines)
+
+    @extend_schema(
+        operation_id="list_audit_entries",
+        parameters=[
+            LIMIT,
+            AFTER,
+            *(query(name, TEXT, f"those alone of this {column}") for name, column in _EQUAL.items()),
+            query("from", TIME, "not before this time"),
+            query("to", TIME, "before this time"),
+        ],
+        responses={
+            (200, "application/json"): object_of({"items": array_of(_ENTRY), **PAGING}),
+            (200, NDJSON): {"type": "string", "description": "a line of JSON for each entry, oldest first"},
+            **problem_replies(400, 401, 403, 405, 406),
+        },
+    )
+    def get(self, request: Request) -> Response | StreamingHttpResponse:
+        """Entries of the audit log, the newest first; as NDJSON all of them, the oldest first"""
+        asks = asked.query(request, ("limit", "after", *_FILTERS))
+        found = _filtered(asks)
+        limit = whole_number(asks, "limit", 100, 1, 500)
+        after = whole_number(asks, "after", 0, 0, 10**15)
+        if request.accepted_renderer.format == Lines.format:
+            return StreamingHttpResponse(_lines(found), content_type=NDJSON)
+        rows = found.filter(number__lt=after) if after else found
+        page = list(rows.order_by("-number")[: limit + 1])
+        following = str(page[limit - 1].number) if len(page) > limit else None
+        items = [_shown(entry) for entry in page[:limit]]
+        return linked(request, asks, {"items": items, "next": following, "approx_total": found.count()})
+
+
+class Verification(APIView):
+    """Whether the log is whole."""
+
+    permission_classes = (MayAdminister,)
+
+    @extend_schema(
+        operation_id="verify_audit_log",
+        responses={
+            200: object_of(
+                {
+                    "whole": {"type": "boolean"},
+                    "entries": {"type": "integer", "description": "that fit one another"},
+                    "first": {"type": "integer", "description": "number of the first that is kept"},
+                    "last": {"type": "integer", "description": "number of the newest"},
+                    "broken_at": {
+                        "type": ["integer", "null"],
+                        "description": "number of the first that is missing, or was changed",
+                    },
+                }
+            ),
+            **problem_replies(400, 401, 403, 405, 406),
+        },
+    )
+    def get(self, request: Request) -> Response:
+        """Whether each entry of the audit log still fits the one before it"""
+        asked.query(request, ())
+        verdict = audit.verify()
+        return Response({"whole": verdict.broken_at is None, **verdict._asdict()})
+
+
+def _filtered(asks: dict[str, str]) -> QuerySet[AuditEntry]:
+    """Those that a query asks for. Raises Refusal."""
+    wanted: dict[str, Any] = {column: asks[name] for name, column in _EQUAL.items() if name in asks}
+    for name, column in _TIMES.items():
+        if name in asks:
+            wanted[column] = _time(name, asks[name])
+    return AuditEntry.objects.filter(**wanted)
+
+
+def _time(name: str, text: str) -> Any:
+    try:
+        found = parse_datetime(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise invalid(f"query/{name}", "must be a time with its zone, such as 2027-01-31T12:00:00Z", text)
+    return found
+
+
+async def _lines(found: QuerySet[AuditEntry]) -> AsyncIterator[bytes]:
+    """All of them, in runs: memory does not grow with the log."""
+    last, encoder = 0, JSONEncoder(ensure_ascii=False)
+    while True:
+        run = await sync_to_async(_run)(found, last)
+        if not run:
+            return
+        yield "".join(f"{encoder.encode(_shown(entry))}\n" for entry in run).encode()
+        last = run[-1].number
+
+
+def _run(found: QuerySet[AuditEntry], behind: int) -> list[AuditEntry]:
+    return list(found.filter(number__gt=behind).order_by("number")[:_RUN])
+
+
+def _shown(entry: AuditEntry) -> dict[str, Any]:
+    return {
+        "number": entry.number,
+        "time": entry.time,
+        "author": entry.author,
+        "way": entry.way,
+        "address": entry.address,
+        "token": entry.token,
+        "act": entry.act,
+        "kind": entry.kind,
+        "name": entry.key,
+        "before": entry.before,
+        "after": entry.after,
+        "secrets": entry.secrets,
+        "reason": entry.reason,
+        "trace_id": entry.trace_id,
+        "version": entry.change,
+        "digest": entry.digest,
+    }

@@ -1,0 +1,209 @@
+"""Definitions over HTTP: all that is configured as one document, as JSON or YAML; planned, then applied."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import IO, Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.parsers import BaseParser
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, array_of, object_of
+from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.requests import truth
+from broker_app.web import definitions, history
+from broker_app.web.acting import by
+from broker_app.web.api import asked, dry_run
+from broker_app.web.api.conditions import etag, require
+from broker_app.web.api.described import ETAG, IF_MATCH, REASON, problem_replies, query
+from broker_app.web.api.permissions import MayAdminister
+from broker_app.web.api.shapes import CHANGE
+from broker_app.web.obeying import wait_obeyed
+
+JSON, YAML = "application/json", "application/yaml"
+_MOST_FAULTS = 100
+_COUNT = {"type": "integer", "minimum": 0}
+_THING = {"kind": TEXT, "name": TEXT}
+_IN_FILE = object_of({**_THING, "origin": TEXT})
+_PRUNE = query("prune", TRUTH, "whether what the document's kinds have and the document has not, goes")
+_DOCUMENT: dict[str, Any] = {
+    "type": "object",
+    "properties": {"mom_definitions": {"const": 1}},
+    "required": ["mom_definitions"],
+    "description": "for each kind an object of names and what is said about them",
+}
+_PLAN = object_of(
+    {
+        "version": {
+            **_COUNT,
+            "description": "of the configuration: that was compared, or is now",
+        },
+        "applied": TRUTH,
+        "prune": TRUTH,
+        "created": _COUNT,
+        "changed": _COUNT,
+        "removed": _COUNT,
+        "unchanged": _COUNT,
+        "changes": array_of(CHANGE),
+        "conflicts": {**array_of(_IN_FILE), "description": "what files say otherwise; must be mended first"},
+        "kept": {**array_of(_IN_FILE), "description": "what is not in the document and stays"},
+        "without_secret": {
+            **array_of(object_of(_THING)),
+            "description": "what is made without a password, and needs one",
+        },
+    }
+)
+_TAKES: dict[str, Any] = {
+    "parameters": [_PRUNE, REASON, ETAG],
+    "request": {JSON: _DOCUMENT, YAML: _DOCUMENT},
+}
+
+
+class _Unread(BaseParser):
+    """Leaves the document to `web.definitions`, which tells lines and names said twice."""
+
+    def parse(
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> Any:
+        return stream.read()
+
+
+class JsonDocument(_Unread):
+    media_type = JSON
+
+
+class YamlDocument(_Unread):
+    media_type = YAML
+
+
+class WrittenJson(JSONRenderer):
+    """Indented: definitions are kept under version control and read by people."""
+
+    def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> bytes:
+        if renderer_context is None or renderer_context["response"].exception:
+            return super().render(data, accepted_media_type, renderer_context)
+        return definitions.to_json(data).encode()
+
+
+class WrittenYaml(BaseRenderer):
+    media_type = YAML
+    format = "yaml"
+    charset = None
+    render_style = "binary"
+
+    def render(self, data: Any, accepted_media_type: Any = None, renderer_context: Any = None) -> bytes:
+        if renderer_context is None or renderer_context["response"].exception:
+            return JSONRenderer().render(data)
+        return definitions.to_yaml(data).encode()
+
+
+class Definitions(APIView):
+    """The document, out and in."""
+
+    permission_classes = (MayAdminister,)
+    parser_classes = (JsonDocument, YamlDocument)
+
+    def get_renderers(self) -> list[Any]:
+        return [WrittenJson(), WrittenYaml()] if self.request.method == "GET" else [JSONRenderer()]
+
+    @extend_schema(
+        operation_id="export_definitions",
+        parameters=[ETAG],
+        responses={
+            (200, JSON): _DOCUMENT,
+            (200, YAML): _DOCUMENT,
+            **problem_replies(400, 401, 403, 405, 406),
+        },
+    )
+    def get(self, request: Request) -> Response:
+        """All that is configured, as one document without secrets and tokens"""
+        asked.query(request, ())
+        document = definitions.export()
+        return Response(document, headers={"ETag": etag(document["version"])})
+
+    @extend_schema(
+        operation_id="apply_definitions",
+        **{**_TAKES, "parameters": [_PRUNE, IF_MATCH, REASON, ETAG]},
+        responses={200: _PLAN, **problem_replies(400, 401, 403, 405, 406, 409, 412, 413, 415, 428, 503)},
+    )
+    def post(self, request: Request) -> Response:
+        """Make the configuration what a document says, whole or not at all. If-Match: the ETag of the plan"""
+        prune = truth(asked.query(request, ("prune",)), "prune")
+        document, now = _document(request), history.newest()
+        require(request, etag(now, definitions.digest_of(document, prune=prune)), etag(now))
+        try:
+            done = definitions.apply(by(request), document, prune=prune, expected=now)
+        except definitions.InvalidDocument as wrong:
+            raise _refusal(wrong) from wrong
+        wait_obeyed(request, history.newest())
+        return _reply(done, prune=prune, applied=True)
+
+
+class DefinitionsPlan(APIView):
+    """What a document would change."""
+
+    permission_classes = (MayAdminister,)
+    parser_classes = (JsonDocument, YamlDocument)
+
+    @extend_schema(
+        operation_id="plan_definitions",
+        **_TAKES,
+        responses={200: _PLAN, **problem_replies(400, 401, 403, 405, 406, 409, 413, 415)},
+    )
+    def post(self, request: Request) -> Response:
+        """What a document would change. Its ETag is what applying it asks for"""
+        prune = truth(asked.query(request, ("prune",)), "prune")
+        document = _document(request)
+        try:
+            planned = definitions.plan(by(request), document, prune=prune)
+        except definitions.InvalidDocument as wrong:
+            raise _refusal(wrong) from wrong
+        return _reply(planned, prune=prune, applied=False)
+
+
+def _document(request: Request) -> definitions.Document:
+    """The document that a request brings. Raises Refusal."""
+    content: Any = request.data
+    yaml = re.fullmatch(rf"{YAML}\s*(;.*)?", request.content_type or "", re.IGNORECASE) is not None
+    if not isinstance(content, bytes):
+        content = b""
+    try:
+        return definitions.from_yaml(content) if yaml else definitions.from_json(content)
+    except definitions.InvalidDocument as wrong:
+        raise _refusal(wrong) from wrong
+
+
+def _refusal(wrong: definitions.InvalidDocument) -> Refusal:
+    errors = [
+        {"pointer": fault.pointer.encode(errors="replace").decode(), "detail": fault.detail}
+        for fault in wrong.faults[:_MOST_FAULTS]
+    ]
+    more = len(wrong.faults) - _MOST_FAULTS
+    detail = str(wrong).encode(errors="replace").decode()
+    return Refusal("invalid", detail + (f"; and {more} more faults" if more > 0 else ""), errors=errors)
+
+
+def _reply(plan: definitions.Plan, *, prune: bool, applied: bool) -> Response:
+    acts = [changed.act for changed in plan.changes]
+    version = history.newest() if applied else plan.version
+    body = {
+        "version": version,
+        "applied": applied,
+        "prune": prune,
+        **{act: acts.count(act) for act in ("created", "changed", "removed")},
+        "unchanged": plan.unchanged,
+        "changes": [dry_run.change(changed) for changed in plan.changes],
+        "conflicts": [_in_file(one) for one in plan.conflicts],
+        "kept": [_in_file(one) for one in plan.kept],
+        "without_secret": [{"kind": kind, "name": key} for kind, key in plan.bare],
+    }
+    return Response(body, headers={"ETag": etag(version, "" if applied else plan.digest)})
+
+
+def _in_file(one: Any) -> dict[str, Any]:
+    return {"kind": one.kind, "name": one.key, "origin": one.origin}

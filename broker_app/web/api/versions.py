@@ -1,0 +1,219 @@
+"""Versions of the configuration over HTTP: what each changed, how two differ, and the way back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from broker_app.models import Change
+from broker_app.net.rest.openapi.shapes import PAGING, TEXT, TIME, TRUTH, array_of, object_of
+from broker_app.net.rest.refusals import Refusal, invalid, unknown
+from broker_app.net.rest.requests import whole_number
+from broker_app.web import history
+from broker_app.web.acting import by
+from broker_app.web.api import asked, dry_run
+from broker_app.web.api.conditions import etag, require
+from broker_app.web.api.described import ETAG, IF_MATCH, REASON, problem_replies, query
+from broker_app.web.api.paging import AFTER, LIMIT, linked
+from broker_app.web.api.permissions import MayAdminister
+from broker_app.web.api.shapes import CHANGE
+from broker_app.web.kinds import KINDS
+from broker_app.web.obeying import wait_obeyed
+
+_ABOUT: dict[str, Any] = {
+    "version": {"type": "integer", "minimum": 1},
+    "time": TIME,
+    "author": TEXT,
+    "way": {**TEXT, "description": "console, api, cli, file, start"},
+    "address": TEXT,
+    "reason": TEXT,
+}
+_NAMED = object_of({name: CHANGE["properties"][name] for name in ("kind", "name", "act")})
+_NUMBER = {"type": "integer", "minimum": 0}
+_KEPT = object_of({"kind": TEXT, "name": TEXT, "why": TEXT})
+_ALWAYS = (400, 401, 403, 405, 406)
+_WISH = {
+    "to": {**_NUMBER, "description": "the version that is to be again"},
+    "kind": {"enum": list(KINDS), "description": "with `name`: one thing alone"},
+    "name": TEXT,
+    "reason": {**TEXT, "maxLength": 1000},
+    "dry_run": {**TRUTH, "default": False},
+}
+
+
+class Versions(APIView):
+    """All of them."""
+
+    permission_classes = (MayAdminister,)
+
+    @extend_schema(
+        operation_id="list_versions",
+        parameters=[
+            LIMIT,
+            AFTER,
+            query("kind", {"enum": list(KINDS)}, "those alone that changed something of this kind"),
+            query("name", TEXT, "those alone that changed something of this name"),
+            query("author", TEXT, "those alone of this user"),
+            ETAG,
+        ],
+        responses={
+            200: object_of({"items": array_of(object_of({**_ABOUT, "changes": array_of(_NAMED)})), **PAGING}),
+            **problem_replies(*_ALWAYS),
+        },
+    )
+    def get(self, request: Request) -> Response:
+        """Versions of the configuration, the newest first, and what each changed"""
+        asks = asked.query(request, ("limit", "after", "kind", "name", "author"))
+        if "kind" in asks and asks["kind"] not in KINDS:
+            raise unknown("query/kind", asks["kind"], KINDS, "kind")
+        limit = whole_number(asks, "limit", 100, 1, 500)
+        before = whole_number(asks, "after", 0, 0, 10**15) or None
+        named = {"kind": asks.get("kind", ""), "key": asks.get("name", ""), "author": asks.get("author", "")}
+        found = history.versions(before, limit + 1, **named)
+        following = str(found[limit - 1].number) if len(found) > limit else None
+        rows = [
+            {**_about(change), "changes": [_named(row) for row in change.objects_changed.all()]}
+            for change in found[:limit]
+        ]
+        page = {"items": rows, "next": following, "approx_total": Change.objects.count()}
+        return linked(request, asks, page, {"ETag": etag(history.newest())})
+
+
+class OneVersion(APIView):
+    """One of them."""
+
+    permission_classes = (MayAdminister,)
+
+    @extend_schema(
+        operation_id="get_version",
+        responses={
+            200: object_of({**_ABOUT, "changes": array_of(CHANGE)}),
+            **problem_replies(*_ALWAYS, 404),
+        },
+    )
+    def get(self, request: Request, number: int) -> Response:
+        """One version: who made it, why, and what was said before and after"""
+        asked.query(request, ())
+        try:
+            change = history.version(number)
+        except history.NoSuchVersion as missing:
+            raise Refusal("not-found", str(missing)) from missing
+        changes = [dry_run.change(changed) for changed in history.changes_of(change)]
+        return Response({**_about(change), "changes": changes})
+
+
+class Difference(APIView):
+    """What lies between two of them."""
+
+    permission_classes = (MayAdminister,)
+
+    @extend_schema(
+        operation_id="compare_versions",
+        responses={
+            200: object_of(
+                {
+                    "from": _NUMBER,
+                    "to": _NUMBER,
+                    "changes": array_of(CHANGE),
+                    "text": {**TEXT, "description": "the same as a unified diff"},
+                }
+            ),
+            **problem_replies(*_ALWAYS, 404),
+        },
+    )
+    def get(self, request: Request, number: int, other: int) -> Response:
+        """What leads from one version to another, all told"""
+        asked.query(request, ())
+        try:
+            found = history.difference(number, other)
+        except history.NoSuchVersion as missing:
+            raise Refusal("not-found", str(missing)) from missing
+        text = history.text_diff(number, other, found)
+        changes = [dry_run.change(changed) for changed in found]
+        return Response({"from": number, "to": other, "changes": changes, "text": text})
+
+
+class Rollback(APIView):
+    """The way back."""
+
+    permission_classes = (MayAdminister,)
+
+    @extend_schema(
+        operation_id="roll_back",
+        parameters=[IF_MATCH, REASON, ETAG],
+        request={"application/json": object_of(_WISH, required=("to",))},
+        responses={
+            200: object_of(
+                {
+                    "dry_run": TRUTH,
+                    "version": {**_NUMBER, "type": ["integer", "null"], "description": "null: nothing to do"},
+                    "changes": array_of(CHANGE),
+                    "kept": {**array_of(_KEPT), "description": "what stays as it is, and why"},
+                }
+            ),
+            **problem_replies(*_ALWAYS, 404, 409, 412, 413, 415, 428, 503),
+        },
+    )
+    def post(self, request: Request) -> Response:
+        """Go back to what a version said, by a new version; or see what that would change"""
+        asked.query(request, ())
+        wish = _wish(asked.body(request))
+        newest = history.newest()
+        if not wish["dry_run"] or "If-Match" in request.headers:
+            require(request, etag(newest))
+        try:
+            back = history.go_back(
+                by(request, wish["reason"]), wish["to"], newest, only=wish["only"], dry_run=wish["dry_run"]
+            )
+        except history.NoSuchVersion as missing:
+            raise Refusal("not-found", str(missing)) from missing
+        if not wish["dry_run"]:
+            wait_obeyed(request, back.outcome.version)
+        body = {
+            **dry_run.reply(back.outcome),
+            "dry_run": wish["dry_run"],
+            "kept": [{"kind": one.kind, "name": one.key, "why": one.why} for one in back.kept],
+        }
+        return Response(body, headers={"ETag": etag(history.newest())})
+
+
+def _wish(body: dict[str, Any]) -> dict[str, Any]:
+    """What is to be gone back to. Raises Refusal."""
+    for name in body:
+        if name not in _WISH:
+            raise unknown(f"/{name[:100]}", name, _WISH, "field")
+    to, dry = body.get("to"), body.get("dry_run", False)
+    if not isinstance(to, int) or isinstance(to, bool) or to < 0:
+        raise invalid("/to", "must be the number of a version")
+    if not isinstance(dry, bool):
+        raise invalid("/dry_run", "must be true or false")
+    reason = body.get("reason", "")
+    if not isinstance(reason, str) or len(reason) > 1000:
+        raise invalid("/reason", "must be a text of at most 1,000 characters")
+    if ("kind" in body) != ("name" in body):
+        raise invalid("/name", "kind and name belong together")
+    if "kind" not in body:
+        return {"to": to, "dry_run": dry, "reason": reason, "only": None}
+    if body["kind"] not in list(KINDS) or not isinstance(body["name"], str):
+        raise invalid("/kind", f"must be one of {', '.join(KINDS)}, and name a text")
+    return {"to": to, "dry_run": dry, "reason": reason, "only": (body["kind"], body["name"])}
+
+
+def _about(change: Change) -> dict[str, Any]:
+    return {
+        "version": change.number,
+        "time": change.time,
+        "author": change.author,
+        "way": change.way,
+        "address": change.address,
+        "reason": change.reason,
+    }
+
+
+def _named(row: Any) -> dict[str, Any]:
+    act = "created" if row.before is None else "removed" if row.after is None else "changed"
+    return {"kind": row.kind, "name": row.key, "act": act}
