@@ -20,7 +20,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from broker_app.net.acts import Act, Acts
-from broker_app.web.acting import trace_id
+from broker_app.web.acting import by, trace_id
 from broker_app.web.actions import API, CONSOLE, By, audit, trim_history
 from broker_app.web.backends import slowed
 
@@ -97,9 +97,8 @@ def watch_logins() -> None:
 
 def _logged_in(sender: Any, request: HttpRequest | None, user: Any, **_: Any) -> None:
     if request is not None:
-        name = user.get_username()
-        author = By(name, CONSOLE, request.META.get("REMOTE_ADDR", ""), trace_id=trace_id(request))
-        audit.record(author, audit.Act(LOGGED_IN, "users", name))
+        request.user = user  # Django does so where the middleware was before
+        audit.record(by(request), audit.Act(LOGGED_IN, "users", user.get_username()))
 
 
 def _login_failed(
@@ -111,6 +110,7 @@ def _login_failed(
     minute = f"failed-logins/{int(time.time() // 60)}"
     cache.add(minute, 0, 120)
     count = cache.incr(minute)
+    # Who asks is what is being found out: `by` would begin anew.
     way = API if request.headers.get("Authorization") else CONSOLE
     author = By("", way, request.META.get("REMOTE_ADDR", ""), trace_id=trace_id(request))
     if count <= MOST_FAILED:

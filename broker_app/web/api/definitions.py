@@ -22,8 +22,9 @@ from broker_app.web.api import asked, dry_run
 from broker_app.web.api.conditions import etag, require
 from broker_app.web.api.described import ETAG, IF_MATCH, REASON, problem_replies, query
 from broker_app.web.api.permissions import MayAdminister
-from broker_app.web.api.shapes import CHANGE
-from broker_app.web.obeying import wait_obeyed
+from broker_app.web.api.shapes import CHANGE, IMPACT
+from broker_app.web.impact import of_changes
+from broker_app.web.obeying import node_of, wait_obeyed
 
 JSON, YAML = "application/json", "application/yaml"
 _MOST_FAULTS = 100
@@ -56,8 +57,13 @@ _PLAN = object_of(
             **array_of(object_of(_THING)),
             "description": "what is made without a password, and needs one",
         },
-    }
-)
+        "impact": IMPACT,
+    },
+    required=(
+        "version", "applied", "prune", "created", "changed", "removed", "unchanged", "changes", "conflicts",
+        "kept", "without_secret",
+    ),
+)  # fmt: skip
 _TAKES: dict[str, Any] = {
     "parameters": [_PRUNE, REASON, ETAG],
     "request": {JSON: _DOCUMENT, YAML: _DOCUMENT},
@@ -163,7 +169,8 @@ class DefinitionsPlan(APIView):
             planned = definitions.plan(by(request), document, prune=prune)
         except definitions.InvalidDocument as wrong:
             raise _refusal(wrong) from wrong
-        return _reply(planned, prune=prune, applied=False)
+        impact = of_changes(node_of(request), planned.changes)
+        return _reply(planned, prune=prune, applied=False, more={} if impact is None else {"impact": impact})
 
 
 def _document(request: Request) -> definitions.Document:
@@ -188,7 +195,9 @@ def _refusal(wrong: definitions.InvalidDocument) -> Refusal:
     return Refusal("invalid", detail + (f"; and {more} more faults" if more > 0 else ""), errors=errors)
 
 
-def _reply(plan: definitions.Plan, *, prune: bool, applied: bool) -> Response:
+def _reply(
+    plan: definitions.Plan, *, prune: bool, applied: bool, more: dict[str, Any] | None = None
+) -> Response:
     acts = [changed.act for changed in plan.changes]
     version = history.newest() if applied else plan.version
     body = {
@@ -201,6 +210,7 @@ def _reply(plan: definitions.Plan, *, prune: bool, applied: bool) -> Response:
         "conflicts": [_in_file(one) for one in plan.conflicts],
         "kept": [_in_file(one) for one in plan.kept],
         "without_secret": [{"kind": kind, "name": key} for kind, key in plan.bare],
+        **(more or {}),
     }
     return Response(body, headers={"ETag": etag(version, "" if applied else plan.digest)})
 

@@ -143,6 +143,7 @@ def name_of(kind: str, form: str = "") -> str:
     return KINDS[kind].one.capitalize() + form
 
 
+IMPACT: Final[_Json] = {"type": "object", "description": "of rules: what they would decide otherwise"}
 CHANGE: Final[_Json] = object_of(
     {
         "kind": _TEXT,
@@ -171,7 +172,7 @@ SCHEMAS: Final[_Json] = {
             "dry_run": {"const": True},
             "version": {"type": ["integer", "null"], "description": "it would lead to; null: nothing new"},
             "changes": array_of(CHANGE),
-            "impact": {"type": "object", "description": "of rules: what they would decide otherwise"},
+            "impact": IMPACT,
         },
         required=("dry_run", "version", "changes"),
     ),

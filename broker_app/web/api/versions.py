@@ -20,9 +20,9 @@ from broker_app.web.api.conditions import etag, require
 from broker_app.web.api.described import ETAG, IF_MATCH, REASON, problem_replies, query
 from broker_app.web.api.paging import AFTER, LIMIT, linked
 from broker_app.web.api.permissions import MayAdminister
-from broker_app.web.api.shapes import CHANGE
+from broker_app.web.api.shapes import CHANGE, IMPACT
 from broker_app.web.kinds import KINDS
-from broker_app.web.obeying import wait_obeyed
+from broker_app.web.obeying import node_of, wait_obeyed
 
 _ABOUT: dict[str, Any] = {
     "version": {"type": "integer", "minimum": 1},
@@ -153,7 +153,9 @@ class Rollback(APIView):
                     "version": {**_NUMBER, "type": ["integer", "null"], "description": "null: nothing to do"},
                     "changes": array_of(CHANGE),
                     "kept": {**array_of(_KEPT), "description": "what stays as it is, and why"},
-                }
+                    "impact": IMPACT,
+                },
+                required=("dry_run", "version", "changes", "kept"),
             ),
             **problem_replies(*_ALWAYS, 404, 409, 412, 413, 415, 428, 503),
         },
@@ -174,7 +176,7 @@ class Rollback(APIView):
         if not wish["dry_run"]:
             wait_obeyed(request, back.outcome.version)
         body = {
-            **dry_run.reply(back.outcome),
+            **dry_run.reply(back.outcome, node_of(request) if wish["dry_run"] else None),
             "dry_run": wish["dry_run"],
             "kept": [{"kind": one.kind, "name": one.key, "why": one.why} for one in back.kept],
         }
