@@ -7,12 +7,14 @@ them (`Words`), so this room knows neither Django nor what a rule is.
 """
 
 from broker_app.zero.errors import Bad, ZeroError
+from broker_app.zero.keys import KEYS
 from broker_app.zero.loaded import Document, Loaded, Said, Words
 from broker_app.zero.loading import load
 from broker_app.zero.places import Place
 from broker_app.zero.reading import File, Fingerprint, Folder, Seen, Texts
 
 __all__ = [
+    "KEYS",
     "Bad",
     "Document",
     "File",
