@@ -27,7 +27,7 @@ ADMINISTRATORS_PAGES = (
     ]
     + [
         f"/console/configuration/{place}"
-        for place in ("", "versions/", "comparison", "definitions", "definitions.json", "back")
+        for place in ("", "files", "versions/", "comparison", "definitions", "definitions.json", "back")
     ]
     + ["/console/rules/denials", "/console/audit/"]
 )
@@ -448,7 +448,7 @@ def test_an_entry_that_was_changed_breaks_the_chain_for_everybody_to_see(inside:
 def test_each_setting_is_shown_with_its_source(inside: Client) -> None:
     apply(SYSTEM, [Edit("brokers", "mom", {"settings": {"max_attempts": 3}})])
     page = inside.get("/console/configuration/", {"filter": "max_attempts"}).content.decode()
-    assert "brokers/mom" in page and "<b>3</b>" in page and "1 of " in page
+    assert "broker mom" in page and "<b>3</b>" in page and "1 of " in page
     page = inside.get("/console/configuration/").content.decode()
     assert "admin_password" in page and "needs a restart" in page
     page = inside.get("/console/configuration/", {"chosen": "on"}).content.decode()

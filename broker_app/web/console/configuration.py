@@ -1,73 +1,53 @@
-"""The page of the effective configuration: what each setting of the node is, and who says so."""
+"""Pages of what holds: each setting of the node with its source, and the files that were read."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from broker_app import config
+from broker_app.web import effective
+from broker_app.web.console.differences import in_words
 from broker_app.web.console.frame import AdministratorsPage
-from broker_app.web.kinds import KINDS
-
-DEFAULT = "default"
-
-
-class Effective(NamedTuple):
-    """A setting as it holds; secrets are not told."""
-
-    setting: config.Setting
-    value: str
-    default: str
-    source: str
-    #: whether it is said for the broker in the configuration, and not by who started it
-    replaced: bool
+from broker_app.web.files import Watch
 
 
 class ConfigurationPage(AdministratorsPage):
+    """Every setting of the node, its value, and who says so."""
+
     def get(self, request: HttpRequest) -> HttpResponse:
-        sought = request.GET.get("filter", "").strip()
+        watch = _watch(request)
+        found = effective.shown(settings.MOM, watch.restart if watch is not None else ())
+        sought = request.GET.get("filter", "").strip().casefold()
         chosen = "chosen" in request.GET
-        rows = effective(settings.MOM)
-        matching = [
-            row
-            for row in rows
-            if (not chosen or row.source != DEFAULT)
-            and sought.casefold() in f"{row.setting.name} {row.setting.rule.about} {row.source}".casefold()
+        rows = [
+            {**row, "value": in_words(row["value"]), "default": in_words(row["default"])}
+            for row in found["settings"]
+            if not (chosen and row["source"] == effective.DEFAULT)
+            and sought in f"{row['name']} {row['about']} {row['source']}".casefold()
         ]
-        context: dict[str, Any] = {"rows": matching, "all": len(rows), "filter": sought, "chosen": chosen}
+        context = {
+            "rows": rows,
+            "all": len(found["settings"]),
+            "filter": request.GET.get("filter", ""),
+            "chosen": chosen,
+            "override": f"broker {found['broker']}",
+        }
         return render(request, "console/configuration.html", context)
 
 
-def effective(started_with: config.Config) -> list[Effective]:
-    """Every setting of this broker, as it was started and as it was replaced since."""
-    said = KINDS["brokers"].read([started_with.name]).get(started_with.name, {})
-    replaced: dict[str, Any] = said.get("settings", {})
-    return [_effective(setting, started_with, replaced) for setting in config.settings()]
+class FilesPage(AdministratorsPage):
+    """The files of the configuration, what they include, how they were read, and the last reloads."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        watch = _watch(request)
+        shown: dict[str, Any] = watch.shown() if watch is not None else {"main": None}
+        for reload in shown.get("reloads", ()):
+            reload["acts"] = [(act, reload[act]) for act in ("added", "changed", "removed", "kept")]
+        return render(request, "console/files.html", {"shown": shown})
 
 
-def _effective(setting: config.Setting, started: config.Config, replaced: dict[str, Any]) -> Effective:
-    name, default = setting.name, _in_words(setting, setting.default)
-    if name in replaced:
-        value = _in_words(setting, replaced[name])
-        return Effective(setting, value, default, f"brokers/{started.name}", True)
-    value = _in_words(setting, getattr(started, name))
-    return Effective(setting, value, default, started.sources.get(name, DEFAULT), False)
-
-
-def _in_words(setting: config.Setting, value: Any) -> str:
-    if setting.rule.secret:
-        return "(none)" if value is None else "(set, and not shown)"
-    match value:
-        case None | "" | ():
-            return "(none)"
-        case bool():
-            return "yes" if value else "no"
-        case tuple():
-            return ", ".join(map(str, value))
-        case int():
-            return f"{value:,}"
-        case _:
-            return str(value)
+def _watch(request: HttpRequest) -> Watch | None:
+    return cast("Watch | None", getattr(request, "scope", {}).get("mom.files"))

@@ -47,6 +47,7 @@ urlpatterns = [
     path("bridges/remove", bridges.RemoveBridge.as_view(), name="bridges-remove"),
     path("audit/", audit.AuditPage.as_view(), name="audit"),
     path("configuration/", configuration.ConfigurationPage.as_view(), name="configuration"),
+    path("configuration/files", configuration.FilesPage.as_view(), name="files"),
     path("configuration/definitions", definitions.DefinitionsPage.as_view(), name="definitions"),
     re_path(
         r"^configuration/definitions\.(?P<form>json|yaml)$",

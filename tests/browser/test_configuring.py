@@ -1,0 +1,311 @@
+"""The pages that configure a broker: their workflows, in a real browser on a real broker."""
+
+import base64
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, StorageState, expect
+
+from tests.browser.conftest import OpenPage, sign_in
+from tests.browser.test_presentation import DESKTOP, PHONE, assert_no_violations
+from tests.support.broker_process import BrokerProcess, StartBroker
+from tests.support.polling import poll
+
+PASSWORD = "the password of john"
+
+Send = Callable[[str], int]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def john(broker: BrokerProcess) -> None:
+    document = {"password": PASSWORD}
+    assert broker.request("PUT", "/api/v1/users/john", json_body=document, if_none_match="*").status == 201
+
+
+@pytest.fixture
+def send(broker: BrokerProcess) -> Send:
+    """Sends to a queue as john; the status of the reply."""
+    login = base64.b64encode(f"john:{PASSWORD}".encode()).decode()
+    return lambda queue: status_of(broker, queue, f"Basic {login}")
+
+
+def status_of(broker: BrokerProcess, queue: str, authorization: str) -> int:
+    url = f"{broker.url}/api/v1/queues/{queue}/messages"
+    request = urllib.request.Request(url, b"hello", {"authorization": authorization}, method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            return int(reply.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def save(page: Page) -> None:
+    page.get_by_role("button", name="Save").click()
+
+
+def add_rule(page: Page, name: str, conditions: str, users: str) -> None:
+    page.goto("/console/rules/add")
+    page.get_by_label("Name of the rule").fill(name)
+    page.get_by_label("Conditions").fill(conditions)
+    page.get_by_label("Users").fill(users)
+    save(page)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_rule_is_explained_changed_with_its_impact_and_undone(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState, send: Send, theme: str
+) -> None:
+    page = open_page(broker, "/console/rules/", session, color_scheme=theme, viewport=DESKTOP)
+    orders, bills = f"orders.{theme}", f"bills.{theme}"
+    add_rule(page, f"johns-{theme}", f"/event/queue == {orders}", "john")
+    expect(page.get_by_role("status")).to_contain_text("was created")
+    assert [send(orders), send(bills)] == [201, 403]
+
+    page.get_by_role("link", name="Explain", exact=True).click()
+    page.get_by_label("User").fill("john")
+    page.get_by_label("Destination").fill(f"queue:{bills}")
+    page.get_by_role("button", name="Explain").click()
+    answer = page.get_by_label("Explanation")
+    expect(answer).to_contain_text("Denied: no rule allows it")
+    expect(answer).to_contain_text(f"the queue differs: it is {bills}, the rule wants {orders}")
+    assert_no_violations(page)
+
+    answer.get_by_role("link", name=f"johns-{theme}").click()
+    page.get_by_label("Conditions").fill(f"/event/queue == {bills}")
+    page.get_by_role("button", name="Preview").click()
+    preview = page.get_by_label("Preview")
+    expect(preview).to_contain_text("1 would turn into denials")
+    expect(preview).to_contain_text("1 would be allowed")
+    assert_no_violations(page)
+    assert send(orders) == 201
+    page.get_by_label("Reason").fill("orders are closed")
+    save(page)
+    assert [send(orders), send(bills)] == [403, 201]
+
+    page.get_by_role("status").get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("status")).to_contain_text("was undone")
+    assert [send(orders), send(bills)] == [201, 403]
+    page.goto(f"/console/rules/remove?name=johns-{theme}")
+    expect(page.locator(".impact")).to_contain_text("would")
+    page.get_by_role("button", name="Remove").click()
+
+
+def test_a_denial_becomes_a_rule(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState, send: Send
+) -> None:
+    page = open_page(broker, "/console/rules/", session)
+    add_rule(page, "other", "/event/queue == something.else", "john")
+    assert send("wanted") == 403
+    page.goto("/console/rules/denials?filter=wanted")
+    page.get_by_role("link", name="Make a rule from this").first.click()
+    expect(page.get_by_label("Conditions")).to_have_value("/event/queue == wanted && /event/method == POST")
+    page.get_by_label("Name of the rule").fill("wanted")
+    save(page)
+    assert send("wanted") == 201
+    expect(page.get_by_role("row", name="wanted")).to_contain_text("john")
+    page.get_by_role("button", name="Move wanted up").click()
+    expect(page.locator("tbody tr").first).to_contain_text("wanted")
+    for name in ("wanted", "other"):
+        page.goto(f"/console/rules/remove?name={name}")
+        page.get_by_role("button", name="Remove").click()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_token_is_made_used_and_revoked(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState, theme: str
+) -> None:
+    page = open_page(broker, "/console/tokens/", session, color_scheme=theme, viewport=DESKTOP)
+    page.get_by_role("link", name="Make a token").click()
+    page.get_by_label("Name").fill(f"laptop-{theme}")
+    page.get_by_label("only those below").check()
+    page.get_by_label("send").check()
+    page.get_by_label("Destinations").fill("/queue/tokens")
+    page.get_by_role("button", name="Make the token").click()
+    secret = page.locator("#secret").inner_text()
+    expect(page.locator("#curl")).to_contain_text("/api/v1/queues/tokens/messages")
+    expect(page.get_by_role("button", name="Copy").first).to_be_visible()
+    assert_no_violations(page)
+    used = f"Bearer {secret}"
+    assert [status_of(broker, queue, used) for queue in ("tokens", "others")] == [201, 403]
+
+    page.get_by_role("link", name="Done").click()
+    expect(page.get_by_role("row", name=f"laptop-{theme}")).to_contain_text("send on /queue/tokens")
+    assert secret not in page.content()
+    page.get_by_role("link", name=f"Revoke laptop-{theme}").click()
+    page.get_by_role("button", name="Remove").click()
+    assert status_of(broker, "tokens", used) == 401
+
+
+def test_a_user_is_added_signs_in_and_sees_what_is_his(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState, complaints: list[str]
+) -> None:
+    page = open_page(broker, "/console/groups/add", session)
+    page.get_by_label("Name of the group").fill("office")
+    save(page)
+    page.goto("/console/users/add")
+    page.get_by_label("Name of the user").fill("mary")
+    page.get_by_label("office").check()
+    page.get_by_label("New password").fill("the password of mary")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("row", name="mary")).to_contain_text("office")
+
+    hers = open_page(broker, "/login/?next=/console/explain")
+    hers.get_by_label("User name").fill("mary")
+    hers.get_by_label("Password").fill("the password of mary")
+    hers.keyboard.press("Enter")
+    ways = hers.get_by_role("navigation", name="Pages").get_by_role("link")
+    expect(ways).to_have_text(["Destinations", "Explain", "Tokens"])
+    hers.get_by_label("Destination").fill("queue:orders")
+    hers.get_by_role("button", name="Explain").click()
+    expect(hers.get_by_label("Explanation")).to_contain_text("mary, in office")
+    hers.goto("/console/rules/")
+    expect(hers.get_by_role("heading", level=1)).to_have_text("This page is for administrators")
+    assert_no_violations(hers)
+    assert all("403" in complaint for complaint in complaints)
+    complaints.clear()
+
+
+def test_who_was_faster_is_told_and_both_sayings_stand_side_by_side(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState
+) -> None:
+    page = open_page(broker, "/console/bridges/add", session)
+    page.get_by_label("Name of the bridge").fill("plant")
+    page.get_by_label("Host", exact=True).fill("p7.example.org")
+    save(page)
+    page.get_by_role("link", name="plant").click()
+    page.get_by_label("Comment").fill("mine")
+    other = open_page(broker, "/console/bridges/edit?name=plant", session)
+    other.get_by_label("Comment").fill("theirs")
+    save(other)
+    save(page)
+    expect(page.get_by_role("alert")).to_contain_text("admin changed this while you were editing")
+    expect(page.get_by_role("alert").get_by_role("row", name="comment")).to_contain_text("theirs")
+    assert_no_violations(page)
+    save(page)
+    expect(page.get_by_role("row", name="plant")).to_contain_text("mine")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_former_version_is_compared_and_gone_back_to(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState, theme: str
+) -> None:
+    page = open_page(
+        broker, "/console/configuration/versions/", session, color_scheme=theme, viewport=DESKTOP
+    )
+    before = page.get_by_role("row").nth(1).get_by_role("rowheader").get_by_role("link").inner_text()
+    for name in (f"one-{theme}", f"two-{theme}"):
+        page.goto("/console/groups/add")
+        page.get_by_label("Name of the group").fill(name)
+        save(page)
+    page.goto(f"/console/configuration/comparison?old={before}&new={int(before) + 2}")
+    expect(page.locator(".difference")).to_have_count(2)
+    assert_no_violations(page)
+    page.get_by_role("link", name=f"Go back to version {before}…").click()
+    expect(page.get_by_label("Preview")).to_contain_text(f"two-{theme} removed")
+    assert_no_violations(page)
+    page.get_by_role("button", name="Go back").click()
+    expect(page.get_by_role("status")).to_contain_text(f"as it was in version {before}")
+    page.goto("/console/groups/")
+    expect(page.get_by_role("link", name=f"one-{theme}")).to_have_count(0)
+
+
+def test_definitions_are_taken_away_planned_and_applied(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState, tmp_path: Path
+) -> None:
+    page = open_page(broker, "/console/configuration/definitions", session)
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download YAML").click()
+    file = tmp_path / "definitions.yaml"
+    text = download.value.path().read_text()
+    file.write_text(re.sub(r"^groups:.*$", "groups:\n  planned: {}", text, flags=re.MULTILINE))
+    page.get_by_label("JSON or YAML").set_input_files(file)
+    page.get_by_role("button", name="Plan").click()
+    expect(page.get_by_label("Plan", exact=True)).to_contain_text("Group planned created")
+    assert_no_violations(page)
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("status")).to_contain_text("1 thing changed")
+
+
+def test_files_are_shown_with_what_is_wrong_in_them(
+    open_page: OpenPage, start_broker: StartBroker, tmp_path: Path
+) -> None:
+    config = tmp_path / "zero.config"
+    config.write_text("/config/mom/max_attempts = 7\n")
+    broker = start_broker("--config-file", str(config))
+    browser = open_page(broker, "/login/").context.browser
+    assert browser is not None
+    page = open_page(broker, "/console/configuration/files", sign_in(browser, broker))
+    expect(page.get_by_role("row", name="zero.config")).to_contain_text("read")
+    config.write_text("/config/mom/max_attempts = \n")
+    poll(lambda: "cannot be used" in page.goto("/console/configuration/files").text())  # type: ignore[union-attr]
+    expect(page.get_by_role("alert")).to_contain_text("zero.config:1:")
+    assert_no_violations(page)
+    page.goto("/console/configuration/?filter=max_attempts")
+    expect(page.get_by_role("row", name="max_attempts")).to_contain_text("zero.config:1")
+
+
+def test_everything_works_without_javascript(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState
+) -> None:
+    page = open_page(broker, "/console/rules/", session, java_script_enabled=False, viewport=PHONE)
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Users").click()
+    page.get_by_role("link", name="Add a user").click()
+    page.get_by_label("Name of the user").fill("plain")
+    save(page)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("status")).to_contain_text("was undone")
+    expect(page.get_by_role("button", name="Copy")).to_have_count(0)
+
+
+def test_the_keyboard_reaches_everything(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState
+) -> None:
+    page = open_page(broker, "/console/users/", session, viewport=PHONE)
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("navigation", name="Pages")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("navigation", name="Pages")).to_be_hidden()
+    expect(page.get_by_role("button", name="Menu")).to_be_focused()
+    was = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    page.keyboard.press("t")
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != was
+    page.reload()
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") != was
+
+
+PLACES = [
+    "rules/", "rules/add", "rules/denials", "explain", "users/", "users/add", "users/edit?name=john",
+    "users/remove?name=john", "users/remove?name=admin", "groups/", "groups/add", "tokens/",
+    "tokens/?of=everybody", "tokens/add", "brokers/", "brokers/add", "bridges/", "bridges/add",
+    "configuration/", "configuration/files", "configuration/versions/", "configuration/versions/1",
+    "configuration/comparison", "configuration/back?to=1", "configuration/definitions", "audit/",
+    "audit/?author=nobody", "users/?filter=nobody",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_every_page_is_accessible_and_fits_the_width(
+    open_page: OpenPage, broker: BrokerProcess, session: StorageState, theme: str, viewport: dict[str, int]
+) -> None:
+    page = open_page(broker, "/console/rules/", session, color_scheme=theme, viewport=viewport)
+    for place in PLACES:
+        page.goto(f"/console/{place}")
+        assert_no_violations(page)
+        assert page.evaluate("document.querySelector('.page').scrollWidth") <= viewport["width"], place
+        assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], place
+    for place in ("rules/add", "users/add", "bridges/add", "tokens/add"):
+        page.goto(f"/console/{place}")
+        page.locator("main form").evaluate("form => form.noValidate = true")
+        page.locator("main form button.primary").click()
+        expect(page.get_by_role("alert")).to_be_visible()
+        assert_no_violations(page)
