@@ -118,6 +118,24 @@ class Config:
         choices=("cn", "dns", "email", "uri"),
     )
 
+    # login of people by an OpenID Connect provider, beside passwords
+    oidc_issuer: str | None = _setting(
+        None,
+        "address of the provider, as it names itself; without one there is no such login",
+        pattern=r"https?://[^\s?#]+",
+    )
+    oidc_client_id: str | None = _setting(None, "what the provider calls this console")
+    oidc_client_secret: str | None = _setting(None, "the secret it gave to it", secret=True)
+    oidc_name: str = _setting("single sign-on", "what people call the provider")
+    oidc_username_claim: str = _setting("preferred_username", "claim with the name of the user")
+    oidc_groups_claim: str | None = _setting(
+        None, "claim with the groups of the user, of which those that are known here count"
+    )
+    oidc_admin_group: str | None = _setting(None, "group of that claim whose members are administrators")
+    oidc_link: bool = _setting(
+        False, "let a login by the provider take over a user of the same name that is here already"
+    )
+
     # limits of one client
     connect_timeout: float = _setting(10, "time to log in after connecting", "s", least=0.1, reloadable=True)
     ping: float = _setting(20, "WebSocket ping interval, and time to answer one", "s", least=1)

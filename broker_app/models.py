@@ -32,6 +32,20 @@ class Token(models.Model):
         return f"{self.owner}/{self.name}"
 
 
+class ProviderSubject(models.Model):
+    """A person whom an OpenID Connect provider knows by `subject`, and the user who that is here."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    issuer = models.CharField(max_length=500)
+    subject = models.CharField(max_length=255)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["issuer", "subject"], name="subject_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user} at {self.issuer}"
+
+
 class LoginLink(models.Model):
     """A link that logs its user in once. Using it deletes the row."""
 

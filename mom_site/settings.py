@@ -88,6 +88,32 @@ CSRF_COOKIE_NAME = "mom_csrf"
 CSRF_COOKIE_SECURE = WITH_TLS
 CSRF_TRUSTED_ORIGINS = list(MOM.allowed_origins)
 
+if MOM.oidc_issuer is not None:
+    INSTALLED_APPS += [
+        "allauth",
+        "allauth.account",
+        "allauth.socialaccount",
+        "allauth.socialaccount.providers.openid_connect",
+    ]
+    MIDDLEWARE += ["allauth.account.middleware.AccountMiddleware"]
+    SOCIALACCOUNT_ADAPTER = "broker_app.web.oidc.Adapter"
+    # A form could not lead to the provider: our own rules for pages forbid it.
+    SOCIALACCOUNT_LOGIN_ON_GET = True
+    SOCIALACCOUNT_PROVIDERS = {
+        "openid_connect": {
+            "OAUTH_PKCE_ENABLED": True,
+            "APPS": [
+                {
+                    "provider_id": "oidc",
+                    "name": MOM.oidc_name,
+                    "client_id": MOM.oidc_client_id or "",
+                    "secret": MOM.oidc_client_secret or "",
+                    "settings": {"server_url": MOM.oidc_issuer},
+                }
+            ],
+        }
+    }
+
 # What a browser may do with our pages
 
 CONTENT_SECURITY_POLICY = {

@@ -1,5 +1,8 @@
 """Logging in and out of the console."""
 
+from typing import Any
+
+from django.conf import settings
 from django.contrib.auth import login
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView, LogoutView
@@ -29,6 +32,11 @@ class Enter(LoginView):
 
     authentication_form = LoginForm
     redirect_authenticated_user = True
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        """With the provider that people may log in by, if there is one."""
+        mom = settings.MOM
+        return super().get_context_data(oidc_name=mom.oidc_name if mom.oidc_issuer else None, **context)
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
         answer = super().form_invalid(form)

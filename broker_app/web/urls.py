@@ -1,5 +1,6 @@
 """The addresses that Django answers."""
 
+from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path, register_converter
 from django.urls.converters import PathConverter
@@ -74,3 +75,14 @@ urlpatterns = [
     path("api/v1/topics/<name:name>", destinations.SaidAboutTopic.as_view(), name="topic"),
     path("api/v1/<name:path>", pages.no_api),
 ]
+
+if settings.MOM.oidc_issuer is not None:
+    from broker_app.web import oidc
+
+    urlpatterns += [
+        path("login/oidc/", oidc.enter, name="oidc"),
+        # allauth asks for it by this name.
+        path(
+            "login/oidc/callback/", oidc.callback, {"provider_id": oidc.PROVIDER}, "openid_connect_callback"
+        ),
+    ]

@@ -75,6 +75,11 @@ def test_with_a_certificate_the_addresses_are_those_of_tls(
     assert "http://" not in said
 
 
+def test_a_provider_that_does_not_know_us_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CommandError, match="oidc-client-id"):
+        start(monkeypatch, Config(oidc_issuer="https://login.example"))
+
+
 @pytest.mark.django_db(transaction=True)
 def test_a_given_password_is_never_shown(monkeypatch: pytest.MonkeyPatch, started: Started) -> None:
     said = start(monkeypatch, Config(admin_password="administrator's own"))

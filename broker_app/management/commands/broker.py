@@ -54,6 +54,10 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         mom: Config = settings.MOM
+        if mom.oidc_issuer is not None and mom.oidc_client_id is None:
+            raise CommandError(
+                "oidc-issuer names a provider, and oidc-client-id, what it calls us, is not set"
+            )
         call_command("migrate", verbosity=0, interactive=False)
         made_up = actions.ensure_admin(mom.admin_password)
         files = Watch(mom.config_file, mom) if mom.config_file is not None else None

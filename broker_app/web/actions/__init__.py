@@ -25,6 +25,7 @@ from broker_app.web.actions.destinations import (
 from broker_app.web.actions.links import create_login_link, redeem_login_link
 from broker_app.web.actions.origins import move_origins
 from broker_app.web.actions.people import ADMIN, create_user, ensure_admin, set_password, watched_users
+from broker_app.web.actions.subjects import Claims, vouched_user
 from broker_app.web.actions.tokens import NewToken, create_token, make_secret, note_use, revoke_token
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "SYSTEM",
     "By",
     "Changed",
+    "Claims",
     "Conflict",
     "Edit",
     "InvalidEdits",
@@ -67,5 +69,6 @@ __all__ = [
     "set_password",
     "trim_history",
     "version_of",
+    "vouched_user",
     "watched_users",
 ]  # fmt: skip
