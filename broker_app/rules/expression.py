@@ -8,7 +8,7 @@ from functools import lru_cache
 import re2
 
 #: bytes that one expression may use; the states that it needs most are kept, the others made again
-_MEMORY = 1 << 20
+_MEMORY = 1 << 18
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.never_capture = True

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from broker_app.net.decisions import Decided
 from broker_app.net.using import Using
+from broker_app.rules.decision import Decision
 from broker_app.rules.event import SEND, Event
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
@@ -18,44 +20,82 @@ from broker_app.web.obeying import Node, ask
 
 #: of what would turn into its opposite, and of clients that would lose something
 MOST_SHOWN = 100
+PATIENCE_S = 5.0
+
+#: decisions that are looked at before the clock is
+_RUN = 20
 
 _WHO = ("user", "address", "protocol", "tls", "client")
 _WHAT = ("right", "destination")
 
 
-def impact(now: Rules, then: Rules, decided: Iterable[Decided], connected: Iterable[Using]) -> dict[str, Any]:
+def impact(
+    now: Rules,
+    then: Rules,
+    decided: Iterable[Decided],
+    connected: Sequence[Using],
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, Any]:
     """Both sets of rules decide the same events. Counts are of decisions, lists of different events.
 
-    May take a second for thousands of events; is to be called in a thread.
+    Takes up to `PATIENCE_S` where thousands of rules have no names that an index could use; what was not
+    looked at by then is counted as left out. To be called in a thread.
     """
+    deadline = clock() + PATIENCE_S
     rows = list(decided)
-    stay = {True: 0, False: 0}
-    turned: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
-    times = {True: 0, False: 0}
-    for row in rows:
-        before, after = now.decide(row.event), then.decide(row.event)
-        if before.allowed == after.allowed:
-            stay[after.allowed] += row.times
-            continue
-        times[after.allowed] += row.times
-        turned[after.allowed].append(
-            {**shown(row.event), "times": row.times, "decided_by": after.reason, "until_now": before.reason}
-        )
-    clients = list(_losers(now, then, rows, connected))
-    for told in turned.values():
-        told.sort(key=lambda one: -one["times"])
+    clients, seen = [], 0
+    for using, uses in _uses(rows, connected):
+        if clock() > deadline:
+            break
+        seen += 1
+        if lost := _lost(now, then, uses):
+            who = shown(using.who)
+            clients.append({"connection": using.connection, **{key: who[key] for key in _WHO}, "loses": lost})
+    turned = _Turned()
+    for at, row in enumerate(rows):
+        if at % _RUN == 0 and clock() > deadline:
+            turned.left_out = sum(row.times for row in rows[at:])
+            break
+        turned.add(row, now.decide(row.event), then.decide(row.event))
     return {
-        "decisions": {
-            "allowed_stay": stay[True],
-            "denied_stay": stay[False],
-            "become_denied": times[False],
-            "become_allowed": times[True],
-            "would_be_denied": turned[False][:MOST_SHOWN],
-            "would_be_allowed": turned[True][:MOST_SHOWN],
-        },
+        "decisions": turned.told(),
         "clients_affected": len(clients),
+        "clients_left_out": len(connected) - seen,
         "clients": clients[:MOST_SHOWN],
     }
+
+
+class _Turned:
+    """Decisions that stay, and those that turn into their opposite."""
+
+    def __init__(self) -> None:
+        self._stay = {True: 0, False: 0}
+        self._turn = {True: 0, False: 0}
+        self._events: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+        self.left_out = 0
+
+    def add(self, row: Decided, before: Decision, after: Decision) -> None:
+        if before.allowed == after.allowed:
+            self._stay[after.allowed] += row.times
+            return
+        self._turn[after.allowed] += row.times
+        self._events[after.allowed].append(
+            {**shown(row.event), "times": row.times, "decided_by": after.reason, "until_now": before.reason}
+        )
+
+    def told(self) -> dict[str, Any]:
+        """As JSON, what happened most often first."""
+        for events in self._events.values():
+            events.sort(key=lambda one: -one["times"])
+        return {
+            "allowed_stay": self._stay[True],
+            "denied_stay": self._stay[False],
+            "become_denied": self._turn[False],
+            "become_allowed": self._turn[True],
+            "left_out": self.left_out,
+            "would_be_denied": self._events[False][:MOST_SHOWN],
+            "would_be_allowed": self._events[True][:MOST_SHOWN],
+        }
 
 
 def of_changes(node: Node | None, changed: Iterable[Changed]) -> dict[str, Any] | None:
@@ -87,27 +127,28 @@ def rule_of(name: str, said: Said, source: str = "") -> Rule:
     return Rule(name, said["effect"], said["conditions"], tuple(said["users"]), tuple(said["groups"]), source)
 
 
-def _losers(
-    now: Rules, then: Rules, rows: Sequence[Decided], connected: Iterable[Using]
-) -> Iterable[dict[str, Any]]:
-    """The connections that would lose what they use: what they subscribed to, or sent to since they came."""
+def _uses(rows: Sequence[Decided], connected: Iterable[Using]) -> Iterator[tuple[Using, Iterable[Event]]]:
+    """Each connection with what it uses: what it subscribed to, and has sent to since it came."""
     sent: defaultdict[Hashable, list[Decided]] = defaultdict(list)
     for row in rows:
         if row.event.right == SEND:
             sent[_facts(row.event)].append(row)
     for using in connected:
-        events = list(using.receives)
-        events += [row.event for row in sent[_facts(using.who)] if row.last_s >= using.since_s]
-        lost = []
-        for event in dict.fromkeys(events):
-            after = then.decide(event)
-            if not after.allowed and now.decide(event).allowed:
-                what = shown(event)
-                lost.append({**{key: what[key] for key in _WHAT}, "decided_by": after.reason})
-        if lost:
-            who = shown(using.who)
-            about = {key: who[key] for key in _WHO}
-            yield {"connection": using.connection, **about, "loses": lost[:MOST_SHOWN]}
+        events = [row.event for row in sent[_facts(using.who)] if row.last_s >= using.since_s]
+        yield using, dict.fromkeys([*using.receives, *events])
+
+
+def _lost(now: Rules, then: Rules, events: Iterable[Event]) -> list[dict[str, Any]]:
+    """What of it could be done no more, the first ones."""
+    lost = []
+    for event in events:
+        after = then.decide(event)
+        if not after.allowed and now.decide(event).allowed:
+            what = shown(event)
+            lost.append({**{key: what[key] for key in _WHAT}, "decided_by": after.reason})
+            if len(lost) == MOST_SHOWN:
+                break
+    return lost
 
 
 def _facts(event: Event) -> Hashable:

@@ -1,5 +1,7 @@
 """What an edit of rules would change, told before it is saved."""
 
+import itertools
+
 from broker_app.net.decisions import Decided
 from broker_app.net.using import Using
 from broker_app.rules.event import Event
@@ -91,6 +93,17 @@ def test_lists_have_an_end_and_the_counts_are_of_all() -> None:
     assert len(found["decisions"]["would_be_denied"]) == len(found["clients"]) == MOST_SHOWN
     assert found["decisions"]["would_be_denied"][0]["times"] == 299
     assert (found["decisions"]["become_denied"], found["clients_affected"]) == (sum(range(300)), 300)
+
+
+def test_what_takes_too_long_is_left_out_and_counted() -> None:
+    decided = [
+        Decided(sends("mary", "orders")._replace(client=f"c{n}"), True, "orders", 2, 1.0) for n in range(50)
+    ]
+    uses = [connected("mary", 0.0, receives("mary", "orders"))] * 3
+    ticks = itertools.count(step=2.0)
+    found = impact(NOW, THEN, decided, uses, clock=lambda: next(ticks))
+    assert (found["clients_affected"], found["clients_left_out"]) == (2, 1)
+    assert found["decisions"]["left_out"] == 100
 
 
 def test_edits_are_put_in_their_place() -> None:
