@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from broker_app.cli import (
+    audit,
     bench,
     bulk,
     carrying,
     config_commands,
     connections,
     context_commands,
+    definitions,
     doctor,
     explaining,
     jobs,
@@ -28,6 +30,7 @@ from broker_app.cli import (
     tokens,
     topics,
     up,
+    versions,
     watching,
 )
 from broker_app.cli.failures import FAILED, USAGE, Failure
@@ -68,7 +71,11 @@ for kind in (kinds.RULES, kinds.USERS, kinds.GROUPS, kinds.BROKERS, kinds.BRIDGE
         commands.command("test")(judging.try_out)
         commands.command()(judging.explain)
     app.add_typer(commands, name=kind.one, rich_help_panel=_CONTROL)
+for change in (versions.history, versions.diff, versions.rollback):
+    config_commands.app.command(change.__name__)(change)
 app.add_typer(config_commands.app, name="config", rich_help_panel=_CONTROL)
+app.add_typer(definitions.app, name="definitions", rich_help_panel=_CONTROL)
+app.add_typer(audit.app, name="audit", rich_help_panel=_CONTROL)
 app.command("stats", rich_help_panel=_OPERATE)(watching.stats)
 app.command("top", rich_help_panel=_OPERATE)(watching.top)
 app.add_typer(context_commands.app, name="context", rich_help_panel=_OPERATE)

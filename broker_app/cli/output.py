@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-TABLE, TSV, JSON, NDJSON, ID = "table", "tsv", "json", "ndjson", "id"
-FORMATS = (TABLE, TSV, JSON, NDJSON, ID)
+TABLE, TSV, JSON, YAML, NDJSON, ID = "table", "tsv", "json", "yaml", "ndjson", "id"
+FORMATS = (TABLE, TSV, JSON, YAML, NDJSON, ID)
 
 Row = Mapping[str, Any]
 
@@ -36,6 +36,8 @@ class Output:
         match self.form:
             case "json":
                 _line(json.dumps(chosen, indent=2, ensure_ascii=False, default=str))
+            case "yaml":
+                _line(_yaml(chosen))
             case "ndjson":
                 for row in chosen:
                     _line(json.dumps(row, ensure_ascii=False, default=str))
@@ -55,6 +57,8 @@ class Output:
         match self.form:
             case "json" | "ndjson":
                 _line(json.dumps(dict(row), ensure_ascii=False, default=str))
+            case "yaml":
+                _line(_yaml([dict(row)]))
             case "id":
                 _line(_cell(row.get(columns[0])))
             case _:
@@ -65,6 +69,8 @@ class Output:
         match self.form:
             case "json":
                 _line(json.dumps(dict(facts), indent=2, ensure_ascii=False, default=str))
+            case "yaml":
+                _line(_yaml(dict(facts)))
             case "ndjson":
                 _line(json.dumps(dict(facts), ensure_ascii=False, default=str))
             case "id":
@@ -89,6 +95,13 @@ class Output:
         for row in rows:
             table.add_row(*[Text(_cell(row.get(name))) for name in columns])
         Console().print(table)
+
+
+def _yaml(value: Any) -> str:
+    import yaml
+
+    plain = json.loads(json.dumps(value, default=str))
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110).rstrip("\n")
 
 
 def _cell(value: Any) -> str:

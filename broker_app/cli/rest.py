@@ -60,9 +60,24 @@ class Rest:
             content = reply.read()
             return json.loads(content) if content else None, reply.headers.get("etag", "")
 
-    def download(self, path: str, into: BinaryIO) -> None:
-        """Write the bytes of a reply to a file."""
-        with self._open("GET", path, None, "", {}, 0.0) as reply:
+    def send(
+        self,
+        path: str,
+        content: bytes,
+        content_type: str,
+        headers: dict[str, str] | None = None,
+        *,
+        query: dict[str, Any] | None = None,
+    ) -> tuple[Any, str]:
+        """The decoded reply to a POST of what is written already, and its ETag."""
+        with self._open("POST", path, content, content_type, query or {}, 0.0, headers) as reply:
+            return json.loads(reply.read()), reply.headers.get("etag", "")
+
+    def download(
+        self, path: str, into: BinaryIO, accept: str = "*/*", *, query: dict[str, Any] | None = None
+    ) -> None:
+        """Write the bytes of a reply, of a media type, to a file."""
+        with self._open("GET", path, None, "", query or {}, 0.0, {"accept": accept}) as reply:
             while chunk := reply.read(_CHUNK):
                 into.write(chunk)
 

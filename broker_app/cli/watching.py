@@ -53,7 +53,7 @@ def stats(
     columns = _DESTINATION if queue else _NODE
     if given.output.form in ("table", "tsv"):
         given.output.row(columns, {name: name for name in columns})
-    for _ in _beats(max(0.1, watch)):
+    for _ in beats(max(0.1, watch)):
         given.output.row(columns, _sample(rest, queue))
 
 
@@ -74,11 +74,11 @@ def top(
     from rich.live import Live
 
     with Live(_table(rest.get("/stats"), sort, lines), screen=True, auto_refresh=False) as live:
-        for _ in _beats(every):
+        for _ in beats(every):
             live.update(_table(rest.get("/stats"), sort, lines), refresh=True)
 
 
-def _beats(every_s: float) -> Iterator[None]:
+def beats(every_s: float) -> Iterator[None]:
     """At once, and then every so many seconds until Ctrl-C."""
     try:
         while True:

@@ -125,6 +125,6 @@ def test_nobody_there(command_line: CommandLine) -> None:
 
 
 def test_unknown_format_and_unknown_option(mom: CommandLine) -> None:
-    assert mom("queue", "ls", "-o", "yaml").code == USAGE
+    assert mom("queue", "ls", "-o", "xml").code == USAGE
     assert mom("queue", "ls", "--colour").code == USAGE
     assert mom().code == USAGE
