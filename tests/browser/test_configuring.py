@@ -242,7 +242,7 @@ def test_files_are_shown_with_what_is_wrong_in_them(
     page = open_page(broker, "/console/configuration/files", sign_in(browser, broker))
     expect(page.get_by_role("row", name="zero.config")).to_contain_text("read")
     config.write_text("/config/mom/max_attempts = \n")
-    poll(lambda: "cannot be used" in page.goto("/console/configuration/files").text())  # type: ignore[union-attr]
+    poll(lambda: "The files cannot be used" in page.goto("/console/configuration/files").text())  # type: ignore[union-attr]
     expect(page.get_by_role("alert")).to_contain_text("zero.config:1:")
     assert_no_violations(page)
     page.goto("/console/configuration/?filter=max_attempts")

@@ -1,12 +1,14 @@
 """Pages of configured things: who may see them, what they change, and what they say when it cannot be."""
 
+import json
 import re
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.test import Client
+from django.test import AsyncClient, Client
 
 from broker_app.models import AuditEntry, Rule
 from broker_app.rules.event import Event
@@ -29,7 +31,7 @@ ADMINISTRATORS_PAGES = (
         f"/console/configuration/{place}"
         for place in ("", "files", "versions/", "comparison", "definitions", "definitions.json", "back")
     ]
-    + ["/console/rules/denials", "/console/audit/"]
+    + ["/console/rules/denials", "/console/audit/", "/console/audit/export"]
 )
 
 
@@ -77,7 +79,9 @@ def test_the_way_around_leads_only_where_one_may_go(client: Client, inside: Clie
     assert "/console/users/" not in client.get("/console/").content.decode()
 
 
-@pytest.mark.parametrize("address", [page for page in ADMINISTRATORS_PAGES if not page.endswith("/back")])
+@pytest.mark.parametrize(
+    "address", [page for page in ADMINISTRATORS_PAGES if not page.endswith(("/back", "/export"))]
+)
 def test_every_page_can_be_drawn_with_nothing_configured(inside: Client, address: str) -> None:
     assert inside.get(address).status_code == 200
 
@@ -499,3 +503,17 @@ def test_definitions_can_be_taken_away_and_brought_back(inside: Client, form: st
     reply = inside.get(f"/console/configuration/definitions.{form}")
     assert f'.{form}"' in reply["Content-Disposition"] and b"kept" in reply.content
     assert "<b>0</b> created" in uploaded(inside, reply.content.decode())
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_audit_log_is_downloaded_as_it_is_filtered() -> None:
+    await sync_to_async(actions.ensure_admin)("administrator")
+    await sync_to_async(apply)(SYSTEM, [Edit("rules", "first", {}), Edit("groups", "ops", {})])
+    client = AsyncClient()
+    await client.aforce_login(await User.objects.aget(username="admin"))
+    reply = await client.get("/console/audit/export?kind=rules")
+    assert reply["Content-Type"] == "application/x-ndjson" and ".ndjson" in reply["Content-Disposition"]
+    [line] = [json.loads(part) async for part in reply.streaming_content]  # type: ignore[attr-defined]
+    assert (line["kind"], line["name"], line["act"]) == ("rules", "first", "created")
+    reply = await client.get("/console/audit/export?kind=nothing")
+    assert reply["Location"] == "/console/audit/?kind=nothing"

@@ -90,7 +90,7 @@ class AuditLog(APIView):
         limit = whole_number(asks, "limit", 100, 1, 500)
         after = whole_number(asks, "after", 0, 0, 10**15)
         if request.accepted_renderer.format == Lines.format:
-            return StreamingHttpResponse(_lines(found), content_type=NDJSON)
+            return StreamingHttpResponse(lines(found), content_type=NDJSON)
         rows = found.filter(number__lt=after) if after else found
         page = list(rows.order_by("-number")[: limit + 1])
         following = str(page[limit - 1].number) if len(page) > limit else None
@@ -147,8 +147,8 @@ def _time(name: str, text: str) -> Any:
     return found
 
 
-async def _lines(found: QuerySet[AuditEntry]) -> AsyncIterator[bytes]:
-    """All of them, in runs: memory does not grow with the log."""
+async def lines(found: QuerySet[AuditEntry]) -> AsyncIterator[bytes]:
+    """A line of JSON for each entry, the oldest first. In runs: memory does not grow with the log."""
     last, encoder = 0, JSONEncoder(ensure_ascii=False)
     while True:
         run = await sync_to_async(_run)(found, last)

@@ -6,11 +6,15 @@ from typing import Any
 
 from django import forms
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
 
 from broker_app.models import AuditEntry
 from broker_app.web.actions import audit
+from broker_app.web.api.audit import NDJSON, lines
 from broker_app.web.console.differences import between
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.versions import whole
@@ -71,8 +75,20 @@ class AuditPage(AdministratorsPage):
             context["rows"] = [(entry, between(entry.before, entry.after)) for entry in rows]
             if len(shown) > _A_PAGE:
                 context["older"] = _with(request, before=str(rows[-1].number))
-        context |= _verdict(request)
+        context |= {"query": _with(request, before=""), **_verdict(request)}
         return render(request, "console/audit.html", context)
+
+
+class ExportPage(AdministratorsPage):
+    """All entries that the address asks for, the oldest first, a line of JSON each."""
+
+    def get(self, request: HttpRequest) -> HttpResponseBase:
+        form = Filter(request.GET)
+        if not form.is_valid():
+            return redirect(f"{reverse('console:audit')}?{request.GET.urlencode()}")
+        reply = StreamingHttpResponse(lines(form.entries()), content_type=NDJSON)
+        reply["Content-Disposition"] = f'attachment; filename="audit-{timezone.now():%Y%m%d-%H%M%S}.ndjson"'
+        return reply
 
 
 def _verdict(request: HttpRequest) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from broker_app.web import definitions
 from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Stale
 from broker_app.web.console.differences import difference, in_a_sentence
+from broker_app.web.console.foreseeing import impact_of
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.subject import obeyed
 from broker_app.web.console.versions import whole
@@ -72,6 +73,7 @@ class DefinitionsPage(AdministratorsPage):
             counts=counts,
             prune=prune,
             document=content.decode(),
+            **impact_of(request, plan.changes),
             differences=[difference(one) for one in plan.changes[:_DRAWN]],
             undrawn=max(0, len(plan.changes) - _DRAWN),
             **more,

@@ -12,18 +12,17 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from broker_app.models import Rule
-from broker_app.net.rest.refusals import Refusal
 from broker_app.rules.errors import RuleError
 from broker_app.rules.grammar import parse
 from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply
 from broker_app.web.console.editing import AddPage, EditPage
 from broker_app.web.console.fields import Code, Lines
+from broker_app.web.console.foreseeing import impact_of
 from broker_app.web.console.listing import ListPage
 from broker_app.web.console.removing import RemovePage
 from broker_app.web.console.subject import Subject, SubjectPage, tell
 from broker_app.web.console.thing_form import ThingForm
-from broker_app.web.impact import of_changes
 from broker_app.web.kinds import KINDS, Said
 from broker_app.web.obeying import node_of
 
@@ -113,7 +112,7 @@ class _Foreseen(EditPage):
     subject = RULES
 
     def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
-        return {**super().foreseen(request, outcome), **impact_of(request, outcome)}
+        return {**super().foreseen(request, outcome), **impact_of(request, outcome.changed)}
 
 
 class AddRule(_Foreseen, AddPage):
@@ -130,16 +129,7 @@ class RemoveRule(RemovePage):
     template = "console/rule_remove.html"
 
     def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
-        return impact_of(request, outcome)
-
-
-def impact_of(request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
-    """What an edit of rules would change of what the node here has decided, and for who is connected."""
-    node = node_of(request)
-    try:
-        return {"impact": of_changes(node, outcome.changed) if node is not None else None}
-    except Refusal:
-        return {"impact": None, "busy": True}
+        return impact_of(request, outcome.changed)
 
 
 class MoveRule(SubjectPage):

@@ -46,6 +46,7 @@ urlpatterns = [
     path("bridges/edit", bridges.EditBridge.as_view(), name="bridges-edit"),
     path("bridges/remove", bridges.RemoveBridge.as_view(), name="bridges-remove"),
     path("audit/", audit.AuditPage.as_view(), name="audit"),
+    path("audit/export", audit.ExportPage.as_view(), name="audit-export"),
     path("configuration/", configuration.ConfigurationPage.as_view(), name="configuration"),
     path("configuration/files", configuration.FilesPage.as_view(), name="files"),
     path("configuration/definitions", definitions.DefinitionsPage.as_view(), name="definitions"),

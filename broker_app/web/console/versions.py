@@ -15,6 +15,7 @@ from broker_app.web import history
 from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, InvalidEdits, Stale
 from broker_app.web.console.differences import Difference, difference, in_a_sentence
+from broker_app.web.console.foreseeing import impact_of
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.subject import obeyed
 
@@ -111,7 +112,7 @@ class BackPage(AdministratorsPage):
         except (Conflict, InvalidEdits, ValidationError) as refusal:
             context["fault"] = fault or in_a_sentence(refusal)
         else:
-            context |= {"possible": True, "kept": tried.kept}
+            context |= {"possible": True, "kept": tried.kept, **impact_of(request, tried.outcome.changed)}
             context |= _drawn([difference(changed) for changed in tried.outcome.changed])
         return render(request, "console/back.html", context)
 
