@@ -6,7 +6,6 @@ from pathlib import Path
 from broker_app.net import special
 from broker_app.net.destinations import SETTINGS, Setting
 from broker_app.net.problems import PROBLEMS
-from broker_app.net.rest import envelopes
 
 PROTOCOL = Path(__file__).resolve().parents[2] / "docs" / "protocol.md"
 
@@ -20,7 +19,6 @@ def problems() -> str:
 def unsupported() -> str:
     """Everything that is refused as `unsupported`, and where it was asked for."""
     rows = [f"| SEND `{name}` | {what} |" for name, what in special.REPEATED.items()]
-    rows += [f"| HTTP `{name.decode()}` | {what} |" for name, what in envelopes._UNSUPPORTED.items()]
     return "\n".join(["| asked for by | what it would be |", "|---|---|", *rows])
 
 

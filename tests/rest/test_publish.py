@@ -100,7 +100,6 @@ async def test_a_topic_says_how_many_it_reached(rest: Rest) -> None:
         ({"mom-deliver-at": "2030-01-01T00:00:00"}, 400, "invalid", "header/mom-deliver-at"),
         ({"mom-dedup-id": "x" * 1025}, 400, "invalid", "header/mom-dedup-id"),
         ({"mom-header-delay-s": "5"}, 400, "invalid", "header/mom-header-delay-s"),
-        ({"idempotency-key": "5"}, 422, "unsupported", None),
         ({"mom-priority": "10"}, 400, "invalid", "header/mom-priority"),
         ({"mom-persistent": "yes"}, 400, "invalid", "header/mom-persistent"),
         ({"mom-expires-s": "nan"}, 400, "invalid", "header/mom-expires-s"),

@@ -206,10 +206,6 @@ def _size(messages: Sequence[tuple[Envelope, bytes]]) -> int:
 
 def _check_headers(request: Request) -> None:
     for name, _ in request.headers:
-        if name == b"idempotency-key":
-            raise Refusal(
-                "unsupported", "header idempotency-key: this version of MOM has no idempotency keys"
-            )
         if name.startswith(b"mom-"):
             shown = name.decode("latin-1")
             raise invalid(f"header/{shown}", "a batch says this in the fields of its items")

@@ -17,7 +17,7 @@ from broker_app.core.message import Envelope
 from broker_app.net import headers as stomp_headers
 from broker_app.net import special, times
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.refusals import Refusal, invalid, too_large, unknown
+from broker_app.net.rest.refusals import invalid, too_large, unknown
 from broker_app.net.rest.replies import Header
 
 #: header of a publishing request → STOMP header
@@ -37,10 +37,6 @@ _CARRIED = {
     b"tracestate": "tracestate",
 }
 _APPLICATION = b"mom-header-"
-#: promises that are not kept yet must not be ignored in silence
-_UNSUPPORTED = {
-    b"idempotency-key": "idempotency keys",
-}
 #: application headers of these names would be taken for something else
 _RESERVED = frozenset((
     "ack", "attempt", "content-length", "content-type", "correlation-id", "destination", "expiration",
@@ -121,11 +117,7 @@ class Envelopes:
     def of_request(self, address: str, request_headers: Iterable[Header]) -> Envelope:
         """The envelope of a message to `address` published singly. Raises Refusal."""
         facts = tuple(
-            [
-                fact
-                for fact in request_headers
-                if fact[0] in _CARRIED or fact[0].startswith(_PUBLISHING) or fact[0] in _UNSUPPORTED
-            ]
+            [fact for fact in request_headers if fact[0] in _CARRIED or fact[0].startswith(_PUBLISHING)]
         )
         key = (address, facts)
         envelope = self._cache.get(key)
@@ -177,10 +169,6 @@ class Envelopes:
     def _meaning(self, facts: Iterable[Header]) -> Iterable[tuple[str, str]]:
         for name, raw in facts:
             shown = name.decode("latin-1")
-            if name in _UNSUPPORTED:
-                raise Refusal(
-                    "unsupported", f"header {shown}: this version of MOM has no {_UNSUPPORTED[name]}"
-                )
             value = _text(shown, raw)
             if name.startswith(_APPLICATION):
                 yield application_header(f"header/{shown}", shown[len(_APPLICATION) :], value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,7 @@ from broker_app.net.rest.one import OneMessage
 from broker_app.net.rest.publish import Publisher
 from broker_app.net.rest.receive import Receiver
 from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.repeats import Repeats
 from broker_app.net.rest.replies import NO_CONTENT, Header, Reply, problem_reply
 from broker_app.net.rest.requests import Departed, Receive, Request, Scope, Send, Uploads
 from broker_app.net.rest.routing import Place, Router, raw_path_of
@@ -87,6 +89,7 @@ class RestPlane:
         self._desk = Desk(engine, round(self._limits.max_queue_wait_s * 1000))
         self._numbers = itertools.count(1)
         self._blocks = items.Blocks()
+        self._repeats = Repeats(asyncio.get_running_loop().time)
         self._router = Router()
         self._add_endpoints(journal_read, jobs, statistics, connections, control_document)
 
@@ -173,6 +176,17 @@ class RestPlane:
         add("GET", Place((b"jobs",), (b"results",), True), job_desk.results)
         add("GET", Place((b"jobs",), (b"export",), True), job_desk.exported)
         add("GET", Place((b"jobs",), (), True), job_desk.one)
+        #: what makes something, and may be repeated with an Idempotency-Key
+        self._once = frozenset(
+            (
+                publisher.to_queue,
+                publisher.to_topic,
+                batches.to_queue,
+                batches.to_topic,
+                job_desk.begin,
+                job_desk.upload,
+            )
+        )
         one = OneMessage(desk, journal_read, blocks, limits)
         add("GET", Place((b"messages",), (b"body",), True), one.body)
         add("GET", Place((b"messages",), (b"why",), True), one.why)
@@ -250,6 +264,8 @@ class RestPlane:
             identity = await self._credentials.identify(request, way.address or "", certified)
             request.client = Client(identity, way)
         request.name = request.choose_name(match.name, match.place.parameter)
+        if request.idempotency_key is not None and match.endpoint in self._once:
+            return await self._repeats.answer(request, request.idempotency_key, match.endpoint)
         return await match.endpoint(request)
 
 

@@ -98,6 +98,9 @@ class Publisher:
         if desk.engine.full:
             await desk.relief.wait()
         body = await request.body(self._limits.max_body_bytes)
+        if request.once is not None:
+            headers = request.once.with_dedup_id(request.headers)
+            envelope = self._envelopes.of_request(target.destination.address, headers)
         request.access.recheck(request.client, SEND, target.destination)
         ticket = desk.ticket()
         desk.submit(c.Publish(desk.peer, [(envelope, body, ticket)]), len(body) + COMMAND_BYTES)

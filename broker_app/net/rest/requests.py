@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -33,6 +33,14 @@ class Uploads:
         self.bytes = 0
 
 
+class Once(Protocol):
+    """Knows whether a request repeats another, see `repeats`."""
+
+    def check(self, body: bytes) -> None: ...
+
+    def with_dedup_id(self, headers: list[Header]) -> list[Header]: ...
+
+
 class Departed(Exception):
     """The client went away before its request was whole."""
 
@@ -52,8 +60,10 @@ class Request:
         "content_length",
         "content_type",
         "headers",
+        "idempotency_key",
         "method",
         "name",
+        "once",
         "query_string",
         "reply_headers",
         "send",
@@ -84,11 +94,16 @@ class Request:
         self.reply_headers: list[Header] = []
         self.content_length = b""
         self.content_type = b""
+        self.idempotency_key: bytes | None = None
+        #: set where the request is to be carried out once for its key
+        self.once: Once | None = None
         for name, value in self.headers:
             if name == b"content-length":
                 self.content_length = value
             elif name == b"content-type":
                 self.content_type = value
+            elif name == b"idempotency-key":
+                self.idempotency_key = value
 
     @property
     def user(self) -> str:
@@ -158,7 +173,14 @@ class Request:
     # ------------------------------------------------------------------ body
 
     async def body(self, limit: int) -> bytes:
-        """The whole body. Refusal(too-large) as soon as more than `limit` bytes are announced or seen."""
+        """The whole body. Refusal(too-large) as soon as more than `limit` bytes are announced or seen, and
+        the end of a request that was answered before."""
+        body = await self._whole_body(limit)
+        if self.once is not None:
+            self.once.check(body)
+        return body
+
+    async def _whole_body(self, limit: int) -> bytes:
         self._check_announced(limit)
         try:
             async with asyncio.timeout(self._limits.upload_timeout_s) as deadline:
@@ -204,6 +226,9 @@ class Request:
 
     async def lines(self, limit: int) -> AsyncIterator[list[bytes]]:
         """The lines of the body, in runs as they arrive. Refusal when one is longer than `limit`."""
+        if self.once is not None:
+            detail = "a stream of lines takes no Idempotency-Key; give its lines dedup-ids, or send an array"
+            raise Refusal("unsupported", detail)
         rest = b""
         more = True
         clock = asyncio.get_running_loop().time

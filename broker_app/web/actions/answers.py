@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from broker_app.models import KeptAnswer
@@ -18,12 +18,19 @@ MOST = 1_000
 ABANDONED = timedelta(seconds=60)
 
 
-@transaction.atomic
 def claim(user: str, key: str, fingerprint: str) -> KeptAnswer | None:
     """Marks a request as under way; or returns what there is of this key already.
 
     What is too old, or was abandoned, is nothing any more.
     """
+    try:
+        return _claim(user, key, fingerprint)
+    except IntegrityError:  # somebody was faster between our look and our mark
+        return KeptAnswer.objects.filter(user=user, key=key).first()
+
+
+@transaction.atomic
+def _claim(user: str, key: str, fingerprint: str) -> KeptAnswer | None:
     now = timezone.now()
     KeptAnswer.objects.filter(created__lte=now - KEPT).delete()
     KeptAnswer.objects.filter(created__lte=now - ABANDONED, status=None).delete()

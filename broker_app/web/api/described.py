@@ -39,7 +39,7 @@ IF_NONE_MATCH = header("If-None-Match", "* to make it only where it is not there
 KNOWN = header("If-None-Match", "ETags that are known; 304 when it is still so")
 KEY = header("Idempotency-Key", "names repeats of this request; its answer is kept for a day")
 DRY_RUN = query("dry_run", TRUTH, "do nothing, and tell what would change")
-ETAG = header("ETag", "version, for If-Match", required=True, response=[200, 201])
+ETAG = header("ETag", "version, for If-Match; a dry run has none", response=[200, 201])
 #: of lists
 PAGING = [
     query("limit", whole(1, 500, 100), "most of a page"),

@@ -26,12 +26,13 @@ _KEPT_HEADERS = ("ETag", "Location")
 def once(request: Request, act: Callable[[], Response], *, secret: bool = False) -> Response:
     """What `act` answers, in one transaction with what it does; or what it answered to this request before.
 
-    Of an answer with a `secret` it is only kept that it was given. Raises Refusal for a key that was used
+    No other change happens meanwhile. Of an answer with a `secret` it is only kept that it was given. Raises Refusal for a key that was used
     with another request, and while the request is under way.
     """
     key = _key_of(request)
     if key is None or request.query_params.get("dry_run") == "true":
         with transaction.atomic():
+            actions.lock_version()
             return act()
     user, fingerprint = request.user.get_username(), _fingerprint(request)
     known = actions.claim(user, key, fingerprint)
@@ -39,6 +40,7 @@ def once(request: Request, act: Callable[[], Response], *, secret: bool = False)
         return _replayed(known, fingerprint)
     try:
         with transaction.atomic():
+            actions.lock_version()
             reply = act()
             headers = {name: reply[name] for name in _KEPT_HEADERS if name in reply}
             actions.keep(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from broker_app.jobs.plan import IMPORT, PLANNED, UNDO
 from broker_app.net.rest.openapi.operations import (
     AFTER,
+    IDEMPOTENCY_KEY,
     LINES,
     QUEUE,
+    REPLAYED,
     in_path,
     json_body,
     json_reply,
@@ -124,9 +126,10 @@ PATHS: Json = {
             "begin_job", "Do something to many messages, or plan it",
             {
                 "200": json_reply("what would be done; nothing was changed", ref("Plan")),
-                "202": json_reply("it has begun", ref("Job"), _JOB_LOCATION),
+                "202": json_reply("it has begun", ref("Job"), {**_JOB_LOCATION, **REPLAYED}),
             },
             404, 408, 409, 413, 415, 422, 503,
+            parameters=[IDEMPOTENCY_KEY],
             body=json_body("JobRequest"),
         ),
     },

@@ -6,7 +6,9 @@ from broker_app.net.rest.openapi.operations import (
     AFTER,
     BYTES,
     CONDITIONS,
+    IDEMPOTENCY_KEY,
     QUEUE,
+    REPLAYED,
     TOPIC,
     empty_reply,
     header,
@@ -68,6 +70,7 @@ BROWSED = message(
 )
 ID = in_path("id", "of the message", {"type": "string", "minLength": 1})
 _PUBLISH_HEADERS = [
+    IDEMPOTENCY_KEY,
     header("Mom-Persistent", {"enum": ["true", "false"]}, "survives a crash; default true on queues"),
     header("Mom-Priority", whole(0, 9), "higher first; default 4"),
     header("Mom-Expires-S", number(0.001, 315_360_000), "seconds it may wait"),
@@ -97,13 +100,13 @@ _BATCH_BODY: Json = {
 }
 _BATCH_REPLY: Json = {
     "description": "one result for each item, in order",
-    "headers": {"Request-Id": ref("RequestId", "headers")},
+    "headers": {"Request-Id": ref("RequestId", "headers"), **REPLAYED},
     "content": {
         "application/json": {"schema": object_of({"results": array_of(ref("BatchResult"))})},
         "application/x-ndjson": {"schema": {"description": "a BatchResult a line"}},
     },
 }
-_PUBLISHED_REPLY = json_reply("stored", ref("Published"), {"Location": {"schema": TEXT}})
+_PUBLISHED_REPLY = json_reply("stored", ref("Published"), {"Location": {"schema": TEXT}, **REPLAYED})
 _ATOMIC = parameter("atomic", TRUTH, "one transaction: all or nothing; for application/json")
 
 SCHEMAS: Json = {
@@ -166,7 +169,8 @@ SCHEMAS: Json = {
 PATHS: Json = {
     "/queues/{name}/messages": {
         "post": operation(
-            "publish_to_queue", "Publish one message", {"201": _PUBLISHED_REPLY}, 408, 413, 415, 422, 503,
+            "publish_to_queue", "Publish one message", {"201": _PUBLISHED_REPLY},
+            408, 409, 413, 415, 422, 503,
             parameters=[QUEUE, *_PUBLISH_HEADERS], body=_MESSAGE_BODY,
         ),
         "get": operation(
@@ -191,8 +195,9 @@ PATHS: Json = {
     },
     "/queues/{name}/messages/batch": {
         "post": operation(
-            "publish_batch_to_queue", "Publish many messages", {"200": _BATCH_REPLY}, 408, 413, 415, 422, 503,
-            parameters=[QUEUE, _ATOMIC], body=_BATCH_BODY,
+            "publish_batch_to_queue", "Publish many messages", {"200": _BATCH_REPLY},
+            408, 409, 413, 415, 422, 503,
+            parameters=[QUEUE, _ATOMIC, IDEMPOTENCY_KEY], body=_BATCH_BODY,
         ),
     },
     "/topics/{name}/messages": {
@@ -218,8 +223,9 @@ PATHS: Json = {
     },
     "/topics/{name}/messages/batch": {
         "post": operation(
-            "publish_batch_to_topic", "Publish many messages", {"200": _BATCH_REPLY}, 408, 413, 415, 422, 503,
-            parameters=[TOPIC, _ATOMIC], body=_BATCH_BODY,
+            "publish_batch_to_topic", "Publish many messages", {"200": _BATCH_REPLY},
+            408, 409, 413, 415, 422, 503,
+            parameters=[TOPIC, _ATOMIC, IDEMPOTENCY_KEY], body=_BATCH_BODY,
         ),
     },
     "/messages/{id}": {

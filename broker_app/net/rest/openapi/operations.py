@@ -81,6 +81,15 @@ def operation(
 
 #: of every reply
 REPLY_HEADERS: Json = {"RequestId": {"schema": TEXT, "required": True}}
+#: of what makes something: the header of the request, and that of the reply
+IDEMPOTENCY_KEY = header(
+    "Idempotency-Key",
+    {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!#-~]+$"},
+    "names repeats of this request; its answer is kept for a day, while the node runs",
+)
+REPLAYED: Json = {
+    "Idempotency-Replayed": {"schema": {"const": "true"}, "description": "it is the answer of before"}
+}
 BYTES: Json = {"description": "the bytes of a message in its media type", "content": {"*/*": {}}}
 LINES: Json = {
     "description": "lines of JSON",
