@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from lark import Lark, Token
     from lark.exceptions import UnexpectedInput
 
-#: objects and arrays in each other
+#: objects and arrays in each other, and names of a key
 MAX_DEPTH = 32
 
 GRAMMAR = r"""
@@ -102,18 +103,50 @@ class _Wrong(Exception):
 
 def parse(source: Source, errors: Errors) -> list[Statement]:
     """The statements of a text. What is none of them goes to `errors`."""
-    from lark.exceptions import UnexpectedInput
-
     found: list[Statement] = []
     for offset, text in source.statements():
         try:
-            found += map(_Reader(source, offset).statement, _parser().parse(text).children)
-        except UnexpectedInput as error:
-            at, detail = _explain(text, error)
-            errors.add(source.place(offset + at), detail)
+            statement = _statement(text)
         except _Wrong as wrong:
-            errors.add(source.place(wrong.offset), wrong.detail)
+            errors.add(source.place(offset + wrong.offset), wrong.detail)
+            continue
+        if statement is not None:
+            found.append(_moved(statement, source.name, source.place(offset).line - 1))
     return found
+
+
+# When a file is read again, nearly all of its statements are the same; parsing is most of the work.
+@lru_cache(maxsize=16_384)
+def _statement(text: str) -> Statement | None:
+    """The statement that a text is, with places as if it began a file; None when there are but comments.
+    Raises _Wrong."""
+    from lark.exceptions import UnexpectedInput
+
+    try:
+        trees = _parser().parse(text).children
+    except UnexpectedInput as error:
+        raise _Wrong(*_explain(text, error)) from None
+    return _Reader(Source("", text)).statement(trees[0]) if trees else None
+
+
+def _moved(statement: Statement, file: str, lines: int) -> Statement:
+    """A statement of a file, `lines` further down."""
+
+    def place(of: Place) -> Place:
+        return Place(file, of.line + lines, of.column)
+
+    def value(of: Value) -> Value:
+        content = of.content
+        if isinstance(content, Mapping):
+            content = {name: value(inner) for name, inner in content.items()}
+        elif of.kind == "an array":
+            content = tuple(value(inner) for inner in of.parts.values())
+        return Value(content, place(of.place), of.named and place(of.named))
+
+    if isinstance(statement, Include):
+        arguments = statement.arguments and value(statement.arguments)
+        return Include(value(statement.path), place(statement.place), arguments)
+    return statement._replace(place=place(statement.place), value=value(statement.value))
 
 
 @lru_cache(maxsize=1)
@@ -125,23 +158,21 @@ def _parser() -> Lark:
 
 
 class _Reader:
-    """Trees of one statement to values. `_offset` is where its text begins in the file."""
+    """Trees of one statement to values."""
 
-    def __init__(self, source: Source, offset: int) -> None:
+    def __init__(self, source: Source) -> None:
         self._source = source
-        self._offset = offset
 
     def _place(self, token: Token) -> Place:
-        return self._source.place(self._at(token))
-
-    def _at(self, token: Token) -> int:
-        return self._offset + (token.start_pos or 0)
+        return self._source.place(_at(token))
 
     def statement(self, tree: Any) -> Statement:
         """The statement of a tree of the rule `statement`."""
         first, second, *rest = tree.children
         if tree.data == "include":
             return Include(self.value(second), self._place(first), self.value(rest[0]) if rest else None)
+        if first.count("/") > MAX_DEPTH:
+            raise _Wrong(_at(first), f"a key has at most {MAX_DEPTH} names")
         kind = Set if tree.data == "set" else Append
         return kind(str(first), self._place(first), self.value(second))
 
@@ -152,7 +183,7 @@ class _Reader:
         first = tree.children[0]
         place = self._place(first)
         if depth == MAX_DEPTH and tree.data in ("object", "array"):
-            raise _Wrong(self._at(first), f"objects and arrays may stand {MAX_DEPTH} deep in each other")
+            raise _Wrong(_at(first), f"objects and arrays may stand {MAX_DEPTH} deep in each other")
         match tree.data:
             case "object":
                 return Value(self._members(tree.children[1:], depth + 1), place)
@@ -163,18 +194,18 @@ class _Reader:
             case "number":
                 return Value(self._number(first), place)
             case "reference":
-                return Value(self._reference(str(first)[2:-1], self._at(first)), place)
+                return Value(self._reference(str(first)[2:-1], _at(first)), place)
         return Value({"true": True, "false": False}.get(tree.data), place)
 
     def _members(self, trees: list[Any], depth: int) -> dict[str, Value]:
         members: dict[str, Value] = {}
         for tree in trees:
             token, value = tree.children
-            name = self._decoded(str(token)[1:-1], self._at(token) + 1)
+            name = self._decoded(str(token)[1:-1], _at(token) + 1)
             if name in members:
                 where = members[name].named
                 assert where is not None
-                raise _Wrong(self._at(token), f"{name!r} stands in this object already, in line {where.line}")
+                raise _Wrong(_at(token), f"{name!r} stands in this object already, in line {where.line}")
             members[name] = self.value(value, depth).named_at(self._place(token))
         return members
 
@@ -184,12 +215,12 @@ class _Reader:
         except ValueError:  # more digits than Python turns into a number
             number = math.inf
         if number in (math.inf, -math.inf):
-            raise _Wrong(self._at(token), "this number is too large")
+            raise _Wrong(_at(token), "this number is too large")
         return number
 
     def _string(self, token: Token) -> Value:
         """A string, with the references in it. `$` written as \\u0024 begins none."""
-        raw, begin = str(token)[1:-1], self._at(token) + 1
+        raw, begin = str(token)[1:-1], _at(token) + 1
         parts: list[str | Reference] = []
         end = 0
         for match in _REFERENCE.finditer(raw):
@@ -224,6 +255,11 @@ class _Reader:
         if not name.strip():
             raise _Wrong(offset, "a reference names a variable, or a key: ${users}, ${/config/mom/name}")
         return Reference(name.strip())
+
+
+def _at(token: Token) -> int:
+    """Where a token begins in its statement."""
+    return token.start_pos or 0
 
 
 def _explain(text: str, error: UnexpectedInput) -> tuple[int, str]:

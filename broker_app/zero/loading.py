@@ -33,6 +33,8 @@ def load(name: str, files: Files, words: Words) -> Loaded:
         loaded = Meaning(words, errors, loading.files, loading.said).of(said, loading.looked_for)
     except TooMuch as much:
         errors.add(much.place, "references and includes make more of these files than can be taken")
+    except RecursionError:
+        errors.add(Place(name, 1, 1), "references in these files lead deeper than can be followed")
     if errors:
         raise errors.bad(loading.looked_for)
     return loaded

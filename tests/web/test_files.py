@@ -188,9 +188,29 @@ def test_what_a_file_says_is_changed_nowhere_else(follower: Follower) -> None:
 def test_without_a_file_what_it_said_stays_and_may_be_changed(follower: Follower) -> None:
     follower.write('/config/connection/messaging/b = {"hostname": "h"}')
     follower.watch.start()
-    assert files.release(actions.SYSTEM) == 1
+    assert files.release(actions.SYSTEM, "") == 1
     apply(ANN, [Edit("bridges", "b", {"hostname": "x"})])
-    assert files.release(actions.SYSTEM) == 0
+    assert files.release(actions.SYSTEM, "") == 0
+
+
+def test_brokers_that_share_a_configuration_leave_the_files_of_each_other_alone(tmp_path: Path) -> None:
+    followers = {}
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        followers[name] = Follower(tmp_path / name)
+        running = Config(name=name, database="postgresql://shared")
+        followers[name].watch = Watch(tmp_path / name / "zero.config", running)
+        bridge = f'/config/connection/messaging/b = {{"hostname": "of.{name}"}}'
+        followers[name].write(RULE % name + bridge)
+        followers[name].watch.start()
+    assert sorted(rule["conditions"] for rule in said("rules").values()) == [
+        "/event/queue == one", "/event/queue == two",
+    ]  # fmt: skip
+    assert said("bridges")["b"]["hostname"] == "of.one", "the first one wins"
+    assert set(origins().values()) == {"one/zero.config:1", "one/zero.config:2", "two/zero.config:1"}
+    followers["two"].change("")
+    assert files.release(actions.SYSTEM, "two/") == 0
+    assert len(said("rules")) == 1
 
 
 # ---------------------------------------------------------------------- what is refused

@@ -93,6 +93,7 @@ WRONG = [
     ("/config/x = [1 2]", "1:16 found a number, expected , or ]"),
     ("/config/x = [1}", "1:15 found }, expected , or ]"),
     ("/config/x = " + "[" * 40 + "]" * 40, "1:45 objects and arrays may stand 32 deep"),
+    ("/config" + "/a" * 40 + " = 1", "1:1 a key has at most 32 names"),
     ("@include", "1:9 the statement ends here, expected a string"),
     ("@include a.config", "1:10 strings stand in double quotes"),
     ('@include "a.config" [1]', "1:21 found [, expected the end of the statement or {"),

@@ -150,6 +150,18 @@ def test_strings_cannot_grow_without_end() -> None:
     assert "make more of these files than can be taken" in found[0]
 
 
+def test_references_cannot_lead_deeper_than_can_be_followed() -> None:
+    steps = "".join(f"/config/mom/k{n} = [${{/config/mom/k{n + 1}}}]\n" for n in range(2000))
+    (fault,) = faults(steps)
+    assert "lead deeper than can be followed" in fault
+
+
+def test_a_statement_that_moved_is_told_at_its_new_place() -> None:
+    assert faults("/config/mom/credits = 1")[0].startswith("zero.config:1:1 ")
+    assert faults("\n\n/config/mom/credits = 1")[0].startswith("zero.config:3:1 ")
+    assert faults('\n@include "a.config"', a="# x\n/config/mom/credits = 1")[0].startswith("a.config:2:1 ")
+
+
 def test_a_file_of_rules_that_stands_beside_replaces_the_one_that_every_broker_has(tmp_path: Path) -> None:
     (tmp_path / "security").mkdir()
     (tmp_path / "security" / "messaging_rule.config").write_text(

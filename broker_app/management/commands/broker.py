@@ -21,7 +21,7 @@ from broker_app import config, node
 from broker_app.config import Config, ConfigError
 from broker_app.journal.errors import JournalError
 from broker_app.web import actions, api, auditing, snapshot
-from broker_app.web.files import Watch, release
+from broker_app.web.files import Watch, owner_of, release
 from broker_app.zero import Bad
 from mom_site.asgi import Site
 
@@ -63,7 +63,7 @@ class Command(BaseCommand):
         files = Watch(mom.config_file, mom) if mom.config_file is not None else None
         link = None
         try:
-            _read(files)
+            _read(files, mom)
             call_command("clearsessions")
             link = _login_link()
         except Bad as bad:
@@ -103,11 +103,11 @@ class Command(BaseCommand):
             raise CommandError(f"the broker ended: {error}") from error
 
 
-def _read(files: Watch | None) -> None:
+def _read(files: Watch | None, mom: Config) -> None:
     """Carries out what files of configuration say. Raises Bad."""
     if files is not None:
         files.start()
-    elif count := release(actions.SYSTEM):
+    elif count := release(actions.SYSTEM, owner_of(mom)):
         log.warning("no config_file is given: %d things that it said stay, and are changed here now", count)
 
 

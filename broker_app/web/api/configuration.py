@@ -29,7 +29,7 @@ from broker_app.web import effective
 from broker_app.web.acting import by
 from broker_app.web.api import asked
 from broker_app.web.api.permissions import MayAdminister
-from broker_app.web.files import Watch, carry_out, needing_restart, shown_error, shown_plan
+from broker_app.web.files import Watch, carry_out, needing_restart, owner_of, shown_error, shown_plan
 from broker_app.web.refusals import PROBLEM_REPLIES
 
 MAIN = "zero.config"
@@ -165,7 +165,7 @@ class Check(APIView):
         port = zero.Texts({**(files or {}), MAIN: text}, beside)
         try:
             loaded = zero.load(MAIN, port, config.words(path.parent if path is not None else Path()))
-            plan, _ = carry_out(by(request), loaded, dry_run=True)
+            plan, _ = carry_out(by(request), loaded, owner_of(_running()), dry_run=True)
         except zero.Bad as bad:
             errors = [shown_error(error) for error in bad.errors]
             return Response({"usable": False, "errors": errors, "plan": None})

@@ -5,7 +5,7 @@ elsewhere stays as it is. Owns the fingerprints and the history of reloads. Neve
 `web.actions`.
 """
 
-from broker_app.web.files.planning import Plan, Planned, carry_out, check, needing_restart, release
+from broker_app.web.files.planning import Plan, Planned, carry_out, check, needing_restart, owner_of, release
 from broker_app.web.files.reloads import Reload, shown_error, shown_plan
 from broker_app.web.files.watching import Watch
 
@@ -17,6 +17,7 @@ __all__ = [
     "carry_out",
     "check",
     "needing_restart",
+    "owner_of",
     "release",
     "shown_error",
     "shown_plan",

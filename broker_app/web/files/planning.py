@@ -54,9 +54,14 @@ class Plan:
     untouched: int
 
 
-def plan(loaded: Loaded) -> Plan:
+def owner_of(running: Config) -> str:
+    """What the origins of a broker's files begin with: nothing, unless brokers share their configuration."""
+    return f"{running.name}/" if running.database is not None else ""
+
+
+def plan(loaded: Loaded, owner: str) -> Plan:
     """The differences between what files say and what runs. Raises Bad for documents that will not do."""
-    origins = dict(_origins())
+    origins = dict(_origins(owner))
     runs = _read_all(loaded)
     documents = _in_order(loaded, runs, origins)
     errors: list[ZeroError] = []
@@ -72,19 +77,19 @@ def plan(loaded: Loaded) -> Plan:
         except ValidationError as fault:
             errors += _placed(loaded, document, fault)
             continue
-        if before is not None and not origins.get(name):
+        if before is not None and name not in origins:
             kept.append(Kept(*name, document.source))
             continue
         secrets = _new_secrets(document)
         if before == after and not secrets:
             untouched += 1
-            if origins[name] != document.source:
-                moved[name] = document.source
+            if origins[name] != owner + document.source:
+                moved[name] = owner + document.source
             continue
         differences.append(Planned(*name, before, after, document.source))
-        edits.append(Edit(*name, document.said, secrets=secrets, origin=document.source))
+        edits.append(Edit(*name, document.said, secrets=secrets, origin=owner + document.source))
     for name, origin in origins.items():
-        if origin and name not in documents:
+        if name not in documents:
             before = KINDS[name[0]].read([name[1]]).get(name[1])
             differences.append(Planned(*name, before, None, origin))
             edits.append(Edit(*name, None, origin=origin))
@@ -94,12 +99,13 @@ def plan(loaded: Loaded) -> Plan:
 
 
 @transaction.atomic
-def carry_out(by: By, loaded: Loaded, *, dry_run: bool = False) -> tuple[Plan, int | None]:
-    """Makes what runs say what the files say: all of it, or nothing. With `dry_run` it is only tried.
+def carry_out(by: By, loaded: Loaded, owner: str, *, dry_run: bool = False) -> tuple[Plan, int | None]:
+    """Makes what runs say what the files of `owner` say, all of it or nothing. With `dry_run` it is only tried.
 
     Returns what was done, and the version that it led to, None when there was nothing to do. Raises Bad.
     """
-    planned = plan(loaded)
+    actions.lock_version()
+    planned = plan(loaded, owner)
     by_name = {(document.kind, document.key): document for document in _documents(loaded)}
     try:
         version = actions.apply(by, planned.edits, dry_run=dry_run).version
@@ -118,10 +124,10 @@ def carry_out(by: By, loaded: Loaded, *, dry_run: bool = False) -> tuple[Plan, i
 
 
 @transaction.atomic
-def release(by: By) -> int:
+def release(by: By, owner: str) -> int:
     """Lets go of what files said, when no file is given any more: it stays, and anybody may change it.
     Returns how many things that are."""
-    said = {name: "" for name, origin in _origins() if origin}
+    said = {name: "" for name, _ in _origins(owner)}
     if said:
         actions.move_origins(by, said, None)
     return len(said)
@@ -152,8 +158,10 @@ def _documents(loaded: Loaded) -> Iterator[Document]:
         yield from documents.values()
 
 
-def _origins() -> Iterator[tuple[Name, str]]:
-    for kind, key, origin in Entry.objects.values_list("kind", "key", "origin"):
+def _origins(owner: str) -> Iterator[tuple[Name, str]]:
+    """What the files of `owner` say by now, and where."""
+    rows = Entry.objects.exclude(origin="").filter(origin__startswith=owner)
+    for kind, key, origin in rows.values_list("kind", "key", "origin"):
         yield (kind, key), origin
 
 
@@ -169,7 +177,7 @@ def _read_all(loaded: Loaded) -> dict[Name, Said]:
 
 def _in_order(loaded: Loaded, runs: Mapping[Name, Said], origins: Mapping[Name, str]) -> dict[Name, Document]:
     """All documents; rules with the positions that they have already, as far as the order allows."""
-    foreign = {key for kind, key in runs if kind == "rules" and not origins.get((kind, key))}
+    foreign = {key for kind, key in runs if kind == "rules" and (kind, key) not in origins}
     mine = [key for key in loaded.documents["rules"] if key not in foreign]
     places = positions(mine, {key: runs["rules", key]["position"] for key in mine if ("rules", key) in runs})
     found = {(document.kind, document.key): document for document in _documents(loaded)}

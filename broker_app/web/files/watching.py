@@ -20,7 +20,7 @@ from django.db import DatabaseError, connection
 from broker_app import zero
 from broker_app.config import Config, words
 from broker_app.web.actions import FILE, By
-from broker_app.web.files.planning import carry_out, needing_restart
+from broker_app.web.files.planning import carry_out, needing_restart, owner_of
 from broker_app.web.files.reloads import APPLIED, REFUSED, UNCHANGED, Reload, shown_error
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,7 @@ class Watch:
     def __init__(self, path: Path, running: Config) -> None:
         self._path = path
         self._running = running
+        self._owner = owner_of(running)
         self._files = zero.Folder(path.parent)
         self._words = words(path.parent)
         #: what was read last and could be used
@@ -87,7 +88,7 @@ class Watch:
 
     def _take(self, loaded: zero.Loaded, occasion: str) -> Reload:
         """Carries out what files say. Raises zero.Bad, and then nothing of it holds."""
-        plan, version = carry_out(By(f"file {self._path.name}", FILE, reason=occasion), loaded)
+        plan, version = carry_out(By(f"file {self._path.name}", FILE, reason=occasion), loaded, self._owner)
         self._read, self._read_at, self._errors = loaded.files, datetime.now(UTC), ()
         self._follow(loaded.looked_for)
         self._restart = needing_restart(self._running, loaded)
