@@ -1,11 +1,11 @@
-"""What an edit of rules would change: for what was decided in the last 24 hours, and for who is connected."""
+"""What an edit of rules or users would change: of the decisions of 24 hours, and for who is connected."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from broker_app.net.decisions import Decided
 from broker_app.net.using import Using
@@ -29,14 +29,20 @@ _WHO = ("user", "address", "protocol", "tls", "client")
 _WHAT = ("right", "destination")
 
 
+class Decider(Protocol):
+    """Rules, or what decides like them."""
+
+    def decide(self, event: Event) -> Decision: ...
+
+
 def impact(
-    now: Rules,
-    then: Rules,
+    now: Decider,
+    then: Decider,
     decided: Iterable[Decided],
     connected: Sequence[Using],
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, Any]:
-    """Both sets of rules decide the same events. Counts are of decisions, lists of different events.
+    """`now` and `then` decide the same events. Counts are of decisions, lists of different events.
 
     Takes up to `PATIENCE_S` where thousands of rules have no names that an index could use; what was not
     looked at by then is counted as left out. To be called in a thread.
@@ -98,18 +104,38 @@ class _Turned:
         }
 
 
-def of_changes(node: Node | None, changed: Iterable[Changed]) -> dict[str, Any] | None:
-    """The impact of edits that were only tried; None where they are not about rules.
+def of_changes(node: Node | None, changed: Sequence[Changed]) -> dict[str, Any] | None:
+    """The impact of edits that were only tried; None where they are about neither rules nor users.
 
     Without a node in this process nothing is known of decisions and clients. Raises Refusal.
     """
-    edits = {change.key: change.after for change in changed if change.kind == "rules"}
-    if not edits:
+    rules = {change.key: change.after for change in changed if change.kind == "rules"}
+    people = {change.key: change for change in changed if change.kind == "users"}
+    if not rules and not people:
         return None
     said = KINDS["rules"].read()
+    now = _Deciding(rules_of(said), {user: change.before for user, change in people.items()})
+    then = _Deciding(edited(said, rules), {user: change.after for user, change in people.items()})
     decided = node.decisions.decided() if node is not None else []
     connected = ask(node, node.in_use()) if node is not None else []
-    return impact(rules_of(said), edited(said, edits), decided, connected)
+    return impact(now, then, decided, connected)
+
+
+class _Deciding:
+    """Rules, and some users as they are said; None is one who is not there."""
+
+    def __init__(self, rules: Rules, people: Mapping[str, Said | None]) -> None:
+        self._rules, self._people = rules, people
+
+    def decide(self, event: Event) -> Decision:
+        if event.user not in self._people:
+            return self._rules.decide(event)
+        said = self._people[event.user]
+        if said is None or not said["active"]:
+            return Decision(False, because=f"{event.user} could not log in")
+        if said["administrator"]:
+            return Decision(True, because="an administrator may do all")
+        return self._rules.decide(event._replace(groups=frozenset(said["groups"])))
 
 
 def edited(said: Mapping[str, Said], edits: Mapping[str, Said | None]) -> Rules:
@@ -138,7 +164,7 @@ def _uses(rows: Sequence[Decided], connected: Iterable[Using]) -> Iterator[tuple
         yield using, dict.fromkeys([*using.receives, *events])
 
 
-def _lost(now: Rules, then: Rules, events: Iterable[Event]) -> list[dict[str, Any]]:
+def _lost(now: Decider, then: Decider, events: Iterable[Event]) -> list[dict[str, Any]]:
     """What of it could be done no more, the first ones."""
     lost = []
     for event in events:

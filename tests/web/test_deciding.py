@@ -95,3 +95,23 @@ async def test_an_edit_of_rules_is_tried_against_what_was_decided_and_who_is_con
         # Nothing has happened.
         await mary.send("/queue/orders", "hello")
     assert ask(broker, "GET", "/rules/orders").json()["users"] == ["john", "mary"]
+
+
+async def test_an_edit_of_a_user_is_tried_too(broker: BrokerProcess) -> None:
+    assert ask(broker, "PUT", "/groups/staff", {}).status == 201
+    assert ask(broker, "PUT", "/users/ann", {"password": PASSWORD, "groups": ["staff"]}).status == 201
+    assert ask(broker, "PUT", "/rules/staff", {"groups": ["staff"]}).status == 201
+    url = f"stomp://{broker.host}:{broker.stomp_port}"
+    async with (
+        mom_client.connect(url, login="ann", passcode=PASSWORD) as ann,
+        ann.subscribe("/queue/of-staff"),
+    ):
+        for change, by in (
+            ({"groups": []}, "no rule allows it"),
+            ({"active": False}, "ann could not log in"),
+        ):
+            reply = ask(broker, "PATCH", "/users/ann?dry_run=true", change, if_match="*")
+            (client,) = reply.json()["impact"]["clients"]
+            assert (client["user"], client["loses"][0]["decided_by"]) == ("ann", by)
+        reply = ask(broker, "PATCH", "/users/ann?dry_run=true", {"administrator": True}, if_match="*")
+        assert reply.json()["impact"]["clients"] == []
