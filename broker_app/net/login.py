@@ -86,10 +86,10 @@ class Logins:
         return self._policy
 
     def reload(self, policy: Policy) -> None:
-        """Takes over a new policy at once; everything remembered under the old one is forgotten."""
+        """Takes over a new policy at once. Good passwords stay remembered for who has the same one still: a
+        change of something else costs nobody a verification. All else is forgotten."""
         self._policy = policy
         self._tokens = _names(policy)
-        self._good.clear()
         self._bad.clear()
         self._cookies.clear()
 
@@ -140,7 +140,8 @@ class Logins:
             return self.bearer(passcode)
         if not login and not passcode:
             return self.anonymous()
-        known = self._good.get(self._digest(login, passcode))
+        facts = self._policy.users.get(login)
+        known = self._good.get(self._good_digest(facts, passcode)) if facts is not None else None
         return known[1] if known is not None and known[0] > self._clock() else None
 
     async def authenticate(self, login: str, passcode: str, address: str = "") -> Identity | None:
@@ -196,7 +197,8 @@ class Logins:
             return None
         identity = Identity(facts.name)
         self._guesses.right(login, address)
-        _remember(self._good, digest, (self._clock() + _GOOD_S, identity))
+        good = self._good_digest(facts, passcode)
+        _remember(self._good, good, (self._clock() + _GOOD_S, identity))
         return identity
 
     async def _verified(
@@ -227,6 +229,10 @@ class Logins:
             if not right:
                 self._guesses.wrong(login, address)
             return right
+
+    def _good_digest(self, facts: UserFacts, passcode: str) -> bytes:
+        """Under which it is remembered that this password fits what the policy says of the user."""
+        return self._digest(f"{len(facts.name)}:{facts.name}{facts.password_hash}", passcode)
 
     def _digest(self, login: str, secret: str) -> bytes:
         # The length keeps ("ab", "c") and ("a", "bc") apart. "surrogatepass" takes any str there is.

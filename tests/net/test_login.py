@@ -86,6 +86,17 @@ async def test_a_new_policy_forgets_what_was_remembered(logins: Logins) -> None:
     assert await logins.authenticate("john", "new") == Identity("john")
 
 
+async def test_a_new_policy_with_the_same_password_costs_no_verification(
+    logins: Logins, verify: Verifier
+) -> None:
+    await logins.authenticate("john", "right")
+    logins.reload(policy(2))
+    assert logins.cached("john", "right") == Identity("john")
+    assert verify.calls == 1
+    logins.reload(Policy(3))
+    assert logins.cached("john", "right") is None
+
+
 async def test_a_password_changed_during_the_verification_is_not_accepted(
     logins: Logins, verify: Verifier
 ) -> None:
