@@ -102,7 +102,7 @@ class Load:
     async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """What PUT makes is new; what PATCH and DELETE are for is there, of whatever version."""
         headers = headers or {"if_none_match" if method == "PUT" else "if_match": "*"}
-        request = partial(self.broker.request, method, f"/api/v1{path}", json_body=body, **headers)
+        request = partial(self.broker.request, method, f"/api/v1{path}", None, json_body=body, **headers)
         reply = await asyncio.to_thread(request)
         assert reply.status < 400, reply.body
         return reply.json() if reply.body else None
