@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import typer
 
-from broker_app.cli import invocation
+from broker_app.cli import foretelling, invocation
 from broker_app.cli.confirming import confirm
 from broker_app.cli.failures import CONFLICT, NOT_FOUND, USAGE, Failure
 from broker_app.cli.invocation import Invocation
@@ -270,7 +270,8 @@ def _tell(given: Invocation, reply: dict[str, Any] | None, dry_run: bool) -> Non
     ]
     given.output.rows(("what", "before", "after"), [_plain(given, row) for row in rows])
     if impact := reply.get("impact"):
-        given.output.say(json.dumps(impact, ensure_ascii=False, indent=2))
+        for sentence in foretelling.sentences(impact):
+            given.output.say(sentence)
 
 
 def _plain(given: Invocation, row: Mapping[str, Any]) -> dict[str, Any]:

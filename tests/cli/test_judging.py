@@ -1,5 +1,6 @@
 """`mom rule test|explain` against a real broker."""
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker_app.cli.failures import NOT_FOUND, OK, REFUSED, USAGE
+from broker_app.cli.foretelling import sentences
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 
@@ -52,3 +54,47 @@ def test_wrong_use(mom: CommandLine, tmp_path: Path) -> None:
     assert (wrong.code, "did you mean send?" in wrong.err) == (USAGE, True)
     assert mom("rule", "test", "--deed", "POST", "-Q", "a", "--user", "nobody").code == NOT_FOUND
     assert mom("rule", "test", "--deed", "POST", "-Q", "a", "--rules", str(tmp_path / "none")).code == USAGE
+
+
+def test_a_dry_run_foretells_what_would_be_decided_otherwise(mom: CommandLine, broker: BrokerProcess) -> None:
+    john = "Basic " + base64.b64encode(b"john:correct horse battery").decode()
+    for _ in range(2):
+        path = "/api/v1/queues/foretold/messages"
+        assert broker.request("POST", path, b"x", authorization=john).status == 201
+    found = mom("rule", "create", "closed", "effect=deny", "position=1", "users=john", "--dry-run")
+    assert found.code == OK
+    assert "  denied: john send queue:foretold, 2 times: rule 1 (closed)" in found.err
+    assert "0 allowed" in found.err
+
+
+def test_an_impact_is_told_in_sentences() -> None:
+    event = {
+        "user": "john",
+        "right": "send",
+        "destination": "queue:a",
+        "times": 3,
+        "decided_by": "rule 1 (a)",
+    }
+    client = {"user": "mary", "address": None, "protocol": "local", "loses": [event]}
+    told = list(
+        sentences(
+            {
+                "decisions": {
+                    "allowed_stay": 4, "denied_stay": 5, "become_denied": 36, "become_allowed": 3,
+                    "left_out": 9,
+                    "would_be_denied": [event] * 12, "would_be_allowed": [event],
+                },
+                "clients": [client] * 11, "clients_affected": 11, "clients_left_out": 2,
+            }
+        )
+    )  # fmt: skip
+    assert told[0] == (
+        "of the decisions of the last 24 hours 4 stay allowed and 5 denied; 36 would be denied, 3 allowed"
+    )
+    assert told[1:11] == ["  denied: john send queue:a, 3 times: rule 1 (a)"] * 10
+    assert told[11:13] == ["  denied: and others", "  allowed: john send queue:a, 3 times: rule 1 (a)"]
+    assert told[13] == "connected: mary from local would lose send queue:a"
+    assert told[-2:] == [
+        "connected: 11 clients in all would lose something",
+        "9 decisions and 2 clients were not looked at in time",
+    ]
