@@ -105,8 +105,8 @@ def _by() -> actions.By:
 
 
 def _open(data: Path) -> None:
-    """Makes Django ready for the configuration database, which is in `data` unless it is shared. Raises Failure
-    when there is none."""
+    """Makes Django ready for the configuration database, which is in `data` unless it is shared. Raises
+    Failure when there is none."""
     shared = "MOM_DATABASE" in os.environ or "MOM_DATABASE_FILE" in os.environ
     if not shared and not (data / "config.sqlite3").exists():
         raise Failure(

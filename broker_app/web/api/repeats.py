@@ -26,8 +26,8 @@ _KEPT_HEADERS = ("ETag", "Location")
 def once(request: Request, act: Callable[[], Response], *, secret: bool = False) -> Response:
     """What `act` answers, in one transaction with what it does; or what it answered to this request before.
 
-    No other change happens meanwhile. Of an answer with a `secret` it is only kept that it was given. Raises Refusal for a key that was used
-    with another request, and while the request is under way.
+    No other change happens meanwhile. Of an answer with a `secret` it is only kept that it was given. Raises
+    Refusal for a key that was used with another request, and while the request is under way.
     """
     key = _key_of(request)
     if key is None or request.query_params.get("dry_run") == "true":

@@ -100,7 +100,7 @@ def plan(loaded: Loaded, owner: str) -> Plan:
 
 @transaction.atomic
 def carry_out(by: By, loaded: Loaded, owner: str, *, dry_run: bool = False) -> tuple[Plan, int | None]:
-    """Makes what runs say what the files of `owner` say, all of it or nothing. With `dry_run` it is only tried.
+    """Makes what runs say what the files of `owner` say, all or nothing. With `dry_run` it is only tried.
 
     Returns what was done, and the version that it led to, None when there was nothing to do. Raises Bad.
     """
