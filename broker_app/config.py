@@ -25,7 +25,9 @@ from broker_app import zero
 PREFIX = "MOM_"
 
 # Variables of the command line client, which share the prefix and are none of ours.
-CLIENT_VARIABLES = frozenset({"MOM_CONTEXT", "MOM_URL", "MOM_TOKEN", "MOM_TOKEN_FILE"})
+CLIENT_VARIABLES = frozenset(
+    {"MOM_CONTEXT", "MOM_URL", "MOM_TOKEN", "MOM_TOKEN_FILE", "MOM_CA_FILE", "MOM_CERT_FILE"}
+)
 
 KIB = 1024
 MIB = 1024 * KIB

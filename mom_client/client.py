@@ -68,7 +68,7 @@ def connect(
     reconnect          whether to come back after a lost connection
     pace               how patiently
     limits             how large frames of the broker may be
-    tls                context for stomp+tls and wss, default the system's
+    tls                context for stomp+tls and wss, default `mom_client.transport.tls_context()`
     opener             how to open a transport for an address, for in-process pipes
 
     Entering raises Refused when the broker does not let us in, ConnectionLost when nobody answers.

@@ -6,9 +6,13 @@
 | stomp+tls://host:61614 | TLS                                 |
 | ws://host:8000/ws      | WebSocket, subprotocol v12.stomp …  |
 | wss://host/ws          | the same over TLS                   |
+
+TLS trusts the authorities of the system, or those in the file that the environment's MOM_CA_FILE names, and
+shows the certificate, with its key, in the file of MOM_CERT_FILE.
 """
 
 import asyncio
+import os
 import ssl
 import urllib.parse
 from typing import Any, Protocol
@@ -18,7 +22,15 @@ from websockets.asyncio.client import connect as connect_websocket
 from websockets.exceptions import WebSocketException
 from websockets.typing import Subprotocol
 
-__all__ = ["DEFAULT_ADDRESS", "Pipe", "PipeTransport", "Transport", "check_address", "open_transport"]
+__all__ = [
+    "DEFAULT_ADDRESS",
+    "Pipe",
+    "PipeTransport",
+    "Transport",
+    "check_address",
+    "open_transport",
+    "tls_context",
+]
 
 DEFAULT_ADDRESS = "stomp://127.0.0.1:61613"
 SUBPROTOCOLS = [Subprotocol("v12.stomp"), Subprotocol("v11.stomp"), Subprotocol("v10.stomp")]
@@ -64,12 +76,44 @@ def check_address(address: str) -> str:
     return address
 
 
+def tls_context(ca_file: str | None = None, cert_file: str | None = None) -> ssl.SSLContext:
+    """How a client speaks TLS: it trusts those in `ca_file` (else MOM_CA_FILE, else those of the system) and
+    shows the certificate in `cert_file` (else MOM_CERT_FILE, else none).
+
+    Raises OSError that names the file that cannot be used.
+    """
+    ca_file = ca_file or os.environ.get("MOM_CA_FILE") or None
+    cert_file = cert_file or os.environ.get("MOM_CERT_FILE") or None
+    path = ca_file
+    try:
+        tls = ssl.create_default_context(cafile=ca_file)
+        path = cert_file
+        if cert_file is not None:
+            tls.load_cert_chain(cert_file)
+    except OSError as error:
+        reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+        raise OSError(f"{path} cannot be used for TLS: {reason or error}") from error
+    return tls
+
+
 async def open_transport(address: str, tls: ssl.SSLContext | None = None) -> Transport:
     """Connect to `address`. Raises OSError."""
+    try:
+        return await _open(address, tls)
+    except ssl.SSLCertVerificationError as error:
+        why = f"its certificate is not trusted: {error.verify_message} (MOM_CA_FILE names whom to trust)"
+        raise OSError(why) from error
+    except ssl.SSLError as error:
+        if error.reason == "WRONG_VERSION_NUMBER":
+            raise OSError("it does not speak TLS at this port") from error
+        raise OSError(f"TLS failed: {(error.reason or str(error)).lower().replace('_', ' ')}") from error
+
+
+async def _open(address: str, tls: ssl.SSLContext | None) -> Transport:
     parts = urllib.parse.urlsplit(check_address(address))
     secure = parts.scheme in ("stomp+tls", "wss")
     if secure and tls is None:
-        tls = ssl.create_default_context()
+        tls = tls_context()
     if parts.scheme in ("ws", "wss"):
         return await _open_websocket(address, tls if secure else None)
     host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]

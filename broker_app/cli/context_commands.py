@@ -25,7 +25,8 @@ def add(
     ] = "",
     production: Annotated[bool, typer.Option("--production", help="confirm bulk acts by typing")] = False,
 ) -> None:
-    """Remember the broker of --url, and its token in --token-file. The first one becomes the current one."""
+    """Remember the broker of --url, and its --token-file, --ca-file and --cert-file. The first one becomes
+    the current one."""
     given = invocation.of(ctx)
     if not given.url:
         raise Failure(USAGE, "a context needs the address of its broker", mend=f"add --url {DEFAULT_URL}")
@@ -34,9 +35,10 @@ def add(
     token_file = ""
     if given.token_file:
         read_token(given.token_file)
-        token_file = str(Path(given.token_file).expanduser().resolve())
+        token_file = _absolute(given.token_file)
     contexts = Contexts()
-    contexts.add(Context(name, given.url, token_file, token_command, production))
+    ca_file, cert_file = (_absolute(path) for path in (given.ca_file, given.cert_file))
+    contexts.add(Context(name, given.url, token_file, token_command, production, ca_file, cert_file))
     given.output.say(f"context {name} is kept in {contexts.path}")
 
 
@@ -62,3 +64,7 @@ def list_contexts(ctx: typer.Context) -> None:
         for context in contexts.known.values()
     ]
     invocation.of(ctx).output.rows(_COLUMNS, rows)
+
+
+def _absolute(path: str | None) -> str:
+    return str(Path(path).expanduser().resolve()) if path else ""

@@ -10,10 +10,13 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 from broker_app.cli.failures import FAILED, NOT_FOUND, USAGE, Failure
+
+if TYPE_CHECKING:
+    import ssl
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 _WEB = ("http", "https")
@@ -32,6 +35,9 @@ class Context:
     token_file: str = ""
     token_command: str = ""
     production: bool = False
+    #: authorities to trust, and the certificate to show, of TLS
+    ca_file: str = ""
+    cert_file: str = ""
 
     def token(self) -> str:
         """The token, "" without one. Raises Failure."""
@@ -49,6 +55,21 @@ class Target:
     passcode: str = field(default="", repr=False)
     production: bool = False
     context: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+
+    def tls(self) -> ssl.SSLContext | None:
+        """How to speak TLS with it, if that is to be. Raises Failure."""
+        if not self.url.startswith(("https:", "wss:", "stomp+tls:")):
+            return None
+        from mom_client.transport import tls_context
+
+        try:
+            return tls_context(self.ca_file, self.cert_file)
+        except OSError as error:
+            raise Failure(
+                USAGE, str(error), mend="name another file with --ca-file or --cert-file"
+            ) from error
 
     @property
     def web(self) -> str:
@@ -127,6 +148,9 @@ def find(
     url: str | None = None,
     token_file: str | None = None,
     environment: Mapping[str, str] = os.environ,
+    *,
+    ca_file: str | None = None,
+    cert_file: str | None = None,
 ) -> Target:
     """The broker that options, variables and contexts name, in this order of precedence.
 
@@ -140,11 +164,16 @@ def find(
     if context is not None and wanted != context.url:
         context = None
     bare = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
-    production, chosen = (context.production, context.name) if context else (False, "")
+    shown: dict[str, Any] = {
+        "production": context.production if context else False,
+        "context": context.name if context else "",
+        "ca_file": ca_file or environment.get("MOM_CA_FILE") or (context.ca_file if context else ""),
+        "cert_file": cert_file or environment.get("MOM_CERT_FILE") or (context.cert_file if context else ""),
+    }
     if parts.username and not token_file:
-        return Target(bare, unquote(parts.username), unquote(parts.password or ""), production, chosen)
+        return Target(bare, unquote(parts.username), unquote(parts.password or ""), **shown)
     token = _token(token_file, environment) or (context.token() if context else "")
-    return Target(bare, "token" if token else "", token, production, chosen)
+    return Target(bare, "token" if token else "", token, **shown)
 
 
 def check_url(url: str) -> SplitResult:
@@ -194,6 +223,8 @@ def _options(context: Context) -> dict[str, Any]:
         "token_file": context.token_file,
         "token_command": context.token_command,
         "production": context.production,
+        "ca_file": context.ca_file,
+        "cert_file": context.cert_file,
     }
 
 

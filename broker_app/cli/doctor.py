@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import typer
@@ -24,6 +24,9 @@ _COLUMNS = ("check", "state", "found", "mend")
 _SLOW_SYNC_MS = 20.0
 _CLOCK_S = 2.0
 _FILES = 4_096
+#: a certificate that ends sooner is worth a look
+_CERTIFICATE_DAYS = 14
+_TLS_PORTS = {"https": 443, "wss": 443, "stomp+tls": 61614}
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -50,10 +53,13 @@ def doctor(
     if urlsplit(target.url).hostname in _LOOPBACK:
         directory = data or settings.data
         findings += [*_directory(directory), *_space(directory, settings), *_sync(directory), _open_files()]
-        findings += [
-            _port("STOMP port", settings.host, settings.stomp_port, "--stomp-port"),
-            _web_port(target, settings),
-        ]
+        if settings.stomp_port >= 0:
+            findings.append(_port("STOMP port", settings.host, settings.stomp_port, "--stomp-port"))
+        if settings.tls_cert is not None and settings.stomp_tls_port >= 0:
+            port = settings.stomp_tls_port
+            findings.append(_port("STOMP port, TLS", settings.host, port, "--stomp-tls-port"))
+        findings.append(_web_port(target, settings))
+    findings += _certificate(target)
     findings += _broker(target, given)
     given.output.rows(_COLUMNS, [finding._asdict() for finding in findings])
     bad = [finding.check for finding in findings if finding.state == BAD]
@@ -175,8 +181,46 @@ def _speaks_rest(host: str, port: int) -> bool:
         return bool(
             Rest(Target(f"http://{name}:{port}"), timeout_s=2).get("/health/live")["status"] == "live"
         )
-    except (Failure, ValueError, KeyError, TypeError):
+    except Failure as failure:
+        return "tls-required" in failure.what
+    except (ValueError, KeyError, TypeError):
         return False
+
+
+def _certificate(target: Target) -> Iterator[Finding]:
+    """Whether the broker's certificate is one that clients trust, and for how long yet."""
+    import ssl
+
+    tls, parts = target.tls(), urlsplit(target.url)
+    if tls is None or parts.hostname is None:
+        return
+    port = parts.port or _TLS_PORTS[parts.scheme]
+    try:
+        with (
+            socket.create_connection((parts.hostname, port), timeout=5) as connection,
+            tls.wrap_socket(connection, server_hostname=parts.hostname) as wrapped,
+        ):
+            certificate = wrapped.getpeercert() or {}
+    except ssl.SSLCertVerificationError as error:
+        mend = "name its authority with --ca-file or MOM_CA_FILE"
+        if "expired" in error.verify_message:
+            mend = "renew the file of tls-cert: the broker takes it over while it runs"
+        elif "ismatch" in error.verify_message or "not valid for" in error.verify_message:
+            mend = "connect by a name that is in the certificate, or let one be made for this name"
+        yield Finding("certificate", BAD, error.verify_message, mend)
+        return
+    except OSError:
+        return  # the next check says so
+    ends = ssl.cert_time_to_seconds(str(certificate["notAfter"]))
+    days = int((ends - time.time()) / 86_400)
+    names: Any = certificate.get("subjectAltName", ())
+    found = f"for {', '.join(name for _, name in names[:5])}; {days} days left"
+    if days < _CERTIFICATE_DAYS:
+        yield Finding(
+            "certificate", DOUBT, found, "renew it: the broker takes the new file over while it runs"
+        )
+    else:
+        yield Finding("certificate", GOOD, found)
 
 
 def _broker(target: Target, given: invocation.Invocation) -> Iterator[Finding]:
@@ -200,7 +244,8 @@ def _broker(target: Target, given: invocation.Invocation) -> Iterator[Finding]:
         state = BAD if failure.code == REFUSED and target.login else DOUBT
         yield Finding("login", state, failure.what, failure.mend)
         return
-    yield Finding("login", GOOD, f"as {target.login or 'anonymous'}")
+    nobody = "by certificate" if target.cert_file else "anonymous"
+    yield Finding("login", GOOD, f"as {target.login or nobody}")
     here = metadata.version("mom")
     same = node["version"] == here
     mend = "" if same else f"this mom is {here}: install the same version on both sides"

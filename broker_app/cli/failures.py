@@ -28,6 +28,7 @@ _OF_NAME = {
 _MEND = {
     "not-authenticated": "set MOM_TOKEN; `mom token create NAME` makes a token where the broker's data is",
     "not-active": "ask again in a moment, or name the active broker with --url",
+    "tls-required": "write its address with https:// or stomp+tls://",
     "store-unavailable": "see the broker's log; `mom doctor` checks disk and rights",
 }
 
@@ -58,11 +59,11 @@ def of_problem(name: str, detail: str, where: str) -> Failure:
     return Failure(code, f"{detail} ({name})", where=where, mend=_MEND.get(name, ""))
 
 
-def unreachable(where: str, why: str) -> Failure:
+def unreachable(where: str, why: str, mend: str = "") -> Failure:
     """Nobody answers at `where`."""
     return Failure(
         UNREACHABLE,
         f"cannot reach the broker: {why}",
         where=where,
-        mend="start one with `mom up`, or name another with --url, MOM_URL or `mom context use`",
+        mend=mend or "start one with `mom up`, or name another with --url, MOM_URL or `mom context use`",
     )

@@ -20,6 +20,8 @@ _EVERYWHERE = {
     "--context": True,
     "--url": True,
     "--token-file": True,
+    "--ca-file": True,
+    "--cert-file": True,
     "--output": True,
     "-o": True,
     "--no-header": False,
@@ -36,10 +38,14 @@ class Invocation:
     url: str | None
     token_file: str | None
     output: Output
+    ca_file: str | None = None
+    cert_file: str | None = None
 
     def target(self) -> Target:
         """The broker that is meant. Raises Failure."""
-        return contexts.find(self.context, self.url, self.token_file)
+        return contexts.find(
+            self.context, self.url, self.token_file, ca_file=self.ca_file, cert_file=self.cert_file
+        )
 
     def rest(self) -> Rest:
         """Its REST interface."""

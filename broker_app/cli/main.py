@@ -100,6 +100,12 @@ def _everywhere(
     token_file: Annotated[
         str | None, typer.Option(help="file with the token (MOM_TOKEN, MOM_TOKEN_FILE)")
     ] = None,
+    ca_file: Annotated[
+        str | None, typer.Option(help="file with the authorities that TLS trusts (MOM_CA_FILE)")
+    ] = None,
+    cert_file: Annotated[
+        str | None, typer.Option(help="file with a client certificate and its key (MOM_CERT_FILE)")
+    ] = None,
     output: Annotated[str | None, typer.Option("--output", "-o", help=f"one of {', '.join(FORMATS)}")] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="no line of column names")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="nothing but data and errors")] = False,
@@ -111,7 +117,8 @@ def _everywhere(
         raise Failure(
             USAGE, f"there is no output format {output!r}", mend=f"take one of {', '.join(FORMATS)}"
         )
-    ctx.obj = Invocation(context, url, token_file, Output(output, header=not no_header, quiet=quiet))
+    written = Output(output, header=not no_header, quiet=quiet)
+    ctx.obj = Invocation(context, url, token_file, written, ca_file, cert_file)
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ class Rest:
     def __init__(self, target: Target, timeout_s: float = 30.0) -> None:
         self._target = target
         self._timeout_s = timeout_s
+        self._tls = target.tls()
 
     def get(self, path: str, **query: Any) -> Any:
         return self.call("GET", path, query=query)
@@ -105,13 +106,14 @@ class Rest:
             headers["content-type"] = content_type
         request = urllib.request.Request(address, data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout_s + wait_s) as reply:
+            timeout_s = self._timeout_s + wait_s
+            with urllib.request.urlopen(request, timeout=timeout_s, context=self._tls) as reply:
                 yield reply
         except urllib.error.HTTPError as error:
             with error:
                 raise _refusal(error, address) from None
         except (OSError, http.client.HTTPException) as error:
-            raise unreachable(self._target.url, _reason(error)) from None
+            raise unreachable(self._target.url, *_reason(error)) from None
 
     def pages(self, path: str, limit: int | None = None, **query: Any) -> Iterator[dict[str, Any]]:
         """The items of a list, page by page, up to `limit`."""
@@ -157,8 +159,14 @@ def _refusal(error: urllib.error.HTTPError, address: str) -> Failure:
                        mend="is this the address of a MOM broker?")  # fmt: skip
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: Exception) -> tuple[str, str]:
+    """Why nobody answers, and how to mend it where that is known."""
     reason = getattr(error, "reason", error)
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        why = f"its certificate is not trusted: {reason.verify_message}"
+        return why, "name the file of the authority with --ca-file or MOM_CA_FILE"
     if isinstance(reason, ssl.SSLError):
-        return f"TLS: {reason.reason}"
-    return str(getattr(reason, "strerror", None) or reason or type(error).__name__)
+        if reason.reason == "WRONG_VERSION_NUMBER":
+            return "it does not speak TLS at this port", "write its address with http://"
+        return f"TLS failed: {(reason.reason or str(reason)).lower().replace('_', ' ')}", ""
+    return str(getattr(reason, "strerror", None) or reason or type(error).__name__), ""

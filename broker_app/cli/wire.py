@@ -16,7 +16,7 @@ async def connect(target: Target) -> AsyncIterator[mom_client.Client]:
     where = target.stomp
     try:
         login, passcode = target.login or None, target.passcode or None
-        async with mom_client.connect(where, login=login, passcode=passcode) as client:
+        async with mom_client.connect(where, login=login, passcode=passcode, tls=target.tls()) as client:
             yield client
     except mom_client.Refused as refused:
         raise of_problem(refused.code, refused.detail, where) from refused
