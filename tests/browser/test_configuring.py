@@ -137,7 +137,7 @@ def test_a_token_is_made_used_and_revoked(
     expect(page.get_by_role("row", name=f"laptop-{theme}")).to_contain_text("send on /queue/tokens")
     assert secret not in page.content()
     page.get_by_role("link", name=f"Revoke laptop-{theme}").click()
-    page.get_by_role("button", name="Remove").click()
+    page.get_by_role("button", name="Revoke").click()
     assert status_of(broker, "tokens", used) == 401
 
 

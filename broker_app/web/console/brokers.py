@@ -58,6 +58,9 @@ def _field(setting: config.Setting) -> forms.Field:
         "label": setting.name.replace("_", " ").capitalize() + unit,
         "help_text": f"{setting.rule.about}; this broker was started with {started}",
     }
+    if setting.rule.choices:
+        choices = [("", "(as it was started)"), *((choice, choice) for choice in setting.rule.choices)]
+        return forms.TypedChoiceField(choices=choices, empty_value=None, **what)
     return forms.IntegerField(**what) if setting.type == "int" else forms.FloatField(**what)
 
 

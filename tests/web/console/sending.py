@@ -1,0 +1,16 @@
+"""Forms, sent as a browser does."""
+
+from typing import Any
+
+from django.test import Client
+
+
+def sent(client: Client, address: str, deed: str = "save", **fields: Any) -> str:
+    """What the page says after a form was sent, and after it led elsewhere."""
+    reply = client.post(address, {"deed": deed, **fields}, follow=True)
+    assert reply.status_code == 200
+    return reply.content.decode()
+
+
+def a_rule(**said: Any) -> dict[str, Any]:
+    return {"effect": "allow", "conditions": "", "users": "", "groups": "", "position": "10", **said}

@@ -1,0 +1,53 @@
+"""The page of the audit log."""
+
+import json
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
+from django.test import AsyncClient, Client
+
+from broker_app.models import AuditEntry
+from broker_app.web import actions
+from broker_app.web.actions import SYSTEM, Edit, apply
+
+pytestmark = pytest.mark.django_db
+
+
+def entries(client: Client, **filters: str) -> str:
+    return client.get("/console/audit/", filters).content.decode().partition("<tbody>")[2]
+
+
+def test_the_audit_log_is_filtered_by_its_address(inside: Client, john: User) -> None:
+    apply(actions.By("mary", actions.CLI, "10.1.2.3", reason="in a hurry"), [Edit("rules", "first", {})])
+    page = inside.get("/console/audit/").content.decode()
+    assert "chain verified" in page and "mary" in page and "10.1.2.3" in page
+    assert "rules/first" in entries(inside, author="mary") and "users/john" not in entries(
+        inside, author="mary"
+    )
+    assert "users/john" in entries(inside, kind="users", key="OH") and "rules/" not in entries(
+        inside, kind="users"
+    )
+    assert "first" in entries(inside, words="hurry") and "first" not in entries(inside, until="2001-01-01")
+    assert "first" in entries(inside, since="2001-01-01", before="99999")
+    assert "No entry matches" in inside.get("/console/audit/?author=nobody").content.decode()
+    assert inside.get("/console/audit/?since=yesterday&kind=x&before=x").status_code == 200
+
+
+def test_an_entry_that_was_changed_breaks_the_chain_for_everybody_to_see(inside: Client) -> None:
+    AuditEntry.objects.filter(number=1).update(author="somebody else")
+    assert "chain broken at entry 1" in inside.get("/console/audit/").content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_audit_log_is_downloaded_as_it_is_filtered() -> None:
+    await sync_to_async(actions.ensure_admin)("administrator")
+    await sync_to_async(apply)(SYSTEM, [Edit("rules", "first", {}), Edit("groups", "ops", {})])
+    client = AsyncClient()
+    await client.aforce_login(await User.objects.aget(username="admin"))
+    reply = await client.get("/console/audit/export?kind=rules")
+    assert reply["Content-Type"] == "application/x-ndjson" and ".ndjson" in reply["Content-Disposition"]
+    [line] = [json.loads(part) async for part in reply.streaming_content]  # type: ignore[attr-defined]
+    assert (line["kind"], line["name"], line["act"]) == ("rules", "first", "created")
+    reply = await client.get("/console/audit/export?kind=nothing")
+    assert reply["Location"] == "/console/audit/?kind=nothing"

@@ -1,0 +1,67 @@
+"""Who may see which page, and what is not there."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from broker_app.models import Rule
+from tests.web.console.sending import a_rule, sent
+
+pytestmark = pytest.mark.django_db
+
+
+ADMINISTRATORS_PAGES = (
+    [
+        f"/console/{place}"
+        for kind in ("rules", "users", "groups", "brokers", "bridges")
+        for place in (f"{kind}/", f"{kind}/add")
+    ]
+    + [
+        f"/console/configuration/{place}"
+        for place in ("", "files", "versions/", "comparison", "definitions", "definitions.json", "back")
+    ]
+    + ["/console/rules/denials", "/console/audit/", "/console/audit/export"]
+)
+
+
+@pytest.mark.parametrize("address", ADMINISTRATORS_PAGES)
+def test_pages_of_the_configuration_are_for_administrators(client: Client, john: User, address: str) -> None:
+    assert client.get(address).headers["Location"] == f"/login/?next={address}"
+    client.force_login(john)
+    reply = client.get(address)
+    assert reply.status_code == 403
+    assert "This page is for administrators" in reply.content.decode()
+    assert client.post(address, {"name": "x"}).status_code == 403
+
+
+def test_the_way_around_leads_only_where_one_may_go(client: Client, inside: Client, john: User) -> None:
+    assert "/console/users/" in inside.get("/console/").content.decode()
+    client.force_login(john)
+    assert "/console/users/" not in client.get("/console/").content.decode()
+
+
+@pytest.mark.parametrize(
+    "address", [page for page in ADMINISTRATORS_PAGES if not page.endswith(("/back", "/export"))]
+)
+def test_every_page_can_be_drawn_with_nothing_configured(inside: Client, address: str) -> None:
+    assert inside.get(address).status_code == 200
+
+
+@pytest.mark.parametrize("kind", ["rules", "users", "groups", "brokers", "bridges"])
+@pytest.mark.parametrize("name", ["", "not-there", "\0", "x" * 5000, "ü/../%2e"])
+def test_a_name_that_is_not_there_is_not_found(inside: Client, kind: str, name: str) -> None:
+    assert inside.get(f"/console/{kind}/edit", {"name": name}).status_code == 404
+    assert inside.post(f"/console/{kind}/remove?name=nothing").status_code == 404
+
+
+@pytest.mark.parametrize("kind", ["rules", "users", "groups", "brokers", "bridges"])
+def test_an_empty_form_is_told_what_it_lacks(inside: Client, kind: str) -> None:
+    page = sent(inside, f"/console/{kind}/add")
+    assert "Nothing was saved." in page and 'id="id_name_error"' in page
+
+
+def test_forms_without_their_secret_are_refused(admin: User) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(admin)
+    assert strict.post("/console/rules/add", a_rule(name="x")).status_code == 403
+    assert not Rule.objects.exists()

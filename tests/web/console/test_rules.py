@@ -1,0 +1,127 @@
+"""Pages of rules: edited, ordered, explained."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from broker_app.models import Rule
+from broker_app.rules.event import Event
+from broker_app.rules.rule import Rule as Compiled
+from broker_app.rules.ruleset import Rules
+from broker_app.web import actions
+from broker_app.web.actions import SYSTEM, Edit, apply
+from broker_app.web.console.conditions import conditions_of
+from broker_app.web.kinds import KINDS
+from tests.web.console.sending import a_rule, sent
+
+pytestmark = pytest.mark.django_db
+
+
+def test_without_rules_the_page_says_that_everybody_may_do_everything(inside: Client) -> None:
+    said = "everybody who is logged in may do everything"
+    assert said in inside.get("/console/rules/").content.decode()
+    apply(SYSTEM, [Edit("rules", "first", {})])
+    assert said not in inside.get("/console/rules/").content.decode()
+
+
+def test_a_rule_is_tried_and_then_saved_with_its_reason(inside: Client) -> None:
+    fields = a_rule(name="billing", conditions="/event/queue == orders", users="john\r\n\r\n jane ")
+    page = sent(inside, "/console/rules/add", "preview", **fields)
+    assert "nothing is saved yet" in page and "john, jane" in page
+    assert not Rule.objects.exists()
+    page = sent(inside, "/console/rules/add", **fields, reason="they pay")
+    assert "Rule billing was created." in page
+    assert KINDS["rules"].read()["billing"]["users"] == ["john", "jane"]
+    assert "they pay" in inside.get("/console/rules/edit?name=billing").content.decode()
+
+
+def test_a_condition_that_cannot_be_read_is_shown_with_its_place(inside: Client) -> None:
+    page = sent(inside, "/console/rules/add", **a_rule(name="x", conditions="/event/queu == a"))
+    assert "line 1 column 1" in page and "did you mean /event/queue" in page
+    assert not Rule.objects.exists()
+
+
+def test_a_name_that_is_taken_is_said_beside_the_name(inside: Client) -> None:
+    apply(SYSTEM, [Edit("rules", "first", {})])
+    assert "there is a rule first already" in sent(inside, "/console/rules/add", **a_rule(name="first"))
+
+
+def test_who_was_faster_is_named_and_both_sayings_are_shown(inside: Client) -> None:
+    version = apply(SYSTEM, [Edit("rules", "first", {"comment": "one"})]).version
+    apply(actions.By("mary", actions.API, reason="in a hurry"), [Edit("rules", "first", {"comment": "two"})])
+    fields = a_rule(comment="three", version=str(version))
+    page = sent(inside, "/console/rules/edit?name=first", **fields)
+    assert "mary changed this while you were editing" in page and "in a hurry" in page
+    assert "two" in page and "three" in page
+    assert KINDS["rules"].read()["first"]["comment"] == "two"
+    newest = actions.version_of("rules", "first")
+    assert f'name="version" value="{newest}"' in page
+    sent(inside, "/console/rules/edit?name=first", **{**fields, "version": str(newest)})
+    assert KINDS["rules"].read()["first"]["comment"] == "three"
+
+
+def test_what_a_file_says_is_shown_with_its_place_and_not_changed(inside: Client) -> None:
+    apply(SYSTEM, [Edit("rules", "filed", {}, origin="zero.config:31")])
+    page = inside.get("/console/rules/edit?name=filed").content.decode()
+    assert "Said in zero.config:31" in page and 'value="save"' not in page
+    page = sent(inside, "/console/rules/edit?name=filed", **a_rule(version="1", comment="x"))
+    assert KINDS["rules"].read()["filed"]["comment"] == ""
+    assert "zero.config:31" in inside.get("/console/rules/remove?name=filed").content.decode()
+
+
+def test_a_rule_moves_past_its_neighbour_wherever_they_stand(inside: Client) -> None:
+    for name, position in (("a", 10), ("b", 10), ("c", 11)):
+        apply(SYSTEM, [Edit("rules", name, {"position": position})])
+    for name, deed, order in (
+        ("c", "up", "acb"),
+        ("c", "up", "cab"),
+        ("c", "up", "cab"),
+        ("a", "down", "cba"),
+    ):
+        sent(inside, f"/console/rules/move?name={name}", deed)
+        assert "".join(KINDS["rules"].read()) == order
+
+
+def test_a_rule_is_explained_and_each_one_before_it(inside: Client, john: User) -> None:
+    apply(SYSTEM, [Edit("rules", "orders", {"conditions": "/event/queue == orders", "users": ["mary"]})])
+    apply(SYSTEM, [Edit("rules", "all-mine", {"users": ["john"]})])
+    apply(SYSTEM, [Edit("rules", "never-asked", {})])
+    asked = {"user": "john", "deed": "send", "destination": "queue:orders"}
+    page = inside.get("/console/explain", asked).content.decode()
+    assert "Allowed" in page and "rule 2 (all-mine)" in page
+    assert "it is about mary, and john is none of them" in page and "1 more rule comes after it" in page
+    page = inside.get(
+        "/console/explain", {**asked, "user": "stranger", "destination": "topic:a"}
+    ).content.decode()
+    assert "there is no user of this name" in page and "never-asked" in page
+    page = inside.get("/console/explain", {**asked, "user": "admin"}).content.decode()
+    assert "admin is an administrator, who may do everything" in page
+    page = inside.get(
+        "/console/explain", {**asked, "destination": "nowhere", "address": "12"}
+    ).content.decode()
+    assert 'id="id_destination_error"' in page and 'id="id_address_error"' in page
+
+
+def test_everybody_may_ask_about_himself_alone(client: Client, john: User) -> None:
+    for place, name in enumerate(("mary", "john")):
+        apply(SYSTEM, [Edit("rules", f"{name}s", {"users": [name], "position": place})])
+    client.force_login(john)
+    asked = {"user": "mary", "deed": "send", "destination": "storeAndForward:broker2/queue/q"}
+    page = client.get("/console/explain", asked).content.decode()
+    assert "john" in page and "rule 2 (johns)" in page
+    assert "it is about others" in page and "it is about mary" not in page
+
+
+def test_without_a_node_the_page_of_denials_says_so(inside: Client) -> None:
+    assert "serves pages beside a broker" in inside.get("/console/rules/denials").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "quoted"),
+    [("orders.new", "orders.new"), ('a "b\\', '"a \\"b\\\\"'), ("a b", '"a b"'), ("(x)", '"(x)"')],
+)
+def test_conditions_out_of_an_event_hold_for_it(name: str, quoted: str) -> None:
+    event = Event("john", method="POST", queue=name)
+    conditions = conditions_of(event)
+    assert conditions == f"/event/queue == {quoted} && /event/method == POST"
+    assert Rules([Compiled("r", conditions=conditions)]).decide(event).allowed

@@ -1,0 +1,105 @@
+"""Pages of users, groups, brokers and bridges."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from broker_app.web import actions
+from broker_app.web.actions import SYSTEM, Edit, apply
+from broker_app.web.kinds import KINDS
+from tests.web.console.sending import sent
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_user_is_made_with_groups_and_a_password_that_is_never_shown(inside: Client) -> None:
+    apply(SYSTEM, [Edit("groups", "ops", {})])
+    password = "a long and secret one"
+    fields: dict[str, Any] = {
+        "name": "john",
+        "active": "on",
+        "groups": ["ops"],
+        "email": "john@example.org",
+        "password": password,
+    }
+    page = sent(inside, "/console/users/add", "preview", **fields)
+    assert password not in page and "never shown" in page
+    page = sent(inside, "/console/users/add", **fields)
+    assert "User john was created." in page and password not in page
+    assert User.objects.get(username="john").check_password(password)
+    assert KINDS["users"].read()["john"]["groups"] == ["ops"]
+
+
+def test_a_password_that_will_not_do_is_said_beside_it(inside: Client) -> None:
+    page = sent(inside, "/console/users/add", name="john", active="on", password="1234")
+    assert 'id="id_password_error"' in page
+    assert not User.objects.filter(username="john").exists()
+
+
+def test_the_last_administrator_stays(inside: Client) -> None:
+    page = sent(inside, "/console/users/edit?name=admin", active="on", version="1")
+    assert "no active administrator would be left" in page
+    assert (
+        "no active administrator would be left"
+        in inside.get("/console/users/remove?name=admin").content.decode()
+    )
+    assert User.objects.get(username="admin").is_superuser
+
+
+def test_a_group_is_edited_by_its_members(inside: Client, john: User) -> None:
+    assert "there is no user jon; did you mean john?" in sent(
+        inside, "/console/groups/add", name="ops", members="jon"
+    )
+    assert "Group ops was created." in sent(inside, "/console/groups/add", name="ops", members="john\nadmin")
+    assert KINDS["users"].read(["john"])["john"]["groups"] == ["ops"]
+    version = str(actions.version_of("groups", "ops"))
+    sent(inside, "/console/groups/edit?name=ops", members="admin", version=version)
+    assert KINDS["users"].read(["john"])["john"]["groups"] == []
+    assert "users are in this group: admin" in inside.get("/console/groups/remove?name=ops").content.decode()
+
+
+def test_what_goes_with_a_user_is_shown_before(inside: Client, john: User) -> None:
+    actions.create_token(SYSTEM, john, "laptop")
+    page = inside.get("/console/users/remove?name=john").content.decode()
+    assert "2 things go together" in page and "john/laptop" in page
+    sent(inside, "/console/users/remove?name=john", reason="gone fishing")
+    assert not User.objects.filter(username="john").exists()
+
+
+def test_in_production_the_name_is_typed_before_something_is_removed(inside: Client, john: User) -> None:
+    apply(SYSTEM, [Edit("brokers", "mom", {"environment": "Production"})])
+    page = sent(inside, "/console/users/remove?name=john", typed="jon")
+    assert "type the name" in page and "Production" in page
+    assert User.objects.filter(username="john").exists()
+    sent(inside, "/console/users/remove?name=john", typed="john")
+    assert not User.objects.filter(username="john").exists()
+
+
+def test_settings_of_a_broker_are_a_field_each(inside: Client) -> None:
+    fields = {
+        "name": "mom",
+        "endpoints": "stomp://one:61613",
+        "setting_max_attempts": "0",
+        "setting_credit": "50",
+    }
+    page = sent(inside, "/console/brokers/add", **fields)
+    assert 'id="id_setting_max_attempts_error"' in page
+    fields = {**fields, "setting_max_attempts": "3", "setting_revoked": "close"}
+    sent(inside, "/console/brokers/add", **fields)
+    assert KINDS["brokers"].read()["mom"]["settings"] == {"max_attempts": 3, "credit": 50, "revoked": "close"}
+
+
+def test_the_password_of_a_bridge_is_taken_and_not_told(inside: Client) -> None:
+    fields = {
+        "name": "plant", "hostname": "p7", "port": "61613", "protocol": "stomp", "user": "b1", "retry_s": "5",
+        "idle_s": "60", "scan_s": "30", "park_after": "0",
+    }  # fmt: skip
+    page = sent(inside, "/console/bridges/add", **fields, password="of the bridge")
+    assert "Bridge plant was created." in page
+    page = inside.get("/console/bridges/edit?name=plant").content.decode()
+    assert "of the bridge" not in page
+    version = str(actions.version_of("bridges", "plant"))
+    page = sent(inside, "/console/bridges/edit?name=plant", **{**fields, "port": "0"}, version=version)
+    assert "must be between 1 and 65535" in page
