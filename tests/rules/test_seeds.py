@@ -1,22 +1,21 @@
 """The rules that the documents of store-and-forward give as examples, word by word."""
 
-import json
-
 import pytest
 
 from broker_app.rules.event import Event
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
+from tests.zero.words import load
 
-HOME = """{
+HOME = """@include "security/messaging_rule.config" {
 	"conditions" : "(/event/queue == storeAndForward:broker2/queue/queue1) && (/event/method == POST)",
 	"users" : ["john"]
 }"""
-TARGET = """{
+TARGET = """@include "security/messaging_rule.config" {
 	"conditions" : "(/event/queue == queue1) && (/event/method == POST)",
 	"users" : ["broker1"]
 }"""
-SYNC = """{
+SYNC = """@include "security/messaging_rule.config" {
 	"conditions" : "(/event/queue == storeAndForwardSyncQueue)",
 	"users" : ["broker1"]
 }"""
@@ -25,14 +24,14 @@ METHODS = ("POST", "GET", "BROWSE", "READ", "MANAGE")
 
 
 def rules(*said: str) -> Rules:
-    documents = [json.loads(one) for one in said]
+    documents = load("\n".join(said)).documents["rules"].values()
     return Rules(
         [
             Rule(
                 f"rule-{number}",
-                conditions=document["conditions"],
-                users=tuple(document["users"]),
-                source=f"messaging_rule.config:{number}",
+                conditions=document.said["conditions"],
+                users=tuple(document.said["users"]),
+                source=document.source,
             )
             for number, document in enumerate(documents, 1)
         ]
@@ -46,9 +45,7 @@ def allowed(rules: Rules, user: str, method: str, queue: str) -> bool:
 def test_john_may_send_to_the_store_and_forward_queue_and_nobody_else_may() -> None:
     home = rules(HOME)
     assert allowed(home, "john", "POST", FORWARDED)
-    assert home.decide(Event("john", method="POST", queue=FORWARDED)).reason == (
-        "rule 1 (messaging_rule.config:1)"
-    )
+    assert home.decide(Event("john", method="POST", queue=FORWARDED)).reason == "rule 1 (zero.config:1)"
     assert not allowed(home, "mary", "POST", FORWARDED)
     assert not allowed(home, "John", "POST", FORWARDED)
 
