@@ -13,6 +13,7 @@ from django.urls import path, re_path
 
 from broker_app.net.asgi import Receive, Scope, Send
 from broker_app.net.bounded import BoundedBody
+from broker_app.net.forwarded import believe_proxy
 from broker_app.net.login import Identity, Logins
 from broker_app.net.origin import Origins
 from broker_app.net.problems import send_problem
@@ -75,6 +76,8 @@ class Site:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["mom.node"] = self._node
+        if settings.MOM.behind_tls:
+            believe_proxy(scope)
         scope["mom.files"] = self._files
         if self._rest is not None and scope["type"] == "http" and self._rest.owns(scope):
             await self._rest(scope, receive, send)

@@ -1,9 +1,11 @@
 """The ASGI application without a node: pages work, the broker is elsewhere."""
 
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
+from django.conf import settings
 
 from mom_site.asgi import Site, application
 
@@ -44,3 +46,15 @@ async def test_a_websocket_is_refused() -> None:
 
     await Site()({"type": "websocket", "path": "/ws", "headers": [], "subprotocols": []}, receive, send)
     assert [event["type"] for event in sent] == ["websocket.close"]
+
+
+async def test_who_guesses_behind_a_proxy_is_slowed_and_nobody_else(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def guess(address: str) -> int:
+        forwarded = {"X-Forwarded-For": f"203.0.113.9, {address}"}
+        return (await client.get("/api/v1/rules", headers=forwarded, auth=("john", "wrong"))).status_code
+
+    monkeypatch.setattr(settings, "MOM", replace(settings.MOM, behind_tls=True))
+    assert [await guess("192.0.2.7") for _ in range(6)] == [401] * 5 + [429]
+    assert await guess("192.0.2.8") == 401

@@ -32,7 +32,7 @@ from broker_app.rules.event import REST, SEND
 _log = logging.getLogger(__name__)
 
 #: headers that need what only the long way does
-_UNUSUAL = frozenset((b"content-encoding", b"idempotency-key", b"traceparent"))
+_UNUSUAL = frozenset((b"content-encoding", b"idempotency-key", b"traceparent", b"x-forwarded-for"))
 
 
 class Caller:
