@@ -18,9 +18,10 @@ from dataclasses import Field, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
-from broker_app import zero
+if TYPE_CHECKING:
+    from broker_app import zero
 
 PREFIX = "MOM_"
 
@@ -275,8 +276,11 @@ def load(environment: Mapping[str, str] | None = None) -> Config:
     return Config(**values, sources=MappingProxyType(sources))
 
 
-def read_file(path: Path) -> zero.Loaded:
+def read_file(path: Path) -> "zero.Loaded":
     """All that a `zero.config` file says. Raises ConfigError with what is wrong with it, and where."""
+    # Here and below: most nodes have no such file, and no command line waits for its reader.
+    from broker_app import zero
+
     try:
         return zero.load(path.name, zero.Folder(path.parent), words(path.parent))
     except zero.Bad as bad:
@@ -284,8 +288,10 @@ def read_file(path: Path) -> zero.Loaded:
         raise ConfigError(f"{path} cannot be used, and nothing of it holds:\n{told}") from bad
 
 
-def words(folder: Path) -> zero.Words:
+def words(folder: Path) -> "zero.Words":
     """The settings that a file in `folder` may say. Its paths are as seen from there."""
+    from broker_app import zero
+
     table = {setting.name: setting for setting in settings()}
     secrets = {
         name: f"a secret stands in no file of settings; set {setting.variable}, or {setting.variable}_FILE"
@@ -296,7 +302,7 @@ def words(folder: Path) -> zero.Words:
     return zero.Words({name: partial(_of_json, table[name], folder) for name in table}, refused)
 
 
-def _said_in_file(path: Path | None) -> Mapping[str, zero.Said]:
+def _said_in_file(path: Path | None) -> "Mapping[str, zero.Said]":
     return read_file(path).settings if path is not None else {}
 
 
