@@ -16,9 +16,22 @@ def move_origins(by: By, origins: Mapping[tuple[str, str], str], version: int | 
     `version` is that of a change that was just made by the same transaction; without one there is another, in
     which no thing changed. Returns it.
     """
-    kinds = {kind for kind, _ in origins}
-    rows = [row for row in Entry.objects.filter(kind__in=kinds) if (row.kind, row.key) in origins]
-    for row in rows:
-        row.origin = origins[row.kind, row.key]
-    Entry.objects.bulk_update(rows, ["origin"], batch_size=500)
+    rows = Entry.objects.filter(kind__in={kind for kind, _ in origins})
+    # One statement for many rows: an update of each by cases takes ten times as long.
+    Entry.objects.bulk_create(
+        (
+            Entry(
+                kind=row.kind,
+                key=row.key,
+                version=row.version,
+                origin=origins[row.kind, row.key],
+                changed=row.changed,
+            )
+            for row in rows
+            if (row.kind, row.key) in origins
+        ),
+        update_conflicts=True,
+        unique_fields=["kind", "key"],
+        update_fields=["origin"],
+    )
     return record_changes(by, []) if version is None else version
