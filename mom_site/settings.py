@@ -182,6 +182,8 @@ SPECTACULAR_SETTINGS = {
 
 # The rest
 
+DEFAULT_EXCEPTION_REPORTER_FILTER = "mom_site.discretion.Reports"
+
 USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = False
@@ -189,9 +191,15 @@ USE_I18N = False
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
+    "filters": {"without_links": {"()": "mom_site.discretion.WithoutLinks"}},
     "formatters": {"line": {"format": "{asctime} {levelname:<7} {name}: {message}", "style": "{"}},
     "handlers": {
-        "stdout": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "line"}
+        "stdout": {
+            "class": "logging.StreamHandler",
+            "stream": "ext://sys.stdout",
+            "formatter": "line",
+            "filters": ["without_links"],
+        }
     },
     "root": {"handlers": ["stdout"], "level": MOM.log_level.upper()},
     "loggers": {
