@@ -10,6 +10,8 @@ NPM := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix frontend
 
 # Options for what is run: make run ARGS="--port 9000", make test ARGS="tests/core -x"
 ARGS ?=
+# Tests run in so many processes, a file of them in one.
+TEST_PROCESSES ?= 2
 FUZZ_SECONDS ?= 600
 STORMS ?= 1000000
 KILLS ?= 500
@@ -26,7 +28,7 @@ run: $(INSTALLED) $(CONSOLE) ## start a broker with its console, data in ./data
 	@$(BIN)/python manage.py broker $(ARGS)
 
 test: $(INSTALLED) $(CONSOLE) test-tools ## run all tests but the long ones
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n $(TEST_PROCESSES) --dist loadfile $(ARGS)
 
 check: $(INSTALLED) $(CONSOLE) ## lint, types, import directions, migrations, map of the house
 	$(BIN)/ruff check .
