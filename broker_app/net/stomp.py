@@ -17,6 +17,7 @@ from broker_app.core import commands as c
 from broker_app.core.destination import TEMP_QUEUE, TEMP_TOPIC, Destination, parse
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message
+from broker_app.core.named import DURABLE_PREFIX
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.subscription import Subscription
 from broker_app.net import headers, naming, special, times
@@ -591,6 +592,9 @@ class StompSession:
         id = frame.headers.get("id")
         forget = naming.to_forget(frame.headers, id, self._client_id)
         if forget:
+            named = self._lobby.engine.broker.named.get(DURABLE_PREFIX + forget)
+            if named is not None:  # whose it is, is the core's to ask
+                self._lobby.access.check(self._client, RECEIVE, parse(named.terms.filter))
             self._submit(c.Forget(self._peer, forget, self._peer.user, frame.receipt))
             return
         if id is None:

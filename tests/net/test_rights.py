@@ -13,6 +13,8 @@ import pytest
 
 import mom_client
 from broker_app.core.destination import parse
+from broker_app.net import local
+from broker_app.net.login import Identity
 from broker_app.net.policy import ADMINISTER, Grant
 from broker_app.rules.rule import DENY, Rule
 from mom_client import Refused
@@ -174,8 +176,14 @@ async def test_a_durable_subscription_is_ended_by_who_may_receive(node: SmallNod
         async with mom.subscribe("/topic/t", headers=named):
             pass
         assert (await mary.delete("/subscriptions/mine")).status_code == 403
+        unsubscribe = b"UNSUBSCRIBE\ndurable-name:mine\ndelete:true\nid:x\nreceipt:1\n\n\0"
+        pipe = local.LocalPipe(node.node.lobby, Identity("john"))
+        await pipe.send(b"CONNECT\naccept-version:1.2\nhost:/\nmom-soft-errors:true\n\n\0")
+        await pipe.receive()
         await node.rule(Rule("mary-manages", conditions="/event/method == MANAGE", users=("mary",)))
         assert refusal(await john.delete("/subscriptions/mine")) == (403, "receive", "no rule allows it")
+        await pipe.send(unsubscribe)
+        assert b"john may not receive from topic t" in await pipe.receive()
         assert (await mary.delete("/subscriptions/mine")).status_code == 204
 
 
