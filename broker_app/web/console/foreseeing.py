@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest
@@ -13,7 +13,7 @@ from broker_app.web.impact import of_changes
 from broker_app.web.obeying import node_of
 
 
-def impact_of(request: HttpRequest, changed: Iterable[Changed]) -> dict[str, Any]:
+def impact_of(request: HttpRequest, changed: Sequence[Changed]) -> dict[str, Any]:
     """For the templates: what would be decided otherwise of what the node here has decided, and who that is
     connected would lose something. Without a node, and where no rule is changed, there is none."""
     node = node_of(request)
