@@ -7,12 +7,13 @@ from django.urls.converters import PathConverter
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView
 
-from broker_app.web import destinations, docs, login, pages
+from broker_app.web import docs, login, pages
 from broker_app.web.api import (
     audit,
     configuration,
     decisions,
     definitions,
+    destinations,
     explain,
     resources,
     tokens,

@@ -166,7 +166,7 @@ def test_only_administrators_write(broker: BrokerProcess, method: str, path: str
     assert problem(nobody) == (401, "not-authenticated") and "www-authenticate" in nobody.headers
     refused = ask(broker, method, path, {}, authorization=JOHN, if_match="*")
     assert problem(refused) == (403, "not-allowed")
-    assert refused.json()["right"] == "configure"
+    assert refused.json()["right"] == "administer"
 
 
 def test_everybody_who_is_known_reads(broker: BrokerProcess) -> None:
@@ -226,3 +226,32 @@ def test_other_methods_are_not_possible(broker: BrokerProcess, path: str) -> Non
     assert problem(reply) == (405, "method-not-allowed")
     assert set(reply.headers["allow"].split(", ")) == {"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "PUT"}
     assert ask(broker, "POST", "/destinations/settings", {}).status == 405
+
+
+@pytest.mark.parametrize("path", ["/queues/tried", "/topics/tried", "/destinations/settings/queue/tried.%3E"])
+def test_a_write_can_be_tried_before(broker: BrokerProcess, path: str) -> None:
+    [change] = ask(broker, "PUT", f"{path}?dry_run=true", {"max_bytes": 5}).json()["changes"]
+    assert (change["kind"], change["act"], change["after"]) == ("destinations", "created", {"max_bytes": 5})
+    assert ask(broker, "PUT", path, {"max_bytes": 5}).status == 201
+    tried = ask(broker, "PATCH", f"{path}?dry_run=true", {"max_bytes": None}, if_match="*").json()
+    assert tried["changes"][0]["diff"] == [{"pointer": "/max_bytes", "before": 5}]
+    tried = ask(broker, "DELETE", f"{path}?dry_run=true", if_match="*").json()
+    assert tried["changes"][0]["act"] == "removed"
+    assert ask(broker, "PATCH", path, {}, if_match="*").json()["settings"] == {"max_bytes": 5}
+
+
+def test_patterns_come_page_by_page(broker: BrokerProcess) -> None:
+    for number in range(3):
+        ask(broker, "PUT", f"/destinations/settings/queue/page.{number}.%3E", {})
+    first = ask(broker, "GET", "/destinations/settings?q=page&limit=2&fields=address")
+    assert first.json()["items"] == [{"address": "/queue/page.0.>"}, {"address": "/queue/page.1.>"}]
+    following = first.headers["link"].partition(">")[0].removeprefix("</api/v1")
+    last = ask(broker, "GET", following).json()
+    assert ([item["address"] for item in last["items"]], last["next"]) == (["/queue/page.2.>"], None)
+
+
+def test_a_narrow_token_of_an_administrator_changes_no_settings(broker: BrokerProcess) -> None:
+    grants = [{"rights": ["send"], "destinations": [">"]}]
+    made = ask(broker, "POST", "/tokens", {"name": "narrow", "grants": grants}).json()
+    refused = ask(broker, "PUT", "/queues/narrow", {}, authorization=f"Bearer {made['token']}")
+    assert (problem(refused), refused.json()["right"]) == ((403, "not-allowed"), "administer")

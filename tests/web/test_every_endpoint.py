@@ -142,7 +142,7 @@ def test_strangers_are_told_how_to_log_in(caller: Caller, operation: Operation) 
 def test_administration_is_for_administrators(caller: Caller, operation: Operation) -> None:
     reply = caller.refused(operation.method, operation.path, b"{}", caller.narrow)
     assert reply.status == 403
-    assert json.loads(reply.body)["right"] in ("administer", "configure")
+    assert json.loads(reply.body)["right"] == "administer"
 
 
 @pytest.mark.parametrize("template", PATHS)

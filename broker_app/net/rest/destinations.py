@@ -1,6 +1,6 @@
 """Queues and topics as they are: lists of them, and all that is known of one. Looking makes nothing.
 
-What is said about them is written by the control plane (`web.destinations`) at the same addresses.
+What is said about them is written by the control plane (`web.api.destinations`) at the same addresses.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class Listing(Generic[_Thing]):
     def _conditions(self, query: dict[str, str]) -> list[Callable[[_Thing], bool]]:
         found: list[Callable[[_Thing], bool]] = []
         if "q" in query:
-            part, name = query["q"], self._facts[_NAME]
+            part, name = query["q"], self._facts.get(_NAME, self._facts[self._last])
             found.append(lambda thing: part in name(thing))
         found += [self._match(name, query[name]) for name in self.matches.keys() & query.keys()]
         asked = self.filters.keys() & query.keys()

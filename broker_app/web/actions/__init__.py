@@ -15,13 +15,7 @@ from broker_app.web.actions.applying import (
     version_of,
 )
 from broker_app.web.actions.author import API, CLI, CONSOLE, FILE, START, STOMP, SYSTEM, By
-from broker_app.web.actions.destinations import (
-    SaidOfDestination,
-    change_destination,
-    forget_destination,
-    said_of,
-    set_destination,
-)
+from broker_app.web.actions.destinations import SaidOfDestination, said_of
 from broker_app.web.actions.links import create_login_link, redeem_login_link
 from broker_app.web.actions.origins import move_origins
 from broker_app.web.actions.people import ADMIN, create_user, ensure_admin, set_password, watched_users
@@ -48,13 +42,11 @@ __all__ = [
     "SaidOfDestination",
     "Stale",
     "apply",
-    "change_destination",
     "claim",
     "create_login_link",
     "create_token",
     "create_user",
     "ensure_admin",
-    "forget_destination",
     "keep",
     "lock_version",
     "make_secret",
@@ -65,7 +57,6 @@ __all__ = [
     "release",
     "revoke_token",
     "said_of",
-    "set_destination",
     "set_password",
     "trim_history",
     "version_of",

@@ -13,22 +13,24 @@ def etag(version: int, living: str = "") -> str:
     return f'"{version}.{living}"' if living else f'"{version}"'
 
 
-def expected(request: Request, now: int) -> int:
+def expected(request: Request, now: int, *, unsaid: bool = False) -> int:
     """The version that a write replaces: 0 for none, else `now`. Raises Refusal (428), Stale (412).
 
-    What is not there yet is made without a condition.
+    What is not there yet is made by PUT without a condition. With `unsaid`, that about which nothing was said
+    is there nonetheless, and of version 0.
     """
     if "If-None-Match" in request.headers:
         if _tags(request, "If-None-Match") != ["*"]:
             raise Refusal("precondition-failed", "If-None-Match of a write must be *", current=etag(now))
         return 0
     if "If-Match" not in request.headers:
-        if now == 0:
+        if now == 0 and request.method == "PUT":
             return 0
         detail = f"send If-Match with the version that you read; it is {etag(now)}"
         raise Refusal("precondition-required", detail, current=etag(now))
     tags = _tags(request, "If-Match")
-    if now == 0 or (tags != ["*"] and now not in [_version(tag) for tag in tags]):
+    there = now > 0 or unsaid
+    if not there or (tags != ["*"] and now not in [_version(tag) for tag in tags]):
         raise actions.Stale(now)
     return now
 

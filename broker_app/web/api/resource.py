@@ -33,6 +33,16 @@ MAX_PAGE = 500
 _OF_WRITES = ("dry_run",)
 
 
+def page_reply(request: Request, listing: Listing[Row], rows: list[Row], query: dict[str, str]) -> Response:
+    """One page of a list, with the address of the next one. Raises Refusal."""
+    page = listing.page(rows, query)
+    headers = {}
+    if page.next is not None:
+        more = urlencode({**query, "after": page.next})
+        headers["Link"] = f'<{quote(request.path)}?{more}>; rel="next"'
+    return Response(page._asdict(), headers=headers)
+
+
 class Resource(APIView):
     """The things of one kind. `name` is empty at the address of all of them, where `?name=` may say it."""
 
@@ -82,12 +92,7 @@ class Resource(APIView):
 
     def _list(self, request: Request) -> Response:
         query = asked.query(request, (*self.listing.parameters, *self.scope_parameters))
-        page = self.listing.page(self.rows(request, query), query)
-        headers = {}
-        if page.next is not None:
-            more = urlencode({**query, "after": page.next})
-            headers["Link"] = f'<{quote(request.path)}?{more}>; rel="next"'
-        return Response(page._asdict(), headers=headers)
+        return page_reply(request, self.listing, self.rows(request, query), query)
 
     def rows(self, request: Request, query: dict[str, str]) -> list[Row]:
         """What a list is made of."""

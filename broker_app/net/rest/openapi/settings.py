@@ -40,6 +40,7 @@ def row_schema() -> Json:
             "address": {"type": "string", "description": "an address such as /queue/orders, or a pattern"},
             "settings": said_schema(),
             "version": {"type": "integer", "minimum": 1, "description": "as in the ETag"},
+            "origin": {"type": "string", "description": "the file and line that say it, if one does"},
             "changed": TIME,
         }
     )

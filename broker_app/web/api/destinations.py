@@ -4,11 +4,12 @@ What is known of a queue or topic is read at the same addresses from the data pl
 Every write names the version that it replaces (If-Match), and is answered when the node here obeys it.
 """
 
+from operator import itemgetter
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 from django.db import transaction
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -16,47 +17,72 @@ from rest_framework.views import APIView
 
 from broker_app.core.errors import Refused
 from broker_app.models import DestinationSettings
-from broker_app.net.destinations import EVERYTHING, check_address, is_pattern
+from broker_app.net.destinations import EVERYTHING, SETTINGS, check_address, is_pattern
+from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.openapi import row_schema, said_schema
+from broker_app.net.rest.openapi.shapes import PAGING as PAGES
+from broker_app.net.rest.openapi.shapes import TRUTH, array_of, object_of, ref
 from broker_app.net.rest.refusals import Refusal, invalid, of_core
-from broker_app.web import actions, snapshot
+from broker_app.net.rest.requests import truth
+from broker_app.web import actions
 from broker_app.web.acting import by
+from broker_app.web.api import asked, dry_run
+from broker_app.web.api.conditions import etag, expected, is_known
+from broker_app.web.api.described import (
+    DRY_RUN,
+    ETAG,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    KNOWN,
+    PAGING,
+    REASON,
+    problem_replies,
+    query,
+)
+from broker_app.web.api.permissions import check_administers
+from broker_app.web.api.resource import MAX_PAGE, page_reply
+from broker_app.web.kinds import KINDS
 from broker_app.web.obeying import ask, node_of, wait_obeyed
 from broker_app.web.refusals import PROBLEM_REPLIES
+
+KIND = "destinations"
+_OF_WRITES = ("dry_run",)
 
 
 class MayConfigure(BasePermission):
     """Everybody who is known may read; administrators may write."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        if not request.user.is_authenticated:
-            return False
-        if request.method not in SAFE_METHODS and not getattr(request.user, "is_superuser", False):
-            raise Refusal("not-allowed", "settings are changed by administrators alone", right="configure")
-        return True
+        if request.user.is_authenticated and request.method not in SAFE_METHODS:
+            check_administers(request)
+        return bool(request.user.is_authenticated)
 
 
-def _version_parameter(*, required: bool = True) -> OpenApiParameter:
-    about = "the ETag of what is to be replaced, or *"
-    return OpenApiParameter("If-Match", str, OpenApiParameter.HEADER, required=required, description=about)
-
-
+_WRITTEN = {"anyOf": [row_schema(), ref("DryRun")]}
 _PUT: dict[str, Any] = {
     "request": {"application/json": said_schema()},
-    "responses": {200: row_schema(), 201: row_schema(), **PROBLEM_REPLIES},
-    "parameters": [_version_parameter(required=False)],
+    "responses": {200: _WRITTEN, 201: row_schema(), **PROBLEM_REPLIES},
+    "parameters": [IF_MATCH, IF_NONE_MATCH, DRY_RUN, REASON, ETAG],
 }
 _PATCH: dict[str, Any] = {
     "request": {"application/json": said_schema(change=True)},
-    "responses": {200: row_schema(), **PROBLEM_REPLIES},
-    "parameters": [_version_parameter()],
+    "responses": {200: _WRITTEN, **PROBLEM_REPLIES},
+    "parameters": [IF_MATCH, DRY_RUN, REASON, ETAG],
 }
 _DELETE: dict[str, Any] = {
     "request": None,
-    "responses": {204: None, **PROBLEM_REPLIES},
-    "parameters": [_version_parameter()],
+    "responses": {204: None, 200: ref("DryRun"), **PROBLEM_REPLIES},
+    "parameters": [IF_MATCH, DRY_RUN, REASON],
 }
-_FORCE = OpenApiParameter("force", bool, description="also when messages wait or are unsettled, which go")
+_FORCE = query("force", TRUTH, "also when messages wait or are unsettled, which go")
+_LISTING: Listing[dict[str, Any]] = Listing(
+    {name: itemgetter(name) for name in row_schema()["properties"]},
+    {},
+    MAX_PAGE,
+    sortable=("address", "version", "origin"),
+    sort="address",
+    last="address",
+)
 
 
 class Said(APIView):
@@ -68,13 +94,6 @@ class Said(APIView):
     prefix: ClassVar[str] = ""
     options_of_removal: ClassVar[tuple[str, ...]] = ()
 
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        node = node_of(request)
-        if node is None:
-            raise Refusal("not-active", "This process serves pages; a broker is elsewhere.")
-        self.node = node
-        super().initial(request, *args, **kwargs)
-
     # ------------------------------------------------------------------ which one
 
     def address(self, name: str) -> str:
@@ -82,8 +101,8 @@ class Said(APIView):
 
     def _chosen(self, request: Request, name: str, options: tuple[str, ...] = ()) -> str:
         """The address that a request is about. Raises Refusal."""
-        _check_query(request, (*options, *([self.parameter] if self.parameter else [])))
-        given = request.query_params.get(self.parameter, "") if self.parameter else ""
+        found = asked.query(request, (*options, *([self.parameter] if self.parameter else [])))
+        given = found.get(self.parameter, "")
         if bool(name) == bool(given):
             detail = (
                 "the address holds a name already" if name else "is missing, and the address holds no name"
@@ -102,44 +121,51 @@ class Said(APIView):
     # ------------------------------------------------------------------ writing
 
     def _put(self, request: Request, name: str) -> Response:
-        address = self._chosen(request, name)
-        before = _version(address)
-        if before == 0 and "If-Match" not in request.headers:
-            expected: int | None = 0
-        elif request.headers.get("If-None-Match", "").strip() == "*":
-            expected = 0
-        else:
-            expected = _expected(request, before)
-        row = actions.set_destination(by(request), address, _body(request), expected)
-        return self._written(address, row, created=before == 0)
+        address = self._chosen(request, name, _OF_WRITES)
+        return self._write(request, address, asked.body(request))
 
     def _patch(self, request: Request, name: str) -> Response:
-        address = self._chosen(request, name)
-        before = _version(address)
-        row = actions.change_destination(by(request), address, _body(request), _expected(request, before))
-        return self._written(address, row, created=False)
+        address = self._chosen(request, name, _OF_WRITES)
+        change = asked.body(request)
+        if wrong := {name: value for name, value in change.items() if name not in SETTINGS}:
+            KINDS[KIND].check(address, wrong)
+        said = actions.said_of(address)
+        return self._write(request, address, asked.merged(said.values if said else {}, change))
+
+    def _write(self, request: Request, address: str, values: dict[str, Any]) -> Response:
+        before = actions.version_of(KIND, address)
+        edit = actions.Edit(KIND, address, values, expected(request, before, unsaid=True))
+        tried = truth(request.query_params.dict(), "dry_run")
+        outcome = actions.apply(by(request), [edit], dry_run=tried)
+        if tried:
+            return Response(dry_run.reply(outcome, node_of(request)))
+        wait_obeyed(request, outcome.version)
+        row = actions.said_of(address)
+        assert row is not None, "it was said just now"
+        created = before == 0 and request.method == "PUT"
+        reply = _reply(row, 201 if created else 200)
+        if created:
+            reply["Location"] = quote(request.path)
+        return reply
 
     def _delete(self, request: Request, name: str) -> Response:
-        address = self._chosen(request, name, self.options_of_removal)
-        expected = _expected(request, _version(address))
+        address = self._chosen(request, name, (*_OF_WRITES, *self.options_of_removal))
+        before = actions.version_of(KIND, address)
+        edit = actions.Edit(KIND, address, None, expected(request, before, unsaid=True))
+        if truth(request.query_params.dict(), "dry_run"):
+            outcome = actions.apply(by(request), [edit], dry_run=True)
+            return Response(dry_run.reply(outcome, node_of(request)))
         with transaction.atomic():
-            had = actions.forget_destination(by(request), address, expected)
+            outcome = actions.apply(by(request), [edit])
             # Refused by the node, nothing of it has happened.
-            self._remove(request, address, had)
-        wait_obeyed(request, snapshot.read_version())
+            self._remove(request, address, bool(outcome.changed))
+        wait_obeyed(request, outcome.version)
         return Response(status=204)
 
     def _remove(self, request: Request, address: str, had: bool) -> None:
         """Ends what was declared. `had` says whether anything was said about it."""
         if not had:
             raise Refusal("not-found", f"nothing is said about {address}")
-
-    def _written(self, address: str, row: actions.SaidOfDestination, *, created: bool) -> Response:
-        wait_obeyed(self.request, row.version)
-        reply = _reply(row, 201 if created else 200)
-        if created:
-            reply["Location"] = quote(self.request.path)
-        return reply
 
 
 class SaidAboutQueue(Said):
@@ -159,17 +185,17 @@ class SaidAboutQueue(Said):
         """Says more about a queue; null takes back what was said."""
         return self._patch(request, name)
 
-    @extend_schema(operation_id="remove_queue", **{**_DELETE, "parameters": [_version_parameter(), _FORCE]})
+    @extend_schema(operation_id="remove_queue", **{**_DELETE, "parameters": [*_DELETE["parameters"], _FORCE]})
     def delete(self, request: Request, name: str = "") -> Response:
         """Removes a queue without consumers, and what was said about it."""
         return self._delete(request, name)
 
     def _remove(self, request: Request, address: str, had: bool) -> None:
-        force = request.query_params.get("force", "false")
-        if force not in ("true", "false"):
-            raise invalid("query/force", "must be true or false", force)
+        node = node_of(request)
+        if node is None:
+            raise Refusal("not-active", "This process serves pages; a broker is elsewhere.")
         try:
-            ask(self.node, self.node.rest.remove_queue(address, force=force == "true"))
+            ask(node, node.rest.remove_queue(address, force=truth(request.query_params.dict(), "force")))
         except Refusal as refusal:
             if refusal.name != "not-found" or not had:
                 raise
@@ -214,7 +240,11 @@ class SaidAboutPattern(Said):
             )
         return address
 
-    @extend_schema(operation_id="get_pattern", responses={200: row_schema(), **PROBLEM_REPLIES})
+    @extend_schema(
+        operation_id="get_pattern",
+        responses={200: row_schema(), 304: None, **PROBLEM_REPLIES},
+        parameters=[KNOWN, ETAG],
+    )
     def get(self, request: Request, name: str = "") -> Response:
         """What is said about a pattern."""
         address = self._chosen(request, name)
@@ -222,7 +252,7 @@ class SaidAboutPattern(Said):
         if row is None:
             raise Refusal("not-found", f"nothing is said about {address}")
         reply = _reply(row, 200)
-        if request.headers.get("If-None-Match") == reply["ETag"]:
+        if is_known(request, reply["ETag"]):
             return Response(status=304, headers={"ETag": reply["ETag"]})
         return reply
 
@@ -250,18 +280,19 @@ class Patterns(APIView):
     @extend_schema(
         operation_id="list_patterns",
         responses={
-            200: {"type": "object", "properties": {"items": {"type": "array", "items": row_schema()}}},
-            **PROBLEM_REPLIES,
+            200: object_of({"items": array_of({**row_schema(), "required": []}), **PAGES}),
+            **problem_replies(400, 401, 403, 405, 406),
         },
+        parameters=PAGING,
     )
     def get(self, request: Request) -> Response:
-        """Lists the patterns about which something is said."""
-        _check_query(request, ())
+        """The patterns about which something is said, page by page."""
+        found = asked.query(request, _LISTING.parameters)
         addresses = DestinationSettings.objects.filter(address__endswith=">").values_list(
             "address", flat=True
         )
         rows = [actions.said_of(address) for address in addresses if is_pattern(address)]
-        return Response({"items": [_shown(row) for row in rows if row is not None]})
+        return page_reply(request, _LISTING, [_shown(row) for row in rows if row is not None], found)
 
 
 @extend_schema(exclude=True)
@@ -274,38 +305,15 @@ class NamedTopic(SaidAboutTopic):
     """The same with the name in the query: `/topics?topic=…`"""
 
 
-def _version(address: str) -> int:
-    return actions.version_of("destinations", address)
-
-
-def _expected(request: Request, now: int) -> int | None:
-    """The version that If-Match names, None for any. Raises Refusal, actions.Stale."""
-    header = request.headers.get("If-Match")
-    if header is None:
-        raise Refusal("precondition-required", f'send If-Match with the version that you read; it is "{now}"')
-    tags = [tag.strip() for tag in header.split(",")]
-    if tags == ["*"]:
-        return None
-    if f'"{now}"' not in tags:
-        raise actions.Stale(now)
-    return now
-
-
-def _body(request: Request) -> dict[str, Any]:
-    if not isinstance(request.data, dict):
-        raise invalid("", "a JSON object is needed as body")
-    return request.data
-
-
-def _check_query(request: Request, known: tuple[str, ...]) -> None:
-    for name in request.query_params:
-        if name not in known:
-            raise invalid(f"query/{name[:100]}", "there is no such query parameter")
-
-
 def _shown(row: actions.SaidOfDestination) -> dict[str, Any]:
-    return {"address": row.address, "settings": row.values, "version": row.version, "changed": row.changed}
+    return {
+        "address": row.address,
+        "settings": row.values,
+        "version": row.version,
+        "origin": row.origin,
+        "changed": row.changed,
+    }
 
 
 def _reply(row: actions.SaidOfDestination, status: int) -> Response:
-    return Response(_shown(row), status=status, headers={"ETag": f'"{row.version}"'})
+    return Response(_shown(row), status=status, headers={"ETag": etag(row.version)})
