@@ -1,6 +1,8 @@
 """Everything that is configured as one document: exported, planned, applied whole or not at all."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -275,3 +277,9 @@ def test_any_text_survives_the_way_through_yaml_and_json(said: dict[str, str]) -
     except UnicodeEncodeError:
         return
     assert from_yaml(text) == from_json(to_json(document).encode())
+
+
+def test_the_example_of_the_documents_can_be_applied() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```yaml\n(mom_definitions.*?)```", text, re.DOTALL)
+    assert len(apply(from_yaml(example.encode())).changes) == 3

@@ -26,6 +26,7 @@ from broker_app.net.rest.refusals import Refusal, invalid, of_core
 from broker_app.net.rest.requests import truth
 from broker_app.web import actions
 from broker_app.web.acting import by
+from broker_app.web.actions import audit
 from broker_app.web.api import asked, dry_run
 from broker_app.web.api.conditions import etag, expected, is_known
 from broker_app.web.api.described import (
@@ -199,6 +200,8 @@ class SaidAboutQueue(Said):
         except Refusal as refusal:
             if refusal.name != "not-found" or not had:
                 raise
+        else:
+            audit.record(by(request), audit.Act("removed", "queues", address))
 
 
 class SaidAboutTopic(Said):
