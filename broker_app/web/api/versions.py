@@ -95,11 +95,11 @@ class OneVersion(APIView):
             **problem_replies(*_ALWAYS, 404),
         },
     )
-    def get(self, request: Request, number: int) -> Response:
+    def get(self, request: Request, number: str) -> Response:
         """One version: who made it, why, and what was said before and after"""
         asked.query(request, ())
         try:
-            change = history.version(number)
+            change = history.version(_number(number))
         except history.NoSuchVersion as missing:
             raise Refusal("not-found", str(missing)) from missing
         changes = [dry_run.change(changed) for changed in history.changes_of(change)]
@@ -125,16 +125,17 @@ class Difference(APIView):
             **problem_replies(*_ALWAYS, 404),
         },
     )
-    def get(self, request: Request, number: int, other: int) -> Response:
+    def get(self, request: Request, number: str, other: str) -> Response:
         """What leads from one version to another, all told"""
         asked.query(request, ())
+        old, new = _number(number), _number(other)
         try:
-            found = history.difference(number, other)
+            found = history.difference(old, new)
         except history.NoSuchVersion as missing:
             raise Refusal("not-found", str(missing)) from missing
-        text = history.text_diff(number, other, found)
+        text = history.text_diff(old, new, found)
         changes = [dry_run.change(changed) for changed in found]
-        return Response({"from": number, "to": other, "changes": changes, "text": text})
+        return Response({"from": old, "to": new, "changes": changes, "text": text})
 
 
 class Rollback(APIView):
@@ -181,6 +182,13 @@ class Rollback(APIView):
             "kept": [{"kind": one.kind, "name": one.key, "why": one.why} for one in back.kept],
         }
         return Response(body, headers={"ETag": etag(history.newest())})
+
+
+def _number(text: str) -> int:
+    """The number of a version in an address. Raises Refusal."""
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise Refusal("not-found", f"{text[:40]} is the number of no version")
+    return int(text)
 
 
 def _wish(body: dict[str, Any]) -> dict[str, Any]:
