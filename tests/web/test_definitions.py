@@ -250,7 +250,7 @@ def test_yaml_that_will_not_do_is_told_with_its_place(text: str, what: str) -> N
 
 def test_a_document_without_end_is_refused() -> None:
     for read_it in (from_json, from_yaml):
-        with pytest.raises(InvalidDocument, match="more than 16777216 bytes"):
+        with pytest.raises(InvalidDocument, match="more than 8388608 bytes"):
             read_it(b" " * (definitions.MAX_BYTES + 1))
 
 

@@ -159,7 +159,7 @@ def test_methods_that_are_not_described_are_not_possible(caller: Caller, templat
 
 @named([operation for operation in OPERATIONS if "application/json" in operation.types])
 def test_other_media_types_are_not_understood(caller: Caller, operation: Operation) -> None:
-    reply = caller.refused(operation.method, operation.path, b"a: b", content_type="application/yaml")
+    reply = caller.refused(operation.method, operation.path, b"a,b", content_type="text/csv")
     assert reply.status == 415
 
 

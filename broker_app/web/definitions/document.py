@@ -16,7 +16,7 @@ MARK = "mom_definitions"
 #: members of a document that tell about it and are not compared
 _ABOUT = (MARK, "version")
 DEFINED = tuple(name for name in KINDS if name != "tokens")
-MAX_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 MAX_NESTING = 50
 
 Document = dict[str, dict[str, Said]]
