@@ -157,6 +157,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "broker_app.web.refusals.problem_response",
+    "URL_FORMAT_OVERRIDE": None,  # a parameter `format` is as unknown, or as known, as any other
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "MOM",
