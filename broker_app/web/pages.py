@@ -5,6 +5,7 @@ from django.shortcuts import render
 from django.views.decorators.csrf import csrf_exempt
 
 from broker_app.net.problems import MEDIA_TYPE, PROBLEMS, problem_json
+from broker_app.net.tracing import trace_member
 
 
 def problems(request: HttpRequest) -> HttpResponse:
@@ -27,4 +28,5 @@ def no_api(request: HttpRequest, path: str) -> HttpResponse:
         name, detail = "not-found", f"There is no /api/v1/{path} here."
     else:
         name, detail = "not-active", "This process serves pages; a broker is elsewhere."
-    return HttpResponse(problem_json(name, detail), status=PROBLEMS[name].status, content_type=MEDIA_TYPE)
+    body = problem_json(name, detail, **(trace_member(scope) if scope else {}))
+    return HttpResponse(body, status=PROBLEMS[name].status, content_type=MEDIA_TYPE)

@@ -31,7 +31,8 @@ class Operation(NamedTuple):
         found = self.template
         for parameter in self.said.get("parameters", ()):
             if parameter["in"] == "path":
-                name = "queue/nothing.%3E" if "/settings/" in found else "nothing"
+                number = parameter["schema"].get("type") == "integer"
+                name = "1" if number else "queue/nothing.%3E" if "/settings/" in found else "nothing"
                 found = found.replace(f"{{{parameter['name']}}}", name)
         return found
 
@@ -75,10 +76,10 @@ class Reply(NamedTuple):
 class Caller:
     """Requests to one broker, each on a connection of its own."""
 
-    def __init__(self, broker: BrokerProcess, secret: str, narrow: str) -> None:
+    def __init__(self, broker: BrokerProcess, secret: str, others: dict[str, str]) -> None:
         self._broker = broker
         self.secret = secret
-        self.narrow = narrow
+        self.others = others
 
     def ask(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Reply:
         connection = http.client.HTTPConnection(self._broker.host, self._broker.port, timeout=30)
@@ -116,17 +117,23 @@ class Caller:
 
 @pytest.fixture(scope="module")
 def caller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
-    """Tokens of an administrator, and of somebody who is none."""
+    """Tokens of an administrator, of somebody who is none, and of an administrator for messages alone."""
     environment = {"MOM_MAX_BODY_BYTES": "1MiB"}
     broker = BrokerProcess(tmp_path_factory.mktemp("broker") / "data", environment=environment)
     broker.start()
     made = broker.request("PUT", "/api/v1/users/john", json_body={})
     assert made.status == 201, made.body
-    secrets = [
-        broker.request("POST", "/api/v1/tokens", json_body={"name": "t", "user": user}).json()["token"]
-        for user in ("admin", "john")
-    ]
-    yield Caller(broker, *secrets)
+    grants = [{"rights": ["send", "receive", "browse", "read", "manage"], "destinations": [">"]}]
+    wanted: dict[str, dict[str, Any]] = {
+        "admin": {"name": "t"},
+        "john": {"name": "t", "user": "john"},
+        "a part of admin": {"name": "part", "grants": grants},
+    }
+    secrets = {
+        who: broker.request("POST", "/api/v1/tokens", json_body=token).json()["token"]
+        for who, token in wanted.items()
+    }
+    yield Caller(broker, secrets.pop("admin"), secrets)
     broker.kill()
 
 
@@ -138,9 +145,10 @@ def test_strangers_are_told_how_to_log_in(caller: Caller, operation: Operation) 
         assert reply.headers["www-authenticate"]
 
 
+@pytest.mark.parametrize("who", ["john", "a part of admin"])
 @named([operation for operation in OPERATIONS if operation.administrative])
-def test_administration_is_for_administrators(caller: Caller, operation: Operation) -> None:
-    reply = caller.refused(operation.method, operation.path, b"{}", caller.narrow)
+def test_administration_is_for_administrators(caller: Caller, operation: Operation, who: str) -> None:
+    reply = caller.refused(operation.method, operation.path, b"{}", caller.others[who])
     assert reply.status == 403
     assert json.loads(reply.body)["right"] == "administer"
 
