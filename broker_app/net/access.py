@@ -114,7 +114,7 @@ class Access:
 
     def login_refusal(self, client: Client) -> Refused | None:
         """Why the client may not go on at all; None when it may. What waits may be older than the policy."""
-        return None if self._logins.still_known(client.identity) else _gone(client)
+        return None if self._logins.goes_on(client.identity) else _gone(client)
 
     def allows(self, client: Client, right: str, destination: Destination) -> bool:
         """Whether the client may do it, for lists; nobody is told."""

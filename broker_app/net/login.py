@@ -63,6 +63,8 @@ class Logins:
     ) -> None:
         self._policy = policy
         self._tokens = _names(policy)
+        #: who logged in by what the policy before had, and this one has no longer
+        self._replaced: frozenset[Identity] = frozenset()
         self._verify = verify
         self._session_user = session_user
         self._session_cookie = session_cookie
@@ -88,6 +90,7 @@ class Logins:
     def reload(self, policy: Policy) -> None:
         """Takes over a new policy at once. Good passwords stay remembered for who has the same one still: a
         change of something else costs nobody a verification. All else is forgotten."""
+        self._replaced = _replaced(self._policy, policy)
         self._policy = policy
         self._tokens = _names(policy)
         self._bad.clear()
@@ -100,6 +103,10 @@ class Logins:
         if identity.user not in self._policy.users:
             return False
         return identity.token is None or (identity.user, identity.token) in self._tokens
+
+    def goes_on(self, identity: Identity) -> bool:
+        """Whether a login under the former policy goes on: not where its password or token was replaced."""
+        return identity not in self._replaced and self.still_known(identity)
 
     def anonymous(self) -> Identity | None:
         """The identity of a client that shows no credentials, where the policy has one."""
@@ -243,6 +250,18 @@ class Logins:
 def _names(policy: Policy) -> frozenset[tuple[str, str]]:
     """Owner and name of each token."""
     return frozenset((facts.user, facts.name) for facts in policy.tokens.values())
+
+
+def _replaced(former: Policy, policy: Policy) -> frozenset[Identity]:
+    """Those whose password is another one in `policy`, and whose token of the same name is."""
+    users = {
+        Identity(name)
+        for name, facts in policy.users.items()
+        if name in former.users and former.users[name].password_hash != facts.password_hash
+    }
+    tokens = {Identity(facts.user, facts.name) for facts in former.tokens.values()}
+    new = (facts for digest, facts in policy.tokens.items() if digest not in former.tokens)
+    return frozenset(users | (tokens & {Identity(facts.user, facts.name) for facts in new}))
 
 
 def _remember(cache: dict[bytes, _Value], key: bytes, value: _Value) -> None:

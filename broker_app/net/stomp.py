@@ -770,7 +770,7 @@ class StompSession:
 
     def policy_changed(self) -> None:
         self._parser.forget()  # the plans that are kept with the headers
-        if self._identity is not None and not self._lobby.logins.still_known(self._identity):
+        if self._identity is not None and not self._lobby.logins.goes_on(self._identity):
             detail = f"the login of {self._identity.user} is no longer valid"
             self._refuse(Refused("not-authenticated", detail), None, soft=False)
 

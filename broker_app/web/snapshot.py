@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import logging
+import math
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -14,7 +16,9 @@ from django.contrib.auth.hashers import check_password, make_password
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import DatabaseError, connection, transaction
+from django.db.models import Q
 from django.http import HttpRequest
+from django.utils import timezone
 
 from broker_app import models
 from broker_app.config import Config, fault_of_override, overridden
@@ -42,7 +46,8 @@ def read_policy(anonymous: bool, former: Policy | None = None) -> Policy:
     and was costly to make is taken from there."""
     broker = _read_broker()
     users = User.objects.filter(is_active=True).only("username", "password", "is_superuser")
-    tokens = Token.objects.filter(owner__is_active=True).select_related("owner")
+    ended = Q(expires__lte=timezone.now())
+    tokens = Token.objects.filter(~ended, owner__is_active=True).select_related("owner")
     return Policy(
         version=read_version(),
         users={user.username: _facts_of(user) for user in users.prefetch_related("groups")},
@@ -132,8 +137,9 @@ async def follow(
 ) -> NoReturn:
     """Calls `reload` with the new policy after each change, for ever.
 
-    A change by this process is noticed at once, one by another within `interval_s`. Writes down now and then,
-    and at the end, which tokens were used.
+    A change by this process is noticed at once, one by another within `interval_s`. That a token ends is a
+    change like any other: who is connected by it is, no longer. Writes down now and then, and at the end,
+    which tokens were used.
     """
     loop = asyncio.get_running_loop()
     changed = asyncio.Event()
@@ -144,15 +150,17 @@ async def follow(
     policy_changed.connect(notice)
     # A thread of its own keeps one database connection open instead of one for each thread of a pool.
     thread = ThreadPoolExecutor(1, thread_name_prefix="policy")
-    note_at = loop.time() + note_every_s
+    note_at, ends = loop.time() + note_every_s, _next_end(known)
     try:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), interval_s)
+                await asyncio.wait_for(changed.wait(), max(0.0, min(interval_s, ends - time.time())))
             changed.clear()
             try:
-                if await loop.run_in_executor(thread, read_version) != known.version:
+                ended = ends <= time.time()
+                if await loop.run_in_executor(thread, read_version) != known.version or ended:
                     known = await loop.run_in_executor(thread, read_policy, known.anonymous, known)
+                    ends = _next_end(known)
                     reload(known)
                 if loop.time() >= note_at:
                     note_at = loop.time() + note_every_s
@@ -160,11 +168,17 @@ async def follow(
             except (DatabaseError, RuleError) as error:
                 # Clients of the old policy are better served than none; the next round tries again.
                 log.warning("cannot read the configuration database: %s", error)
+                ends = max(ends, time.time() + interval_s)
     finally:
         policy_changed.disconnect(notice)
         thread.submit(_note_use, take_used())
         thread.submit(connection.close)
         thread.shutdown(wait=False)
+
+
+def _next_end(policy: Policy) -> float:
+    """When the first of the tokens ends, seconds of the epoch."""
+    return min((one.expires for one in policy.tokens.values() if one.expires is not None), default=math.inf)
 
 
 def _note_use(used: Mapping[bytes, float]) -> None:

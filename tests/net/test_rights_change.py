@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,11 @@ async def frame(pipe: local.LocalPipe) -> str:
         return (await pipe.receive()).decode()
 
 
-async def connected(node: SmallNode, **headers: str) -> local.LocalPipe:
+async def connected(
+    node: SmallNode, user: str = "john", token: str | None = None, **headers: str
+) -> local.LocalPipe:
     """A client within the process, which says bytes and has no opinion."""
-    pipe = local.LocalPipe(node.node.lobby, Identity("john"))
+    pipe = local.LocalPipe(node.node.lobby, Identity(user, token))
     lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
     await pipe.send(f"CONNECT\naccept-version:1.2\nhost:/\n{lines}\n\0".encode())
     assert (await frame(pipe)).startswith("CONNECTED")
@@ -266,3 +269,23 @@ async def test_how_fast_a_client_may_send_changes_while_it_sends(node: SmallNode
             await asyncio.sleep(0.01)
     await pipe.send(b"SEND\ndestination:/queue/a\nreceipt:1\n\n\0" * 1000)
     assert not session.held_back
+
+
+async def test_a_new_password_ends_the_connections_of_the_old_one_and_a_new_token_those_of_its_former(
+    node: SmallNode,
+) -> None:
+    by_password, by_token = await connected(node), await connected(node, token="test")
+    of_mary = await connected(node, "mary")
+    users = {**node.policy.users, "john": replace(node.policy.users["john"], password_hash="another")}
+    await node.change(users=users)
+    told = await frame(by_password)
+    assert told.startswith("ERROR\n") and "the login of john is no longer valid" in told
+    await by_token.send(b"SEND\ndestination:/queue/a\nreceipt:s\n\n\0")
+    assert "RECEIPT" in await frame(by_token), "a token is not its owner's password"
+
+    tokens = {b"new" if facts.user == "john" else key: facts for key, facts in node.policy.tokens.items()}
+    await node.change(tokens=tokens)
+    assert "the login of john is no longer valid" in await frame(by_token)
+    await (await connected(node)).send(b"DISCONNECT\n\n\0")
+    await of_mary.send(b"SEND\ndestination:/queue/a\nreceipt:s\n\n\0")
+    assert "RECEIPT" in await frame(of_mary)

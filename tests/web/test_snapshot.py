@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -127,3 +127,14 @@ async def test_when_tokens_were_used_is_written_down_and_changes_nothing() -> No
     await sync_to_async(spare.refresh_from_db)()
     assert spare.last_used is None
     assert await sync_to_async(snapshot.read_version)() == known.version
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_token_that_ends_leaves_the_policy_though_nobody_changed_anything() -> None:
+    john = await sync_to_async(actions.create_user)(actions.SYSTEM, "john", "correct horse battery")
+    for name, lasts_s in (("short", 0.5), ("long", 3600), ("for ever", None)):
+        expires = datetime.now(UTC) + timedelta(seconds=lasts_s) if lasts_s is not None else None
+        await sync_to_async(actions.create_token)(actions.SYSTEM, john, name, expires)
+    async with following(interval_s=3600) as next_policy:
+        policy = await next_policy()
+    assert {facts.name for facts in policy.tokens.values()} == {"long", "for ever"}

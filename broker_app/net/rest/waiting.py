@@ -61,9 +61,8 @@ class Waiting:
     def look_again(self, access: Access) -> None:
         """End the waits of those who may not log in any more, or not receive from there."""
         for wait in self._waits:
-            if wait.source is None:
-                wait.refusal = access.login_refusal(wait.client)
-            else:
+            wait.refusal = access.login_refusal(wait.client)
+            if wait.refusal is None and wait.source is not None:
                 wait.refusal = access.refusal(wait.client, RECEIVE, wait.source)
             if wait.refusal is not None:
                 wait.end()
