@@ -10,9 +10,10 @@ from broker_app.rules.event import Event
 from broker_app.rules.facts import Test
 from broker_app.rules.rule import Rule
 
-#: What waits for another broker is received, browsed and read only by a rule that names its queue.
+#: What waits for another broker is received, browsed, read and managed (so that nobody moves it to where he
+#: reads) only by a rule that names its queue.
 FORWARDED = "storeAndForward:"
-_GUARDED = ("GET", "BROWSE", "READ")
+_GUARDED = ("GET", "BROWSE", "READ", "MANAGE")
 
 
 @dataclass(frozen=True, slots=True)

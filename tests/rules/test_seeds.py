@@ -85,7 +85,7 @@ def test_an_unquoted_value_with_colons_and_slashes_runs_to_the_closing_parenthes
     assert not allowed(spaced, "john", "POST", "storeAndForward:b 2/queue/q/r  ")
 
 
-@pytest.mark.parametrize("method", ["GET", "BROWSE", "READ"])
+@pytest.mark.parametrize("method", ["GET", "BROWSE", "READ", "MANAGE"])
 def test_a_wide_rule_does_not_let_anybody_read_a_store_and_forward_queue(method: str) -> None:
     wide = Rules(
         [
