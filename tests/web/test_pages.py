@@ -80,6 +80,8 @@ def test_the_admin_shows_and_does_not_change(inside: Client, admin: User) -> Non
         assert reply.status_code == 200
         assert admin.password.encode() not in reply.content
     assert inside.get("/admin/auth/user/add/").status_code == 403
+    new = {"old_password": "administrator", "new_password1": "x" * 20, "new_password2": "x" * 20}
+    assert inside.post("/admin/password_change/", new)["Location"] == "/console/"
     assert inside.post(f"/admin/auth/user/{admin.pk}/change/", {"username": "x"}).status_code == 403
     assert inside.post(f"/admin/broker_app/token/{token.pk}/delete/", {"post": "yes"}).status_code == 403
 

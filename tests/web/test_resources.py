@@ -385,6 +385,9 @@ def test_a_tokens_rights_are_narrowed_and_its_end_is_set(ask: Ask) -> None:
     assert (seen.body["user"], seen.body["grants"], seen.body["last_used"]) == ("admin", GRANTS, None)
     same = ask("PATCH", "tokens/admin/ci", {"expires": "2199-01-01T00:00:00Z"}, if_match="*")
     assert same.headers["ETag"] == seen.headers["ETag"]
+    for time in ("never", "9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "2199-01-01T00:00:00"):
+        wrong = ask("PATCH", "tokens/admin/ci", {"expires": time}, if_match="*")
+        assert (wrong.problem, wrong.pointers) == ((400, "invalid"), ["/expires"])
     changed = ask("PATCH", "tokens/admin/ci", {"expires": None}, if_match=seen.headers["ETag"])
     assert changed.body["expires"] is None
     assert ask("PUT", "tokens/admin/ci", {}, if_match="*").problem == (405, "method-not-allowed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -140,11 +141,11 @@ def _filtered(asks: dict[str, str]) -> QuerySet[AuditEntry]:
 def _time(name: str, text: str) -> Any:
     try:
         found = parse_datetime(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise invalid(f"query/{name}", "must be a time with its zone, such as 2027-01-31T12:00:00Z", text)
-    return found
+        if found is not None and found.tzinfo is not None:
+            return found.astimezone(UTC)
+    except (ValueError, OverflowError):  # no such day, or none in UTC
+        pass
+    raise invalid(f"query/{name}", "must be a time with its zone, such as 2027-01-31T12:00:00Z", text)
 
 
 async def lines(found: QuerySet[AuditEntry]) -> AsyncIterator[bytes]:

@@ -42,7 +42,7 @@ class Tokens(Kind):
     def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
         whole = {"grants": None, "expires": None, **said}
         if isinstance(whole["expires"], str) and (time := _time(whole["expires"])) is not None:
-            whole["expires"] = time.astimezone(UTC).isoformat()
+            whole["expires"] = time.isoformat()
         return whole
 
     def check(self, key: str, said: Said) -> None:
@@ -87,9 +87,9 @@ def _said(row: Token) -> Said:
 def _time(text: str) -> datetime | None:
     try:
         found = parse_datetime(text)
-    except ValueError:
+        return found.astimezone(UTC) if found is not None and found.tzinfo is not None else None
+    except (ValueError, OverflowError):  # no such day, or none in UTC
         return None
-    return found if found is not None and found.tzinfo is not None else None
 
 
 def _check_grants(grants: Any) -> None:
