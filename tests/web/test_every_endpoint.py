@@ -31,8 +31,7 @@ class Operation(NamedTuple):
         found = self.template
         for parameter in self.said.get("parameters", ()):
             if parameter["in"] == "path":
-                number = parameter["schema"].get("type") == "integer"
-                name = "1" if number else "queue/nothing.%3E" if "/settings/" in found else "nothing"
+                name = "queue/nothing.%3E" if "/settings/" in found else "nothing"
                 found = found.replace(f"{{{parameter['name']}}}", name)
         return found
 
