@@ -3,17 +3,10 @@
 import pytest
 
 from broker_app.net.acts import LOST, PURGED, READ, Acts, Doer
+from tests.support.clock import Clock
 
 ANN = Doer("ann", None, "api", "192.0.2.7")
 QUEUE = "/queue/orders"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -6,22 +6,15 @@ from broker_app.net.decisions import Decisions, Hourly
 from broker_app.rules.event import Event
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
+from tests.support.clock import Clock
 
 RULES = Rules([Rule("orders", conditions="/event/queue == orders"), Rule("no", "deny", users=("mary",))])
 HOUR = 3600.0
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0 // HOUR * HOUR
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_800_000_000.0 // HOUR * HOUR)
 
 
 @pytest.fixture

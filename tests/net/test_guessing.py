@@ -3,14 +3,7 @@
 import pytest
 
 from broker_app.net.guessing import _REMEMBERED, Guesses, Slowed, place_of
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.support.clock import Clock
 
 
 @pytest.fixture

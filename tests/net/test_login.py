@@ -11,6 +11,7 @@ import pytest
 from broker_app.net.guessing import Slowed
 from broker_app.net.login import ANONYMOUS, Identity, Logins
 from broker_app.net.policy import Policy, TokenFacts, UserFacts
+from tests.support.clock import Clock
 
 
 class Verifier:
@@ -27,14 +28,6 @@ class Verifier:
         return password == password_hash
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def verify() -> Iterator[Verifier]:
     verifier = Verifier()
@@ -44,7 +37,7 @@ def verify() -> Iterator[Verifier]:
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_000_000.0)
 
 
 def policy(
