@@ -153,6 +153,12 @@ class Access:
         administers = grants is None or any(ADMINISTER in grant.rights for grant in grants)
         return administers and self._is_owner_admin(identity)
 
+    def is_wholly(self, identity: Identity, user: str) -> bool:
+        """Whether it is this user with all his rights, whose doings are its own; a token that lends a part of
+        them is not."""
+        self._look_at_policy()
+        return identity.user == user and self._granted(identity) is None
+
     def may_manage_of_others(self, client: Client, destination: Destination) -> bool:
         """Whether it may end what others have made of a destination: an administrator, and whom a rule allows
         it. That there are no rules is not enough."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +27,12 @@ class Connections:
     def __len__(self) -> int:
         return sum(1 for session in self._lobby.sessions if session.peer.connection)
 
-    def page(self, after: int, limit: int, user: str | None = None) -> list[StompSession]:
-        """The first `limit` with a number above `after`, oldest first; of one user if one is named."""
+    def page(self, after: int, limit: int, fits: Callable[[StompSession], bool]) -> list[StompSession]:
+        """The first `limit` of those that fit with a number above `after`, oldest first."""
         wanted = (
             session
             for session in self._lobby.sessions
-            if session.number > after and session.peer.connection and user in (None, session.user)
+            if session.number > after and session.peer.connection and fits(session)
         )
         return list(islice(wanted, limit))
 

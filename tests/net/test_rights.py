@@ -355,6 +355,26 @@ async def test_a_token_has_of_its_owners_rights_what_it_was_granted(node: SmallN
         await mom.send("/queue/other", "the password lends all")
 
 
+async def test_what_its_owner_does_is_not_a_tokens_own_that_lends_a_part(node: SmallNode) -> None:
+    address = f"stomp://127.0.0.1:{node.node.stomp_port}"
+    async with node.rest("john") as rest, node.stomp("john") as mom:
+        await mom.send("/queue/a", "1")
+        job = (await rest.post("/jobs", json={"op": "export", "source": "a"})).json()["id"]
+        (whole,) = (await rest.get("/connections")).json()["items"]
+        login = await token_of(node, "john", grant("send receive", "/queue/b"))
+        async with mom_client.connect(address, **login) as by_token:
+            await by_token.send("/queue/b", "1")
+            (shown,) = (await rest.get("/connections")).json()["items"]
+            assert shown["id"] != whole["id"]
+            for method in ("GET", "DELETE"):
+                assert (await rest.request(method, f"/connections/{whole['id']}")).status_code == 403
+            assert (await rest.get("/jobs")).json()["items"] == []
+            for method, path in (("GET", ""), ("GET", "/results"), ("POST", "/cancel")):
+                assert (await rest.request(method, f"/jobs/{job}{path}")).status_code == 403
+            assert (await rest.delete(f"/connections/{shown['id']}")).status_code == 204
+        await mom.send("/queue/a", "the other connection stands")
+
+
 async def test_grants_cover_what_wildcards_stand_for_and_not_what_is_the_brokers_own(
     node: SmallNode,
 ) -> None:

@@ -38,7 +38,11 @@ class ConnectionDesk:
         user = query.get("user", None if sees_all else request.user)
         if user != request.user and not sees_all:
             raise _not_yours()
-        found = self._connections.page(after, limit + 1, user)
+
+        def fits(session: StompSession) -> bool:
+            return user in (None, session.user) and (sees_all or _is_own(request, session))
+
+        found = self._connections.page(after, limit + 1, fits)
         following = str(found[limit - 1].number) if len(found) > limit else None
         items = [self._connections.facts(session) for session in found[:limit]]
         total = len(self._connections) if sees_all else len(items)
@@ -48,7 +52,7 @@ class ConnectionDesk:
         """GET connections/{id}"""
         request.query()
         session = self._find(request.name)
-        if session.user != request.user and not request.access.is_unbound(request.client.identity):
+        if not _is_own(request, session) and not request.access.is_unbound(request.client.identity):
             raise _not_yours()
         return json_reply(self._connections.details(session))
 
@@ -57,7 +61,7 @@ class ConnectionDesk:
         request.query()
         wanted = await request.json(CloseRequest, required=False)
         session = self._find(request.name)
-        if session.user != request.user and not request.access.is_admin(request.client.identity):
+        if not _is_own(request, session) and not request.access.is_admin(request.client.identity):
             raise Refusal(
                 "not-allowed", "connections of others are ended by administrators alone", right="close"
             )
@@ -83,6 +87,13 @@ class ConnectionDesk:
         if session is None:
             raise Refusal("not-found", f"there is no connection {id[:40]!r}; it may have ended")
         return session
+
+
+def _is_own(request: Request, session: StompSession) -> bool:
+    """Whether a connection is that of who asks: a token that lends a part of its owner's rights has none but
+    those that came by itself."""
+    identity = request.client.identity
+    return session.identity == identity or request.access.is_wholly(identity, session.user)
 
 
 def _not_yours() -> Refusal:

@@ -70,19 +70,19 @@ class JobRights:
 
     def permit_cancel(self, request: Request, job: Job) -> None:
         """Raises Refused for who neither began the job nor may manage where it works."""
-        if job.user != request.user:
+        if not self._is_own(request, job):
             self.permit(request, MANAGE, job.source or job.target)
 
     def permit_export(self, request: Request, job: Job) -> None:
         self.permit(request, READ, job.source)
 
     def permit_look(self, request: Request, job: Job) -> None:
-        if job.user != request.user:
+        if not self._is_own(request, job):
             self.permit(request, BROWSE, job.source or job.target)
 
     def shows(self, request: Request, job: Job) -> bool:
         """Whether a list may hold the job."""
-        if job.user == request.user or request.access.is_unbound(request.client.identity):
+        if self._is_own(request, job) or request.access.is_unbound(request.client.identity):
             return True
         destination = destination_of(self._broker, job.source or job.target)
         return destination is not None and request.access.allows(request.client, BROWSE, destination)
@@ -91,8 +91,11 @@ class JobRights:
         destination = destination_of(self._broker, address)
         return destination is None or request.access.allows(request.client, READ, destination)
 
+    def _is_own(self, request: Request, job: Job) -> bool:
+        return request.access.is_wholly(request.client.identity, job.user)
+
     def _permit_own(self, request: Request, job: Job) -> None:
-        if job.user != request.user and not request.access.is_admin(request.client.identity):
+        if not self._is_own(request, job) and not request.access.is_admin(request.client.identity):
             raise Refusal(
                 "not-allowed",
                 f"job {job.id} returned messages to many queues; {job.user} and administrators may undo it",
