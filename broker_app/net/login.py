@@ -202,8 +202,17 @@ class Logins:
         if not right or facts is None:
             _remember(self._bad, digest, self._clock() + _BAD_S)
             return None
-        identity = Identity(facts.name)
         self._guesses.right(login, address)
+        return self._believe(facts, passcode)
+
+    def believe(self, login: str, passcode: str) -> None:
+        """Remembers a password that was found right elsewhere, if the policy knows the user."""
+        facts = self._policy.users.get(login)
+        if facts is not None:
+            self._believe(facts, passcode)
+
+    def _believe(self, facts: UserFacts, passcode: str) -> Identity:
+        identity = Identity(facts.name)
         good = self._good_digest(facts, passcode)
         _remember(self._good, good, (self._clock() + _GOOD_S, identity))
         return identity

@@ -15,6 +15,7 @@ from rest_framework.exceptions import AuthenticationFailed, PermissionDenied, Th
 from rest_framework.request import Request
 
 from broker_app.models import Token
+from broker_app.net.login import Identity
 from broker_app.net.origin import Origins
 from broker_app.web.backends import slowed
 
@@ -40,15 +41,27 @@ class BearerAuthentication(BaseAuthentication):
 
 
 class PasswordAuthentication(BasicAuthentication):
-    """`Authorization: Basic …`, for the first steps with curl."""
+    """`Authorization: Basic …`, for the first steps with curl.
+
+    A right password is remembered by the node, if there is one: to look at one takes a tenth of a second.
+    """
 
     www_authenticate_realm = "mom"
 
     def authenticate_credentials(
         self, userid: str, password: str, request: Request | None = None
     ) -> tuple[Any, None]:
+        node = getattr(getattr(request, "_request", request), "scope", {}).get("mom.node")
+        identity = node.logins.cached(userid, password) if node is not None else None
+        if identity is not None and identity == Identity(userid):
+            user = User.objects.filter(username=userid, is_active=True).first()
+            if user is not None:
+                return user, None
         try:
-            return super().authenticate_credentials(userid, password, request)
+            found = super().authenticate_credentials(userid, password, request)
+            if node is not None:
+                node.loop.call_soon_threadsafe(node.logins.believe, userid, password)
+            return found
         except AuthenticationFailed:
             refusal = slowed(request)
             if refusal is not None:

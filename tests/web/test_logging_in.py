@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import base64
+from types import SimpleNamespace
 
 import pytest
+from django.contrib.auth.hashers import check_password
 from django.contrib.auth.models import User
-from django.test import Client
+from django.test import Client, RequestFactory
+from rest_framework.request import Request
 
 from broker_app.models import AuditEntry
+from broker_app.net.login import Logins
+from broker_app.net.policy import Policy
 from broker_app.web import actions
+from broker_app.web.authentication import PasswordAuthentication
+from broker_app.web.snapshot import read_policy
 
 pytestmark = pytest.mark.django_db
 
@@ -46,6 +53,20 @@ def test_the_page_and_the_api_count_together(client: Client) -> None:
     assert (reply.status_code, reply.headers["Retry-After"]) == (429, "60")
     assert reply.json()["type"] == "/docs/problems/rate-limited"
     assert "too many wrong passwords: try again in 60 s" in reply.json()["detail"]
+
+
+def test_a_right_password_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    logins = Logins(read_policy(anonymous=False), check_password)
+    loop = SimpleNamespace(call_soon_threadsafe=lambda call, *arguments: call(*arguments))
+    request = RequestFactory().get("/api/v1/tokens", headers=basic("administrator"))
+    request.scope = {"mom.node": SimpleNamespace(logins=logins, loop=loop)}  # type: ignore[attr-defined]
+    login = PasswordAuthentication().authenticate
+    first = login(Request(request))
+    monkeypatch.setattr("django.contrib.auth.hashers.verify_password", None)
+    assert first == login(Request(request)) == (User.objects.get(username="admin"), None)
+    logins.reload(Policy(version=99))
+    with pytest.raises(TypeError):
+        login(Request(request))
 
 
 def test_a_token_is_not_slowed_by_wrong_passwords(client: Client, admin: User) -> None:
