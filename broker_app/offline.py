@@ -48,6 +48,12 @@ class Repaired:
     waiting: int = 0
 
 
+def check_free(directory: Path) -> None:
+    """Raises JournalInUse while a broker holds the journal of this directory, which need not be there."""
+    if directory.exists():
+        meta.lock(Files(directory)).close()
+
+
 def compact(directory: Path, tell: Tell, *, segment_bytes: int) -> Compacted:
     """Bring the files to the size of what still waits. Raises JournalInUse, JournalDamaged, JournalFailed."""
     before = _size(directory)

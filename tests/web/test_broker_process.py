@@ -98,6 +98,28 @@ async def test_a_password_from_a_file_is_admins_and_is_not_shown(tmp_path: Path)
                 assert (await client.get("/api/v1/stats", auth=("admin", password))).status_code == status
 
 
+async def test_a_second_broker_on_the_same_data_is_refused_before_it_changes_anything(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("of the first\n")
+    second.write_text("of the second\n")
+    async with broker(tmp_path / "data", f"--admin-password-file={first}") as running:
+        process = await asyncio.create_subprocess_exec(
+            *MANAGE,
+            "broker",
+            f"--data={tmp_path / 'data'}",
+            f"--admin-password-file={second}",
+            stderr=asyncio.subprocess.PIPE,
+            env={name: value for name, value in os.environ.items() if not name.startswith("MOM_")},
+        )
+        _, said = await asyncio.wait_for(process.communicate(), 30)
+        assert process.returncode != 0
+        assert f"the journal is in use by process {running.process.pid}" in said.decode()
+        url = running.found(r"(http://127\.0\.0\.1:\d+)/console")
+        async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as client:
+            reply = await client.get("/api/v1/config/versions", auth=("admin", "of the first"))
+        assert [version["version"] for version in reply.json()["items"]] == [1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "variables", "sentence"),
     [

@@ -17,7 +17,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError, connections
 from django.urls import get_resolver
 
-from broker_app import config, node
+from broker_app import config, node, offline
 from broker_app.config import Config, ConfigError
 from broker_app.journal.errors import JournalError
 from broker_app.web import actions, api, auditing, snapshot
@@ -58,6 +58,11 @@ class Command(BaseCommand):
             raise CommandError(
                 "oidc-issuer names a provider, and oidc-client-id, what it calls us, is not set"
             )
+        try:
+            # Before anything is written: a broker that runs here keeps its configuration and its password.
+            offline.check_free(mom.data / "journal")
+        except JournalError as error:
+            raise CommandError(f"the broker does not start: {error}") from error
         call_command("migrate", verbosity=0, interactive=False)
         made_up = actions.ensure_admin(mom.admin_password)
         files = Watch(mom.config_file, mom) if mom.config_file is not None else None
