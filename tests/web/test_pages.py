@@ -203,3 +203,9 @@ def test_the_api_document_describes_the_tokens(client: Client) -> None:
 
 def test_the_document_for_the_data_plane_is_the_same(client: Client) -> None:
     assert json.loads(json.dumps(api.document())) == body(client.get("/api/v1/openapi.json"))
+
+
+def test_an_address_that_there_is_not_says_so_in_words(inside: Client) -> None:
+    reply = inside.get("/console/nothing")
+    assert reply.status_code == 404
+    assert "There is nothing here" in reply.content.decode() and "Resolver404" not in reply.content.decode()
