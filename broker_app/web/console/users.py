@@ -64,7 +64,7 @@ class Users(ListPage):
 
     def cell(self, said: Said, name: str) -> str:
         if name == "active":
-            return "" if said["active"] else "may not log in"
+            return "yes" if said["active"] else "no, may not log in"
         return super().cell(said, name)
 
 
