@@ -217,12 +217,16 @@ def test_brokers_that_share_a_configuration_leave_the_files_of_each_other_alone(
 
 
 WRONG = [
-    ('/config/connection/messaging/b = {"hostname": "h", "prt": 1}', 1, 59, "prt there is no such field; did you mean"),
-    ('/config/connection/messaging/b = {"hostname": "h",\n "port": 0}', 2, 10, "port must be between 1 and 65535"),
+    ('/config/connection/messaging/b = {"hostname": "h", "prt": 1}', 1, 59, "prt: there is no such field; did you mean"),
+    ('/config/connection/messaging/b = {"hostname": "h",\n "port": 0}', 2, 10, "port: must be between 1 and 65535"),
     ('/config/connection/messaging/a:b = {"hostname": "h"}', 1, 1, "bridge a:b: a bridge's name has neither"),
-    ('/config/mom/destinations/queue/a = {"max_mesages": 1}', 1, 52, "max_mesages there is no such setting"),
+    ('/config/mom/destinations/queue/a = {"max_mesages": 1}', 1, 52, "max_mesages: there is no such setting"),
     ('/config/mom/destinations/nowhere/a = {"paused": "none"}', 1, 1, "destination /nowhere/a: "),
-    ('/config/mom/users/john = {"groups": ["nobody"]}', 1, 37, "groups there is no group nobody"),
+    ('/config/mom/users/john = {"groups": ["nobody"]}', 1, 37, "groups: there is no group nobody"),
+    (
+        '/config/mom/groups/billing = {}\n/config/mom/users/john = {"groups": ["biling"]}',
+        2, 37, "groups: there is no group biling; did you mean billing?",
+    ),
     (
         '\n@include "security/messaging_rule.config" {\n "conditions": "(/event/queue == a", "users": ["u"]}',
         3, 35, "conditions: the condition ends here, expected )",
@@ -231,8 +235,8 @@ WRONG = [
         '@include "security/messaging_rule.config" {"conditions": "/event/queu == a"}',
         1, 59, "conditions: ",
     ),
-    ('/config/security/rules += {"effect": "maybe"}', 1, 38, "effect must be allow or deny"),
-    ('/config/security/rules += {"user": ["u"]}', 1, 36, "user there is no such field; did you mean users?"),
+    ('/config/security/rules += {"effect": "maybe"}', 1, 38, "effect: must be allow or deny"),
+    ('/config/security/rules += {"user": ["u"]}', 1, 36, "user: there is no such field; did you mean users?"),
 ]  # fmt: skip
 
 

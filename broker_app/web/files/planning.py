@@ -227,7 +227,7 @@ def _placed(loaded: Loaded, document: Document, fault: ValidationError) -> list[
     if isinstance(cause, RuleError):
         return [loaded.error(document, "conditions", f"conditions: {cause.detail}", cause.column - 1)]
     return [
-        loaded.error(document, field, f"{field} {detail}")
+        loaded.error(document, field, f"{field}: {detail}")
         for field, details in fault.message_dict.items()
         for detail in details
     ]

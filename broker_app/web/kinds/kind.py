@@ -119,6 +119,12 @@ def unknown(name: str, known: Iterable[str]) -> str:
     return f"there is no such field{f'; did you mean {near[0]}?' if near else ''}"
 
 
+def no_such(one: str, name: str, known: Iterable[str]) -> str:
+    """That there is no thing of this name, and the name that is nearest."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"there is no {one} {name}{f'; did you mean {near[0]}?' if near else ''}"
+
+
 def _may_be_bool(kind: type | tuple[type, ...]) -> bool:
     return kind is bool or (isinstance(kind, tuple) and bool in kind)
 

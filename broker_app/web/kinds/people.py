@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 
 from broker_app.models import Token
-from broker_app.web.kinds.kind import Kind, Said, check_fields, check_texts
+from broker_app.web.kinds.kind import Kind, Said, check_fields, check_texts, no_such
 
 #: logins that mean something else than a user of this name
 RESERVED = ("token", "anonymous", "system")
@@ -72,7 +72,8 @@ class Users(Kind):
     def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
         groups = list(Group.objects.filter(name__in=said["groups"]))
         if missing := sorted(set(said["groups"]) - {group.name for group in groups}):
-            raise ValidationError({"groups": f"there is no group {', '.join(missing)}"})
+            known = Group.objects.values_list("name", flat=True)
+            raise ValidationError({"groups": "; ".join(no_such("group", name, known) for name in missing)})
         row = User.objects.filter(username=key).first() or User(username=key)
         row.is_superuser = row.is_staff = said["administrator"]
         row.is_active = said["active"]
