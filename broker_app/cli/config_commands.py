@@ -68,8 +68,8 @@ def check(
     loaded, errors = _read(file)
     if loaded is None or errors:
         _tell(given, [_shown(error) for error in errors])
-        raise Failure(FAILED, f"{file} cannot be used: {len(errors)} errors")
-    given.output.say(f"{file} can be used: {_counts(loaded)}")
+        raise Failure(FAILED, f"{file} cannot be used; errors: {len(errors)}")
+    given.output.say(f"{file} can be used; {_counts(loaded)}")
     if offline:
         return
     checked = _ask(given, file, loaded)
@@ -77,13 +77,14 @@ def check(
         return
     if not checked["usable"]:
         _tell(given, checked["errors"])
-        raise Failure(FAILED, f"{file} cannot be used by the broker: {len(checked['errors'])} errors")
+        raise Failure(FAILED, f"{file} cannot be used by the broker; errors: {len(checked['errors'])}")
     plan = checked["plan"]
     rows = [{"act": act, **row} for act in ("added", "changed", "removed", "kept") for row in plan[act]] + [
         {"act": "restart", "kind": "settings", "key": name, "source": ""} for name in plan["restart"]
     ]
     given.output.rows(_PLAN, rows)
-    given.output.say(f"{len(rows)} differences from what runs; {plan['untouched']} things stay as they are")
+    stay = plan["untouched"]
+    given.output.say(f"differences from what runs: {len(rows)}; things that stay as they are: {stay}")
 
 
 def _read(file: Path) -> tuple[Loaded | None, list[ZeroError]]:
@@ -151,7 +152,7 @@ def _told(error: dict[str, Any]) -> str:
 
 def _counts(loaded: Loaded) -> str:
     counts = {"settings": len(loaded.settings), **{kind: len(of) for kind, of in loaded.documents.items()}}
-    said = [f"{count} {name}" for name, count in counts.items() if count]
+    said = [f"{name}: {count}" for name, count in counts.items() if count]
     return ", ".join(said) or "it says nothing"
 
 

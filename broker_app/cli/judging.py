@@ -69,9 +69,9 @@ def explain(
     output.say(f"{'allowed' if found['allowed'] else 'denied'}: {found['decided_by']}")
     output.rows(_COLUMNS, found["steps"], whole=True)
     if found["steps_left_out"]:
-        output.say(f"{found['steps_left_out']} rules before it are not told")
+        output.say(f"rules before it, not told: {found['steps_left_out']}")
     if found["not_reached"]:
-        output.say(f"{found['not_reached']} rules behind it were not tried")
+        output.say(f"rules behind it, not tried: {found['not_reached']}")
 
 
 def _ask(

@@ -14,7 +14,7 @@ def test_a_file_is_checked_without_a_broker(command_line: CommandLine, tmp_path:
     file.write_text('@include "rules.config"\n/config/mom/credit = 7\n')
     good = command_line("config", "check", str(file), "--offline")
     assert (good.code, good.out) == (0, "")
-    assert "can be used: 1 settings, 1 rules" in good.err
+    assert "can be used; settings: 1, rules: 1" in good.err
     file.write_text("/config/mom/credits = 7\n/config/mom/lease 8\n")
     bad = command_line("config", "check", str(file), "--offline")
     assert bad.code == 1
@@ -71,5 +71,5 @@ def test_a_broker_tells_what_would_change_and_what_holds(
     assert [(row[0], row[1]) for row in checked.rows] == [
         ("act", "kind"), ("added", "rules"), ("restart", "settings"),
     ]  # fmt: skip
-    assert "2 differences from what runs; 1 things stay as they are" in checked.err
+    assert "differences from what runs: 2; things that stay as they are: 1" in checked.err
     assert len(broker.request("GET", "/api/v1/rules").json()["items"]) == 1

@@ -44,7 +44,7 @@ def test_rules_are_explained_one_after_the_other(mom: CommandLine) -> None:
         ["1", "bills", "allow", "no", "there is no queue"],
         ["2", "john", "allow", "yes", "it matches: allow"],
     ]
-    assert "1 rules behind it were not tried" in found.err
+    assert "rules behind it, not tried: 1" in found.err
 
 
 def test_wrong_use(mom: CommandLine, tmp_path: Path) -> None:
