@@ -24,11 +24,19 @@ app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens, on t
 #: a running broker looks for changes by other processes once a second
 _NOTICED_S = 1.5
 
-_COLUMNS = ("name", "user", "prefix", "created", "expires")
+_COLUMNS = ("name", "user", "prefix", "created", "expires", "last_used", "grants")
 
 _Data = Annotated[Path, typer.Option(envvar="MOM_DATA", help="data directory of the broker")]
 _Name = Annotated[str, typer.Argument(help="name of the token, to recognize it by")]
 _User = Annotated[str, typer.Option(help="whose token it is; it lends this user's rights")]
+_Grants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--grant",
+        metavar="RIGHTS@DESTINATIONS",
+        help="some of the rights alone, such as send,browse@/queue/orders.>; as often as needed",
+    ),
+]
 
 
 @app.command()
@@ -39,6 +47,7 @@ def create(
     days: Annotated[
         float | None, typer.Option(min=0.001, help="days until it expires", show_default="never")
     ] = None,
+    grant: _Grants = None,
     data: _Data = Path("data"),
 ) -> None:
     """Make a token and print it, this once. A running broker knows it when the command ends."""
@@ -48,8 +57,9 @@ def create(
     from broker_app.web import actions
 
     expires = datetime.now(UTC) + timedelta(days=days) if days is not None else None
+    grants = [_grant(text) for text in grant] if grant else None
     try:
-        new = actions.create_token(_by(), _user(user), name, expires)
+        new = actions.create_token(_by(), _user(user), name, expires, grants)
     except actions.Conflict as conflict:
         raise Failure(
             CONFLICT, str(conflict), mend="take another name, or revoke that one first"
@@ -76,6 +86,8 @@ def list_tokens(ctx: typer.Context, data: _Data = Path("data")) -> None:
             "prefix": token.prefix,
             "created": token.created.isoformat(timespec="seconds"),
             "expires": token.expires.isoformat(timespec="seconds") if token.expires else None,
+            "last_used": token.last_used.isoformat(timespec="minutes") if token.last_used else None,
+            "grants": token.grants,
         }
         for token in Token.objects.select_related("owner")
     ]
@@ -95,6 +107,14 @@ def revoke(ctx: typer.Context, name: _Name, user: _User = "admin", data: _Data =
     actions.revoke_token(_by(), token)
     time.sleep(_NOTICED_S)
     invocation.of(ctx).output.say(f"token {name} of {user} is revoked")
+
+
+def _grant(text: str) -> dict[str, list[str]]:
+    """What RIGHTS@DESTINATIONS says."""
+    rights, at, destinations = text.partition("@")
+    if not at:
+        raise Failure(USAGE, f"{text!r} is no grant", mend="write RIGHTS@DESTINATIONS: send@/queue/orders")
+    return {"rights": rights.split(","), "destinations": destinations.split(",")}
 
 
 def _by() -> actions.By:

@@ -21,7 +21,7 @@ def test_token_opens_the_door_until_it_is_revoked(broker: BrokerProcess, command
     assert (again.code, again.out) == (CONFLICT, "")
 
     listed = command_line("token", "ls", *data).rows
-    assert listed[0] == ["name", "user", "prefix", "created", "expires"]
+    assert listed[0] == ["name", "user", "prefix", "created", "expires", "last_used", "grants"]
     assert [row[:3] for row in listed[1:]] == [["laptop", "admin", secret[:8]]]
 
     assert command_line("token", "revoke", "laptop", *data).code == OK
@@ -29,10 +29,27 @@ def test_token_opens_the_door_until_it_is_revoked(broker: BrokerProcess, command
     assert command_line("token", "revoke", "laptop", *data).code == NOT_FOUND
 
 
+def test_a_token_with_grants_lends_those_rights_alone(
+    broker: BrokerProcess, command_line: CommandLine
+) -> None:
+    data = ("--data", str(broker.data))
+    created = command_line("token", "create", "sender", "--grant", "send@/queue/a,/queue/b.>", *data)
+    assert created.code == OK, created.err
+    given = {"MOM_URL": broker.url, "MOM_TOKEN": created.out.strip()}
+    assert command_line("pub", "b.c", "hello", environment=given).code == OK
+    assert command_line("pub", "c", "hello", environment=given).code == REFUSED
+    assert command_line("get", "b.c", environment=given).code == REFUSED
+    shown = command_line("token", "ls", "-o", "json", *data).json()
+    sender = next(row for row in shown if row["name"] == "sender")
+    assert sender["grants"] == [{"rights": ["send"], "destinations": ["/queue/a", "/queue/b.>"]}]
+
+
 def test_wrong_use(broker: BrokerProcess, command_line: CommandLine, tmp_path: Path) -> None:
     data = ("--data", str(broker.data))
     assert command_line("token", "create", "x", "--user", "nobody", *data).code == NOT_FOUND
     assert command_line("token", "create", "x", "--days", "-1", *data).code == USAGE
+    for grant in ("send", "sned@/queue/a", "send@orders"):
+        assert command_line("token", "create", "x", "--grant", grant, *data).code == USAGE
     elsewhere = command_line("token", "ls", environment={"MOM_DATA": str(tmp_path)})
     assert elsewhere.code == NOT_FOUND
     assert str(tmp_path) in elsewhere.err

@@ -10,6 +10,7 @@ from django.db import transaction
 from broker_app.web.actions.applying import Changed, Conflict, Edit, apply, record_changes
 from broker_app.web.actions.author import SYSTEM, By
 from broker_app.web.kinds import KINDS
+from broker_app.web.kinds.people import ChosenByOwner
 
 ADMIN = "admin"
 
@@ -74,5 +75,4 @@ def _password_hashes() -> dict[str, str]:
 def _write_admin(password: str) -> None:
     said = KINDS["users"].read([ADMIN]).get(ADMIN, {})
     said |= {"administrator": True, "active": True}
-    # Whoever starts the broker chooses what will do.
-    apply(SYSTEM, [Edit("users", ADMIN, said, secrets={"unchecked_password": password})])
+    apply(SYSTEM, [Edit("users", ADMIN, said, secrets={"password": ChosenByOwner(password)})])
