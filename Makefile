@@ -28,7 +28,7 @@ run: $(INSTALLED) $(CONSOLE) ## start a broker with its console, data in ./data
 	@$(BIN)/python manage.py broker $(ARGS)
 
 test: $(INSTALLED) $(CONSOLE) test-tools ## run all tests but the long ones
-	$(BIN)/pytest -n $(TEST_PROCESSES) --dist loadfile $(ARGS)
+	$(BIN)/pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(INSTALLED) $(CONSOLE) ## lint, types, import directions, migrations, map of the house
 	$(BIN)/ruff check .
