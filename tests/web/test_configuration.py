@@ -92,7 +92,7 @@ def test_each_error_of_a_text_is_told_with_its_place(client: Client) -> None:
     assert (error["file"], error["line"], error["column"]) == ("zero.config", 1, 1)
     assert error["marker"] == "/config/mom/credits = 7\n^"
     answer = check(client, text='\n/config/connection/messaging/b = {"port": 1}\n')
-    assert [(error["line"], error["detail"]) for error in answer["errors"]] == [(2, "hostname is missing")]
+    assert [(error["line"], error["detail"]) for error in answer["errors"]] == [(2, "hostname: is missing")]
 
 
 def test_included_files_come_with_the_text_or_from_the_folder_of_the_nodes_file(

@@ -95,6 +95,12 @@ class Said(APIView):
     prefix: ClassVar[str] = ""
     options_of_removal: ClassVar[tuple[str, ...]] = ()
 
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        if node_of(request) is None and not hasattr(self, str(request.method).lower()):
+            # What the data plane answers, where there is one.
+            raise Refusal("not-active", "This process serves pages; a broker is elsewhere.")
+        super().initial(request, *args, **kwargs)
+
     # ------------------------------------------------------------------ which one
 
     def address(self, name: str) -> str:
