@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broker_app.cli import invocation
+from broker_app.cli import invocation, versions
 from broker_app.cli.failures import FAILED, UNREACHABLE, Failure
 
 if TYPE_CHECKING:
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from broker_app.zero import Loaded, ZeroError
 
 app = typer.Typer(no_args_is_help=True, help="Show what holds, and check files of configuration.")
+
+for change in (versions.history, versions.diff, versions.rollback):
+    app.command(change.__name__)(change)
 
 _PLAN = ("act", "kind", "key", "source")
 

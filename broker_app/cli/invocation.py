@@ -58,6 +58,18 @@ def of(ctx: typer.Context) -> Invocation:
     return cast("Invocation", ctx.obj)
 
 
+def command_of(arguments: Sequence[str]) -> str:
+    """The command among arguments that `options_first` has put in order; empty where there is none."""
+    left = list(arguments)
+    while left:
+        word = left.pop(0)
+        if not word.startswith("-"):
+            return word
+        if _EVERYWHERE.get(word) and left:
+            left.pop(0)
+    return ""
+
+
 def options_first(arguments: Sequence[str]) -> list[str]:
     """The arguments with the options that are accepted anywhere moved before the command; what follows
     `--` is left alone."""

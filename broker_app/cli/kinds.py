@@ -66,22 +66,22 @@ RULES = Kind(
     {"users": _names, "groups": _names, "position": int},
     "List, show, make, change and remove authorization rules. The first that matches decides.",
 )
-USERS = Kind(
+_USERS = Kind(
     "user",
     "/users",
     ("name", "administrator", "active", "groups", "email"),
     {"administrator": _truth, "active": _truth, "groups": _names, "password": _secret},
     "List, show, make, change and remove users. Passwords come from files: password=@FILE.",
 )
-GROUPS = Kind("group", "/groups", ("name",), {}, "List, make and remove groups of users.")
-BROKERS = Kind(
+_GROUPS = Kind("group", "/groups", ("name",), {}, "List, make and remove groups of users.")
+_BROKERS = Kind(
     "broker",
     "/brokers",
     ("name", "environment", "endpoints", "settings", "comment"),
     {"endpoints": _names, "settings": _object},
     "List, show, make, change and remove brokers, and settings that hold while they run.",
 )
-BRIDGES = Kind(
+_BRIDGES = Kind(
     "bridge",
     "/bridges",
     ("name", "hostname", "port", "protocol", "user", "paused", "origin"),
@@ -284,3 +284,7 @@ def _plain(given: Invocation, row: Mapping[str, Any]) -> dict[str, Any]:
         else value
         for name, value in row.items()
     }
+
+
+users, groups = commands(_USERS), commands(_GROUPS)
+brokers, bridges = commands(_BROKERS), commands(_BRIDGES)

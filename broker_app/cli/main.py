@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from typing import Annotated
 
 import typer
 
-from broker_app.cli import (
-    audit,
-    bench,
-    bulk,
-    carrying,
-    config_commands,
-    connections,
-    context_commands,
-    definitions,
-    doctor,
-    explaining,
-    jobs,
-    journal_commands,
-    judging,
-    kinds,
-    queues,
-    receiving,
-    sending,
-    subscribing,
-    tokens,
-    topics,
-    up,
-    versions,
-    watching,
-)
 from broker_app.cli.failures import FAILED, USAGE, Failure
-from broker_app.cli.invocation import Invocation, options_first
+from broker_app.cli.invocation import Invocation, command_of, options_first
 from broker_app.cli.output import FORMATS, Output
+from broker_app.cli.up import PASSED_ON
 from broker_app.config import ConfigError
 
 app = typer.Typer(
@@ -47,39 +24,55 @@ app = typer.Typer(
 
 _RUN, _USE, _OPERATE = "Run a broker", "Use a broker", "Operate a broker"
 _CONTROL = "Say who may do what, and how it is configured"
-app.command("up", context_settings=up.PASSED_ON, rich_help_panel=_RUN)(up.up)
-app.command("doctor", rich_help_panel=_RUN)(doctor.doctor)
-app.add_typer(journal_commands.app, name="journal", rich_help_panel=_RUN)
-app.add_typer(tokens.app, name="token", rich_help_panel=_RUN)
-app.command("pub", rich_help_panel=_USE)(sending.pub)
-app.command("sub", rich_help_panel=_USE)(subscribing.sub)
-app.command("get", rich_help_panel=_USE)(receiving.get)
-app.command("browse", rich_help_panel=_USE)(receiving.browse)
-app.command("count", rich_help_panel=_USE)(carrying.count)
-app.command("export", rich_help_panel=_USE)(carrying.export)
-app.command("import", rich_help_panel=_USE)(carrying.import_)
-for deed in (bulk.move, bulk.copy, bulk.delete, bulk.retry, bulk.replay):
-    app.command(deed.__name__, rich_help_panel=_OPERATE)(deed)
-app.add_typer(jobs.app, name="job", rich_help_panel=_OPERATE)
-queues.app.command("why")(explaining.why)
-app.add_typer(queues.app, name="queue", rich_help_panel=_OPERATE)
-app.add_typer(topics.app, name="topic", rich_help_panel=_OPERATE)
-app.add_typer(connections.app, name="conn", rich_help_panel=_OPERATE)
-for kind in (kinds.RULES, kinds.USERS, kinds.GROUPS, kinds.BROKERS, kinds.BRIDGES):
-    commands = kinds.commands(kind)
-    if kind is kinds.RULES:
-        commands.command("test")(judging.try_out)
-        commands.command()(judging.explain)
-    app.add_typer(commands, name=kind.one, rich_help_panel=_CONTROL)
-for change in (versions.history, versions.diff, versions.rollback):
-    config_commands.app.command(change.__name__)(change)
-app.add_typer(config_commands.app, name="config", rich_help_panel=_CONTROL)
-app.add_typer(definitions.app, name="definitions", rich_help_panel=_CONTROL)
-app.add_typer(audit.app, name="audit", rich_help_panel=_CONTROL)
-app.command("stats", rich_help_panel=_OPERATE)(watching.stats)
-app.command("top", rich_help_panel=_OPERATE)(watching.top)
-app.add_typer(context_commands.app, name="context", rich_help_panel=_OPERATE)
-app.add_typer(bench.app, name="bench", rich_help_panel=_OPERATE)
+#: command → panel of the help, and where it is: a module of this package, and what there
+_COMMANDS = {
+    "up": (_RUN, "up.up"),
+    "doctor": (_RUN, "doctor.doctor"),
+    "journal": (_RUN, "journal_commands.app"),
+    "token": (_RUN, "tokens.app"),
+    "pub": (_USE, "sending.pub"),
+    "sub": (_USE, "subscribing.sub"),
+    "get": (_USE, "receiving.get"),
+    "browse": (_USE, "receiving.browse"),
+    "count": (_USE, "carrying.count"),
+    "export": (_USE, "carrying.export"),
+    "import": (_USE, "carrying.import_"),
+    "move": (_OPERATE, "bulk.move"),
+    "copy": (_OPERATE, "bulk.copy"),
+    "delete": (_OPERATE, "bulk.delete"),
+    "retry": (_OPERATE, "bulk.retry"),
+    "replay": (_OPERATE, "bulk.replay"),
+    "job": (_OPERATE, "jobs.app"),
+    "queue": (_OPERATE, "queues.app"),
+    "topic": (_OPERATE, "topics.app"),
+    "conn": (_OPERATE, "connections.app"),
+    "stats": (_OPERATE, "watching.stats"),
+    "top": (_OPERATE, "watching.top"),
+    "context": (_OPERATE, "context_commands.app"),
+    "bench": (_OPERATE, "bench.app"),
+    "rule": (_CONTROL, "rules.app"),
+    "user": (_CONTROL, "kinds.users"),
+    "group": (_CONTROL, "kinds.groups"),
+    "broker": (_CONTROL, "kinds.brokers"),
+    "bridge": (_CONTROL, "kinds.bridges"),
+    "config": (_CONTROL, "config_commands.app"),
+    "definitions": (_CONTROL, "definitions.app"),
+    "audit": (_CONTROL, "audit.app"),
+}
+
+
+def _assemble(command: str) -> None:
+    """Loads the command that is asked for; all, for help and completion. To load all takes longer than most
+    commands."""
+    for name in (command,) if command in _COMMANDS else _COMMANDS:
+        panel, place = _COMMANDS[name]
+        module, _, attribute = place.partition(".")
+        found = getattr(importlib.import_module(f"broker_app.cli.{module}"), attribute)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name, rich_help_panel=panel)
+        else:
+            settings = PASSED_ON if name == "up" else None
+            app.command(name, context_settings=settings, rich_help_panel=panel)(found)
 
 
 def _show_version(wanted: bool) -> None:
@@ -123,8 +116,10 @@ def _everywhere(
 
 def main() -> None:
     """Runs the command line of this process and exits."""
+    words = options_first(sys.argv[1:])
     try:
-        app(options_first(sys.argv[1:]), prog_name="mom")
+        _assemble(command_of(words) if "_MOM_COMPLETE" not in os.environ else "")
+        app(words, prog_name="mom")
     except Failure as failure:
         print(failure, file=sys.stderr)
         sys.exit(failure.code)

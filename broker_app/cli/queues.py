@@ -6,10 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from broker_app.cli import invocation, saying
+from broker_app.cli import explaining, invocation, saying
 from broker_app.cli.confirming import confirm
 
 app = typer.Typer(no_args_is_help=True, help="List, show, configure, pause, empty and remove queues.")
+
+app.command("why")(explaining.why)
 
 _COLUMNS = (
     "name",
