@@ -25,7 +25,10 @@ def test_start_takes_less_than_it_may(command_line: CommandLine) -> None:
 
 
 def test_nothing_slow_is_loaded_at_the_start(command_line: CommandLine) -> None:
-    code = f"import sys; from broker_app.cli import main; main._assemble(''); print([name for name in {_SLOW!r} if name in sys.modules])"
+    code = (
+        "import sys; from broker_app.cli import main; main._assemble('')\n"
+        f"print([name for name in {_SLOW!r} if name in sys.modules])"
+    )
     loaded = subprocess.run(
         [sys.executable, "-c", code], env=command_line.environment, capture_output=True, text=True, check=True
     )
