@@ -80,7 +80,7 @@ def _wait_refused(broker: BrokerProcess) -> None:
     ("text", "told"),
     [
         ("/config/mom/credits = 1", "zero.config:1:1: there is no key /config/mom/credits; did you mean"),
-        ('\n/config/connection/messaging/b = {"port": 1}', "zero.config:2:1: hostname is missing"),
+        ('\n/config/connection/messaging/b = {"port": 1}', "zero.config:2:1: hostname: is missing"),
     ],
 )
 def test_a_broker_does_not_start_with_a_file_that_it_cannot_use(

@@ -33,7 +33,7 @@ def postgres() -> Iterator[str]:
 
 @pytest.fixture(params=["postgresql", "sqlite"])
 def brokers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
-    """Two brokers with data of their own and one configuration."""
+    """Two brokers with data of their own and one configuration, and john, whom both know."""
     if request.param == "sqlite":
         address = f"sqlite:///{tmp_path / 'shared.sqlite3'}"
     else:
@@ -44,8 +44,9 @@ def brokers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Br
         BrokerProcess(tmp_path / name, "--name", name, "--database-file", str(secret))
         for name in ("one", "two")
     )
-    for broker in both:
-        broker.start()
+    both[0].start()
+    assert _put(both[0], "users/john", {"password": "correct horse battery"}) == 201
+    both[1].start()
     yield both[0], both[1]
     for broker in both:
         broker.terminate()
@@ -62,7 +63,6 @@ async def test_a_rule_at_one_broker_holds_at_the_other_within_a_second(
     brokers: tuple[BrokerProcess, BrokerProcess],
 ) -> None:
     one, two = brokers
-    assert _put(one, "users/john", {"password": "correct horse battery"}) == 201
     address = f"stomp://{two.host}:{two.stomp_port}"
     took = []
     async with connect(address, login="john", passcode="correct horse battery") as client:
