@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -79,13 +81,21 @@ def top(
 
 
 def beats(every_s: float) -> Iterator[None]:
-    """At once, and then every so many seconds until Ctrl-C."""
+    """At once, and then every so many seconds until Ctrl-C, whatever that interrupts; a second one ends all."""
+    stopped = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+
+    def stop(number: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, before)
+        stopped.set()
+
+    signal.signal(signal.SIGINT, stop)
     try:
-        while True:
+        while not stopped.is_set():
             yield
-            time.sleep(every_s)
-    except KeyboardInterrupt:
-        return
+            stopped.wait(every_s)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _sample(rest: Rest, queue: str | None) -> dict[str, Any]:
