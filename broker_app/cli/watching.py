@@ -81,7 +81,7 @@ def top(
 
 
 def beats(every_s: float) -> Iterator[None]:
-    """At once, and then every so many seconds until Ctrl-C, whatever that interrupts; a second one ends all."""
+    """At once, and then every so many seconds until Ctrl-C; a second one ends all at once."""
     stopped = threading.Event()
     before = signal.getsignal(signal.SIGINT)
 
