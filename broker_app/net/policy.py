@@ -6,6 +6,7 @@ from typing import Any
 
 from broker_app.core.destination import TOPIC, Destination, is_reserved
 from broker_app.net.destinations import EVERYTHING, Destinations, is_pattern
+from broker_app.remote import Remote
 from broker_app.rules.ruleset import Rules
 
 #: the right of a token that may use the control plane, where its owner is an administrator
@@ -64,7 +65,8 @@ class TokenFacts:
 @dataclass(frozen=True, slots=True)
 class Policy:
     """Who may come in and do what, and what holds for destinations and the broker, as of `version`. Versions
-    only grow. `broker` has the node's settings that are said for it (`config.RELOADABLE`), by name."""
+    only grow. `broker` has the node's settings that are said for it (`config.RELOADABLE`), by name, and
+    `bridges` the remote brokers that store-and-forward queues are emptied to."""
 
     version: int = 0
     users: Mapping[str, UserFacts] = field(default_factory=dict)
@@ -73,3 +75,4 @@ class Policy:
     destinations: Destinations = field(default_factory=Destinations)
     rules: Rules = field(default_factory=Rules)
     broker: Mapping[str, Any] = field(default_factory=dict)
+    bridges: Mapping[str, Remote] = field(default_factory=dict)

@@ -1,0 +1,71 @@
+"""Remote: all that is said of one bridge, as the configuration has it; free of any database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+#: what people want of a bridge: to forward, to rest, or to forward what is there and then to rest
+RUNNING, PAUSED, DRAINING = "running", "paused", "draining"
+DESIRED: Final = (RUNNING, PAUSED, DRAINING)
+#: how a protocol begins an address of `mom_client.transport`
+_SCHEMES: Final = {"stomp": "stomp", "stomps": "stomp+tls", "ws": "ws", "wss": "wss"}
+PROTOCOLS: Final = tuple(_SCHEMES)
+#: what only a new connection can change
+_OF_THE_CONNECTION: Final = "hostname port protocol path host user password ca_file".split()
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A remote broker and how its queues are to be forwarded. Times are in seconds.
+
+    `host` is the virtual host to log in to, `path` where a WebSocket is, `ca_file` whose certificates are
+    trusted (empty: those of the system). `paused_queues` are flows that rest while others run, by the names
+    of the remote queues. A message that was refused `park_after` times goes to the dead letters (0: never).
+    At most `window` messages of a flow are on their way without an answer.
+    """
+
+    name: str
+    hostname: str
+    port: int = 61613
+    protocol: str = "stomp"
+    path: str = "/ws"
+    host: str = "/"
+    user: str = ""
+    password: str = field(default="", repr=False)
+    ca_file: str = ""
+    desired: str = RUNNING
+    paused_queues: frozenset[str] = frozenset()
+    retry_s: float = 5.0
+    idle_s: float = 60.0
+    scan_s: float = 30.0
+    stalled_s: float = 30.0
+    park_after: int = 0
+    window: int = 1000
+
+    @classmethod
+    def of(cls, name: str, said: Mapping[str, Any], password: str = "") -> Remote:
+        """The remote that the configuration says; what it says beside is not for the bridge. Raises TypeError
+        when there is no `hostname`."""
+        known = {key: value for key, value in said.items() if key in _SAID}
+        known["paused_queues"] = frozenset(said.get("paused_queues", ()))
+        return cls(name, password=password, **known)
+
+    @property
+    def address(self) -> str:
+        """Where it is, as `mom_client.transport` wants it; there are no credentials in it."""
+        hostname = f"[{self.hostname}]" if ":" in self.hostname else self.hostname
+        path = "/" + self.path.lstrip("/") if self.protocol in ("ws", "wss") else ""
+        return f"{_SCHEMES[self.protocol]}://{hostname}:{self.port}{path}"
+
+    @property
+    def with_tls(self) -> bool:
+        return self.protocol in ("stomps", "wss")
+
+    def connects_like(self, other: Remote) -> bool:
+        """Whether a connection that was made for one serves the other."""
+        return all(getattr(self, name) == getattr(other, name) for name in _OF_THE_CONNECTION)
+
+
+_SAID: Final = frozenset(one.name for one in fields(Remote)) - {"name", "password", "paused_queues"}
