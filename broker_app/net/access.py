@@ -16,7 +16,7 @@ from broker_app.core.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, De
 from broker_app.core.errors import Refused
 from broker_app.net.login import Identity, Logins
 from broker_app.net.policy import ADMINISTER, Grant, Policy
-from broker_app.rules.decision import Decision
+from broker_app.rules.decision import FORWARDED, Decision
 from broker_app.rules.event import BROWSE, MANAGE, METHODS, READ, RECEIVE, SEND, Event
 
 _VERBS = {
@@ -79,6 +79,18 @@ class _Everything(Container[str]):
 _ALL = _Everything()
 
 
+class _NothingForwarded(Container[str]):
+    """The addresses that are open to all where there are no rules: what waits for another broker is not."""
+
+    _CLOSED = f"/{QUEUE}/{FORWARDED}"
+
+    def __contains__(self, item: object) -> bool:
+        return not (isinstance(item, str) and item.startswith(self._CLOSED))
+
+
+_NOT_FORWARDED = _NothingForwarded()
+
+
 class Access:
     """Asked before a deed. `note` hears of each decision that rules took."""
 
@@ -125,17 +137,31 @@ class Access:
         return self._verdict(client, right, destination).event
 
     def is_unbound(self, identity: Identity) -> bool:
-        """Whether destinations need not be looked at one by one before it is told of them: it is an
-        administrator's, or there are no rules."""
+        """Whether it may do all to every destination: it is an administrator's, with all his rights. That
+        there are no rules is not enough, for queues of store and forward are open by rules alone."""
+        self._look_at_policy()
+        return self._granted(identity) is None and self._is_owner_admin(identity)
+
+    def is_unruled(self, identity: Identity) -> bool:
+        """Whether nothing keeps it from what has no destination, such as connections of others: it is
+        unbound, or there are no rules and no grants of a token."""
         self._look_at_policy()
         if self._granted(identity) is not None:
             return False
         return self._is_owner_admin(identity) or not self._policy.rules
 
-    async def visible(self, client: Client, addresses: Iterable[str]) -> Container[str]:
-        """Those of the addresses that the client may browse. Others have their turn meanwhile."""
+    def view(self, client: Client) -> Container[str] | None:
+        """The addresses that the client may browse, where that can be said without looking at each of them;
+        None where it cannot."""
         if self.is_unbound(client.identity):
             return _ALL
+        return _NOT_FORWARDED if self.is_unruled(client.identity) else None
+
+    async def visible(self, client: Client, addresses: Iterable[str]) -> Container[str]:
+        """Those of the addresses that the client may browse. Others have their turn meanwhile."""
+        view = self.view(client)
+        if view is not None:
+            return view
         found: set[str] = set()
         for at, address in enumerate(addresses, 1):
             # Not remembered: a list would crowd out what is asked again and again.

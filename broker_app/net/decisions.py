@@ -1,4 +1,9 @@
-"""What rules decided in the last 24 hours: how often, of what, by which rule, and the last denials."""
+"""What rules decided in the last 24 hours: how often, of what, by which rule, and the last denials.
+
+What is counted is a decision, not a message. Of a STOMP client that is one for each SUBSCRIBE, one for each
+destination it sends to until the policy changes (or it has sent to a thousand others), and each refusal; of
+HTTP one for each request.
+"""
 
 from __future__ import annotations
 

@@ -72,7 +72,6 @@ class StompSession:
         "_client",
         "_client_id",
         "_cumulative",
-        "_deeds",
         "_frames",
         "_heard",
         "_holds",
@@ -138,8 +137,8 @@ class StompSession:
         #: (subscription or None, message-id) → tag of the latest delivery, for clients whose ACK names the
         #: message (1.0 and 1.1)
         self._message_tags: dict[tuple[str | None, str], Tag] = {}
-        #: where it has sent to lately
-        self._sends: dict[Destination, None] = {}
+        #: where it has sent to lately: whether that was allowed by the policy of now, or by a former one
+        self._sends: dict[Destination, bool] = {}
         self._leave_receipt: bytes | None = None
         self._beat_in_s = self._beat_out_s = 0.0
         self._since = self._heard = self._spoke = time.monotonic()
@@ -451,16 +450,23 @@ class StompSession:
 
     def _plan(self, given: Headers) -> Plan:
         """What the headers of a SEND mean; kept with the headers, so once for thousands of messages."""
-        destination = self._destination(given, SEND)
-        if len(self._sends) >= MAX_SENDS:
-            del self._sends[next(iter(self._sends))]
-        self._sends[destination] = None
+        destination = self._destination(given)
+        if not self._sends.get(destination):
+            self._permit_send(destination)
         reply_to = given.get("reply-to")
         if reply_to is not None and reply_to.startswith(("/temp-queue/", "/temp-topic/")):
             reply_to = self._reply_to(reply_to)
         else:
             reply_to = None
         return given.get("transaction", ""), headers.envelope(given, destination, reply_to)
+
+    def _permit_send(self, destination: Destination) -> None:
+        """Raises Refused where the client may not send. Whoever may is asked again after the next change of
+        the policy, whatever headers it sends until then."""
+        self._lobby.access.check(self._client, SEND, destination)
+        if destination not in self._sends and len(self._sends) >= MAX_SENDS:
+            del self._sends[next(iter(self._sends))]
+        self._sends[destination] = True
 
     def _reply_to(self, alias: str) -> str:
         """The name by which others can answer; the requester is subscribed to it if it is not yet."""
@@ -471,15 +477,13 @@ class StompSession:
             self._submit(c.Subscribe(self._peer, alias, destination.address))
         return destination.address
 
-    def _destination(self, given: Headers, right: str) -> Destination:
-        """What the frame names, if the client has this right to it. Raises Refused."""
+    def _destination(self, given: Headers) -> Destination:
+        """What the frame names. Raises Refused."""
         assert self._names is not None
         address = given.get("destination")
         if address is None:
             raise Refused("bad-destination", "the frame has no destination header")
-        destination = self._names.resolve(address)
-        self._lobby.access.check(self._client, right, destination)
-        return destination
+        return self._names.resolve(address)
 
     def _send(self, frame: Frame) -> None:
         """A SEND within a transaction; the others are taken in runs."""
@@ -566,7 +570,8 @@ class StompSession:
             if self._version != "1.0":
                 raise Refused("malformed-frame", "SUBSCRIBE needs an id header")
             id = given.get("destination", "")
-        destination = self._destination(given, RECEIVE)
+        destination = self._destination(given)
+        self._lobby.access.check(self._client, RECEIVE, destination)
         assert self._names is not None
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) and not self._names.owns(destination):
             raise Refused(
@@ -770,6 +775,7 @@ class StompSession:
 
     def policy_changed(self) -> None:
         self._parser.forget()  # the plans that are kept with the headers
+        self._sends = dict.fromkeys(self._sends, False)
         if self._identity is not None and not self._lobby.logins.goes_on(self._identity):
             detail = f"the login of {self._identity.user} is no longer valid"
             self._refuse(Refused("not-authenticated", detail), None, soft=False)

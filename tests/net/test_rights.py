@@ -14,8 +14,10 @@ import pytest
 import mom_client
 from broker_app.core.destination import parse
 from broker_app.net import local
-from broker_app.net.login import Identity
+from broker_app.net.access import Access, Client, Way
+from broker_app.net.login import Identity, Logins
 from broker_app.net.policy import ADMINISTER, Grant
+from broker_app.rules.event import BROWSE
 from broker_app.rules.rule import DENY, Rule
 from mom_client import Refused
 from tests.support.small_node import SmallNode, policy_of, small_node
@@ -292,6 +294,31 @@ async def test_lists_show_what_may_be_browsed(node: SmallNode) -> None:
         assert (await john.get("/connections")).json()["items"] == []
         (other,) = (await root.get("/connections")).json()["items"]
         assert (await john.get(f"/connections/{other['id']}")).status_code == 403
+
+
+async def test_lists_hide_queues_of_store_and_forward_where_there_are_no_rules(node: SmallNode) -> None:
+    async with node.rest("root") as root, node.rest("john") as john, node.stomp("root"):
+        for queue in ("a", FORWARDED, f"{FORWARDED}.dead"):
+            await publish(root, queue)
+        assert [row["name"] for row in (await john.get("/queues")).json()["items"]] == ["a"]
+        assert (await root.get("/queues")).json()["approx_total"] == 3
+        shown = [row["name"] for row in (await john.get("/stats")).json()["destinations"]]
+        assert "/queue/a" in shown and not any("storeAndForward" in name for name in shown)
+        job = (await root.post("/jobs", json={"op": "export", "source": FORWARDED})).json()["id"]
+        assert (await john.get("/jobs")).json()["items"] == []
+        assert (await root.get("/jobs")).json()["items"][0]["id"] == job
+        assert len((await john.get("/connections")).json()["items"]) == 1, "no rule says whose they are"
+
+
+def test_what_a_view_shows_without_looking_at_each_is_what_may_be_browsed() -> None:
+    logins = Logins(policy_of(users=USERS, admins=("root",)), lambda given, expected: given == expected)
+    access = Access(logins)
+    for user in ("john", "root"):
+        client = Client(Identity(user), Way("rest"))
+        view = access.view(client)
+        assert view is not None
+        for address in (f"/queue/{FORWARDED}", "/queue/storeAndForward", "/queue/a", f"/topic/{FORWARDED}"):
+            assert (address in view) == access.allows(client, BROWSE, parse(address)), address
 
 
 async def test_jobs_are_shown_to_who_may_browse_and_ended_by_who_may_manage(node: SmallNode) -> None:

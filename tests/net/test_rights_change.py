@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from broker_app.net import local
+from broker_app.net import local, stomp
 from broker_app.net.login import Identity
 from broker_app.rules.rule import DENY, Rule
 from mom_client import ConnectionLost, Refused
@@ -71,6 +71,46 @@ async def test_a_subscription_ends_with_the_reason_and_what_it_held_goes_back(no
         await node.rule(ALL)
         async with mom.subscribe("/queue/a") as messages:
             assert (await messages.get(timeout_s=5)).redelivered
+
+
+async def test_a_subscription_to_what_is_forwarded_ends_with_the_rule_that_allowed_it(
+    node: SmallNode,
+) -> None:
+    queue = "storeAndForward:broker2/queue/queue1"
+    await node.rule(Rule("john", conditions=f"/event/queue == {queue}", users=("john",)))
+    async with node.stomp("john", reconnect=False) as mom, mom.subscribe(f"/queue/{queue}") as messages:
+        await node.rule()
+        with pytest.raises(Refused, match="may not receive from queue storeAndForward"):
+            await messages.get(timeout_s=5)
+        assert mom.connected
+    assert not node.node.broker.queues[f"/queue/{queue}"].consumers
+
+
+async def test_a_client_is_asked_for_once_by_destination_and_policy_however_it_sends(
+    node: SmallNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stomp, "MAX_SENDS", 2)
+    await node.rule(ALL)
+
+    def counted() -> dict[str | None, int]:
+        return {row.event.queue: row.times for row in node.node.decisions.decided()}
+
+    async with node.stomp("john", reconnect=False) as mom:
+        for number in range(20):
+            await mom.send(f"/queue/{'ab'[number % 2]}", "1", headers={"unique": str(number)})
+        assert counted() == {"a": 1, "b": 1}
+        await node.rule(ALL)
+        await mom.send("/queue/a", "1")
+        assert counted() == {"a": 2, "b": 1}
+        await mom.send("/queue/c", "1")  # in the place of a
+        await mom.send("/queue/b", "1")
+        await mom.send("/queue/a", "1", headers={"unique": "again"})
+        assert counted() == {"a": 3, "b": 2, "c": 1}
+        await node.rule(NOBODY_SENDS)
+        for number in range(3):
+            with pytest.raises(Refused):
+                await mom.send("/queue/c", "1", headers={"unique": str(number)})
+        assert counted()["c"] == 4, "each refusal is counted"
 
 
 async def test_a_client_without_soft_errors_is_told_and_disconnected(node: SmallNode) -> None:

@@ -34,7 +34,7 @@ class ConnectionDesk:
         query = request.query(("limit", "after", "user"))
         limit = whole_number(query, "limit", 100, 1, self._max_page)
         after = whole_number(query, "after", 0, 0, 10**15 - 1)
-        sees_all = request.access.is_unbound(request.client.identity)
+        sees_all = request.access.is_unruled(request.client.identity)
         user = query.get("user", None if sees_all else request.user)
         if user != request.user and not sees_all:
             raise _not_yours()
@@ -52,7 +52,7 @@ class ConnectionDesk:
         """GET connections/{id}"""
         request.query()
         session = self._find(request.name)
-        if not _is_own(request, session) and not request.access.is_unbound(request.client.identity):
+        if not _is_own(request, session) and not request.access.is_unruled(request.client.identity):
             raise _not_yours()
         return json_reply(self._connections.details(session))
 

@@ -84,9 +84,11 @@ class Figures:
     def _seen_by(self, request: Request) -> dict[str, Any]:
         """The latest figures, of the destinations that the client may browse."""
         latest = self._statistics.latest()
-        if request.access.is_unbound(request.client.identity):
-            return latest
-        rows = [row for row in latest["destinations"] if self._may_see(request, row["name"])]
+        view = request.access.view(request.client)
+        if view is not None:
+            rows = [row for row in latest["destinations"] if row["name"] in view]
+        else:
+            rows = [row for row in latest["destinations"] if self._may_see(request, row["name"])]
         return {**latest, "destinations": rows}
 
     def _may_see(self, request: Request, address: str) -> bool:
