@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from broker_app.core.errors import Refused
 from broker_app.core.named import DURABLE_PREFIX
+from mom_client import storeandforward
+from mom_client.storeandforward import BRIDGE_PREFIX
 
 QUEUE = "queue"
 TOPIC = "topic"
@@ -14,7 +16,8 @@ TEMP_QUEUE = "temp-queue"
 TEMP_TOPIC = "temp-topic"
 
 MAX_NAME = 255
-DEAD_SUFFIX = ".dead"  # of the queue that takes a queue's dead letters
+DEAD_SUFFIX = storeandforward.DEAD_SUFFIX  # of the queue that takes a queue's dead letters
+_FORWARDED = f"/{QUEUE}/{storeandforward.PREFIX}"
 _PREFIXES = {f"/{kind}/": kind for kind in (QUEUE, TOPIC, TEMP_QUEUE, TEMP_TOPIC)}
 
 
@@ -35,10 +38,13 @@ class Destination(NamedTuple):
 
 @lru_cache(maxsize=4_096)
 def parse(address: str) -> Destination:
-    """The destination that `address` names; raises Refused("bad-destination") saying which rule it breaks."""
+    """The destination that `address` names, a store-and-forward queue also as `storeAndForward:…` or
+    `/bridge/<broker>/<queue>`. Raises Refused("bad-destination") saying which rule it breaks."""
     for prefix, kind in _PREFIXES.items():
         if address.startswith(prefix):
             return Destination(kind, check_name(address[len(prefix) :]))
+    if address.startswith((storeandforward.PREFIX, BRIDGE_PREFIX)):
+        return Destination(QUEUE, check_name(_forwarded_name(address)))
     raise Refused(
         "bad-destination",
         f"destination {address!r} has no known prefix; use /queue/<name>, /topic/<name>, "
@@ -58,7 +64,36 @@ def check_name(name: str) -> str:
         raise Refused("bad-destination", f"the name {name!r} begins or ends with white space")
     if not name.isprintable():
         raise Refused("bad-destination", f"the name {name!r} contains a control character")
+    if name.startswith(storeandforward.PREFIX):
+        _check_forwarded(name)
     return name
+
+
+def _check_forwarded(name: str) -> None:
+    try:
+        found = storeandforward.parse(name)
+    except ValueError as error:
+        raise Refused("bad-destination", str(error)) from None
+    if found is not None and found.name != name:
+        raise Refused(
+            "bad-destination", f"the name {name!r} has white space around an element; use {found.name!r}"
+        )
+
+
+def _forwarded_name(address: str) -> str:
+    """The queue that the other ways to write the address of a store-and-forward queue stand for."""
+    try:
+        if address.startswith(BRIDGE_PREFIX):
+            return storeandforward.parse_bridge(address).name
+        found = storeandforward.parse(address)
+    except ValueError as error:
+        raise Refused("bad-destination", str(error)) from None
+    return address if found is None else found.name
+
+
+def is_forwarded(address: str) -> bool:
+    """Whether what waits at `address` is for another broker. It must be a legal address."""
+    return address.startswith(_FORWARDED) and not address.endswith(DEAD_SUFFIX)
 
 
 def dead_letters_of(address: str) -> str:

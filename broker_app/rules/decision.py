@@ -9,10 +9,10 @@ from broker_app.rules.condition import Condition, Demand
 from broker_app.rules.event import Event
 from broker_app.rules.facts import Test
 from broker_app.rules.rule import Rule
+from mom_client.storeandforward import PREFIX
 
 #: What waits for another broker is received, browsed, read and managed (so that nobody moves it to where he
 #: reads) only by a rule that names its queue.
-FORWARDED = "storeAndForward:"
 _GUARDED = ("GET", "BROWSE", "READ", "MANAGE")
 
 
@@ -53,4 +53,4 @@ class Entry(NamedTuple):
 
 def is_guarded(event: Event) -> bool:
     """Whether only a rule that names the queue of `event` can allow it."""
-    return event.queue is not None and event.queue.startswith(FORWARDED) and event.method in _GUARDED
+    return event.queue is not None and event.queue.startswith(PREFIX) and event.method in _GUARDED

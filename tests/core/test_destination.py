@@ -1,6 +1,6 @@
 import pytest
 
-from broker_app.core.destination import Destination, has_wildcard, is_reserved, parse
+from broker_app.core.destination import Destination, has_wildcard, is_forwarded, is_reserved, parse
 from broker_app.core.errors import Refused
 
 
@@ -46,6 +46,58 @@ def test_a_bad_name_is_refused_with_the_rule_it_breaks(address: str, rule: str) 
     with pytest.raises(Refused, match=rule) as refused:
         parse(address)
     assert refused.value.code == "bad-destination"
+
+
+FORWARDED = "storeAndForward:" + "b" * 20 + "/queue/" + "q" * 79
+
+
+@pytest.mark.parametrize(
+    "name", [FORWARDED, "storeAndForward:b/queue/a/queue/c:d", "storeAndForward:ü b/queue/✉"]
+)
+def test_a_store_and_forward_queue_is_a_queue_however_its_address_is_written(name: str) -> None:
+    bridge = "/bridge/" + name.removeprefix("storeAndForward:").replace("/queue/", "/", 1)
+    assert parse(f"/queue/{name}") == parse(name) == parse(bridge) == Destination("queue", name)
+    assert is_forwarded(f"/queue/{name}")
+    assert parse(f"/queue/{name}.dead").name == f"{name}.dead"
+    assert not is_forwarded(f"/queue/{name}.dead")
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("storeAndForward:b", "names no queue"),
+        ("storeAndForward:/queue/q", "broker name .* is empty; 1 to 20"),
+        ("storeAndForward:b/queue/", "queue name .* is empty; 1 to 79"),
+        ("storeAndForward:b/queue/.dead", "queue name .* is empty; 1 to 79"),
+        ("storeAndForward:" + "b" * 21 + "/queue/q", "broker name .* has 21 characters; at most 20"),
+        ("storeAndForward:b/queue/" + "q" * 80, "queue name .* has 80 characters; at most 79"),
+        ("storeAndForward:a/b/queue/q", "broker name 'a/b' .* contains '/'"),
+        ("storeAndForward:a:b/queue/q", "broker name 'a:b' .* contains ':'"),
+        ("storeAndForward:b /queue/q", "use 'storeAndForward:b/queue/q'"),
+        ("storeAndForward:b/queue/q.dead.dead", "dead letters are not forwarded"),
+    ],
+)
+def test_a_wrong_store_and_forward_name_is_refused_with_the_element_and_its_limit(
+    name: str, rule: str
+) -> None:
+    with pytest.raises(Refused, match=rule) as refused:
+        parse(f"/queue/{name}")
+    assert refused.value.code == "bad-destination"
+
+
+def test_the_other_ways_to_write_it_are_refused_alike_and_forgive_white_space() -> None:
+    assert (
+        parse("/bridge/ b / q").name
+        == parse("storeAndForward: b /queue/ q ").name
+        == "storeAndForward:b/queue/q"
+    )
+    for address, rule in [
+        ("/bridge/b", "names no queue"),
+        ("/bridge//q", "1 to 20"),
+        ("storeAndForward:b/queue/", "79"),
+    ]:
+        with pytest.raises(Refused, match=rule):
+            parse(address)
 
 
 def test_the_dead_letters_of_the_longest_name_can_be_named() -> None:

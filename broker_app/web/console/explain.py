@@ -18,6 +18,7 @@ from broker_app.rules.explain import Explanation
 from broker_app.web.console.frame import Page, is_administrator
 from broker_app.web.events import destination_of
 from broker_app.web.snapshot import read_rules
+from mom_client.storeandforward import PREFIX
 
 _ABOUT = {
     "send": "send to it",
@@ -47,7 +48,7 @@ class Question(forms.Form):
 
     def clean_destination(self) -> str:
         text: str = self.cleaned_data["destination"].strip()
-        if text.startswith("storeAndForward:"):
+        if text.startswith(PREFIX):
             text = f"queue:{text}"
         try:
             self.meant = destination_of(text)
