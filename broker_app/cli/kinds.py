@@ -84,10 +84,10 @@ _BROKERS = Kind(
 _BRIDGES = Kind(
     "bridge",
     "/bridges",
-    ("name", "hostname", "port", "protocol", "user", "paused", "origin"),
+    ("name", "hostname", "port", "protocol", "user", "desired", "origin"),
     {
-        "port": int, "retry_s": float, "idle_s": float, "scan_s": float, "park_after": int, "paused": _truth,
-        "password": _secret,
+        "port": int, "retry_s": float, "idle_s": float, "scan_s": float, "stalled_s": float, "window": int,
+        "park_after": int, "paused_queues": _names, "password": _secret,
     },
     "List, show, make, change and remove definitions of bridges to other brokers.",
 )  # fmt: skip

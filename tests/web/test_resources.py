@@ -200,6 +200,18 @@ def test_a_group_that_somebody_joined_is_told_anew_but_can_be_replaced(ask: Ask)
         ("brokers/b", {"settings": {"connect_timout": 1}}, ["/settings/connect_timout"]),
         ("bridges/b", {}, ["/hostname"]),
         ("bridges/b", {"hostname": "h", "port": 0}, ["/port"]),
+        ("bridges/b", {"hostname": "a b"}, ["/hostname"]),
+        ("bridges/b", {"hostname": "h", "desired": "stopped"}, ["/desired"]),
+        ("bridges/b", {"hostname": "h", "protocol": "amqp"}, ["/protocol"]),
+        ("bridges/b", {"hostname": "h", "protocol": 1}, ["/protocol"]),
+        ("bridges/b", {"hostname": "h", "path": "ws"}, ["/path"]),
+        ("bridges/b", {"hostname": "h", "host": ""}, ["/host"]),
+        ("bridges/b", {"hostname": "h", "ca_file": "ca.pem"}, ["/ca_file"]),
+        ("bridges/b", {"hostname": "h", "window": 0}, ["/window"]),
+        ("bridges/b", {"hostname": "h", "stalled_s": 0}, ["/stalled_s"]),
+        ("bridges/b", {"hostname": "h", "paused_queues": "orders"}, ["/paused_queues"]),
+        ("bridges/b", {"hostname": "h", "paused_queues": ["q" * 80]}, ["/paused_queues"]),
+        ("bridges/b", {"hostname": "h", "paused": True}, ["/paused"]),
         ("bridges/b", [], [""]),
         ("bridges/b", "text", [""]),
     ],
@@ -209,6 +221,17 @@ def test_what_is_wrong_is_pointed_at(ask: Ask, place: str, said: Any, pointers: 
     assert refused.problem == (400, "invalid")
     assert refused.pointers == pointers
     assert not Change.objects.exclude(author="system").exists()
+
+
+def test_a_bridge_is_paused_drained_and_resumed_by_what_is_desired_of_it(ask: Ask) -> None:
+    made = ask("PUT", "bridges/far", {"hostname": "far", "protocol": "wss", "password": "s3cret"})
+    assert (made.body["desired"], made.body["port"], made.body["path"]) == ("running", 8000, "/ws")
+    for desired in ("paused", "draining", "running"):
+        changed = ask("PATCH", "bridges/far", {"desired": desired}, if_match="*")
+        assert (changed.status, changed.body["desired"]) == (200, desired)
+        assert [row["name"] for row in ask("GET", f"bridges?desired={desired}").body["items"]] == ["far"]
+    assert ask("PATCH", "bridges/far", {"paused_queues": ["orders"]}, if_match="*").status == 200
+    assert ask("GET", "bridges/far").body["paused_queues"] == ["orders"]
 
 
 def test_the_wrong_value_is_told_back_unless_it_is_a_secret(ask: Ask) -> None:

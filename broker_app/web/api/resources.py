@@ -124,7 +124,6 @@ class Bridges(Resource):
     kind = "bridges"
     listing: ClassVar[Listing[Row]] = listing(
         kind,
-        sortable=("hostname", "port", "protocol", "user", "paused"),
-        filters={"paused": itemgetter("paused")},
-        matches={"hostname": has("hostname")},
+        sortable=("hostname", "port", "protocol", "user", "desired"),
+        matches={"hostname": has("hostname"), "desired": has("desired")},
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from broker_app.net.rest.openapi.shapes import PAGING, array_of, object_of, or_null, whole
+from broker_app.remote import DESIRED
 from broker_app.web.kinds import KINDS
-from broker_app.web.kinds.bridges import PROTOCOLS
+from broker_app.web.kinds.bridges import DEFAULTS, MAX_QUEUE, NUMBERS, PORTS, TIMES
 from broker_app.web.kinds.tokens import MOST_GRANTS, RIGHTS
 
 _Json = dict[str, Any]
@@ -32,8 +33,12 @@ GRANT: Final[_Json] = object_of(
 )
 
 
-def _seconds(least: float, most: float) -> _Json:
-    return {"type": "number", "minimum": least, "maximum": most}
+def _seconds(name: str) -> _Json:
+    least, most = TIMES[name]
+    return {"type": "number", "minimum": least, "maximum": most, "default": DEFAULTS[name]}
+
+
+_PORTS: Final = ", ".join(f"{name} {port}" for name, port in PORTS.items())
 
 
 #: what is said of each kind, by member; every member may be left out of what is sent unless it is needed
@@ -76,14 +81,35 @@ SAID: Final[dict[str, _Json]] = {
     },
     "bridges": {
         "hostname": {"type": "string", "minLength": 1, "maxLength": 253},
-        "port": whole(1, 65535, 61613),
-        "protocol": {"enum": list(PROTOCOLS), "default": "stomp"},
+        "port": {**whole(*NUMBERS["port"]), "description": f"left out, by protocol: {_PORTS}"},
+        "protocol": {"enum": list(PORTS), "default": "stomp"},
+        "path": {"type": "string", "maxLength": 1000, "default": "/ws", "description": "of ws and wss"},
+        "host": {"type": "string", "maxLength": 255, "default": "/", "description": "virtual host there"},
         "user": {"type": "string", "maxLength": 150},
-        "retry_s": _seconds(0.1, 3600),
-        "idle_s": _seconds(0.1, 86_400),
-        "scan_s": _seconds(0.1, 60),
-        "park_after": whole(0, 1_000_000, 0),
-        "paused": {**_TRUTH, "default": False},
+        "ca_file": {
+            "type": "string", "maxLength": 1000,
+            "description": "who may have signed the certificate there; empty: whom this machine trusts",
+        },
+        "desired": {
+            "enum": list(DESIRED), "default": "running",
+            "description": "draining: takes no new messages, forwards what is there, then is paused",
+        },
+        "paused_queues": {
+            **_NAMES, "items": {"type": "string", "minLength": 1, "maxLength": MAX_QUEUE},
+            "description": "remote queues of single flows that are paused",
+        },
+        "retry_s": {**_seconds("retry_s"), "description": "between two tries to connect"},
+        "idle_s": {**_seconds("idle_s"), "description": "without messages, then it sleeps"},
+        "scan_s": {**_seconds("scan_s"), "description": "between looks for what was missed"},
+        "stalled_s": {
+            **_seconds("stalled_s"),
+            "description": "without any answer though messages wait; then it connects anew",
+        },
+        "window": {**whole(*NUMBERS["window"], 1_000), "description": "unanswered messages of one flow"},
+        "park_after": {
+            **whole(*NUMBERS["park_after"], 0),
+            "description": "refusals of a message after which it becomes a dead letter; 0: never",
+        },
         "comment": _COMMENT,
     },
 }  # fmt: skip

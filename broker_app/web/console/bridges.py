@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django import forms
 
+from broker_app.remote import DESIRED
 from broker_app.web.console.editing import AddPage, EditPage
+from broker_app.web.console.fields import Lines
 from broker_app.web.console.listing import ListPage
 from broker_app.web.console.removing import RemovePage
 from broker_app.web.console.subject import Subject
 from broker_app.web.console.thing_form import ThingForm
-from broker_app.web.kinds.bridges import PROTOCOLS
+from broker_app.web.kinds import Said
+from broker_app.web.kinds.bridges import PORTS
+
+_PORTS = ", ".join(f"{port} with {name}" for name, port in PORTS.items())
 
 
 class BridgeForm(ThingForm):
@@ -17,8 +24,10 @@ class BridgeForm(ThingForm):
     hidden = frozenset({"password"})
 
     hostname = forms.CharField(label="Host", help_text="name or address of the remote broker")
-    port = forms.IntegerField(help_text="on which it listens")
-    protocol = forms.ChoiceField(choices=[(name, name) for name in PROTOCOLS])
+    port = forms.IntegerField(required=False, help_text=f"on which it listens; empty: {_PORTS}")
+    protocol = forms.ChoiceField(choices=[(name, name) for name in PORTS])
+    path = forms.CharField(initial="/ws", help_text="of the WebSocket, for ws and wss")
+    host = forms.CharField(label="Virtual host", initial="/", help_text="there; / is the usual one")
     user = forms.CharField(required=False, help_text="by which the bridge logs in there")
     password = forms.CharField(
         required=False,
@@ -26,12 +35,36 @@ class BridgeForm(ThingForm):
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
         help_text="of that user; empty leaves the one there is. It is never shown.",
     )
+    ca_file = forms.CharField(
+        label="CA file",
+        required=False,
+        help_text="of authorities that may have signed its certificate; empty: whom this machine trusts",
+    )
+    desired = forms.ChoiceField(
+        choices=[(name, name) for name in DESIRED],
+        help_text="draining takes no new messages, forwards what is there, and is paused then",
+    )
+    paused_queues = Lines(help_text="remote queues that are paused alone, one a line")
     retry_s = forms.FloatField(label="Retry", help_text="seconds between two tries to connect")
     idle_s = forms.FloatField(label="Idle", help_text="seconds without a message after which it disconnects")
-    scan_s = forms.FloatField(label="Scan", help_text="seconds between two looks for new queues")
+    scan_s = forms.FloatField(label="Scan", help_text="seconds between two looks for what was missed")
+    stalled_s = forms.FloatField(
+        label="Stalled", help_text="seconds without an answer while messages wait; then it connects anew"
+    )
+    window = forms.IntegerField(help_text="messages that may be on their way unanswered, of one queue")
     park_after = forms.IntegerField(help_text="refusals of a message after which it is parked; 0 is never")
-    paused = forms.BooleanField(required=False, help_text="forwards nothing until it is resumed")
     comment = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 2}))
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        if self.key is None:
+            self.initial.pop("port", None)  # it follows from the protocol
+
+    def said(self) -> Said:
+        said = super().said()
+        if said["port"] is None:
+            del said["port"]
+        return said
 
 
 BRIDGES = Subject(
@@ -44,7 +77,7 @@ BRIDGES = Subject(
         "hostname": "host",
         "port": "port",
         "user": "user",
-        "paused": "paused",
+        "desired": "desired",
         "comment": "comment",
     },
 )

@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Final
 
 from django.core.exceptions import ValidationError
 
 from broker_app.models import Bridge
-from broker_app.web.kinds.kind import Kind, Said, check_fields
+from broker_app.remote import DESIRED, Remote
+from broker_app.web.kinds.kind import Kind, Said, check_fields, check_texts
 
 MOST = 1_000
 MAX_NAME = 20
-PROTOCOLS = ("stomp", "stomps", "ws", "wss")
+#: characters of the name of a remote queue
+MAX_QUEUE = 79
+#: by name, the port that is meant where none is said
+PORTS: Final = {"stomp": 61613, "stomps": 61614, "ws": 8000, "wss": 8000}
+ENCRYPTED: Final = ("stomps", "wss")
 #: seconds: (least, most)
-_TIMES: Final = {"retry_s": (0.1, 3600.0), "idle_s": (0.1, 86_400.0), "scan_s": (0.1, 60.0)}
-_DEFAULTS: Final[Mapping[str, Any]] = {
-    "port": 61613,
-    "protocol": "stomp",
-    "user": "",
-    "retry_s": 5.0,
-    "idle_s": 60.0,
-    "scan_s": 30.0,
-    "park_after": 0,
-    "paused": False,
+TIMES: Final = {
+    "retry_s": (0.1, 3600.0),
+    "idle_s": (0.1, 86_400.0),
+    "scan_s": (0.1, 60.0),
+    "stalled_s": (0.1, 86_400.0),
+}
+#: whole numbers: (least, most)
+NUMBERS: Final = {"port": (1, 65_535), "window": (1, 10_000), "park_after": (0, 1_000_000)}
+#: characters of texts at most
+_LENGTHS: Final = {"user": 150, "host": 255, "path": 1000, "ca_file": 1000, "comment": 1000}
+DEFAULTS: Final[Mapping[str, Any]] = {
+    **{one.name: one.default for one in fields(Remote) if one.name not in ("name", "hostname", "password")},
+    "paused_queues": [],
     "comment": "",
 }
 _FIELDS: Final[Mapping[str, type | tuple[type, ...]]] = {
     "hostname": str,
-    **{name: (int, float) if name in _TIMES else type(value) for name, value in _DEFAULTS.items()},
+    **{name: (int, float) if name in TIMES else type(value) for name, value in DEFAULTS.items()},
 }
 
 
@@ -44,7 +53,9 @@ class Bridges(Kind):
         return dict(rows.values_list("name", "values"))
 
     def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
-        return {**_DEFAULTS, **said}
+        protocol = said.get("protocol", DEFAULTS["protocol"])
+        port = PORTS.get(protocol, DEFAULTS["port"]) if isinstance(protocol, str) else DEFAULTS["port"]
+        return {**DEFAULTS, "paused_queues": [], "port": port, **said}
 
     def check(self, key: str, said: Said) -> None:
         if not 1 <= len(key.strip()) <= MAX_NAME or key != key.strip():
@@ -52,20 +63,17 @@ class Bridges(Kind):
         if "/" in key or ":" in key:
             raise ValidationError("a bridge's name has neither / nor : in it")
         check_fields(said, _FIELDS)
-        if not 1 <= len(said["hostname"]) <= 253 or any(sign in said["hostname"] for sign in " /@"):
-            raise ValidationError({"hostname": "must be the name or address of a host"})
-        if not 1 <= said["port"] <= 65535:
-            raise ValidationError({"port": "must be between 1 and 65535"})
-        if said["protocol"] not in PROTOCOLS:
-            raise ValidationError({"protocol": f"must be one of {', '.join(PROTOCOLS)}"})
-        for name, (least, most) in _TIMES.items():
+        for name, (least, most) in (TIMES | NUMBERS).items():
             if not least <= said[name] <= most:
-                raise ValidationError({name: f"must be between {least:g} and {most:g}"})
-        if not 0 <= said["park_after"] <= 1_000_000:
-            raise ValidationError({"park_after": "must be between 0, for never, and 1000000"})
-        for name, most in (("user", 150), ("comment", 1000)):
-            if len(said[name]) > most:
-                raise ValidationError({name: f"has more than {most} characters"})
+                raise ValidationError({name: f"must be between {least:g} and {most}"})
+        for name, longest in _LENGTHS.items():
+            if len(said[name]) > longest:
+                raise ValidationError({name: f"has more than {longest} characters"})
+        for name, known in (("protocol", PORTS), ("desired", DESIRED)):
+            if said[name] not in known:
+                raise ValidationError({name: f"must be one of {', '.join(known)}"})
+        check_texts("paused_queues", said["paused_queues"], longest=MAX_QUEUE)
+        _check_where(said)
 
     def check_secrets(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
         super().check_secrets(key, said, secrets)
@@ -90,3 +98,17 @@ class Bridges(Kind):
 
     def remove(self, key: str) -> None:
         Bridge.objects.filter(name=key).delete()
+
+
+def _check_where(said: Said) -> None:
+    """Raises ValidationError for what leads to no broker."""
+    if not 1 <= len(said["hostname"]) <= 253 or any(sign in said["hostname"] for sign in " /@"):
+        raise ValidationError({"hostname": "must be the name or address of a host"})
+    if not said["host"] or not said["host"].isprintable():
+        raise ValidationError({"host": "must be the name of a virtual host; / is the usual one"})
+    if not said["path"].startswith("/") or any(sign.isspace() or sign in "?#" for sign in said["path"]):
+        raise ValidationError({"path": "must begin with / and have no blanks, ? and # in it"})
+    if said["ca_file"] and said["protocol"] not in ENCRYPTED:
+        raise ValidationError(
+            {"ca_file": f"is for {' and '.join(ENCRYPTED)} only; {said['protocol']} has no TLS"}
+        )

@@ -94,12 +94,25 @@ def test_settings_of_a_broker_are_a_field_each(inside: Client) -> None:
 def test_the_password_of_a_bridge_is_taken_and_not_told(inside: Client) -> None:
     fields = {
         "name": "plant", "hostname": "p7", "port": "61613", "protocol": "stomp", "user": "b1", "retry_s": "5",
-        "idle_s": "60", "scan_s": "30", "park_after": "0",
+        "idle_s": "60", "scan_s": "30", "park_after": "0", "path": "/ws", "host": "/", "desired": "running",
+        "stalled_s": "60", "window": "1000", "paused_queues": "orders\nbills",
     }  # fmt: skip
     page = sent(inside, "/console/bridges/add", **fields, password="of the bridge")
     assert "Bridge plant was created." in page
+    assert KINDS["bridges"].read()["plant"]["paused_queues"] == ["orders", "bills"]
     page = inside.get("/console/bridges/edit?name=plant").content.decode()
     assert "of the bridge" not in page
     version = str(actions.version_of("bridges", "plant"))
     page = sent(inside, "/console/bridges/edit?name=plant", **{**fields, "port": "0"}, version=version)
     assert "must be between 1 and 65535" in page
+
+
+def test_a_bridge_without_a_port_takes_that_of_its_protocol(inside: Client) -> None:
+    fields = {
+        "name": "plant", "hostname": "p7", "port": "", "protocol": "stomps", "retry_s": "5", "idle_s": "60",
+        "scan_s": "30", "park_after": "0", "path": "/ws", "host": "/", "desired": "paused", "stalled_s": "60",
+        "window": "1000",
+    }  # fmt: skip
+    sent(inside, "/console/bridges/add", **fields)
+    said = KINDS["bridges"].read()["plant"]
+    assert (said["port"], said["desired"]) == (61614, "paused")

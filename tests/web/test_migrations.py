@@ -1,0 +1,42 @@
+"""What an older version has written down is said in today's words."""
+
+import pytest
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
+
+from broker_app.web.kinds import KINDS
+
+OLD = {
+    "hostname": "far", "port": 61613, "protocol": "stomp", "user": "", "retry_s": 5.0, "idle_s": 60.0,
+    "scan_s": 30.0, "park_after": 0, "comment": "",
+}  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+def test_bridges_that_were_paused_are_so_still_and_their_history_can_be_gone_back_to() -> None:
+    before, after = ("broker_app", "0006_provider_subject"), ("broker_app", "0007_desired_of_bridges")
+    executor = MigrationExecutor(connection)
+    executor.migrate([before])
+    old = executor.loader.project_state([before]).apps
+    for name, paused in (("held", True), ("flowing", False)):
+        old.get_model("broker_app", "Bridge").objects.create(name=name, values={**OLD, "paused": paused})
+    change = old.get_model("broker_app", "Change").objects.create(number=1, time=timezone.now(), author="ann")
+    old.get_model("broker_app", "ChangedObject").objects.create(
+        change=change, kind="bridges", key="held", before=None, after={**OLD, "paused": True}
+    )
+    executor = MigrationExecutor(connection)
+    executor.migrate([after])
+    found = KINDS["bridges"].read()
+    assert {name: said["desired"] for name, said in found.items()} == {"held": "paused", "flowing": "running"}
+    for name, said in found.items():
+        KINDS["bridges"].check(name, said)
+        assert said == KINDS["bridges"].complete(name, said, None)
+    row = executor.loader.project_state([after]).apps.get_model("broker_app", "ChangedObject").objects.get()
+    assert (row.before, row.after) == (None, found["held"])
+    executor = MigrationExecutor(connection)
+    executor.migrate([before])
+    back = executor.loader.project_state([before]).apps.get_model("broker_app", "Bridge").objects
+    assert back.get(name="held").values == {**OLD, "paused": True}
+    executor = MigrationExecutor(connection)
+    executor.migrate([after])
