@@ -9,6 +9,11 @@
                 print(message.text)
                 await message.ack()
 
+A message for a queue of another broker, that may be away, waits in the broker nearest:
+
+    async with mom_client.connect(store_and_forward=True, broker="dc-west") as mom:
+        await mom.send("/queue/orders", "hello")
+
 `mom_client.blocking` has the same without asyncio. Needs nothing but `websockets`.
 """
 

@@ -29,12 +29,15 @@ T = TypeVar("T")
 class Client:
     """Made by `connect`; options, results and errors are those of `mom_client.Client`."""
 
+    _loop: asyncio.AbstractEventLoop
+    _thread: threading.Thread
+
     def __init__(self, url: str | list[str] | None = None, **options: Any) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="mom_client", daemon=True)
         self._client = asynchronous.connect(url, **options)
 
     def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="mom_client", daemon=True)
         self._thread.start()
         try:
             self._wait(self._client.open())
@@ -61,6 +64,9 @@ class Client:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    def destination(self, queue: str, **options: Any) -> str:
+        return self._client.destination(queue, **options)
 
     def send(self, destination: str, body: bytes | str = b"", **options: Any) -> None:
         self._wait(self._client.send(destination, body, **options))

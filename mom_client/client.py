@@ -16,7 +16,7 @@ from .errors import ClientError, ConnectionLost, Refused, Timeout
 from .failover import Failover, Pace
 from .link import ErrorFrame, Link, Opener
 from .message import Message
-from .sending import Composer, SendOptions
+from .sending import Composer, SendOptions, checked_broker, forwarding_address
 from .stomp import AckRun, Frame, Limits
 from .stomp import frame as wire
 from .stomp.connection import Connection
@@ -52,6 +52,8 @@ def connect(
     limits: Limits = Limits(),  # noqa: B008 -- immutable
     tls: ssl.SSLContext | None = None,
     opener: Opener | None = None,
+    store_and_forward: bool = False,
+    broker: str | None = None,
 ) -> "Client":
     """A client of the broker at `url`; use it as ``async with connect(…) as mom``.
 
@@ -70,8 +72,12 @@ def connect(
     limits             how large frames of the broker may be
     tls                context for stomp+tls and wss, default `mom_client.transport.tls_context()`
     opener             how to open a transport for an address, for in-process pipes
+    store_and_forward  whether all that is sent to a queue is for that queue of another broker: the broker at
+                       `url` keeps it until the other has it, which may be switched off meanwhile
+    broker             the other, by the name of the bridge to it; also for `Client.destination`
 
-    Entering raises Refused when the broker does not let us in, ConnectionLost when nobody answers.
+    Raises ValueError for a `broker` that is missing or no name. Entering raises Refused when the broker does
+    not let us in, ConnectionLost when nobody answers.
     """
     if url is None:
         url = os.environ.get("MOM_URL", transports.DEFAULT_ADDRESS)
@@ -80,6 +86,8 @@ def connect(
         token = os.environ.get("MOM_TOKEN")
     if token is not None:
         login, passcode = "token", token
+    if store_and_forward or broker is not None:
+        broker = checked_broker(broker)
     hello = {"host": host, "mom-soft-errors": "true"}
     if login is not None:
         hello["login"] = login
@@ -100,6 +108,8 @@ def connect(
         max_unconfirmed=max_unconfirmed,
         reconnect=reconnect,
         limits=limits,
+        store_and_forward=store_and_forward,
+        broker=broker,
     )
 
 
@@ -126,6 +136,8 @@ class Client:
         max_unconfirmed: int,
         reconnect: bool,
         limits: Limits,
+        store_and_forward: bool = False,
+        broker: str | None = None,
     ) -> None:
         self._failover = failover
         self._opener = opener
@@ -145,7 +157,8 @@ class Client:
         self._end: Exception | None = None  # why there will be no connection again
         self._keeper: asyncio.Task[None] | None = None
         self._numbers = itertools.count(1)
-        self._composer = Composer()
+        self._broker = broker
+        self._composer = Composer(broker if store_and_forward else None)
         self._subscriptions: dict[str, Subscription] = {}
         self._requests: dict[str, asyncio.Future[Message]] = {}  # by correlation-id
 
@@ -388,6 +401,21 @@ class Client:
 
     # -- sending -------------------------------------------------------------------------------
 
+    def destination(self, queue: str, *, store_and_forward: bool = False, broker: str | None = None) -> str:
+        """What `send` takes for a queue.
+
+        queue              its name, with or without /queue/
+        store_and_forward  whether it is a queue of another broker: messages wait here until that has them
+        broker             the other, by the name of the bridge to it; default: that of the client
+
+        Raises ValueError for names that are missing, wrong or too long.
+        """
+        if store_and_forward:
+            return forwarding_address(queue, self._broker if broker is None else broker)
+        if broker is not None:
+            raise ValueError("a queue of another broker is reached with store_and_forward=True")
+        return queue if queue.startswith("/") else f"/queue/{queue}"
+
     async def send(
         self,
         destination: str,
@@ -406,7 +434,8 @@ class Client:
                    dedup_id: see `SendOptions`
 
         Sends from many tasks share the way: use `asyncio.gather`, or `send_nowait`. Raises Refused,
-        Timeout, or ConnectionLost when there is no connection for `resend_s`.
+        Timeout, or ConnectionLost when there is no connection for `resend_s`; ValueError for what cannot
+        be forwarded.
         """
         await self._wait_room()
         if not confirm:
@@ -611,7 +640,12 @@ class Client:
 
         Options as of `send`; a request is not persistent unless said so. Raises Timeout; Refused;
         ConnectionLost when the connection broke in between, since the reply queue is gone with it.
+        What is forwarded to another broker has no reply: ValueError.
         """
+        if self._composer.forwards(destination):
+            raise ValueError(
+                f"nobody at another broker can reply to a request: send to {destination}, or ask here"
+            )
         await self._wait_room()
         await self._wait_connected()
         correlation_id = f"{self.server.get('session', '')}-{next(self._numbers)}"

@@ -16,8 +16,9 @@ from broker_app.core.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, De
 from broker_app.core.errors import Refused
 from broker_app.net.login import Identity, Logins
 from broker_app.net.policy import ADMINISTER, Grant, Policy
-from broker_app.rules.decision import FORWARDED, Decision
+from broker_app.rules.decision import Decision
 from broker_app.rules.event import BROWSE, MANAGE, METHODS, READ, RECEIVE, SEND, Event
+from mom_client.storeandforward import PREFIX
 
 _VERBS = {
     SEND: "send to",
@@ -82,7 +83,7 @@ _ALL = _Everything()
 class _NothingForwarded(Container[str]):
     """The addresses that are open to all where there are no rules: what waits for another broker is not."""
 
-    _CLOSED = f"/{QUEUE}/{FORWARDED}"
+    _CLOSED = f"/{QUEUE}/{PREFIX}"
 
     def __contains__(self, item: object) -> bool:
         return not (isinstance(item, str) and item.startswith(self._CLOSED))

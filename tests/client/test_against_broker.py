@@ -5,6 +5,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -241,3 +242,23 @@ async def test_a_start_in_the_past(url: str) -> None:
     async with connect(url) as mom, mom.subscribe(f"/topic/{uuid.uuid4()}", start="first") as messages:
         await mom.send(messages.destination, "now")
         assert (await messages.get(10)).text == "now"
+
+
+async def test_what_is_stored_and_forwarded_waits_before_the_other_broker_is_known(
+    url: str, broker: BrokerProcess
+) -> None:
+    queue = str(uuid.uuid4())
+    address = f"/api/v1/queues/storeAndForward:broker1/queue/{queue}"
+    options: dict[str, Any] = {"login": broker.user, "passcode": broker.password, "broker": "broker1"}
+    async with mom_client.connect(url, store_and_forward=True, **options) as mom:
+        with pytest.raises(ValueError, match="at most 79"):
+            await mom.send("/queue/" + "q" * 80, "x")
+        await mom.send(f"/queue/{queue}", "x")
+    assert broker.request("GET", address).json()["depth"] == 1
+
+    def send_blocking() -> None:
+        with mom_client.blocking.connect(url, **options) as mom:
+            mom.send(mom.destination(queue, store_and_forward=True), "y")
+
+    await asyncio.to_thread(send_blocking)
+    assert broker.request("GET", address).json()["depth"] == 2
