@@ -34,6 +34,10 @@ KIB = 1024
 MIB = 1024 * KIB
 
 REFUSE, CLOSE = "refuse", "close"
+#: files of the configuration that are followed
+ALL_FILES, CONFIG_FILE = "all", "config-file"
+#: bridges that begin anew when a file was read again
+CHANGED_BRIDGES, ALL_BRIDGES = "changed", "all"
 
 _DATA = Path("data")
 _SIZES = {"": 1, "b": 1, "kib": KIB, "k": KIB, "mib": MIB, "m": MIB, "gib": 1024 * MIB, "g": 1024 * MIB}
@@ -75,6 +79,16 @@ class Config:
     name: str = _setting("mom", "name of the broker, and a virtual host of STOMP", pattern=r"[\w.-]{1,64}")
     data: Path = _setting(_DATA, "directory of journal, configuration and secret key")  # noqa: RUF009
     config_file: Path | None = _setting(None, "zero.config file to be read and followed")  # noqa: RUF009
+    follow_files: str = _setting(
+        ALL_FILES,
+        "files that are read again when they change: all, or the one alone that configFile names",
+        choices=(ALL_FILES, CONFIG_FILE),
+    )
+    reload_bridges: str = _setting(
+        CHANGED_BRIDGES,
+        "bridges that begin anew after that: those that changed, or all of them",
+        choices=(CHANGED_BRIDGES, ALL_BRIDGES),
+    )
     database: str | None = _setting(
         None, "address of the database of the configuration, which brokers may share", secret=True
     )

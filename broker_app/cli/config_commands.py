@@ -55,7 +55,12 @@ def list_files(ctx: typer.Context) -> None:
     found = given.rest().get("/config/files")
     if found["main"] is None:
         given.output.say("the broker follows no file; `mom up --config-file FILE` makes it")
-    given.output.rows(("name", "state", "written", "bytes", "includes"), found["files"])
+    given.output.rows(("name", "state", "followed", "written", "bytes", "includes"), found["files"])
+    if found["main"] is not None:
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in found["totals"].items())
+        given.output.say(f"readings since the start: {counts}")
+    for warning in found["warnings"]:
+        given.output.say(f"warning: {_told(warning)}")
     for error in found["errors"]:
         given.output.say(_told(error))
 
@@ -73,6 +78,8 @@ def check(
         _tell(given, [_shown(error) for error in errors])
         raise Failure(FAILED, f"{file} cannot be used; errors: {len(errors)}")
     given.output.say(f"{file} can be used; {_counts(loaded)}")
+    for warning in loaded.warnings:
+        given.output.say(f"warning: {_told(_shown(warning))}")
     if offline:
         return
     checked = _ask(given, file, loaded)

@@ -11,7 +11,7 @@ from broker_app.zero.keys import KEYS
 from broker_app.zero.loaded import Document, Loaded, Said, Words
 from broker_app.zero.loading import load
 from broker_app.zero.places import Place
-from broker_app.zero.reading import File, Fingerprint, Folder, Seen, Texts
+from broker_app.zero.reading import File, Fingerprint, Folder, Missing, Seen, Texts, with_included
 
 __all__ = [
     "KEYS",
@@ -21,6 +21,7 @@ __all__ = [
     "Fingerprint",
     "Folder",
     "Loaded",
+    "Missing",
     "Place",
     "Said",
     "Seen",
@@ -28,4 +29,5 @@ __all__ = [
     "Words",
     "ZeroError",
     "load",
+    "with_included",
 ]

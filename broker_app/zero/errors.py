@@ -53,18 +53,26 @@ class Bad(ValueError):
 
 
 class Errors:
-    """Gathers the errors of one load, each once."""
+    """Gathers the errors of one load, each once; and warnings, in spite of which it holds."""
 
     def __init__(self) -> None:
         self.sources: dict[str, Source] = {}
+        self.warnings: list[ZeroError] = []
         self._found: dict[tuple[Place, str], ZeroError] = {}
 
     def add(self, place: Place, detail: str) -> None:
         """One more; those beyond `MOST` are not kept."""
         if len(self._found) < MOST:
-            source = self.sources.get(place.file)
-            marker = source.marker(place) if source is not None else ""
-            self._found.setdefault((place, detail), ZeroError(place, detail, marker))
+            self._found.setdefault((place, detail), self._at(place, detail))
+
+    def warn(self, place: Place, detail: str) -> None:
+        """One more warning; those beyond `MOST` are not kept."""
+        if len(self.warnings) < MOST:
+            self.warnings.append(self._at(place, detail))
+
+    def _at(self, place: Place, detail: str) -> ZeroError:
+        source = self.sources.get(place.file)
+        return ZeroError(place, detail, source.marker(place) if source is not None else "")
 
     def bad(self, looked_for: LookedFor) -> Bad:
         """All of them, as an exception."""

@@ -106,5 +106,11 @@ def split(key: str) -> Sequence[str]:
     return key.lstrip("/").split("/")
 
 
+def is_connection(key: str) -> bool:
+    """Whether a key is that of one connection, as a whole."""
+    before, found, name = key.partition(f"{CONNECTIONS}/")
+    return bool(found) and not before and bool(name) and "/" not in name
+
+
 def _address(text: str) -> str:
     return text if text.startswith("/") or text == ">" else f"/{text}"

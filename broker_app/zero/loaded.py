@@ -55,7 +55,8 @@ class Document:
 class Loaded:
     """Settings of the node by name, documents by kind and key (rules in their order), and what was read.
 
-    `looked_for` has the files that were tried, too, and need not be there.
+    `looked_for` has the files that were tried, too, and need not be there. `config_file` is the one that
+    `configFile` names. `warnings` are what was said and does not count.
     """
 
     settings: Mapping[str, Said]
@@ -63,6 +64,8 @@ class Loaded:
     files: Mapping[str, File]
     looked_for: LookedFor
     sources: Mapping[str, Source] = field(repr=False)
+    config_file: str | None = None
+    warnings: tuple[ZeroError, ...] = ()
 
     def error(self, document: Document, pointer: str, detail: str, offset: int | None = None) -> ZeroError:
         """What turned out to be wrong with a document, at the place of what `pointer` names; where that is a

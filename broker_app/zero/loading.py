@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from broker_app.zero.errors import Errors
 from broker_app.zero.grammar import Append, Include, Set, Statement, parse
-from broker_app.zero.keys import RULES, split
+from broker_app.zero.keys import RULES, is_connection, split
 from broker_app.zero.loaded import Loaded, Words
 from broker_app.zero.meaning import Meaning
 from broker_app.zero.places import Place, Source
@@ -30,7 +30,8 @@ def load(name: str, files: Files, words: Words) -> Loaded:
     try:
         loading.read(name)
         said = Resolver(loading.tree, errors, complete=not errors).value(loading.tree.root)
-        loaded = Meaning(words, errors, loading.files, loading.said).of(said, loading.looked_for)
+        meaning = Meaning(words, errors, loading.files, loading.said, loading.tree.again)
+        loaded = meaning.of(said, loading.looked_for)
     except TooMuch as much:
         errors.add(much.place, "references and includes make more of these files than can be taken")
     except RecursionError:
@@ -45,7 +46,7 @@ class _Loading:
 
     def __init__(self, files: Files) -> None:
         self.errors = Errors()
-        self.tree = Tree(split, frozenset({RULES}), self.errors)
+        self.tree = Tree(split, frozenset({RULES}), self.errors, is_connection)
         self.files: dict[str, File] = {}
         self.looked_for: dict[str, Fingerprint | None] = {}
         #: the keys that each file says, and where

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from broker_app.zero import keys
@@ -12,8 +12,8 @@ from broker_app.zero.errors import Errors, LookedFor
 from broker_app.zero.keys import KEYS, Key
 from broker_app.zero.loaded import Document, Loaded, Said, Words
 from broker_app.zero.places import Place
-from broker_app.zero.reading import File
-from broker_app.zero.tree import suggestion
+from broker_app.zero.reading import File, with_included
+from broker_app.zero.tree import Again, refuse_again, suggestion
 from broker_app.zero.values import Value
 
 #: where the rules of files begin among all rules, and how far they are from each other
@@ -34,12 +34,16 @@ class Meaning:
         errors: Errors,
         files: Mapping[str, File],
         said: Mapping[str, list[tuple[str, Place]]],
+        again: Sequence[Again],
     ) -> None:
         self._words = words
         self._errors = errors
         self._files = files
         #: the keys that each file says itself, and where
         self._said = said
+        #: connections of which something was said before
+        self._again = again
+        self._config_file: str | None = None
         self._settings: dict[str, Said] = {}
         self._documents: dict[str, dict[str, Document]] = {kind: {} for kind in keys.KINDS}
         self._of_all: list[tuple[Key, Value]] = []
@@ -51,7 +55,16 @@ class Meaning:
             self._take(f"/{name}", value)
         for key, value in self._of_all:
             self._say_of_all(key, value)
-        return Loaded(self._settings, self._documents, self._files, looked_for, self._errors.sources)
+        self._judge_again()
+        return Loaded(
+            self._settings,
+            self._documents,
+            self._files,
+            looked_for,
+            self._errors.sources,
+            self._config_file,
+            tuple(self._errors.warnings),
+        )
 
     def _take(self, path: str, value: Value) -> None:
         key = KEYS.get(path)
@@ -227,7 +240,8 @@ class Meaning:
             detail = f"{value.content} is not among the files that were read: it needs an @include, too"
             self._errors.add(value.place, detail)
             return
-        for file in self._with_included(name):
+        self._config_file = name
+        for file in with_included(self._files, name):
             for key, place in self._said.get(file, ()):
                 if key != keys.CONNECTIONS and not key.startswith(f"{keys.CONNECTIONS}/"):
                     detail = (
@@ -235,8 +249,12 @@ class Meaning:
                     )
                     self._errors.add(place, detail)
 
-    def _with_included(self, name: str) -> list[str]:
-        found = [name]
-        for known in found:
-            found += [inner for inner in self._files[known].includes if inner not in found]
-        return found
+    def _judge_again(self) -> None:
+        """A connection may be said in the configFile and elsewhere: they are kept by different people."""
+        name = self._config_file
+        within = with_included(self._files, name) if name is not None else []
+        for again in self._again:
+            if (again.place.file in within) == (again.first.file in within):
+                refuse_again(self._errors, again)
+            else:
+                self._errors.warn(again.place, f"{again}, which holds; this one does not count")

@@ -48,6 +48,14 @@ class File(NamedTuple):
     includes: tuple[str, ...]
 
 
+def with_included(files: Mapping[str, File], name: str) -> list[str]:
+    """The names of a file that was read, and of all that it includes by whatever way."""
+    found = [name]
+    for known in found:
+        found += [inner for inner in files[known].includes if inner not in found]
+    return found
+
+
 class Files(Protocol):
     """Where files are. Names are paths with slashes, as seen from the folder of the first file."""
 

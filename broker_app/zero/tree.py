@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from broker_app.zero.errors import Errors
 from broker_app.zero.grammar import Append, Set
@@ -48,14 +49,34 @@ class Row:
 Node = Branch | Row | Value
 
 
+class Again(NamedTuple):
+    """A key that was said although it was said before, which may be right."""
+
+    key: str
+    place: Place
+    first: Place
+
+    def __str__(self) -> str:
+        return f"{self.key} is already set at {self.first.source}"
+
+
 class Tree:
     """What was said. `split` takes a key to the names on the way to it; `arrays` are keys that hold arrays,
-    so that what is added to them first is an element, too."""
+    so that what is added to them first is an element, too. Keys that `may_come_again` are no errors when they
+    do: they are put into `again`, to be judged when all is read."""
 
-    def __init__(self, split: Split, arrays: frozenset[str], errors: Errors) -> None:
+    def __init__(
+        self,
+        split: Split,
+        arrays: frozenset[str],
+        errors: Errors,
+        may_come_again: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self._split = split
         self._arrays = arrays
         self._errors = errors
+        self._may_come_again = may_come_again
+        self.again: list[Again] = []
         self.root = Branch(Place("", 0, 0), None)
 
     def set(self, said: Set) -> None:
@@ -66,7 +87,7 @@ class Tree:
             return
         there = branch.members.get(path[-1])
         if there is not None:
-            self._errors.add(said.place, _already(said.key, there))
+            self._already(said.key, said.place, there)
         else:
             branch.members[path[-1]] = _planted(said.value.named_at(said.place))
 
@@ -133,14 +154,21 @@ class Tree:
         for name, value in said.value.parts.items():
             there = branch.members.get(name)
             if there is not None:
-                self._errors.add(value.named or value.place, _already(f"{said.key}/{name}", there))
+                self._already(f"{said.key}/{name}", value.named or value.place, there)
             else:
                 branch.members[name] = _planted(value)
 
+    def _already(self, key: str, place: Place, there: Node) -> None:
+        again = Again(key, place, there.named or there.place)
+        if self._may_come_again(key):
+            self.again.append(again)
+        else:
+            refuse_again(self._errors, again)
 
-def _already(key: str, there: Node) -> str:
-    where = (there.named or there.place).source
-    return f"{key} is already set at {where}; the first one wins, so this one has to go"
+
+def refuse_again(errors: Errors, again: Again) -> None:
+    """A key that must not have been said twice."""
+    errors.add(again.place, f"{again}; the first one wins, so this one has to go")
 
 
 def _planted(value: Value) -> Node:

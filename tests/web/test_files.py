@@ -34,9 +34,9 @@ def origins() -> dict[str, str]:
 class Follower:
     """A zero.config in a folder and the watch that follows it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: Any) -> None:
         self.folder = folder
-        self.watch = Watch(folder / "zero.config", Config())
+        self.watch = Watch(folder / "zero.config", Config(**settings))
 
     def write(self, text: str, name: str = "zero.config") -> None:
         file = self.folder / name
@@ -352,6 +352,121 @@ def test_a_file_that_vanished_is_told_once_and_all_it_said_stays(
     assert follower.watch.shown()["files"][0]["state"] == "missing"
     back = follower.change(RULE % "a")
     assert back is not None and back.outcome == "unchanged"
+
+
+BRIDGE = '/config/connection/messaging/%s = {"hostname": "%s"}\n'
+BOTH_LINES = '@include "brokers.config"\n/config/messaging/broker/configFile = "config/brokers.config"\n'
+
+
+def hosts() -> dict[str, str]:
+    return {name: bridge["hostname"] for name, bridge in said("bridges").items()}
+
+
+def test_the_file_of_connections_may_be_the_only_one_that_is_followed(tmp_path: Path) -> None:
+    follower = Follower(tmp_path, follow_files="config-file")
+    follower.write(BOTH_LINES + '@include "more.config"\n' + BRIDGE % ("b0", "zero"))
+    follower.write('@include "inner.config"\n' + BRIDGE % ("b1", "one"), "brokers.config")
+    follower.write(BRIDGE % ("b2", "two"), "inner.config")
+    follower.write(RULE % "a", "more.config")
+    follower.watch.start()
+    assert hosts() == {"b0": "zero", "b1": "one", "b2": "two"}
+    follower.write(BRIDGE % ("b2", "other"), "inner.config")
+    follower.write(RULE % "b", "more.config")
+    follower.write(BOTH_LINES + "/config/mom/credit what", "zero.config")
+    assert all(follower.watch.look() is None for _ in range(3)), (
+        "the others are read with it, or at the start"
+    )
+    reload = follower.change('@include "inner.config"\n' + BRIDGE % ("b1", "changed"), "brokers.config")
+    assert acts(reload) == {"changed": ["bridges/b2", "bridges/b1"]}
+    assert hosts() == {"b0": "zero", "b1": "changed", "b2": "other"}
+    assert next(iter(said("rules").values()))["conditions"] == "/event/queue == a"
+    shown = follower.watch.shown()
+    assert (shown["follows"], shown["config_file"]) == ("config-file", "brokers.config")
+    assert {file["name"]: file["followed"] for file in shown["files"]} == {
+        "zero.config": False, "brokers.config": True, "inner.config": False, "more.config": False,
+    }  # fmt: skip
+    (follower.folder / "brokers.config").unlink()
+    gone = follower.look()
+    assert gone is not None and gone.outcome == "refused"
+    assert follower.watch.look() is None and len(hosts()) == 3
+    assert acts(follower.change(BRIDGE % ("b1", "back"), "brokers.config")) == {
+        "changed": ["bridges/b1"],
+        "removed": ["bridges/b2"],
+    }
+
+
+def test_without_a_file_of_connections_it_is_told_that_both_lines_are_needed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    follower = Follower(tmp_path, follow_files="config-file")
+    follower.write('@include "brokers.config"')
+    follower.write(BRIDGE % ("b", "one"), "brokers.config")
+    follower.watch.start()
+    (warning,) = follower.watch.shown()["warnings"]
+    assert "needs both lines" in warning["detail"] and "needs both lines" in caplog.text
+    follower.write(BRIDGE % ("b", "two"), "brokers.config")
+    assert all(follower.watch.look() is None for _ in range(3))
+    named = '/config/messaging/broker/configFile = "config/brokers.config"'
+    follower.write(named)
+    with pytest.raises(
+        Bad, match=r"brokers.config is not among the files that were read: it needs an @include"
+    ):
+        Watch(follower.folder / "zero.config", Config()).start()
+
+
+def test_a_connection_of_both_files_is_warned_of_and_taken_over_when_the_first_has_gone(
+    follower: Follower, caplog: pytest.LogCaptureFixture
+) -> None:
+    follower.write(BRIDGE % ("b", "main") + BOTH_LINES)
+    follower.write(BRIDGE % ("b", "brokers"), "brokers.config")
+    follower.watch.start()
+    assert hosts() == {"b": "main"}
+    assert "b is already set at zero.config:1, which holds" in caplog.text
+    (warning,) = follower.watch.shown()["warnings"]
+    assert (warning["file"], warning["line"]) == ("brokers.config", 1)
+    assert acts(follower.change(BOTH_LINES)) == {"changed": ["bridges/b"]}
+    assert hosts() == {"b": "brokers"} and follower.watch.shown()["warnings"] == []
+
+
+def test_a_file_of_connections_that_says_anything_else_is_refused_whole(follower: Follower) -> None:
+    follower.write(BOTH_LINES)
+    follower.write(BRIDGE % ("b1", "one"), "brokers.config")
+    follower.watch.start()
+    wrong = BRIDGE % ("b1", "other") + "/config/mom/credit = 7\n" + BRIDGE % ("b2", "two")
+    refused = follower.change(wrong, "brokers.config")
+    assert refused is not None and refused.outcome == "refused"
+    (error,) = refused.errors
+    assert (error.line, "/config/mom/credit" in error.detail) == (2, True)
+    assert hosts() == {"b1": "one"}
+
+
+def test_a_rename_as_editors_do_it_is_one_reload(follower: Follower) -> None:
+    follower.write(BOTH_LINES)
+    follower.write(BRIDGE % ("b", "one"), "brokers.config")
+    follower.watch.start()
+    file = follower.folder / "brokers.config"
+    file.rename(follower.folder / "brokers.config~")  # as vim does it: a copy aside, then the new one
+    assert follower.watch.look() is None
+    assert acts(follower.change(BRIDGE % ("b", "two"), "brokers.config")) == {"changed": ["bridges/b"]}
+    new = follower.folder / "brokers.new"
+    new.write_text(BRIDGE % ("b", "six"))
+    stamp = file.stat().st_mtime_ns
+    os.utime(new, ns=(stamp, stamp))
+    new.replace(file)  # the same time and size: another inode
+    assert acts(follower.look()) == {"changed": ["bridges/b"]}
+    assert [reload["outcome"] for reload in follower.watch.shown()["reloads"]] == ["applied"] * 3
+
+
+def test_what_readings_came_to_is_counted_and_heard(follower: Follower) -> None:
+    heard: list[str] = []
+    follower.watch.hear = lambda reload: heard.append(reload.outcome)
+    follower.write(RULE % "a")
+    follower.watch.start()
+    follower.change(RULE % "a")
+    follower.change("/config/mom/credit 7")
+    follower.change(RULE % "a" + "# the same")
+    assert follower.watch.shown()["totals"] == {"applied": 1, "unchanged": 1, "refused": 1, "touched": 1}
+    assert heard == ["applied", "refused", "unchanged"]
 
 
 def test_a_missing_include_is_looked_for_until_it_is_there(follower: Follower) -> None:

@@ -110,6 +110,31 @@ def test_a_file_of_connections_says_nothing_else_nor_do_those_that_it_includes()
     assert found[0].endswith("may be said in it, not /config/mom/credit")
 
 
+def test_a_connection_of_both_files_is_that_of_the_first_with_a_warning() -> None:
+    text = """
+    /config/connection/messaging/b1 = {"hostname": "main"}
+    @include "brokers.config"
+    /config/messaging/broker/configFile = "brokers.config"
+    /config/connection/messaging += {"b2": {"hostname": "main"}}
+    """
+    brokers = """
+    /config/connection/messaging/b1 = {"hostname": "brokers", "bridgeCredentials": {"user": "u", "password": "hunter2"}}
+    /config/connection/messaging/b2 = {"hostname": "brokers"}
+    """
+    found = load(text, brokers=brokers)
+    assert {name: bridge.said["hostname"] for name, bridge in found.documents["bridges"].items()} == {
+        "b1": "main",
+        "b2": "brokers",
+    }
+    assert [f"{warning.file}:{warning.line} {warning.detail}" for warning in found.warnings] == [
+        "brokers.config:2 /config/connection/messaging/b1 is already set at zero.config:2, which holds; this one does not count",
+        "zero.config:5 /config/connection/messaging/b2 is already set at brokers.config:3, which holds; this one does not count",
+    ]
+    assert "hunter2" not in "".join(map(str, found.warnings))
+    (fault,) = faults(text, brokers=brokers + '/config/connection/messaging/b2 = {"hostname": "again"}')
+    assert fault.startswith("brokers.config:4:5 ") and "so this one has to go" in fault
+
+
 WRONG = [
     ("/config/mom/credit = 1\n/config/mom/credit = 2", "2:1 /config/mom/credit is already set at zero.config:1"),
     ("/config/mom/credit = 1\n/config/mom/credit += 2", "2:1 /config/mom/credit is a number, said at zero.config:1"),

@@ -50,6 +50,7 @@ _ERROR = object_of(
         },
     }
 )
+_WARNINGS = {**array_of(_ERROR), "description": "what is said and does not count, by their places"}
 _PLAN = {
     "added": array_of(_THING),
     "changed": array_of(_THING),
@@ -66,25 +67,35 @@ _RELOAD = object_of(
         "version": or_null(COUNT),
         **_PLAN,
         "errors": array_of(_ERROR),
+        "warnings": _WARNINGS,
     }
 )
 _FILE = object_of(
     {
         "name": TEXT,
         "state": {"enum": ["read", "refused", "missing", "new"]},
+        "followed": {**TRUTH, "description": "whether it is read again when it changes"},
         "written": OPTIONAL_TIME,
         "bytes": or_null(COUNT),
         "sha256": or_null(TEXT),
         "includes": array_of(TEXT),
     }
 )
+_NAME: Json = {"type": ["string", "null"]}
 _FILES = object_of(
     {
-        "main": {"type": ["string", "null"], "description": "null: no file is followed here"},
+        "main": {**_NAME, "description": "null: no file is followed here"},
         "state": {"enum": ["read", "refused", "none"]},
         "read": OPTIONAL_TIME,
         "restart": array_of(TEXT),
+        "follows": {"enum": ["all", "config-file", "none"]},
+        "config_file": {**_NAME, "description": "the file that configFile names, if one is named"},
+        "totals": {
+            **object_of(dict.fromkeys(("applied", "unchanged", "refused", "touched"), COUNT)),
+            "description": "readings since the start, by outcome; touched: the content was the same",
+        },
         "errors": array_of(_ERROR),
+        "warnings": _WARNINGS,
         "files": array_of(_FILE),
         "reloads": {**array_of(_RELOAD), "description": "the newest first"},
     }
@@ -114,9 +125,18 @@ _CHECK = object_of(
     },
     required=("text",),
 )
-_CHECKED = object_of({"usable": TRUTH, "errors": array_of(_ERROR), "plan": or_null(object_of(_PLAN))})
+_CHECKED = object_of(
+    {
+        "usable": TRUTH,
+        "errors": array_of(_ERROR),
+        "warnings": _WARNINGS,
+        "plan": or_null(object_of(_PLAN)),
+    }
+)
 _NO_FILES: dict[str, Any] = {
-    "main": None, "state": "none", "read": None, "restart": [], "errors": [], "files": [], "reloads": [],
+    "main": None, "state": "none", "read": None, "restart": [], "follows": "none", "config_file": None,
+    "totals": {"applied": 0, "unchanged": 0, "refused": 0, "touched": 0},
+    "errors": [], "warnings": [], "files": [], "reloads": [],
 }  # fmt: skip
 
 
@@ -168,9 +188,10 @@ class Check(APIView):
             plan, _ = carry_out(by(request), loaded, owner_of(_running()), dry_run=True)
         except zero.Bad as bad:
             errors = [shown_error(error) for error in bad.errors]
-            return Response({"usable": False, "errors": errors, "plan": None})
-        restart = list(needing_restart(_running(), loaded))
-        return Response({"usable": True, "errors": [], "plan": {**shown_plan(plan), "restart": restart}})
+            return Response({"usable": False, "errors": errors, "warnings": [], "plan": None})
+        warnings = [shown_error(warning) for warning in loaded.warnings]
+        planned = {**shown_plan(plan), "restart": list(needing_restart(_running(), loaded))}
+        return Response({"usable": True, "errors": [], "warnings": warnings, "plan": planned})
 
 
 def _running() -> Config:

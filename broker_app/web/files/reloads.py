@@ -27,6 +27,7 @@ class Reload:
     version: int | None = None
     restart: tuple[str, ...] = ()
     errors: tuple[ZeroError, ...] = field(default=(), repr=False)
+    warnings: tuple[ZeroError, ...] = field(default=(), repr=False)
 
     def shown(self) -> dict[str, Any]:
         """As the API tells it."""
@@ -38,6 +39,7 @@ class Reload:
             "restart": list(self.restart),
             **(shown_plan(self.plan) if self.plan is not None else _NOTHING),
             "errors": [shown_error(error) for error in self.errors],
+            "warnings": [shown_error(warning) for warning in self.warnings],
         }
 
     def __str__(self) -> str:
