@@ -13,12 +13,16 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
+from broker_app.bridge.draining import with_draining
+from broker_app.bridge.supervisor import Supervisor
 from broker_app.config import Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Hand, Publish, Reconfigure
+from broker_app.core.facts import Fact
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.core.peer import InnerReceiver, Peer
+from broker_app.core.policy import Policies
 from broker_app.core.subscription import Subscription
 from broker_app.engine import Engine
 from broker_app.jobs.office import Jobs
@@ -101,7 +105,7 @@ class Node:
             retention_bytes=config.journal_retention_bytes,
             call_soon_threadsafe=loop.call_soon_threadsafe,
         )
-        self.broker = Broker(limits=_limits(config), policies=logins.policy.destinations.policies)
+        self.broker = Broker(limits=_limits(config), policies=_policies(logins.policy))
         #: set when the node must end because of an error
         self.failed: asyncio.Future[BaseException] = loop.create_future()
         self.engine = Engine(self.broker, self.journal, inbox_bytes=config.inbox_bytes, failed=self._fail)
@@ -119,6 +123,7 @@ class Node:
         self.news: News
         self.jobs: Jobs
         self.rest: RestPlane
+        self.bridges: Supervisor
 
     def _fail(self, error: BaseException) -> None:
         self.rest.engine_ended(error)
@@ -144,7 +149,9 @@ class Node:
             connections=self.connections.all,
             clock=time.time,
         )
-        self.engine.told = self.news.hear
+        # A broker that begins anew is another sender: it numbers its messages from the beginning.
+        self.bridges = Supervisor(self.engine, f"{self.config.name}~{self.journal.tag:x}")
+        self.engine.told = self._hear
         self.lobby.told = self._tell_of_connection
         lines = MessageLines(RestLimits.of(self.config))
         self.jobs = Jobs(self.engine, self.journal.read, self.config.data / "jobs", lines)
@@ -172,6 +179,11 @@ class Node:
         self._spawn(self.lobby.keep_time())
         self._spawn(self._obey())
         self._spawn(self._tell_statistics())
+        self.bridges.start(self.logins.policy.bridges)
+
+    def _hear(self, facts: list[Fact]) -> None:
+        self.bridges.hear(facts)
+        self.news.hear(facts)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         self._tasks.append(asyncio.create_task(coroutine))
@@ -186,10 +198,12 @@ class Node:
         tells when what had begun before has ended where it must."""
         former = self.logins.policy
         config = overridden(self._started_with, policy.broker)
-        if config != self.config or policy.destinations != former.destinations:
+        policies = _policies(policy)
+        if config != self.config or policies != _policies(former):
             limits = _limits(config) if config != self.config else None
-            self.engine.submit(Reconfigure(policy.destinations.policies, limits))
+            self.engine.submit(Reconfigure(policies, limits))
         self.logins.reload(policy)
+        self.bridges.reload(policy.bridges)
         if config != self.config:
             self.config = config
             self.lobby.configure(config)
@@ -247,6 +261,7 @@ class Node:
         self.rest.stop()
         for server in self._servers:
             server.close()
+        await self.bridges.stop()
         await self.jobs.stop()
         if self.engine.ended is None:
             await self.engine.wait_idle()
@@ -256,6 +271,11 @@ class Node:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.engine.stop()
         self.journal.close()
+
+
+def _policies(policy: Policy) -> Policies:
+    """Those of destinations, as far as the core is to know them."""
+    return with_draining(policy.destinations.policies, policy.bridges.values())
 
 
 def _limits(config: Config) -> Limits:

@@ -56,8 +56,15 @@ class DeadLetter(NamedTuple):
     detail: str
 
 
+class Arrived(NamedTuple):
+    """Messages came to a store-and-forward queue that nobody consumes."""
+
+    address: str
+
+
 Fact = (
-    DestinationMade
+    Arrived
+    | DestinationMade
     | DestinationGone
     | DestinationFull
     | ConsumerJoined

@@ -1,0 +1,117 @@
+"""Messages as SEND frames of one flow, for another MOM and for foreign brokers.
+
+A frame is joined from ready pieces, like the MESSAGE frames of a session: a head that is kept with the
+envelope, for thousands of messages, then what differs. The lines `receipt` and `content-length` come last,
+where a receiver can cut them out without reading the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import quote
+
+from broker_app.core.message import DEFAULT_PRIORITY, Message, MessageIds
+from broker_app.core.peer import Delivery
+from mom_client.stomp.encode import convert_block, escape
+
+#: lines that belong to a frame and not to a message, should a message have them
+_OF_FRAMES: Final = rb"destination|receipt|transaction|content-length|mom-flow"
+_FRAME_LINES: Final = re.compile(rb"^(?:%b):.*\n" % _OF_FRAMES, re.MULTILINE)
+_EXPIRES: Final = re.compile(rb"^expires:.*\n", re.MULTILINE)
+
+
+class Carriage:
+    """Renders for one flow on one connection. `version` is the one agreed upon."""
+
+    def __init__(self, target: str, version: str) -> None:
+        self._version = version
+        self._begin = f"SEND\ndestination:{escape(target, version)}\n".encode()
+
+    def frames(self, deliveries: list[Delivery]) -> list[bytes]:
+        """One SEND for each delivery; its receipt is the position."""
+        frames = []
+        for _, _, message in deliveries:
+            envelope = message.envelope
+            head = envelope.tail
+            if envelope.tail_key is not self:
+                head = self._head(message)
+            body = message.body
+            frames.append(
+                b"%b%breceipt:%d\ncontent-length:%d\n\n%b\0"
+                % (head, self._own_lines(message), message.position, len(body), body)
+            )
+        return frames
+
+    def _head(self, message: Message) -> bytes:
+        """The frame up to the lines that differ from message to message, kept with the envelope."""
+        envelope = message.envelope
+        block = envelope.block
+        if b":" in block:
+            block = _FRAME_LINES.sub(b"", block)
+        lines = self._lines(message, block)
+        if message.expires_ms:
+            block = _EXPIRES.sub(b"", block)  # replaced by when it ends, which a time to live led to
+        envelope.tail = head = self._begin + lines + convert_block(block, self._version)
+        envelope.tail_key = self
+        return head
+
+    def _lines(self, message: Message, block: bytes) -> bytes:
+        """What the broker knows of all messages of an envelope and their block does not say."""
+        raise NotImplementedError
+
+    def _own_lines(self, message: Message) -> bytes:
+        """What is said of one message alone."""
+        raise NotImplementedError
+
+
+class ToMom(Carriage):
+    """To another MOM: headers are equal for messages with equal headers, so that its cache serves."""
+
+    def __init__(self, target: str, version: str, flow_id: str) -> None:
+        super().__init__(target, version)
+        self._begin += b"mom-flow:%b\n" % flow_id.encode()
+
+    def _lines(self, message: Message, block: bytes) -> bytes:
+        envelope = message.envelope
+        lines = b""
+        if not envelope.persistent and not _says(block, b"persistent"):
+            lines += b"persistent:false\n"
+        if envelope.priority != DEFAULT_PRIORITY and not _says(block, b"priority"):
+            lines += b"priority:%d\n" % envelope.priority
+        return lines
+
+    def _own_lines(self, message: Message) -> bytes:
+        return b"expires:%d\n" % message.expires_ms if message.expires_ms else b""
+
+
+class ToForeign(Carriage):
+    """To a broker that is no MOM: it is told all that its consumers could not know otherwise, and the id by
+    which they can tell a repeat."""
+
+    def __init__(self, target: str, version: str, ids: MessageIds, server: str) -> None:
+        # RabbitMQ takes a slash for the end of the name, unless it is written like this.
+        super().__init__(_quoted(target) if server.startswith("RabbitMQ") else target, version)
+        self._ids = ids
+
+    def _lines(self, message: Message, block: bytes) -> bytes:
+        envelope = message.envelope
+        lines = b""
+        if not _says(block, b"persistent"):
+            lines += b"persistent:true\n" if envelope.persistent else b"persistent:false\n"
+        if not _says(block, b"priority"):
+            lines += b"priority:%d\n" % envelope.priority
+        return lines
+
+    def _own_lines(self, message: Message) -> bytes:
+        expires = b"expires:%d\n" % message.expires_ms if message.expires_ms else b""
+        return b"%bmom-message-id:%b\n" % (expires, self._ids.of(message))
+
+
+def _says(block: bytes, name: bytes) -> bool:
+    return block.startswith(name + b":") or b"\n" + name + b":" in block
+
+
+def _quoted(target: str) -> str:
+    kind, _, name = target.lstrip("/").partition("/")
+    return f"/{kind}/{quote(name, safe='')}"

@@ -1,0 +1,510 @@
+"""A flow: one store-and-forward queue on its way to the remote broker.
+
+    asleep ──wake──► waiting ──connected──► beginning ──mark──► joining ──joined──► open
+      ▲                 ▲                       │                  │                 │
+      │                 └──────connection lost──┴──────────────────┴─────────────────┤
+      │                     resting ◄──refused──┴──────────────────┴─────────────────┤
+      └────────────────────────────────────leaving ◄─────idle, paused────────────────┘
+
+It consumes the queue only while it is open, so what cannot be sent waits there for everybody to see. What was
+sent is settled when the remote broker answered. Whatever breaks, all that has no answer goes back to the
+queue, and the flow begins anew at the position that the remote broker names, its mark: what is there up to it
+is settled without being sent.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from broker_app.bridge import trouble as troubles
+from broker_app.bridge.carriage import Carriage, ToForeign, ToMom
+from broker_app.bridge.counters import Counters
+from broker_app.bridge.timeline import Timeline
+from broker_app.bridge.trouble import Trouble
+from broker_app.core import commands as c
+from broker_app.core.errors import Refused
+from broker_app.core.peer import Delivery, InnerReceiver, Peer
+from broker_app.engine import Engine
+from broker_app.remote import Remote
+from mom_client.errors import Refused as RefusedThere
+from mom_client.link import Link
+from mom_client.stomp import frame as wire
+from mom_client.storeandforward import SYNC_QUEUE
+
+#: bytes of bodies on their way: beyond, the queue hands out no more until half of them are answered
+FLIGHT_BYTES: Final = 8 * 1024 * 1024
+#: what a settled delivery takes in the engine's inbox
+SETTLED_BYTES: Final = 16
+
+
+class Phase(enum.Enum):
+    """Where a flow is on its way; `report` says what people see of it."""
+
+    ASLEEP = "asleep"
+    WAITING = "waiting"  # for the connection
+    BEGINNING = "beginning"  # asked the remote broker
+    JOINING = "joining"  # subscribed here; others may hold messages still
+    OPEN = "open"
+    RESTING = "resting"  # was refused, and tries again at `retry_at`
+    LEAVING = "leaving"  # takes no more, and waits for answers
+
+
+#: where nothing is under way
+_UNBEGUN: Final = (Phase.ASLEEP, Phase.WAITING, Phase.RESTING)
+#: the troubles that are over when a flow has begun
+_OVER_WHEN_OPEN: Final = (troubles.AUTH_SYNC_QUEUE, troubles.AUTH_TARGET_QUEUE, troubles.HELD)
+
+
+class Flow(InnerReceiver):
+    """The flow of the queue with the address `source` to the remote queue named `queue`. `id` is its name on
+    the connection, `awoken` asks for one."""
+
+    def __init__(
+        self,
+        source: str,
+        queue: str,
+        id: str,
+        remote: Remote,
+        engine: Engine,
+        timeline: Timeline,
+        awoken: Callable[[], None],
+    ) -> None:
+        self.source = source
+        #: the name of the remote queue
+        self.queue = queue
+        self.target = f"/queue/{queue}"
+        self.id = id
+        self.remote = remote
+        self.counters = Counters()
+        self.phase = Phase.ASLEEP
+        self.trouble: Trouble | None = None
+        #: seconds since 1970, 0 for never: when the remote broker took something last, of the last trouble
+        self.progress_at = 0.0
+        self.trouble_at = 0.0
+        #: no answer for too long while there should be one
+        self.stalled = False
+        #: when a flow that rests tries again, by the loop's clock
+        self.retry_at = 0.0
+        self._engine = engine
+        self._timeline = timeline
+        self._awoken = awoken
+        #: the consumer of the queue, one for each beginning
+        self._peer: Peer | None = None
+        self._link: Link | None = None
+        self._carriage: Carriage
+        #: receipt → (tag, bytes) of what has no answer
+        self._flight: dict[bytes, tuple[int, int]] = {}
+        self._flight_bytes = 0
+        #: handed out and not written, while it is not known whether the first one is taken
+        self._held: list[Delivery] = []
+        self._probing = False
+        #: up to here the remote broker has all
+        self._mark = 0
+        #: the remote broker's count that is expected at the next beginning
+        self._counted: int | None = None
+        #: positions that it may have without our knowing
+        self._doubtful: list[int] = []
+        #: the message that was refused last, and how often in a row
+        self._refused_position = self._refused_times = 0
+        #: since when it waits for an answer, by the loop's clock; 0 while nothing is due
+        self._waits_since = 0.0
+        self._quiet_since = 0.0
+        #: what it is to be when it has left
+        self._then = Phase.ASLEEP
+
+    # ------------------------------------------------------------------ facts
+
+    @property
+    def paused(self) -> bool:
+        return self.remote.desired == "paused" or self.queue in self.remote.paused_queues
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._flight)
+
+    @property
+    def depth(self) -> int:
+        """Messages at home, those on their way too."""
+        queue = self._engine.broker.queues.get(self.source)
+        return queue.depth + queue.unsettled if queue is not None else 0
+
+    @property
+    def there(self) -> bool:
+        """Whether there is such a queue (still)."""
+        return self.source in self._engine.broker.queues
+
+    @property
+    def wants_connection(self) -> bool:
+        return self.phase is not Phase.ASLEEP
+
+    @property
+    def proven(self) -> bool:
+        """Whether the remote broker took something since the flow began last."""
+        return self.phase is Phase.OPEN and not self._probing
+
+    # ------------------------------------------------------------------ coming and going
+
+    def wake(self) -> None:
+        """There is something to send."""
+        if self.phase is Phase.ASLEEP and not self.paused:
+            self.phase = Phase.WAITING
+            self._awoken()
+            if self._link is not None:
+                self._begin(self._link)
+
+    def adapt(self, remote: Remote) -> None:
+        """Something is said otherwise about the bridge, and the connection stays."""
+        self.remote = remote
+        if self.paused:
+            self.leave()
+        elif self.depth:
+            self.wake()
+
+    def connected(self, link: Link) -> None:
+        """The pipe has a connection."""
+        self._link = link
+        if self.phase is Phase.WAITING:
+            self._begin(link)
+
+    def _begin(self, link: Link) -> None:
+        """Ask the remote broker for the mark, and then the queue for messages."""
+        if not self.there:
+            self._fall_asleep()
+            return
+        version = link.connection.version
+        if not _knows_bridges(link):
+            server = link.connection.headers.get("server", "")
+            self._carriage = ToForeign(self.target, version, self._engine.broker.ids, server)
+            self._counted = None
+            self._join()
+            return
+        self._carriage = ToMom(self.target, version, self.id)
+        self.phase = Phase.BEGINNING
+        self._wait()
+        headers = {
+            "destination": f"/queue/{SYNC_QUEUE}",
+            "id": self.id,
+            "receipt": self._begin_receipt,
+            "mom-source": self.source.removeprefix("/queue/"),
+            "mom-target": self.target,
+        }
+        link.write(link.connection.encode(wire.SUBSCRIBE, headers))
+
+    @property
+    def _begin_receipt(self) -> str:
+        return f"begin-{self.id}"
+
+    def begun(self, accepted: int, count: int) -> None:
+        """The remote broker has all up to the position `accepted`, `count` messages of this queue so far."""
+        if self.phase is not Phase.BEGINNING:
+            return
+        if self._counted is not None:
+            there = sum(position <= accepted for position in self._doubtful)
+            gap = count - self._counted - there
+            if gap:
+                self.counters.gap += abs(gap)
+                detail = f"it counts {count} messages, and {self._counted + there} were accepted"
+                self._timeline.note("gap", self.queue, "GAP", detail)
+        self._counted = count
+        self._mark = accepted
+        self._join()
+
+    def _join(self) -> None:
+        """Become the consumer of the queue, to which nothing is handed out before it is the only one."""
+        self.phase = Phase.JOINING
+        self._waits_since = 0.0
+        self._doubtful.clear()
+        self._probing = True
+        peer = self._peer = Peer(self, user=f"bridge:{self.remote.name}")
+        peer.paused = True
+        credit = min(self.remote.window, self._engine.broker.limits.max_credit)
+        self._submit(
+            c.Subscribe(
+                *(peer, self.id, self.source, c.INDIVIDUAL, credit), exclusive=True, receipt=Phase.JOINING
+            )
+        )
+
+    def _see_whether_alone(self) -> None:
+        """Subscribed: go on once nobody else holds messages, which would come back behind ours."""
+        queue = self._engine.broker.queues.get(self.source)
+        peer = self._peer
+        if queue is None or peer is None:
+            return
+        if queue.active is not peer.subscriptions.get(self.id) or queue.unsettled:
+            detail = (
+                f"another consumer of {self.source} has messages of it; it has to settle them or to leave"
+            )
+            if self.trouble is None or self.trouble.code != troubles.HELD:
+                self._note_trouble(Trouble(troubles.HELD, detail))
+            return
+        self.phase = Phase.OPEN
+        self._quiet_since = 0.0
+        if self.trouble is not None and self.trouble.code in _OVER_WHEN_OPEN:
+            self.trouble = None
+        self._submit(c.Resume(peer))
+        self._timeline.note("started", self.queue)
+
+    def disconnected(self) -> None:
+        """The connection is gone; what has no answer goes back to the queue."""
+        self._link = None
+        self._give_back()
+        if self.phase is Phase.LEAVING:
+            self._left()
+        elif self.phase not in (Phase.ASLEEP, Phase.RESTING):
+            self.phase = Phase.WAITING
+
+    def rest(self, why: Trouble, for_s: float | None = None) -> None:
+        """Go no further for a while (`retry_s`, if it is not said); siblings and the connection go on."""
+        self._give_back()
+        self._leave_remote()
+        self.phase = Phase.RESTING
+        self.retry_at = time.monotonic() + (self.remote.retry_s if for_s is None else for_s)
+        self._note_trouble(why)
+
+    def retry(self) -> None:
+        """Try again, now."""
+        if self.phase is Phase.RESTING:
+            self.phase = Phase.WAITING
+            if self._link is not None:
+                self._begin(self._link)
+
+    def leave(self, then: Phase = Phase.ASLEEP) -> None:
+        """Take no more, and wait for the answers to what is on its way; `then` sleep, or wait for another
+        connection."""
+        self._then = then
+        if self.phase is Phase.OPEN and self._peer is not None:
+            self.phase = Phase.LEAVING
+            self._return_held()
+            self._submit(c.Unsubscribe(self._peer, self.id, keep_unsettled=True))
+            self._see_to_leaving()
+        elif self.phase not in _UNBEGUN or (then is Phase.ASLEEP and self.phase is not Phase.ASLEEP):
+            self._left()
+
+    def _see_to_leaving(self) -> None:
+        if self.phase is Phase.LEAVING and not self._flight:
+            self._left()
+
+    def _left(self) -> None:
+        self._give_back()
+        self._leave_remote()
+        if self._then is Phase.ASLEEP:
+            self._fall_asleep()
+        else:
+            self.phase = self._then
+
+    def _fall_asleep(self) -> None:
+        self.phase = Phase.ASLEEP
+        self.stalled = False
+        self.trouble = None
+        self._timeline.note("suspended", self.queue)
+        if self.there and self._engine.broker.queues[self.source].depth:
+            self.wake()  # it came while the flow left
+
+    def _leave_remote(self) -> None:
+        link = self._link
+        if link is not None and _knows_bridges(link):
+            link.write(link.connection.encode(wire.UNSUBSCRIBE, {"id": self.id}))
+
+    def _return_held(self) -> None:
+        held, self._held = self._held, []
+        if held and self._peer is not None:
+            self._submit(c.Return(self._peer, [tag for _, tag, _ in held]))
+
+    def _give_back(self) -> None:
+        """Whatever was handed out and has no answer waits in the queue again."""
+        self.counters.unanswered += len(self._flight)
+        self._doubtful += map(int, self._flight)
+        self._flight.clear()
+        self._flight_bytes = 0
+        self._held.clear()
+        self._waits_since = 0.0
+        if self._peer is not None:
+            self._submit(c.Disconnect(self._peer))
+            self._peer = None
+
+    def _submit(self, command: c.Command, size: int = 200) -> None:
+        self._engine.submit(command, size)
+
+    # ------------------------------------------------------------------ from the engine
+
+    def flush(self, peer: Peer) -> None:
+        deliveries, peer.deliveries = peer.deliveries, []
+        joined, peer.receipts = peer.receipts, []
+        refusals, peer.refusals = peer.refusals, []
+        if peer is not self._peer:
+            return  # of a former life; all that it held was given back
+        if joined:
+            self._see_whether_alone()
+        for _, refusal in refusals:
+            self._ended_here(refusal)
+        if deliveries:
+            self._forward(peer, deliveries)
+
+    def close(self, refusal: Refused) -> None:
+        self._ended_here(refusal)
+
+    def _ended_here(self, refusal: Refused) -> None:
+        """The queue does not let the flow consume it, or no longer."""
+        self.rest(Trouble(troubles.HELD, refusal.detail))
+
+    def _forward(self, peer: Peer, deliveries: list[Delivery]) -> None:
+        """Send what was handed out; what the remote broker has already is settled."""
+        if deliveries[0][2].position <= self._mark:
+            deliveries = self._settle_known(peer, deliveries)
+        if not deliveries:
+            return
+        self._quiet_since = 0.0
+        if self.phase is not Phase.OPEN:
+            self._submit(c.Return(peer, [tag for _, tag, _ in deliveries]))
+        elif not self._probing:
+            self._send(peer, deliveries)
+        elif self._flight:
+            self._held += deliveries
+        else:
+            self._held = deliveries[1:]
+            self._send(peer, deliveries[:1])
+
+    def _settle_known(self, peer: Peer, deliveries: list[Delivery]) -> list[Delivery]:
+        known = [tag for _, tag, message in deliveries if message.position <= self._mark]
+        self.counters.duplicate += len(known)
+        self._submit(c.Settle(peer, known), SETTLED_BYTES * len(known))
+        return deliveries[len(known) :]
+
+    def _send(self, peer: Peer, deliveries: list[Delivery]) -> None:
+        link = self._link
+        assert link is not None
+        flight = self._flight
+        if not flight:
+            self._wait()
+        size = 0
+        for _, tag, message in deliveries:
+            length = len(message.body)
+            size += length
+            flight[b"%d" % message.position] = (tag, length)
+        link.write(b"".join(self._carriage.frames(deliveries)))
+        self.counters.sent += len(deliveries)
+        self._flight_bytes += size
+        if self._flight_bytes > FLIGHT_BYTES and not peer.paused:
+            self._submit(c.Pause(peer))
+
+    # ------------------------------------------------------------------ from the remote broker
+
+    def answered(self, receipts: Sequence[bytes], start: int) -> int:
+        """Settle what `receipts` confirm, from `start` to the first that is not of this flow; its index."""
+        pop = self._flight.pop
+        tags = []
+        size = 0
+        stop = start
+        for receipt in receipts[start:] if start else receipts:
+            sent = pop(receipt, None)
+            if sent is None:
+                break
+            tags.append(sent[0])
+            size += sent[1]
+            stop += 1
+        if tags and self._peer is not None:
+            self._accepted(self._peer, tags, size)
+        return stop
+
+    def _accepted(self, peer: Peer, tags: list[int], size: int) -> None:
+        counters = self.counters
+        counters.accepted += len(tags)
+        counters.bytes += size
+        if self._counted is not None:
+            self._counted += len(tags)
+        self._submit(c.Settle(peer, tags), SETTLED_BYTES * len(tags))
+        self.progress_at = time.time()
+        self._waits_since = time.monotonic() if self._flight else 0.0
+        self._refused_times = 0
+        self.trouble, self.stalled = None, False
+        self._flight_bytes -= size
+        if peer.paused and self._flight_bytes < FLIGHT_BYTES // 2 and self.phase is Phase.OPEN:
+            self._submit(c.Resume(peer))
+        if self._probing:
+            self._probing = False
+            held, self._held = self._held, []
+            if held:
+                self._send(peer, held)
+        self._see_to_leaving()
+
+    def refused(self, receipt: bytes, refused: RefusedThere) -> bool:
+        """The remote broker said no; False when that is not about this flow."""
+        if receipt == self._begin_receipt.encode():
+            if self.phase is Phase.BEGINNING:
+                self.rest(troubles.of_refusal(refused))
+            return True
+        sent = self._flight.pop(receipt, None)
+        if sent is None:
+            return False
+        self.counters.refused += 1
+        position = int(receipt)
+        why = troubles.of_refusal(refused)
+        self._count_refusal(position)
+        if self.remote.park_after and self._refused_times >= self.remote.park_after:
+            self._park(sent[0], why)
+            self.rest(why)
+            self.retry()  # the next one may be taken
+        else:
+            self.rest(why)
+        return True
+
+    def _count_refusal(self, position: int) -> None:
+        if position != self._refused_position:
+            self._refused_times = 0
+        self._refused_position = position
+        self._refused_times += 1
+
+    def _park(self, tag: int, why: Trouble) -> None:
+        """The message goes to the dead letters, and no longer stands in the way of others."""
+        detail = f"refused {self._refused_times} times by {self.remote.name}: {why.detail}"
+        if self._peer is not None:
+            self._submit(c.Return(self._peer, [tag], dead_reason="UNDELIVERABLE", detail=detail))
+        self.counters.parked += 1
+        self._refused_times = 0
+        self._timeline.note("parked", self.queue, why.code, detail)
+
+    # ------------------------------------------------------------------ time
+
+    def _wait(self) -> None:
+        """An answer is due from now on."""
+        self._waits_since = time.monotonic()
+
+    def look(self, now: float) -> bool:
+        """See to what time brings; True when the flow is stalled, and the connection with it."""
+        if self.phase is Phase.RESTING and now >= self.retry_at:
+            self.retry()
+        elif self.phase is Phase.JOINING:
+            self._see_whether_alone()
+        if self._waits_since and now - self._waits_since > self.remote.stalled_s:
+            self.stalled = True
+            self._note_trouble(
+                Trouble(
+                    troubles.STALLED,
+                    f"{self.in_flight} messages were sent and none answered for {self.remote.stalled_s:g} s",
+                )
+            )
+            return True
+        if self.phase is Phase.OPEN:
+            self._look_whether_idle(now)
+        return False
+
+    def _look_whether_idle(self, now: float) -> None:
+        if self._flight or self._held or self.depth:
+            self._quiet_since = 0.0
+        elif not self._quiet_since:
+            self._quiet_since = now
+        elif now - self._quiet_since >= self.remote.idle_s:
+            self.leave()
+
+    def _note_trouble(self, why: Trouble) -> None:
+        self.trouble = why
+        self.trouble_at = time.time()
+        self._timeline.note("stalled" if self.stalled else "refused", self.queue, *why)
+
+
+def _knows_bridges(link: Link) -> bool:
+    """Whether the remote broker is a MOM, and keeps marks."""
+    return "mom-bridge" in link.connection.headers

@@ -1,0 +1,333 @@
+"""A pipe: one connection to one remote broker, shared by the flows of all queues that are forwarded there.
+
+It is opened when a flow has something to send, opened again for as long as it takes when it is lost, and
+closed when all flows sleep. Each pipe has a task of its own and shares nothing with others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import random
+import ssl
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from broker_app.bridge import trouble as troubles
+from broker_app.bridge.flow import Flow, Phase
+from broker_app.bridge.timeline import Timeline
+from broker_app.bridge.trouble import Trouble
+from broker_app.engine import Engine
+from broker_app.remote import DRAINING, Remote
+from mom_client.errors import ConnectionLost, Refused
+from mom_client.link import ErrorFrame, Link
+from mom_client.stomp import AckRun, Frame
+from mom_client.stomp import frame as wire
+from mom_client.stomp.connection import Connection
+from mom_client.transport import Transport, open_transport, tls_context
+
+log = logging.getLogger(__name__)
+
+#: for one attempt to connect, login included
+CONNECT_S: Final = 10.0
+#: how long the answers to what is on its way are waited for when a connection is to end
+ANSWERS_S: Final = 2.0
+JITTER: Final = 0.2
+#: how often at most, in seconds, it is looked what time has brought
+TICK_S: Final = 1.0
+#: where a MOM sends refusals of single acts
+REFUSED_SUBSCRIPTION: Final = "$mom.refused"
+
+#: the states of a pipe
+SUSPENDED, CONNECTING, RUNNING, RETRYING, FAILED = "suspended", "connecting", "running", "retrying", "failed"
+
+
+class Pipe:
+    """The pipe of `remote`. `sender` is what this broker calls itself there. Made within the running loop;
+    `start` it, and `stop` it in the end."""
+
+    def __init__(self, remote: Remote, sender: str, engine: Engine, timeline: Timeline) -> None:
+        self.remote = remote
+        self.timeline = timeline
+        self.state = SUSPENDED
+        #: why there is no connection, or was none lately
+        self.trouble: Trouble | None = None
+        #: seconds since 1970, 0 for never: of the last trouble, and since when there is this connection
+        self.trouble_at = 0.0
+        self.connected_at = 0.0
+        #: how often it was tried in vain since the last connection
+        self.attempts = 0
+        #: by the address of the queue here
+        self.flows: dict[str, Flow] = {}
+        self._by_id: dict[str, Flow] = {}
+        self._sender = sender
+        self._engine = engine
+        self._numbers = itertools.count(1)
+        self._link: Link | None = None
+        #: set while a flow has something to send
+        self._needed = asyncio.Event()
+        #: set when a wait for the next attempt is to end
+        self._hurry = asyncio.Event()
+        #: tells the task to end the connection: because of a trouble, or in good order
+        self._parting: asyncio.Future[Trouble | None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    # ------------------------------------------------------------------ what others ask for
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=f"bridge {self.remote.name}")
+
+    def flow(self, source: str, queue: str) -> Flow:
+        """The flow of a queue here, made when there is none."""
+        flow = self.flows.get(source)
+        if flow is None:
+            id = f"f{next(self._numbers)}"
+            flow = Flow(source, queue, id, self.remote, self._engine, self.timeline, self._needed.set)
+            self.flows[source] = self._by_id[id] = flow
+            if self._link is not None:
+                flow.connected(self._link)
+        return flow
+
+    def drop(self, source: str) -> None:
+        """The queue is no more."""
+        flow = self.flows.pop(source)
+        flow.leave()
+        del self._by_id[flow.id]
+        self.timeline.forget(flow.queue)
+
+    def adapt(self, remote: Remote) -> None:
+        """Something is said otherwise about it. Only what needs another connection gets one."""
+        former, self.remote = self.remote, remote
+        for flow in self.flows.values():
+            flow.adapt(remote)
+        if not remote.connects_like(former):
+            self.timeline.note("reconfigured", detail="it connects anew, as the configuration says now")
+            self._part(None)
+        self._hurry.set()
+
+    def retry(self, queue: str | None = None) -> None:
+        """Try again now what waits for its next attempt: all of it, or the flow of one remote queue."""
+        for flow in self.flows.values():
+            if queue in (None, flow.queue):
+                flow.retry()
+        self._hurry.set()
+
+    async def stop(self) -> None:
+        """End in good order: what is on its way may be answered yet."""
+        for flow in self.flows.values():
+            flow.leave(Phase.WAITING)
+        if self._link is not None:
+            await self._wait_for_answers()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    @property
+    def foreign(self) -> bool | None:
+        """Whether the remote broker is no MOM; None while that is not known."""
+        return None if self._link is None else "mom-bridge" not in self._link.connection.headers
+
+    @property
+    def server(self) -> str:
+        """What the remote broker calls itself, empty without a connection."""
+        return "" if self._link is None else self._link.connection.headers.get("server", "")
+
+    @property
+    def drained(self) -> bool:
+        """Whether it is draining and has nothing left."""
+        return self.remote.desired == DRAINING and not any(flow.depth for flow in self.flows.values())
+
+    # ------------------------------------------------------------------ its life
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await self._sleep()
+                lasted_s = await self._connection()
+                if self.trouble is not None and lasted_s < self.remote.retry_s:
+                    await self._wait_for_next_attempt()
+        finally:
+            self._lose_link()
+
+    async def _sleep(self) -> None:
+        """Until a flow has something to send."""
+        while not any(flow.wants_connection for flow in self.flows.values()):
+            self.state, self.trouble = SUSPENDED, None
+            self._needed.clear()
+            await self._needed.wait()
+
+    async def _wait_for_next_attempt(self) -> None:
+        self._hurry.clear()
+        delay_s = self.remote.retry_s * random.uniform(1 - JITTER, 1 + JITTER)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await self._hurry.wait()
+
+    async def _connection(self) -> float:
+        """Connect, and serve the flows until the connection ends; how many seconds it was there."""
+        if self.trouble is None:
+            self.state = CONNECTING
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                link = await self._open()
+        except _WrongConfiguration as error:
+            self._note_trouble(Trouble(troubles.CONFIG, str(error)), FAILED)
+            return 0.0
+        except (OSError, ConnectionLost, Refused, ValueError) as error:
+            self._note_trouble(troubles.of_connecting(error, self.remote.ca_file), RETRYING)
+            return 0.0
+        since = time.monotonic()
+        trouble = await self._serve(link)
+        if trouble is not None:
+            self._note_trouble(trouble, RETRYING)
+        return time.monotonic() - since
+
+    async def _open(self) -> Link:
+        remote = self.remote
+        tls = await _trust(remote.ca_file) if remote.with_tls else None
+
+        async def open_by_address(address: str) -> Transport:
+            return await open_transport(address, tls)
+
+        hello = {"host": remote.host, "mom-bridge": self._sender, "mom-soft-errors": "true"}
+        if remote.user:
+            hello |= {"login": remote.user, "passcode": remote.password}
+        return await Link.open(remote.address, open_by_address, Connection(), hello)
+
+    async def _serve(self, link: Link) -> Trouble | None:
+        """Serve the flows until the connection ends; why, or None when it was meant to."""
+        self._link = link
+        self.state, self.trouble, self.attempts, self.connected_at = RUNNING, None, 0, time.time()
+        self.timeline.note("connected", detail=self.server)
+        parting: asyncio.Future[Trouble | None] = asyncio.get_running_loop().create_future()
+        self._parting = parting
+        reading = asyncio.create_task(link.run(self._take))
+        try:
+            for flow in list(self.flows.values()):
+                flow.connected(link)
+            self._tick()
+            await asyncio.wait({reading, parting}, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                return self._why_lost(reading)
+            why = parting.result()
+            if why is None:
+                for flow in self.flows.values():
+                    flow.leave(Phase.WAITING)
+                await self._wait_for_answers()
+                link.write(link.connection.disconnect("parting"))
+            return why
+        finally:
+            self._parting = None
+            reading.cancel()
+            self._lose_link()
+            await asyncio.wait({reading})
+            await link.close()
+
+    async def _wait_for_answers(self) -> None:
+        deadline = time.monotonic() + ANSWERS_S
+        while any(flow.in_flight for flow in self.flows.values()) and time.monotonic() < deadline:
+            await asyncio.sleep(0.005)
+
+    def _lose_link(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._link = None
+        for flow in self.flows.values():
+            flow.disconnected()
+
+    def _part(self, why: Trouble | None) -> None:
+        """End the connection, if there is one."""
+        if self._parting is not None and not self._parting.done():
+            self._parting.set_result(why)
+
+    def _why_lost(self, reading: asyncio.Task[None]) -> Trouble:
+        error = reading.exception()
+        if isinstance(error, ErrorFrame):
+            self._take(error.before)
+            self._blame(error)
+        if isinstance(error, (Refused, ConnectionLost)):
+            return troubles.of_loss(error)
+        log.error("bridge %s: %s", self.remote.name, error, exc_info=error)
+        return Trouble(troubles.PROTOCOL, f"the bridge failed: {error!r}")
+
+    def _blame(self, error: ErrorFrame) -> None:
+        """Find the flow that an ERROR is about: it waits, and others go on over the next connection."""
+        if error.receipt is not None and self._refuse(error.receipt.encode(), error):
+            return
+        sent = [flow for flow in self.flows.values() if flow.in_flight]
+        suspects = [flow for flow in sent if not flow.proven] or sent
+        why = troubles.of_refusal(error)
+        for rank, flow in enumerate(suspects, start=1):
+            # One by one, so that the next ERROR says which it is.
+            flow.rest(why, self.remote.retry_s * rank)
+
+    def _note_trouble(self, trouble: Trouble, state: str) -> None:
+        self.trouble, self.state, self.trouble_at = trouble, state, time.time()
+        self.attempts += 1
+        self.timeline.note(state, "", *trouble)
+
+    # ------------------------------------------------------------------ what comes
+
+    def _take(self, frames: list[Frame | AckRun]) -> None:
+        for frame in frames:
+            if not isinstance(frame, Frame):
+                self._answered(frame.ids)
+            elif frame.command is wire.RECEIPT:
+                self._answered((frame.headers.get("receipt-id", "").encode(),))
+            elif frame.headers.get("subscription") == REFUSED_SUBSCRIPTION:
+                receipt = frame.headers.get("receipt-id", "")
+                self._refuse(receipt.encode(), Refused.from_frame(frame.headers, frame.body))
+            else:
+                self._begun(frame)
+
+    def _answered(self, receipts: Sequence[bytes]) -> None:
+        at = 0
+        while at < len(receipts):
+            for flow in self.flows.values():
+                stop = flow.answered(receipts, at) if flow.in_flight else at
+                if stop > at:
+                    break
+            else:
+                stop = at + 1  # the answer to nobody: of a flow that has begun anew since
+            at = stop
+
+    def _begun(self, frame: Frame) -> None:
+        flow = self._by_id.get(frame.headers.get("subscription", ""))
+        accepted, count = frame.headers.get("accepted", ""), frame.headers.get("count", "")
+        if flow is not None and accepted.isdecimal() and count.isdecimal():
+            flow.begun(int(accepted), int(count))
+
+    def _refuse(self, receipt: bytes, refused: Refused) -> bool:
+        return any(flow.refused(receipt, refused) for flow in list(self.flows.values()))
+
+    # ------------------------------------------------------------------ time
+
+    def _tick(self) -> None:
+        """See to what time brings, for all flows at once."""
+        now = time.monotonic()
+        flows = list(self.flows.values())
+        stalled = [flow for flow in flows if flow.look(now)]
+        if stalled:
+            self._part(Trouble(troubles.STALLED, f"nothing is answered for {stalled[0].queue}"))
+        elif not any(flow.wants_connection for flow in flows):
+            self._part(None)
+        else:
+            remote = self.remote
+            step = min(TICK_S, remote.idle_s / 4, remote.stalled_s / 4, remote.retry_s / 2)
+            self._timer = asyncio.get_running_loop().call_later(step, self._tick)
+
+
+class _WrongConfiguration(Exception):
+    """What is said of the bridge cannot work."""
+
+
+async def _trust(ca_file: str) -> ssl.SSLContext:
+    """How to speak TLS; read anew each time, for a file may have been replaced."""
+    try:
+        return await asyncio.to_thread(tls_context, ca_file or None)
+    except OSError as error:
+        raise _WrongConfiguration(str(error)) from error

@@ -1,0 +1,87 @@
+"""How bridges stand, as plain data for REST, pages and the broker's own topics. Times are ms since 1970."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from broker_app.bridge import pipe as pipes
+from broker_app.bridge.flow import Flow, Phase
+from broker_app.bridge.pipe import Pipe
+from broker_app.bridge.timeline import Event
+from broker_app.bridge.trouble import Trouble
+from mom_client.storeandforward import Forwarded
+
+#: the states of a flow; those of a pipe are in `pipe`
+SUSPENDED, STARTING, RUNNING, RETRYING, STALLED, FAILED = (
+    "suspended", "starting", "running", "retrying", "stalled", "failed",
+)  # fmt: skip
+
+
+def of_pipe(pipe: Pipe) -> dict[str, Any]:
+    """A bridge: what is desired of it, its pipe, and its flows by queue. `foreign`, `server` and
+    `connected_ms` are None or empty without a connection."""
+    remote = pipe.remote
+    connected = pipe.state == pipes.RUNNING
+    return {
+        "name": remote.name,
+        "address": remote.address,
+        "desired": remote.desired,
+        "drained": pipe.drained,
+        "state": pipe.state,
+        "error": _of_trouble(pipe.trouble, pipe.trouble_at),
+        "attempts": pipe.attempts,
+        "connected_ms": round(pipe.connected_at * 1000) if connected else None,
+        "foreign": pipe.foreign,
+        "server": pipe.server,
+        "flows": [of_flow(flow, pipe) for flow in sorted(pipe.flows.values(), key=lambda flow: flow.queue)],
+    }
+
+
+def of_flow(flow: Flow, pipe: Pipe) -> dict[str, Any]:
+    """A flow: `queue` is the remote queue, `source` the one here, `depth` what waits there with what is in
+    flight."""
+    return {
+        "queue": flow.queue,
+        "source": flow.source,
+        "state": state_of(flow, pipe),
+        "paused": flow.paused,
+        "error": _of_trouble(flow.trouble, flow.trouble_at),
+        "progress_ms": round(flow.progress_at * 1000) or None,
+        "depth": flow.depth,
+        "in_flight": flow.in_flight,
+        **asdict(flow.counters),
+    }
+
+
+def state_of(flow: Flow, pipe: Pipe) -> str:
+    if flow.phase is Phase.ASLEEP:
+        return SUSPENDED
+    if flow.stalled:
+        return STALLED
+    if flow.phase is Phase.RESTING or flow.trouble is not None:
+        return RETRYING
+    if flow.phase is Phase.WAITING:
+        return {pipes.FAILED: FAILED, pipes.RETRYING: RETRYING}.get(pipe.state, STARTING)
+    return STARTING if flow.phase in (Phase.BEGINNING, Phase.JOINING) else RUNNING
+
+
+def of_event(event: Event) -> dict[str, Any]:
+    return event._asdict()
+
+
+def of_orphan(forwarded: Forwarded, depth: int) -> dict[str, Any]:
+    """A queue that no bridge empties."""
+    return {
+        "bridge": forwarded.broker,
+        "queue": forwarded.queue,
+        "source": forwarded.address,
+        "depth": depth,
+        "error": {"code": "NO_BRIDGE", "detail": f"no connection is configured for {forwarded.broker}"},
+    }
+
+
+def _of_trouble(trouble: Trouble | None, at_s: float) -> dict[str, Any] | None:
+    if trouble is None:
+        return None
+    return {"code": trouble.code, "detail": trouble.detail, "at_ms": round(at_s * 1000)}

@@ -1,0 +1,167 @@
+"""The supervisor: which pipes and flows there should be, and that there are these.
+
+It reconciles what the configuration says with the queues there are, and touches only what differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from broker_app.bridge import report
+from broker_app.bridge.pipe import Pipe
+from broker_app.bridge.timeline import Event, Timeline
+from broker_app.core.facts import Arrived, Fact
+from broker_app.engine import Engine
+from broker_app.remote import Remote
+from mom_client import storeandforward
+from mom_client.storeandforward import Forwarded
+
+_QUEUE = "/queue/"
+_FORWARDED = _QUEUE + storeandforward.PREFIX
+#: how long, in seconds, a queue may wait at most for a scan to find it
+LONGEST_SCAN_S = 60.0
+
+#: hears of events: the bridge's name, and what happened
+Told = Callable[[str, Event], None]
+
+
+class Supervisor:
+    """`sender` is what this broker calls itself at others. `start` it once the engine has recovered,
+    `stop` it before the engine stops; `told` may be set at any time."""
+
+    def __init__(self, engine: Engine, sender: str) -> None:
+        self._engine = engine
+        self._sender = sender
+        self._pipes: dict[str, Pipe] = {}
+        self._scanning: asyncio.Task[None] | None = None
+        #: pipes that end; they are kept until they have
+        self._ending: set[asyncio.Task[None]] = set()
+        #: hears of what happens
+        self.told: Told | None = None
+
+    def start(self, remotes: Mapping[str, Remote]) -> None:
+        self.reload(remotes)
+        self._scanning = asyncio.create_task(self._keep_scanning(), name="bridges")
+
+    def reload(self, remotes: Mapping[str, Remote]) -> None:
+        """From now on there are these remotes. What is said as before is not touched."""
+        for name in [name for name in self._pipes if name not in remotes]:
+            self._end(self._pipes.pop(name))
+        fresh = [remote for name, remote in remotes.items() if name not in self._pipes]
+        for name, pipe in self._pipes.items():
+            if pipe.remote != remotes[name]:
+                pipe.adapt(remotes[name])
+        for remote in fresh:
+            pipe = self._pipes[remote.name] = Pipe(
+                remote, self._sender, self._engine, Timeline(_now_ms, self._teller(remote.name))
+            )
+            pipe.start()
+        if fresh:
+            self.scan()
+
+    def hear(self, facts: Iterable[Fact]) -> None:
+        """Facts of one batch of the core."""
+        for fact in facts:
+            if isinstance(fact, Arrived):
+                self._arrived(fact.address)
+
+    def scan(self) -> None:
+        """Find what was missed: queues without a flow, messages nobody was told of, queues that are gone."""
+        for address, queue in list(self._engine.broker.queues.items()):
+            if address.startswith(_FORWARDED):
+                self._see(address, arrived=queue.depth > 0)
+        for pipe in self._pipes.values():
+            for source in [source for source, flow in pipe.flows.items() if not flow.there]:
+                pipe.drop(source)
+
+    def retry(self, name: str, queue: str | None = None) -> bool:
+        """Try again now what waits for its next attempt; False when there is no such bridge."""
+        pipe = self._pipes.get(name)
+        if pipe is not None:
+            pipe.retry(queue)
+        return pipe is not None
+
+    async def stop(self) -> None:
+        """End all connections in good order."""
+        if self._scanning is not None:
+            self._scanning.cancel()
+        for pipe in self._pipes.values():
+            self._end(pipe)
+        self._pipes.clear()
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    # ------------------------------------------------------------------ how it stands
+
+    def report_of(self, name: str) -> dict[str, Any] | None:
+        """How a bridge stands; None when there is none of this name."""
+        pipe = self._pipes.get(name)
+        return None if pipe is None else report.of_pipe(pipe)
+
+    def reports(self) -> list[dict[str, Any]]:
+        """How all stand, by name."""
+        return [report.of_pipe(self._pipes[name]) for name in sorted(self._pipes)]
+
+    def events_of(self, name: str) -> list[dict[str, Any]] | None:
+        """What happened to a bridge, the newest last; None when there is none of this name."""
+        pipe = self._pipes.get(name)
+        return None if pipe is None else [report.of_event(event) for event in pipe.timeline.events()]
+
+    def orphans(self) -> list[dict[str, Any]]:
+        """Store-and-forward queues that no bridge empties, because none of that name is configured."""
+        found = []
+        for address, queue in self._engine.broker.queues.items():
+            forwarded = _forwarded(address)
+            if forwarded is not None and forwarded.broker not in self._pipes:
+                found.append(report.of_orphan(forwarded, queue.depth + queue.unsettled))
+        return found
+
+    # ------------------------------------------------------------------ within
+
+    def _arrived(self, address: str) -> None:
+        if address.startswith(_FORWARDED):
+            self._see(address, arrived=True)
+
+    def _see(self, address: str, *, arrived: bool) -> None:
+        """There is this queue, and messages came to it."""
+        forwarded = _forwarded(address)
+        pipe = self._pipes.get(forwarded.broker) if forwarded is not None else None
+        if forwarded is None or pipe is None:
+            return
+        flow = pipe.flow(address, forwarded.queue)
+        if arrived:
+            flow.wake()
+
+    async def _keep_scanning(self) -> None:
+        while True:
+            pauses = [pipe.remote.scan_s for pipe in self._pipes.values()]
+            await asyncio.sleep(min(pauses, default=LONGEST_SCAN_S))
+            self.scan()
+
+    def _end(self, pipe: Pipe) -> None:
+        ending = asyncio.create_task(pipe.stop())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+    def _teller(self, name: str) -> Callable[[Event], None]:
+        def tell(event: Event) -> None:
+            if self.told is not None:
+                self.told(name, event)
+
+        return tell
+
+
+def _forwarded(address: str) -> Forwarded | None:
+    if not address.startswith(_FORWARDED):
+        return None
+    try:
+        return storeandforward.parse(address.removeprefix(_QUEUE))
+    except ValueError:
+        return None  # a name of former times
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,53 @@
+"""Timeline: what happened to one bridge, the newest last, bounded."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+MOST = 200
+
+
+class Event(NamedTuple):
+    """Something happened `times` times in a row, last at `time_ms`. `queue` is the remote queue of a flow,
+    empty for the pipe; `code` names a trouble, empty for good news."""
+
+    time_ms: int
+    first_ms: int
+    event: str
+    queue: str
+    code: str
+    detail: str
+    times: int
+
+
+class Timeline:
+    """`now_ms` is milliseconds since 1970; `told` hears of each event that is no repeat of the last one."""
+
+    def __init__(self, now_ms: Callable[[], int], told: Callable[[Event], None]) -> None:
+        self._now_ms = now_ms
+        self._told = told
+        self._events: deque[Event] = deque(maxlen=MOST)
+        #: what happened last to the pipe and to each flow, to tell news from repeats
+        self._last: dict[str, Event] = {}
+
+    def note(self, event: str, queue: str = "", code: str = "", detail: str = "") -> None:
+        """Note an event. One like the last of the same queue is counted there."""
+        now_ms = self._now_ms()
+        last = self._last.get(queue)
+        if last is not None and (last.event, last.code) == (event, code) and last in self._events:
+            again = last._replace(time_ms=now_ms, detail=detail, times=last.times + 1)
+            self._events[self._events.index(last)] = self._last[queue] = again
+            return
+        fresh = Event(now_ms, now_ms, event, queue, code, detail, 1)
+        self._events.append(fresh)
+        self._last[queue] = fresh
+        self._told(fresh)
+
+    def forget(self, queue: str) -> None:
+        """There is no such flow any more."""
+        self._last.pop(queue, None)
+
+    def events(self) -> list[Event]:
+        return list(self._events)

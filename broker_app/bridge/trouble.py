@@ -1,0 +1,79 @@
+"""Troubles: why a pipe has no connection, or a flow goes no further, as a stable code and a sentence."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import Final, NamedTuple
+
+from mom_client.errors import ConnectionLost, Refused
+from mom_client.storeandforward import SYNC_QUEUE
+
+#: of a pipe: where connecting came to an end, or why the connection did
+CONFIG, DNS, REFUSED, UNREACHABLE, TIMEOUT, TLS, WEBSOCKET, LOGIN, HOST, PROTOCOL, LOST, ENDED = (
+    "CONFIG", "DNS", "REFUSED", "UNREACHABLE", "TIMEOUT", "TLS", "WEBSOCKET", "LOGIN", "HOST", "PROTOCOL",
+    "LOST", "ENDED",
+)  # fmt: skip
+#: of a flow
+AUTH_SYNC_QUEUE, AUTH_TARGET_QUEUE, TARGET_FULL, TARGET_PAUSED, TARGET_MISSING, TOO_LARGE, HELD, STALLED = (
+    "AUTH_SYNC_QUEUE", "AUTH_TARGET_QUEUE", "TARGET_FULL", "TARGET_PAUSED", "TARGET_MISSING", "TOO_LARGE",
+    "HELD", "STALLED",
+)  # fmt: skip
+#: of a flow whose remote broker gave another reason
+REFUSED_BY_TARGET: Final = "TARGET_REFUSED"
+
+#: what follows from a problem that a MOM names
+_OF_PROBLEMS: Final = {
+    "queue-full": TARGET_FULL,
+    "store-full": TARGET_FULL,
+    "busy": TARGET_FULL,
+    "paused": TARGET_PAUSED,
+    "not-found": TARGET_MISSING,
+    "too-large": TOO_LARGE,
+}
+
+
+class Trouble(NamedTuple):
+    code: str
+    detail: str
+
+
+def of_connecting(error: Exception, ca_file: str = "") -> Trouble:
+    """Why there was no connection; `error` is what `Link.open` raised."""
+    if isinstance(error, Refused):
+        return Trouble(HOST if error.code == "wrong-host" else LOGIN, error.detail)
+    if isinstance(error, TimeoutError):
+        return Trouble(TIMEOUT, "no answer in time")
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        trusted = ca_file or "the authorities of the system"
+        return Trouble(
+            TLS, f"the certificate of the remote broker is not trusted by {trusted}: {cause.verify_message}"
+        )
+    if isinstance(cause, ssl.SSLError):
+        return Trouble(TLS, str(error))
+    if isinstance(error, socket.gaierror):
+        return Trouble(DNS, f"the host name is not known: {error.strerror}")
+    if isinstance(error, ConnectionRefusedError):
+        return Trouble(REFUSED, "nobody listens at this address")
+    if isinstance(error, ConnectionLost):
+        broke = "broke the protocol" in str(error)
+        return Trouble(PROTOCOL if broke else LOST, str(error))
+    if str(error).startswith("no WebSocket"):
+        return Trouble(WEBSOCKET, str(error))
+    return Trouble(UNREACHABLE, str(error) or type(error).__name__)
+
+
+def of_loss(error: Exception) -> Trouble:
+    """Why a connection ended; `error` is what `Link.run` raised."""
+    if isinstance(error, Refused):
+        return Trouble(LOGIN if error.code == "not-authenticated" else ENDED, error.detail)
+    return of_connecting(error)
+
+
+def of_refusal(refused: Refused) -> Trouble:
+    """Why a flow goes no further."""
+    if refused.code == "not-allowed":
+        about = str(refused.problem.get("destination", "")).rpartition(":")[2]
+        return Trouble(AUTH_SYNC_QUEUE if about == SYNC_QUEUE else AUTH_TARGET_QUEUE, refused.detail)
+    return Trouble(_OF_PROBLEMS.get(refused.code, REFUSED_BY_TARGET), refused.detail)
