@@ -14,7 +14,7 @@ import random
 import ssl
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from broker_app.bridge import trouble as troubles
 from broker_app.bridge.flow import Flow, Phase
@@ -210,7 +210,8 @@ class Pipe:
             for flow in list(self.flows.values()):
                 flow.connected(link)
             self._tick()
-            await asyncio.wait({reading, parting}, return_when=asyncio.FIRST_COMPLETED)
+            endings: set[asyncio.Future[Any]] = {reading, parting}
+            await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
                 return self._why_lost(reading)
             why = parting.result()

@@ -50,16 +50,14 @@ class Supervisor:
         """From now on there are these remotes. What is said as before is not touched."""
         for name in [name for name in self._pipes if name not in remotes]:
             self._end(self._pipes.pop(name))
-        fresh = [remote for name, remote in remotes.items() if name not in self._pipes]
-        for name, pipe in self._pipes.items():
-            if pipe.remote != remotes[name]:
-                pipe.adapt(remotes[name])
-        for remote in fresh:
-            pipe = self._pipes[remote.name] = Pipe(
-                remote, self._sender, self._engine, Timeline(_now_ms, self._teller(remote.name))
-            )
-            pipe.start()
-        if fresh:
+        differing = [remote for name, remote in remotes.items() if self._remote(name) != remote]
+        for remote in differing:
+            pipe = self._pipes.get(remote.name)
+            if pipe is None:
+                self._begin(remote)
+            else:
+                pipe.adapt(remote)
+        if differing:
             self.scan()
 
     def hear(self, facts: Iterable[Fact]) -> None:
@@ -140,6 +138,15 @@ class Supervisor:
             pauses = [pipe.remote.scan_s for pipe in self._pipes.values()]
             await asyncio.sleep(min(pauses, default=LONGEST_SCAN_S))
             self.scan()
+
+    def _remote(self, name: str) -> Remote | None:
+        pipe = self._pipes.get(name)
+        return None if pipe is None else pipe.remote
+
+    def _begin(self, remote: Remote) -> None:
+        timeline = Timeline(_now_ms, self._teller(remote.name))
+        pipe = self._pipes[remote.name] = Pipe(remote, self._sender, self._engine, timeline)
+        pipe.start()
 
     def _end(self, pipe: Pipe) -> None:
         ending = asyncio.create_task(pipe.stop())

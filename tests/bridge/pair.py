@@ -51,7 +51,7 @@ class Pair:
         return found
 
     def flow(self, queue: str, name: str = "oslo") -> dict[str, Any]:
-        return next(flow for flow in self.report(name)["flows"] if flow["queue"] == queue)
+        return {flow["queue"]: flow for flow in self.report(name)["flows"]}[queue]
 
     async def send(self, client: Client, queue: str, *bodies: bytes | str, **options: Any) -> None:
         sends = (client.send(self.source(queue), body, **options) for body in bodies)
@@ -77,15 +77,19 @@ async def receive(client: Client, queue: str, count: int) -> list[bytes]:
     return bodies
 
 
-USERS = {"john": (), "bridge": ()}
+USERS = {"john": (), "bridge": (), "admin": ()}
 
 
 @contextlib.asynccontextmanager
-async def pair(path: Path, *, home_policy: Policy | None = None, **said: Any) -> AsyncIterator[Pair]:
+async def pair(
+    path: Path, *, home_policy: Policy | None = None, away_policy: Policy | None = None, **said: Any
+) -> AsyncIterator[Pair]:
     """Two nodes for the length of a `with` block; `said` is about the bridge."""
     async with (
         small_node(path / "away", policy_of(users=USERS), name="away") as away,
-        small_node(path / "home", home_policy or policy_of(users=USERS), name="home") as home,
+        small_node(
+            path / "home", home_policy or policy_of(users=USERS, admins=["admin"]), name="home"
+        ) as home,
     ):
         both = Pair(home, away)
         await both.bridges(remote_of(away, **said))

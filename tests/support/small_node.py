@@ -83,12 +83,14 @@ class SmallNode:
 
 
 @contextlib.asynccontextmanager
-async def small_node(data: Path, policy: Policy, **settings: Any) -> AsyncIterator[SmallNode]:
-    """Run a node for the length of a `with` block."""
+async def small_node(
+    data: Path, policy: Policy, *, port: int = 0, **settings: Any
+) -> AsyncIterator[SmallNode]:
+    """Run a node for the length of a `with` block; `port` is where it speaks STOMP, 0 any free one."""
     config = Config(data=data, segment_bytes=MIB, **settings)
     logins = Logins(policy, lambda given, expected: given == expected, failure_delay_s=0.01)
     node = Node(config, logins)
-    await node.start(socket.create_server(("127.0.0.1", 0)), None)
+    await node.start(socket.create_server(("127.0.0.1", port)), None)
     try:
         yield SmallNode(node)
     finally:
