@@ -182,6 +182,7 @@ class Node:
         self.bridges.start(self.logins.policy.bridges)
 
     def _hear(self, facts: list[Fact]) -> None:
+        """What happened in one batch, for everybody who wants to know of it."""
         self.bridges.hear(facts)
         self.news.hear(facts)
 

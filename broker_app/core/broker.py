@@ -89,6 +89,8 @@ class Broker(Configuring):
         self._record_acks()
         if out.fanouts:
             self._close_fanouts()
+        if out.forwarded:
+            self._tell_of_arrivals()
         self.next_position = out.first_position + out.count
         return out
 

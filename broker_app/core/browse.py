@@ -68,7 +68,7 @@ def _items(broker: Broker, queue: Queue, after: tuple[int, int] | None) -> Itera
         if after and lane.priority > after[0]:
             continue
         start = after[1] if after and lane.priority == after[0] else None
-        unsettled = [message for message in held if message.envelope.priority == lane.priority]
+        unsettled = [message for message in held if queue.lane_of(message) == lane.priority]
         yield from _in_lane(lane, unsettled, start)
 
 

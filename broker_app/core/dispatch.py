@@ -32,7 +32,7 @@ class Dispatch(State):
             or len(lane.ready) >= self.limits.window
             or self.memory_bytes >= self.limits.memory_bytes
         )
-        recorded = queue.durable and (envelope.persistent or paging)
+        recorded = queue.durable and (envelope.persistent or paging or queue.forwarded)
         if recorded:
             out = self._out
             message = Message(envelope, body, out.first_position + out.count, self.now_ms, True)

@@ -1,6 +1,7 @@
 """Facts: what happened to destinations, consumers and dead letters, for those who want to hear of it.
 
-They are rare, never one a message, and noted only while somebody listens to a `$mom.` topic.
+They are rare, never one a message, and, but for `Arrived`, noted only while somebody listens to a `$mom.`
+topic.
 """
 
 from __future__ import annotations
@@ -46,6 +47,13 @@ class SnapshotWanted(NamedTuple):
     subscription: Subscription
 
 
+class Arrived(NamedTuple):
+    """Messages for another broker wait in a store-and-forward queue that nobody consumes: some came, or came
+    back, in this batch."""
+
+    address: str
+
+
 class DeadLetter(NamedTuple):
     """So many messages of a queue went to the dead letters in one batch; id and detail are the last one's."""
 
@@ -54,12 +62,6 @@ class DeadLetter(NamedTuple):
     messages: int
     message_id: str
     detail: str
-
-
-class Arrived(NamedTuple):
-    """Messages came to a store-and-forward queue that nobody consumes."""
-
-    address: str
 
 
 Fact = (

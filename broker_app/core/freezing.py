@@ -174,7 +174,7 @@ def freeze(broker: Broker) -> bytes:
 def _write_queue(section: Section, queue: Queue, held: Sequence[Message]) -> None:
     oldest = 0
     for lane in queue.lanes:
-        unsettled = [message for message in held if message.envelope.priority == lane.priority]
+        unsettled = [message for message in held if queue.lane_of(message) == lane.priority]
         first = _write_lane(section, lane, unsettled)
         oldest = min(oldest or first, first or oldest)
     if oldest and queue.last_grouped >= oldest:

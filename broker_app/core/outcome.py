@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from broker_app.core.destination import is_forwarded
 from broker_app.core.errors import Refused
 from broker_app.core.facts import DeadLetter, Fact
 from broker_app.core.peer import Peer
@@ -40,6 +41,7 @@ class Outcome:
         "fanouts",
         "fetches",
         "first_position",
+        "forwarded",
         "freed",
         "parts",
         "published",
@@ -64,6 +66,8 @@ class Outcome:
         self.closes: list[tuple[Peer, Refused]] = []
         #: what happened, for who listens to the broker itself
         self.facts: list[Fact] = []
+        #: store-and-forward queues that records of this batch speak of, or that got something back
+        self.forwarded: dict[str, None] = {}
         self.dead_letters: dict[tuple[str, str], DeadLetter] = {}
         #: peers whose clients are read no further from now on (True), or again (False)
         self.throttles: list[tuple[Peer, bool]] = []
@@ -82,6 +86,8 @@ class Outcome:
         if index is None:
             index = self._indexes[address] = len(self.destinations)
             self.destinations.append(address)
+            if is_forwarded(address):
+                self.forwarded[address] = None
         return index
 
     def take_facts(self) -> list[Fact]:

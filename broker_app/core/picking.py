@@ -125,7 +125,9 @@ class Picking(Dispatch):
         self.keep_groups(queue)
 
     def keep_groups(self, queue: Queue) -> None:
-        """From now on messages of one group go to one consumer at a time."""
+        """From now on messages of one group go to one consumer at a time; in the broker that they are for."""
+        if queue.forwarded:
+            return
         if queue.picking is None:
             self._begin_picking(queue)
         sorter = queue.picking

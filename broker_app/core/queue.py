@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from broker_app.core.selection import Sorter, Survey
 
 DEFAULT_POLICY = DestinationPolicy()
+#: of the one lane of a queue that is in order
+ANY_PRIORITY = DEFAULT_PRIORITY
 #: beyond every position
 UNREACHED = 1 << 63
 #: takes samples that nobody wants
@@ -255,6 +257,7 @@ class Queue:
         "durable",
         "expired_total",
         "expiring",
+        "forwarded",
         "gone",
         "guarded",
         "held",
@@ -300,6 +303,9 @@ class Queue:
         self.idle_since_ms = 0
         #: whether messages keep the order of the journal whatever their priority
         self.in_order = False
+        #: whether they are for another broker: then nothing overtakes, all of it is recorded, and what comes
+        #: back is handed out again at once, as often as it takes
+        self.forwarded = False
         #: the subscription with a name whose messages wait here, None for what clients call a queue
         self.named: NamedSubscription | None = None
         self.unsettled = 0
@@ -349,7 +355,7 @@ class Queue:
     def lane(self, priority: int) -> Lane:
         """The lane of `priority`, made when there is none."""
         if self.in_order:
-            priority = DEFAULT_PRIORITY
+            priority = ANY_PRIORITY
         before = 0
         for lane in self.lanes:
             if lane.priority == priority:
@@ -358,6 +364,10 @@ class Queue:
         lane = Lane(priority)
         self.lanes.insert(before, lane)
         return lane
+
+    def lane_of(self, message: Message) -> int:
+        """The priority of the lane that a message of this queue belongs to."""
+        return ANY_PRIORITY if self.in_order else message.envelope.priority
 
     def first_lane(self) -> Lane | None:
         for lane in self.lanes:

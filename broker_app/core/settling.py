@@ -134,7 +134,7 @@ class Settling(Delaying):
         policy = queue.policy
         if dead_reason:
             self._dead_letter(queue, message, dead_reason, detail, subscription)
-        elif message.attempts >= policy.max_attempts and self._has_dead_letters(queue):
+        elif self._is_worn_out(queue, message):
             detail = f"handed out {message.attempts} times"
             self._dead_letter(queue, message, "MAX_ATTEMPTS", detail, subscription)
         else:
@@ -142,9 +142,15 @@ class Settling(Delaying):
             if not self._rest(queue, message, delay_ms or retry_delay_ms(policy, message.attempts)):
                 self._back_to_place(queue, message)
 
+    def _is_worn_out(self, queue: Queue, message: Message) -> bool:
+        """Whether it came back too often. What is for another broker never does."""
+        worn = not queue.forwarded and message.attempts >= queue.policy.max_attempts
+        return worn and self._has_dead_letters(queue)
+
     def _rest(self, queue: Queue, message: Message, delay_ms: int) -> bool:
-        """Let a message wait before another attempt; False when it need not, or too many do."""
-        tag = self.resting.take(queue, message) if delay_ms else 0
+        """Let a message wait before another attempt; False when it need not, or too many do, or when others
+        would overtake it that must not."""
+        tag = self.resting.take(queue, message) if delay_ms and not queue.forwarded else 0
         if tag:
             self.leases.begin(self.resting.peer, tag, self.now_ms + delay_ms)
         return bool(tag)
@@ -161,6 +167,8 @@ class Settling(Delaying):
             queue.expiring = True
         if queue.guarded is not None and queue.guarded.removes:
             self._overfull[queue] = None
+        if queue.forwarded:
+            self._out.forwarded[queue.address] = None
         self._touch(queue)
 
     def _record_return(self, queue: Queue, message: Message) -> None:

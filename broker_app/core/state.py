@@ -12,9 +12,10 @@ from typing import Any
 
 from broker_app.core import commands as c
 from broker_app.core.dedup import Duplicates
-from broker_app.core.destination import is_reserved
+from broker_app.core.destination import is_forwarded, is_reserved
 from broker_app.core.errors import Refused
 from broker_app.core.facts import (
+    Arrived,
     ConsumerJoined,
     ConsumerLeft,
     ConsumerSlow,
@@ -128,6 +129,7 @@ class State:
         queue = self.queues.get(address)
         if queue is None:
             queue = self.queues[address] = Queue(address, durable=durable)
+            queue.forwarded = queue.in_order = is_forwarded(address)
             queue.obey(self.policies.of(address))
             self._tell_of_destination(DestinationMade(address))
         return queue
@@ -167,6 +169,13 @@ class State:
         count = former.messages + 1 if former else 1
         fact = DeadLetter(queue.address, reason, count, self.ids.of(message).decode(), detail)
         self._out.dead_letters[queue.address, reason] = fact
+
+    def _tell_of_arrivals(self) -> None:
+        """One fact a batch for each queue whose messages wait for a bridge that is not there."""
+        for address in self._out.forwarded:
+            queue = self.queues.get(address)
+            if queue is not None and not queue.consumers and queue.first_lane() is not None:
+                self._out.facts.append(Arrived(address))
 
     # ------------------------------------------------------------------ consumers in line, and answers
 

@@ -107,7 +107,7 @@ def _ahead(queue: Queue, message: Message) -> int | None:
     """How many messages are delivered before it; None when it does not wait there."""
     before = 0
     for lane in queue.lanes:
-        if lane.priority == message.envelope.priority:
+        if lane.priority == queue.lane_of(message):
             place = _place(lane, message.position)
             return None if place is None else before + place
         before += len(lane)

@@ -96,7 +96,8 @@ class Renderer:
         lines = b"redelivered:true\nattempt:%d\n" % (message.attempts + 1)
         if not message.attempts:
             lines = b"redelivered:false\nattempt:1\n"
-        if subscription.queue.in_order and message.position < UNRECORDED:
+        queue = subscription.queue
+        if queue.in_order and not queue.durable and message.position < UNRECORDED:
             lines += b"seq:%d\n" % message.position  # where a reader of a history goes on
         return b"%b%b%b%b%d\n\n%b\0" % (
             subscription.head or self._make_head(subscription),
