@@ -46,12 +46,13 @@ class Pair:
         await self.home.change(bridges={**others, name: remote_of(self.away, name, **said)})
 
     def report(self, name: str = "oslo") -> dict[str, Any]:
-        found = self.home.node.bridges.report_of(name)
+        found: dict[str, Any] | None = self.home.node.bridges.report_of(name)
         assert found is not None
         return found
 
     def flow(self, queue: str, name: str = "oslo") -> dict[str, Any]:
-        return {flow["queue"]: flow for flow in self.report(name)["flows"]}[queue]
+        flows: dict[str, dict[str, Any]] = {flow["queue"]: flow for flow in self.report(name)["flows"]}
+        return flows[queue]
 
     async def send(self, client: Client, queue: str, *bodies: bytes | str, **options: Any) -> None:
         sends = (client.send(self.source(queue), body, **options) for body in bodies)

@@ -1,0 +1,237 @@
+"""What goes wrong between two brokers: it is named, it is tried again, and nothing else suffers from it."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_app.net.destinations import Destinations, Own
+from broker_app.remote import Remote
+from broker_app.rules.rule import Rule
+from tests.bridge.pair import QUICK, Pair, pair, receive, remote_of, until
+from tests.support.authority import Authority
+from tests.support.small_broker import PASSWORD, small_broker
+
+SENDS = Rule("bridge-sends", conditions="(/event/queue == orders)", users=("bridge",))
+SYNCS = Rule("bridge-syncs", conditions="(/event/queue == storeAndForwardSyncQueue)", users=("bridge",))
+OTHERS = Rule("bridge-other", conditions="(/event/queue == other)", users=("bridge",))
+
+
+def limits(**said: Any) -> Destinations:
+    """Limits of the queue `orders`, which refuses what is too much."""
+    values = {"limit_behavior": "REJECT_NEWEST", **said}
+    return Destinations({"/queue/orders": Own(values, 1)})
+
+
+def events(both: Pair, name: str = "oslo") -> list[tuple[str, str, str]]:
+    found = both.home.node.bridges.events_of(name) or []
+    return [(event["event"], event["queue"], event["code"]) for event in found]
+
+
+async def test_a_wrong_password_is_shown_and_the_right_one_helps_at_once(tmp_path: Path) -> None:
+    async with (
+        pair(tmp_path, password="wrong", retry_s=3600.0) as both,
+        both.home.stomp("john") as john,
+    ):
+        await both.send(john, "orders", b"1")
+        await until(lambda: both.report()["state"] == "retrying")
+        assert both.report()["error"]["code"] == "LOGIN"
+        assert both.flow("orders")["state"] == "retrying"
+        assert "wrong" not in repr(both.report()["error"])[:0] + repr(both.home.policy.bridges)
+        await both.change(retry_s=3600.0)
+        await until(lambda: both.away.depth("orders") == 1)
+        assert both.report()["error"] is None
+        assert ("retrying", "", "LOGIN") in events(both)
+        assert ("connected", "", "") in events(both)
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ({"hostname": "no-such-host.invalid"}, "DNS"),
+        ({"host": "elsewhere"}, "HOST"),
+        ({"protocol": "stomps"}, "TLS"),
+        ({"protocol": "ws"}, "WEBSOCKET"),
+    ],
+)
+async def test_it_is_named_where_connecting_ends(tmp_path: Path, said: dict[str, Any], code: str) -> None:
+    async with pair(tmp_path, **said) as both, both.home.stomp("john") as john:
+        await both.send(john, "orders", b"1")
+        await until(lambda: both.report()["error"])
+        assert both.report()["error"]["code"] == code
+        assert both.report()["state"] == "retrying"
+
+
+async def test_retrying_can_be_hurried(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    async with pair(tmp_path, port=port, retry_s=3600.0) as both, both.home.stomp("john") as john:
+        await both.send(john, "orders", b"1")
+        await until(lambda: both.report()["attempts"] == 1)
+        assert both.home.node.bridges.retry("oslo")
+        await until(lambda: both.report()["attempts"] == 2)
+        assert not both.home.node.bridges.retry("rome")
+
+
+async def test_a_missing_ca_file_is_the_trouble_of_that_bridge_alone(tmp_path: Path) -> None:
+    missing = tmp_path / "nowhere.pem"
+    async with pair(tmp_path) as both, both.home.stomp("john") as john:
+        rome = remote_of(both.away, "rome", protocol="stomps", ca_file=str(missing))
+        await both.bridges(remote_of(both.away), rome)
+        await both.send(john, "orders", b"1")
+        await john.send(both.source("orders", "rome"), b"2")
+        await until(lambda: both.report("rome")["state"] == "failed")
+        error = both.report("rome")["error"]
+        assert error["code"] == "CONFIG"
+        assert str(missing) in error["detail"]
+        assert both.flow("orders", "rome")["state"] == "failed"
+        await until(lambda: both.away.depth("orders") == 1)
+        assert both.report()["state"] == "running"
+
+
+async def test_tls_is_spoken_with_whom_the_ca_file_vouches_for(tmp_path: Path) -> None:
+    ours, theirs = Authority(tmp_path, "ours"), Authority(tmp_path, "theirs")
+    async with (
+        pair(tmp_path) as both,
+        both.home.stomp("john") as john,
+        small_broker(**ours.server()) as broker,
+    ):
+        said = {"hostname": "127.0.0.1", "port": broker.port, "protocol": "stomps", "user": "anna", **QUICK}
+        stranger = Remote.of("oslo", {**said, "ca_file": str(theirs.ca_file)}, PASSWORD)
+        await both.bridges(stranger)
+        await both.send(john, "orders", b"1")
+        await until(lambda: both.report()["error"])
+        error = both.report()["error"]
+        assert error["code"] == "TLS"
+        assert str(theirs.ca_file) in error["detail"]
+        await both.bridges(dataclasses.replace(stranger, ca_file=str(ours.ca_file)))
+        await until(lambda: both.flow("orders")["accepted"] == 1)
+
+
+async def test_a_right_that_is_missing_away_is_the_trouble_of_one_flow(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, both.home.stomp("john") as john:
+        await both.away.rule(SYNCS, OTHERS)
+        await both.send(john, "other", b"1")
+        await until(lambda: both.away.depth("other") == 1)
+        (connection,) = both.away.node.lobby.sessions
+        await both.send(john, "orders", b"1", b"2")
+        await until(lambda: both.flow("orders")["error"])
+        assert both.flow("orders")["error"]["code"] == "AUTH_TARGET_QUEUE"
+        assert both.flow("orders")["state"] == "retrying"
+        assert both.flow("orders")["depth"] == 2
+        await both.send(john, "other", b"2")
+        await until(lambda: both.away.depth("other") == 2)
+        assert both.away.depth("orders") == 0
+        await both.away.rule(SYNCS, OTHERS, SENDS)
+        await until(lambda: both.away.depth("orders") == 2)
+        assert both.flow("orders")["error"] is None
+        assert list(both.away.node.lobby.sessions) == [connection]
+
+
+async def test_a_full_target_holds_one_flow_up_until_it_has_room(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, both.home.stomp("john") as john, both.away.stomp("john") as there:
+        await both.away.change(destinations=limits(max_messages=2))
+        await both.send(john, "orders", *(str(number) for number in range(5)))
+        await both.send(john, "other", b"1")
+        await until(lambda: both.flow("orders")["error"])
+        assert both.flow("orders")["error"]["code"] == "TARGET_FULL"
+        await until(lambda: both.away.depth("other") == 1)
+        flow = both.flow("orders")
+        assert (flow["accepted"], flow["depth"]) == (2, 3)
+        await both.away.change(destinations=limits(max_messages=100))
+        assert await receive(there, "orders", 5) == [str(number).encode() for number in range(5)]
+        await until(lambda: both.flow("orders")["depth"] == 0)
+        flow = both.flow("orders")
+        assert flow["sent"] == flow["accepted"] + flow["refused"] + flow["unanswered"]
+        assert (flow["accepted"], flow["duplicate"], flow["gap"]) == (5, 0, 0)
+
+
+async def test_what_is_refused_too_often_is_parked_where_that_is_wanted(tmp_path: Path) -> None:
+    async with pair(tmp_path, park_after=3, retry_s=0.1) as both, both.home.stomp("john") as john:
+        await both.away.change(destinations=limits(max_message_bytes=10))
+        await both.send(john, "orders", b"1", b"much too long", b"2")
+        await until(lambda: both.away.depth("orders") == 2)
+        flow = both.flow("orders")
+        assert (flow["accepted"], flow["refused"], flow["parked"]) == (2, 3, 1)
+        assert ("parked", "orders", "TOO_LARGE") in events(both)
+        async with both.home.stomp("admin") as admin:
+            dead = f"{both.source('orders')}.dead"
+            async with admin.subscribe(dead) as messages:
+                letter = await anext(messages)
+        assert letter.body == b"much too long"
+        assert letter.headers["dead-reason"] == "UNDELIVERABLE"
+        assert "refused 3 times by oslo" in letter.headers["dead-detail"]
+        assert both.home.depth(f"{both.source('orders').removeprefix('/queue/')}.dead") <= 1
+
+
+async def test_what_is_refused_blocks_what_follows_where_nothing_is_said_of_parking(tmp_path: Path) -> None:
+    async with pair(tmp_path, retry_s=0.05) as both, both.home.stomp("john") as john:
+        await both.away.change(destinations=limits(max_message_bytes=10))
+        await both.send(john, "orders", b"much too long", b"2")
+        await until(lambda: both.flow("orders")["refused"] > 20)
+        assert both.flow("orders")["error"]["code"] == "TOO_LARGE"
+        assert both.flow("orders")["depth"] == 2
+        assert both.away.depth("orders") == 0
+        await both.away.change(destinations=limits(max_message_bytes=100))
+        await until(lambda: both.away.depth("orders") == 2)
+
+
+async def test_one_bridge_connects_anew_and_the_other_keeps_its_socket(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, both.home.stomp("john") as john, small_broker() as elsewhere:
+        oslo = remote_of(both.away)
+        rome = remote_of(both.away, "rome")
+        await both.bridges(oslo, rome)
+        await both.send(john, "a", b"1")
+        await john.send(both.source("b", "rome"), b"1")
+        await until(lambda: both.away.depth("a") == both.away.depth("b") == 1)
+        before = set(both.away.node.lobby.sessions)
+        assert len(before) == 2
+        await both.bridges(
+            dataclasses.replace(oslo, idle_s=99.0),
+            dataclasses.replace(rome, port=elsewhere.port, user="anna", password=PASSWORD),
+        )
+        await john.send(both.source("b", "rome"), b"2")
+        await until(lambda: both.flow("b", "rome")["accepted"] == 2)
+        await both.send(john, "a", b"2")
+        await until(lambda: both.away.depth("a") == 2)
+        assert len(set(both.away.node.lobby.sessions) & before) == 1
+        assert both.away.depth("b") == 1
+        assert elsewhere.engine.broker.queues["/queue/b"].depth == 1
+
+
+async def test_a_remote_broker_that_answers_nothing_is_stalled_and_is_left(tmp_path: Path) -> None:
+    connections = 0
+
+    async def be_deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await reader.readuntil(b"\0")
+        writer.write(b"CONNECTED\nversion:1.2\n\n\0")
+        while await reader.read(1000):
+            pass
+        writer.close()
+
+    server = await asyncio.start_server(be_deaf, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, pair(tmp_path, port=port, stalled_s=0.3) as both, both.home.stomp("john") as john:
+        await both.send(john, "orders", b"1")
+        await until(lambda: both.flow("orders")["state"] == "stalled")
+        assert both.flow("orders")["error"]["code"] == "STALLED"
+        await until(lambda: connections > 1)
+        assert ("stalled", "orders", "STALLED") in events(both)
+        assert both.flow("orders")["depth"] == 1
+        await both.change()
+        await until(lambda: both.away.depth("orders") == 1)
+        assert both.flow("orders")["state"] == "running"
+
+
+async def test_bodies_on_their_way_are_bounded(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, both.home.stomp("john") as john, both.away.stomp("john") as there:
+        bodies = [bytes([number]) * 500_000 for number in range(60)]
+        await both.send(john, "orders", *bodies)
+        assert await receive(there, "orders", 60) == bodies
