@@ -229,11 +229,12 @@ class Flow(InnerReceiver):
 
     def _see_whether_alone(self) -> None:
         """Subscribed: go on once nobody else holds messages, which would come back behind ours."""
-        queue = self._engine.broker.queues.get(self.source)
         peer = self._peer
-        if queue is None or peer is None:
+        subscription = peer.subscriptions.get(self.id) if peer is not None else None
+        if peer is None or subscription is None or self.phase is not Phase.JOINING:
             return
-        if queue.active is not peer.subscriptions.get(self.id) or queue.unsettled:
+        queue = subscription.queue
+        if queue.active is not subscription or queue.unsettled:
             detail = (
                 f"another consumer of {self.source} has messages of it; it has to settle them or to leave"
             )

@@ -74,6 +74,7 @@ class Pipe:
         #: tells the task to end the connection: because of a trouble, or in good order
         self._parting: asyncio.Future[Trouble | None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._attempt: asyncio.Task[Link] | None = None
         self._task: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------------ what others ask for
@@ -107,6 +108,8 @@ class Pipe:
         if not remote.connects_like(former):
             self.timeline.note("reconfigured", detail="it connects anew, as the configuration says now")
             self._part(None)
+            if self._attempt is not None:
+                self._attempt.cancel()
         self._hurry.set()
 
     def retry(self, queue: str | None = None) -> None:
@@ -161,7 +164,6 @@ class Pipe:
             await self._needed.wait()
 
     async def _wait_for_next_attempt(self) -> None:
-        self._hurry.clear()
         delay_s = self.remote.retry_s * random.uniform(1 - JITTER, 1 + JITTER)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay_s):
@@ -169,16 +171,11 @@ class Pipe:
 
     async def _connection(self) -> float:
         """Connect, and serve the flows until the connection ends; how many seconds it was there."""
+        self._hurry.clear()
         if self.trouble is None:
             self.state = CONNECTING
-        try:
-            async with asyncio.timeout(CONNECT_S):
-                link = await self._open()
-        except _WrongConfiguration as error:
-            self._note_trouble(Trouble(troubles.CONFIG, str(error)), FAILED)
-            return 0.0
-        except (OSError, ConnectionLost, Refused, ValueError) as error:
-            self._note_trouble(troubles.of_connecting(error, self.remote.ca_file), RETRYING)
+        link = await self._connect()
+        if link is None:
             return 0.0
         since = time.monotonic()
         trouble = await self._serve(link)
@@ -186,17 +183,43 @@ class Pipe:
             self._note_trouble(trouble, RETRYING)
         return time.monotonic() - since
 
-    async def _open(self) -> Link:
+    async def _connect(self) -> Link | None:
+        """A connection; None where there is none, or where it would be to the wrong place by now."""
         remote = self.remote
+        attempt = self._attempt = asyncio.create_task(self._open(remote))
+        try:
+            await asyncio.wait({attempt})
+        except asyncio.CancelledError:
+            attempt.cancel()
+            await asyncio.wait({attempt})
+            raise
+        if attempt.cancelled():
+            return None
+        try:
+            link = attempt.result()
+        except _WrongConfiguration as error:
+            self._note_trouble(Trouble(troubles.CONFIG, str(error)), FAILED)
+            return None
+        except (OSError, ConnectionLost, Refused, ValueError) as error:
+            self._note_trouble(troubles.of_connecting(error, remote.ca_file), RETRYING)
+            return None
+        if self.remote.connects_like(remote):
+            return link
+        await link.close()
+        return None
+
+    async def _open(self, remote: Remote) -> Link:
         tls = await _trust(remote.ca_file) if remote.with_tls else None
 
         async def open_by_address(address: str) -> Transport:
             return await open_transport(address, tls)
 
+        # A foreign broker takes no notice of the latter two.
         hello = {"host": remote.host, "mom-bridge": self._sender, "mom-soft-errors": "true"}
         if remote.user:
             hello |= {"login": remote.user, "passcode": remote.password}
-        return await Link.open(remote.address, open_by_address, Connection(), hello)
+        async with asyncio.timeout(CONNECT_S):
+            return await Link.open(remote.address, open_by_address, Connection(), hello)
 
     async def _serve(self, link: Link) -> Trouble | None:
         """Serve the flows until the connection ends; why, or None when it was meant to."""
