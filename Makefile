@@ -8,6 +8,10 @@ CONSOLE := static/console/dist/manifest.json
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix frontend
 
+# Containers often tell Python to keep no compiled modules, and then each broker and each `mom` that a test starts
+# compiles its own again. For Python an empty variable is none.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Options for what is run: make run ARGS="--port 9000", make test ARGS="tests/core -x"
 ARGS ?=
 # Tests run in so many processes, a file of them in one.
