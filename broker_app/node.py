@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from broker_app.bridge.draining import with_draining
 from broker_app.bridge.supervisor import Supervisor
-from broker_app.config import Config, overridden
+from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Hand, Publish, Reconfigure
 from broker_app.core.facts import Fact
@@ -99,6 +99,8 @@ class Node:
         #: the version that all sessions obey, and who waits for a later one
         self._obeyed = logins.policy.version
         self._obeying = asyncio.Condition()
+        #: when a policy of this version is there, all bridges are to begin anew
+        self._bridges_anew: int | None = None
         self.journal = SegmentJournal(
             config.data / "journal",
             segment_bytes=config.segment_bytes,
@@ -223,9 +225,20 @@ class Node:
                 await self.rest.turn()  # subscriptions that were asked for before are there by now
                 await self.lobby.look_again()
                 await self.rest.turn()  # and those that were to end have ended
+            if self._bridges_anew is not None and self._bridges_anew <= version:
+                self._bridges_anew = None
+                self.bridges.restart_all("files of the configuration were read again")
             async with self._obeying:
                 self._obeyed = version
                 self._obeying.notify_all()
+
+    def files_read(self, about: dict[str, Any], *, refused: bool) -> None:
+        """Files of the configuration were read again, or `refused`: told to whoever listens. `about` are the
+        facts, with the `version` that it led to, or None."""
+        self.news.files(about)
+        if not refused and self.config.reload_bridges == ALL_BRIDGES:
+            self._bridges_anew = about["version"] or self._obeyed
+            self._came.set()
 
     async def in_use(self) -> list[Using]:
         """What connected clients use."""

@@ -112,6 +112,12 @@ class Pipe:
                 self._attempt.cancel()
         self._hurry.set()
 
+    def begin_anew(self, why: str) -> None:
+        """End the connection in good order, if there is one; whatever waits gets the next one at once."""
+        self.timeline.note("restarted", detail=why)
+        self._part(None)
+        self._hurry.set()
+
     def retry(self, queue: str | None = None) -> None:
         """Try again now what waits for its next attempt: all of it, or the flow of one remote queue."""
         for flow in self.flows.values():

@@ -82,6 +82,11 @@ class Supervisor:
             pipe.retry(queue)
         return pipe is not None
 
+    def restart_all(self, why: str) -> None:
+        """All bridges begin anew, whether anything else is said of them or not."""
+        for pipe in self._pipes.values():
+            pipe.begin_anew(why)
+
     async def stop(self) -> None:
         """End all connections in good order."""
         if self._scanning is not None:

@@ -25,6 +25,7 @@ STATS_TOPIC = f"{SYSTEM}.stats"
 MADE, GONE, FULL = f"{SYSTEM}.dest.created", f"{SYSTEM}.dest.deleted", f"{SYSTEM}.dest.full"
 OPENED, CLOSED, SLOW = f"{SYSTEM}.conn.opened", f"{SYSTEM}.conn.closed", f"{SYSTEM}.conn.slow"
 CONSUMER, DEAD = f"{SYSTEM}.consumer", f"{SYSTEM}.dead"
+FILES = f"{SYSTEM}.config.files"
 
 #: events kept for the next second; of what comes beyond, only the number is told
 MAX_EVENTS = 5_000
@@ -117,6 +118,11 @@ class News:
             topic = OPENED if event == "opened" else CLOSED
             about = {**about, "reason": reason} if event == "closed" else about
             self._note(topic, f"mom.conn.{event}", about["id"], about)
+
+    def files(self, about: Facts) -> None:
+        """Files of the configuration were read again, or could not be used."""
+        if self.listened:
+            self._note(FILES, "mom.config.files", about["occasion"], about)
 
     def _hear_full(self, address: str, detail: str) -> None:
         if address not in self._full:

@@ -21,7 +21,7 @@ from broker_app import config, node, offline
 from broker_app.config import Config, ConfigError
 from broker_app.journal.errors import JournalError
 from broker_app.web import actions, api, auditing, snapshot
-from broker_app.web.files import Watch, owner_of, release
+from broker_app.web.files import REFUSED, Reload, Watch, owner_of, release
 from broker_app.zero import Bad
 from mom_site.asgi import Site
 
@@ -93,7 +93,7 @@ class Command(BaseCommand):
         try:
             following = files.following() if files is not None else nullcontext()
             with following, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                site = partial(Site, files=files)
+                site = partial(_site, files)
                 running = node.run(
                     mom,
                     logins,
@@ -106,6 +106,18 @@ class Command(BaseCommand):
                 runner.run(running)
         except (OSError, ConfigError, JournalError) as error:
             raise CommandError(f"the broker ended: {error}") from error
+
+
+def _site(files: Watch | None, running: node.Node) -> Site:
+    """The site of a node, which hears from now on what becomes of its files."""
+
+    def hear(reload: Reload) -> None:
+        tell = partial(running.files_read, reload.told(), refused=reload.outcome == REFUSED)
+        running.loop.call_soon_threadsafe(tell)
+
+    if files is not None:
+        files.hear = hear
+    return Site(running, files=files)
 
 
 def _read(files: Watch | None, mom: Config) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 from broker_app.web.files.planning import Plan
 from broker_app.zero import ZeroError
 
+#: errors of one reading that listeners are told of
+MOST_TOLD = 5
 APPLIED, UNCHANGED, REFUSED = "applied", "unchanged", "refused"
 
 
@@ -42,12 +44,27 @@ class Reload:
             "warnings": [shown_error(warning) for warning in self.warnings],
         }
 
+    def told(self) -> dict[str, Any]:
+        """In short, for those who listen: what it came to, and the first of the errors."""
+        return {
+            "occasion": self.occasion,
+            "outcome": self.outcome,
+            "version": self.version,
+            **self._counts(),
+            "errors": [f"{error.place}: {error.detail}" for error in self.errors[:MOST_TOLD]],
+            "warnings": [f"{warning.place}: {warning.detail}" for warning in self.warnings[:MOST_TOLD]],
+        }
+
+    def _counts(self) -> dict[str, int]:
+        counts = dict.fromkeys(("added", "changed", "removed"), 0)
+        for one in self.plan.differences if self.plan is not None else ():
+            counts[one.act] += 1
+        return counts
+
     def __str__(self) -> str:
         if self.plan is None:
             return self.outcome
-        counts = dict.fromkeys(("added", "changed", "removed"), 0)
-        for one in self.plan.differences:
-            counts[one.act] += 1
+        counts = self._counts()
         return (
             ", ".join(f"{count} {act}" for act, count in counts.items())
             + f", {self.plan.untouched} untouched"
