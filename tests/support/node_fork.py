@@ -1,0 +1,95 @@
+"""The program behind `node_process`: it has loaded everything that a node needs, and becomes one by forking.
+
+Orders come as lines on standard input, each an `Order` pickled in base64; answers go to standard output, as
+`PID` when a node was forked and `PID WEB STOMP` with its ports when it serves. When the input ends, so do
+the nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import os
+import pickle
+import signal
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import uvloop
+
+from broker_app import node, serve_uvicorn
+from broker_app.config import Config
+from broker_app.net.acts import Acts
+from broker_app.net.login import Logins
+from broker_app.net.policy import Policy
+
+_log = logging.getLogger(__name__)
+
+
+class Order(NamedTuple):
+    """A node: its settings, its policy, and where its log goes."""
+
+    settings: dict[str, Any]
+    policy: Policy
+    log_file: Path
+
+    def line(self) -> bytes:
+        return base64.b64encode(pickle.dumps(self)) + b"\n"
+
+
+def main() -> None:
+    assert serve_uvicorn  # loaded now, so that no node has to
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    lifeline, held = os.pipe()
+    for line in sys.stdin.buffer:
+        order: Order = pickle.loads(base64.b64decode(line))
+        pid = os.fork()
+        if not pid:
+            os.close(held)
+            os._exit(_become(order, lifeline))
+        os.write(1, b"%d\n" % pid)
+
+
+def _become(order: Order, lifeline: int) -> int:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    answers = os.dup(1)
+    log = os.open(order.log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 -- for as long as the process lives
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    try:
+        uvloop.run(_serve(order, lifeline, answers))
+    except BaseException:
+        _log.exception("the node failed")
+        return 1
+    return 0
+
+
+async def _serve(order: Order, lifeline: int, answers: int) -> None:
+    asyncio.get_running_loop().add_reader(lifeline, os._exit, 0)
+    logins = Logins(order.policy, lambda given, expected: given == expected, failure_delay_s=0.01)
+
+    def ready(ports: node.Ports) -> None:
+        os.write(answers, b"%d %d %d\n" % (os.getpid(), ports.web, ports.stomp or 0))
+
+    async def never(_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def keep(acts: Acts) -> None:
+        await never(acts)
+
+    await node.run(
+        Config(**order.settings),
+        logins,
+        site=lambda running: running.rest,
+        follow=never,
+        keep=keep,
+        ready=ready,
+    )
+
+
+if __name__ == "__main__":
+    main()
