@@ -11,10 +11,12 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from broker_app.bridge.draining import with_draining
 from broker_app.bridge.supervisor import Supervisor
+from broker_app.bridge.trial import try_connection
 from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Hand, Publish, Reconfigure
@@ -168,6 +170,8 @@ class Node:
             acts=self.acts,
             statistics=self.statistics,
             connections=self.connections,
+            forwarding=self.bridges,
+            trial=partial(try_connection, sender=self.config.name),
             control_document=self._control_document,
         )
         if stomp is not None:

@@ -56,6 +56,7 @@ class Broker(Configuring):
             c.Transfer: self._transfer,
             c.Insert: self._insert,
             c.Reconfigure: self._reconfigure,
+            c.MakeQueue: self._make,
             c.RemoveQueue: self._remove,
             c.StoreSpace: self._store_space,
         }

@@ -267,6 +267,15 @@ class Reconfigure:
 
 
 @dataclass(slots=True)
+class MakeQueue:
+    """Make a queue where there is none, as its first use would. Empty, it does not outlive a restart."""
+
+    peer: Peer
+    address: str
+    receipt: Any = None
+
+
+@dataclass(slots=True)
 class RemoveQueue:
     """End a queue that has no consumers; with `force` also when messages wait in it or are unsettled, which
     are dropped. One that its policy declares comes back, empty, with the next `Reconfigure`."""
@@ -308,6 +317,7 @@ Command = (
     | Transfer
     | Insert
     | Reconfigure
+    | MakeQueue
     | RemoveQueue
     | StoreSpace
 )

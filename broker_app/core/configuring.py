@@ -11,7 +11,7 @@ from broker_app.core.queue import Queue
 
 
 class Configuring(Moving):
-    """New policies for what is there; queues emptied and removed."""
+    """New policies for what is there; queues made, emptied and removed."""
 
     def _reconfigure(self, command: c.Reconfigure) -> None:
         if command.limits is not None:
@@ -49,6 +49,10 @@ class Configuring(Moving):
                 lane = queue.lane(priority)
                 lane.mark, lane.shift = mark, shift
             self._recount(queue)
+        self._accept(command.peer, command.receipt)
+
+    def _make(self, command: c.MakeQueue) -> None:
+        self.queue(command.address)
         self._accept(command.peer, command.receipt)
 
     def _remove(self, command: c.RemoveQueue) -> None:

@@ -300,6 +300,10 @@ class Statistics:
             "hold_s": _spelled(past.hold.percentiles(self._second) if past else None),
         }
 
+    def acked_rate(self, address: str) -> float:
+        """Messages of a destination that were acknowledged, a second, in the last pass."""
+        return self._rate(self._moved(address).acked)
+
     def window(self, address: str, window_s: int, step_s: int) -> Window:
         """The past of a destination, up to the last pass. All None for one that was never active, or whose
         past had to make room."""

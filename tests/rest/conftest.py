@@ -26,6 +26,7 @@ from broker_app.net.login import Logins
 from broker_app.net.policy import Policy, TokenFacts, UserFacts
 from broker_app.net.rest import RestLimits, RestPlane
 from broker_app.net.rest.lines import MessageLines
+from broker_app.remote import Remote
 from broker_app.telemetry import Statistics
 
 TOKENS = {"mom_alice": "alice", "mom_bob": "bob"}
@@ -42,6 +43,37 @@ def policy(*, anonymous: bool = False) -> Policy:
         ),
         anonymous=anonymous,
     )
+
+
+class FakeBridges:
+    """A supervisor that knows what a test says; `retried` and `tried` are what it was asked for."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, dict[str, Any]] = {}
+        self.happened: dict[str, list[dict[str, Any]]] = {}
+        self.stray: list[dict[str, Any]] = []
+        self.retried: list[tuple[str, str | None]] = []
+        self.tried: list[tuple[Remote, str | None]] = []
+
+    def report_of(self, name: str) -> dict[str, Any] | None:
+        return self.known.get(name)
+
+    def reports(self) -> list[dict[str, Any]]:
+        return [self.known[name] for name in sorted(self.known)]
+
+    def events_of(self, name: str) -> list[dict[str, Any]] | None:
+        return self.happened.get(name, [])
+
+    def orphans(self) -> list[dict[str, Any]]:
+        return self.stray
+
+    def retry(self, name: str, queue: str | None = None) -> bool:
+        self.retried.append((name, queue))
+        return name in self.known
+
+    async def trial(self, remote: Remote, queue: str | None) -> dict[str, Any]:
+        self.tried.append((remote, queue))
+        return {"ok": True, "server": "", "delivery": None, "seconds": 0.0, "steps": []}
 
 
 class Rest:
@@ -75,6 +107,7 @@ class Rest:
         self.access = Access(self.logins)
         self.acts = Acts()
         self.lobby = Lobby(self.engine, self.logins, self.access, Config(), ids=self.engine.broker.ids)
+        self.bridges = FakeBridges()
         self.plane = RestPlane(
             self.engine,
             self.journal.read,
@@ -87,6 +120,8 @@ class Rest:
             statistics=self.statistics,
             control_document=control_document,
             connections=Connections(self.lobby),
+            forwarding=self.bridges,
+            trial=self.bridges.trial,
         )
         self.alice = self.client(authorization="Bearer mom_alice")
         self.bob = self.client(authorization="Bearer mom_bob")

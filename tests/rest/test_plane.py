@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from broker_app.net.rest import RestLimits, openapi
+from broker_app.net.rest.routing import Place
 from tests.rest.conftest import MakeRest, Rest
 
 
@@ -193,6 +194,13 @@ async def test_limits_and_statistics(make_rest: MakeRest) -> None:
     assert (await rest.alice.get("/stats?x=1")).status_code == 400
 
 
+def address_of(place: Place) -> str:
+    """An address of the router as the description writes it, with {} for every name."""
+    owner = [b"{}", place.within] if place.within else []
+    named = [b"{}"] if place.named else []
+    return b"/".join([b"/api/v1", *place.before, *owner, *named, *place.behind]).decode()
+
+
 async def test_the_description_lists_what_there_is(rest: Rest) -> None:
     document = (await rest.nobody.get("/openapi.json")).json()
     assert document["openapi"].startswith("3.1")
@@ -202,7 +210,7 @@ async def test_the_description_lists_what_there_is(rest: Rest) -> None:
     served = {
         (
             method,
-            b"/".join([b"/api/v1", *place.before, *([b"{}"] if place.named else []), *place.behind]).decode(),
+            address_of(place),
         )
         for place, methods in rest.plane._router._places.items()
         for method in methods

@@ -49,8 +49,9 @@ class Operation(NamedTuple):
     def administrative(self) -> bool:
         described = self.said["tags"][0] not in EVERYBODYS and not self.open
         settings = self.template.endswith(("queues/{name}", "topics/{name}")) and self.method != "GET"
-        reads = "/destinations/" in self.template and self.method == "GET"
-        return (described or settings) and not reads
+        reads = self.method == "GET" and ("/destinations/" in self.template or "/forwarding" in self.template)
+        messages = "/bridges/{bridge}/queues/" in self.template
+        return (described or settings) and not reads and not messages
 
 
 OPERATIONS = [

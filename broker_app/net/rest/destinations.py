@@ -73,7 +73,10 @@ class QueueFacts:
     async def one(self, request: Request) -> Reply:
         """GET queues/{name}"""
         request.query(("queue",))
-        address = request.permitted(BROWSE, f"/{QUEUE}/{request.name}").address
+        return await self.of(request.permitted(BROWSE, f"/{QUEUE}/{request.name}").address)
+
+    async def of(self, address: str) -> Reply:
+        """The facts of a queue. Raises Refusal when there is none."""
         said = self._said()
         facts = await self._desk.glance(lambda: self._facts(address, declared=address in said.rows))
         return _with_settings(facts, said, address)

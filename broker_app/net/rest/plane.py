@@ -21,6 +21,8 @@ from broker_app.net.login import Logins
 from broker_app.net.origin import Origins
 from broker_app.net.rest import items, openapi, refusals
 from broker_app.net.rest.batch import BatchPublisher
+from broker_app.net.rest.bridge_queues import BridgeQueues
+from broker_app.net.rest.bridges import BridgeDesk, Trial
 from broker_app.net.rest.browse import Browser
 from broker_app.net.rest.connections import ConnectionDesk
 from broker_app.net.rest.credentials import Credentials
@@ -41,13 +43,15 @@ from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.repeats import Repeats
 from broker_app.net.rest.replies import NO_CONTENT, Header, Reply, problem_reply
 from broker_app.net.rest.requests import Departed, Receive, Request, Scope, Send, Uploads
-from broker_app.net.rest.routing import Place, Router, raw_path_of
+from broker_app.net.rest.routing import Endpoint, Place, Router, raw_path_of
 from broker_app.net.rest.settle import Settler
 from broker_app.net.rest.subscriptions import Subscriptions
 from broker_app.net.rest.waiting import Waiting
 from broker_app.net.tracing import trace_of
+from broker_app.remote import Remote
 from broker_app.rules.event import REST
 from broker_app.telemetry import Statistics
+from broker_app.telemetry.bridges import Facts, Forwarding
 
 _log = logging.getLogger(__name__)
 _NO_STORE: Header = (b"cache-control", b"no-store")
@@ -58,7 +62,8 @@ class RestPlane:
 
     `journal_read` is `Journal.read`, `jobs` are the node's; `limits` replace those that follow from `config`;
     `statistics` has what `/stats` shows, `connections` are those of the lobby, `acts` hears of what operators
-    do; `control_document` is an OpenAPI document whose paths are added to ours.
+    do, `forwarding` knows how bridges stand and `trial` tests their connections; `control_document` is an
+    OpenAPI document whose paths are added to ours.
     Made within the running loop. The node calls `policy_changed` after a new policy, `engine_ended`
     when the engine fails, and `stop` before it closes the listeners.
     """
@@ -76,6 +81,8 @@ class RestPlane:
         limits: RestLimits | None = None,
         statistics: Statistics,
         connections: Connections,
+        forwarding: Forwarding,
+        trial: Trial,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
         self._limits = limits or RestLimits.of(config)
@@ -91,6 +98,7 @@ class RestPlane:
         self._blocks = items.Blocks()
         self._repeats = Repeats(asyncio.get_running_loop().time)
         self._router = Router()
+        self._bridges = BridgeDesk(statistics, forwarding, trial, self._remotes, self._limits)
         self._add_endpoints(journal_read, jobs, statistics, connections, control_document)
 
     def owns(self, scope: Scope) -> bool:
@@ -177,16 +185,14 @@ class RestPlane:
         add("GET", Place((b"jobs",), (b"export",), True), job_desk.exported)
         add("GET", Place((b"jobs",), (), True), job_desk.one)
         #: what makes something, and may be repeated with an Idempotency-Key
-        self._once = frozenset(
-            (
-                publisher.to_queue,
-                publisher.to_topic,
-                batches.to_queue,
-                batches.to_topic,
-                job_desk.begin,
-                job_desk.upload,
-            )
-        )
+        self._once: set[Endpoint] = {
+            publisher.to_queue,
+            publisher.to_topic,
+            batches.to_queue,
+            batches.to_topic,
+            job_desk.begin,
+            job_desk.upload,
+        }
         one = OneMessage(desk, journal_read, blocks, limits)
         add("GET", Place((b"messages",), (b"body",), True), one.body)
         add("GET", Place((b"messages",), (b"why",), True), one.why)
@@ -204,6 +210,7 @@ class RestPlane:
         add("GET", Place((b"connections",)), people.page)
         add("GET", Place((b"connections",), (), True), people.one)
         add("DELETE", Place((b"connections",), (), True), people.close)
+        self._add_bridges(publisher, browser, control=control_document is not None)
         add("GET", Place((b"limits",)), facts.limits)
         add("GET", Place((b"openapi.json",), open=True), facts.openapi)
         add("GET", Place((b"health", b"live"), open=True), facts.live)
@@ -218,6 +225,37 @@ class RestPlane:
                 add("GET", place, endpoint)
                 if control_document is not None:
                     self._router.leave(("PUT", "PATCH", "DELETE"), place)
+
+    def _add_bridges(self, publisher: Publisher, browser: Browser, *, control: bool) -> None:
+        add, desk = self._router.add, self._bridges
+        queues = QueueFacts(self._desk, self._said, self._limits)
+        of_bridges = BridgeQueues(self._desk, self._remotes, publisher, browser, queues)
+        self._once |= {of_bridges.publish, of_bridges.make}
+        messages, queue = _of_bridge(b"messages"), _of_bridge()
+        add("GET", messages, of_bridges.browse)
+        add("POST", messages, of_bridges.publish)
+        add("GET", queue, of_bridges.one)
+        add("POST", queue, of_bridges.make)
+        add("GET", Place((b"forwarding",)), desk.all)
+        for method, word, endpoint in (
+            ("GET", b"status", desk.status),
+            ("GET", b"events", desk.events),
+            ("POST", b"retry", desk.retry),
+            ("POST", b"test", desk.test),
+        ):
+            add(method, Place((b"bridges",), (word,), True), endpoint)
+        if control:
+            self._router.leave(("POST",), Place((b"bridges",), (b"clone",), True))
+            self._router.leave(("POST",), Place((b"forwarding", b"test")))
+            for place in (Place((b"bridges",)), Place((b"bridges",), (), True)):
+                self._router.leave(("GET", "PUT", "PATCH", "DELETE"), place)
+
+    def _remotes(self) -> Mapping[str, Remote]:
+        return self._logins.policy.bridges
+
+    async def try_remote(self, remote: Remote, queue: str | None) -> Facts:
+        """Test a connection that need not be configured yet. Raises Refusal."""
+        return await self._bridges.try_remote(remote, queue)
 
     def _said(self) -> Destinations:
         return self._logins.policy.destinations
@@ -263,7 +301,7 @@ class RestPlane:
             certified = scope.get("mom.certified", ())
             identity = await self._credentials.identify(request, way.address or "", certified)
             request.client = Client(identity, way)
-        request.name = request.choose_name(match.name, match.place.parameter)
+        request.name, request.owner = request.choose_name(match.name, match.place.parameter), match.owner
         if request.idempotency_key is not None and match.endpoint in self._once:
             return await self._repeats.answer(request, request.idempotency_key, match.endpoint)
         return await match.endpoint(request)
@@ -271,6 +309,10 @@ class RestPlane:
 
 def _queue(*behind: bytes) -> Place:
     return Place((b"queues",), behind, True, "queue")
+
+
+def _of_bridge(*behind: bytes) -> Place:
+    return Place((b"bridges",), behind, True, "queue", within=b"queues")
 
 
 async def _send(request: Request, reply: Reply) -> None:

@@ -46,9 +46,9 @@ class Departed(Exception):
 
 
 class Request:
-    """One request. `name` is the destination's name, the receipt or the id that the address holds, decoded;
-    it, `client` and `reply_headers` are set by the plane. Whoever does something for it asks
-    `access`, and tells of it where it is an operator's act."""
+    """One request. `name` is the destination's name, the receipt or the id that the address holds, decoded,
+    `owner` what that belongs to, such as a queue's bridge; they, `client` and `reply_headers` are set by the
+    plane. Whoever does something for it asks `access`, and tells of it where it is an operator's act."""
 
     __slots__ = (
         "_acts",
@@ -64,6 +64,7 @@ class Request:
         "method",
         "name",
         "once",
+        "owner",
         "query_string",
         "reply_headers",
         "send",
@@ -88,7 +89,7 @@ class Request:
         self._limits = limits
         self._uploads = uploads
         self._acts = acts
-        self.name = ""
+        self.name = self.owner = ""
         self.client: Client
         #: headers that every reply to this request has
         self.reply_headers: list[Header] = []

@@ -2,7 +2,8 @@
 
 Names may hold `/`: the first and the last segments are fixed words, everything between them is the name.
 It is split before percent-decoding, so a name that looks like an address is sent with `%2F`. A path
-without a name takes it from the query (`/queues/messages?queue=a`).
+without a name takes it from the query (`/queues/messages?queue=a`). What is within something else has two
+names: `/bridges/OWNER/queues/NAME/messages`.
 """
 
 from __future__ import annotations
@@ -21,19 +22,22 @@ Endpoint = Callable[[Request], Awaitable[Reply | None]]
 
 class Place(NamedTuple):
     """One address: the segments before and behind the name, and the query parameter that may hold the
-    name instead. `named` is False for addresses without a name."""
+    name instead. `named` is False for addresses without a name. `within` is a word between the name of an
+    owner, which is one segment, and the name."""
 
     before: tuple[bytes, ...]
     behind: tuple[bytes, ...] = ()
     named: bool = False
     parameter: str | None = None
     open: bool = False  # needs no login
+    within: bytes = b""
 
 
 class Match(NamedTuple):
     place: Place
     endpoint: Endpoint
     name: str
+    owner: str = ""
 
 
 class Router:
@@ -96,17 +100,23 @@ class Router:
                 headers=[(b"allow", allowed.encode())],
             )
         try:
+            owner = unquote_to_bytes(segments.pop(0)).decode() if place.within else ""
             name = unquote_to_bytes(b"/".join(segments)).decode()
         except UnicodeDecodeError as error:
             raise invalid("path", "the name is not UTF-8 in percent encoding") from error
-        return Match(place, endpoint, name)
+        return Match(place, endpoint, name, owner)
 
     def _place(self, raw_path: bytes) -> tuple[Place, list[bytes]]:
-        """The place of an address, and the undecoded segments of its name."""
+        """The place of an address, and the undecoded segments of its name; before them, that of its owner."""
         segments = raw_path[len(PREFIX) :].split(b"/")
         for place in self._places:
             before, behind = len(place.before), len(place.behind)
             middle = segments[before : len(segments) - behind]
+            owner: list[bytes] = []
+            if place.within:
+                if len(middle) < 2 or not middle[0] or middle[1] != place.within:
+                    continue
+                owner, middle = middle[:1], middle[2:]
             if (
                 tuple(segments[:before]) == place.before
                 and (not behind or tuple(segments[-behind:]) == place.behind)
@@ -114,7 +124,7 @@ class Router:
                 and (bool(middle) == place.named or (place.parameter is not None and not middle))
                 and middle != [b""]
             ):
-                return place, middle
+                return place, owner + middle
         raise Refusal(
             "not-found", f"there is nothing at {raw_path[:200].decode('latin-1')}; see {PREFIX}openapi.json"
         )

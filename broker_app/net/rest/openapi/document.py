@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from broker_app.net.rest.openapi import (
+    bridges,
     connections,
     destinations,
     figures,
@@ -18,7 +19,7 @@ from broker_app.net.rest.openapi import (
 from broker_app.net.rest.openapi.shapes import Json
 
 _VERSION = "1"
-_PARTS = (messages, leases, destinations, jobs, connections, figures, node)
+_PARTS = (messages, leases, destinations, jobs, connections, bridges, figures, node)
 
 
 def document(control: Mapping[str, Any] | None = None) -> Json:

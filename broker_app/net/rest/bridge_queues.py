@@ -1,0 +1,80 @@
+"""Queues of bridges under addresses that need no name built for them: `bridges/{bridge}/queues/{name}`."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import msgspec
+
+from broker_app.core.commands import MakeQueue
+from broker_app.core.destination import parse
+from broker_app.net.rest.bridges import Remotes, no_such
+from broker_app.net.rest.browse import Browser
+from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.destinations import QueueFacts
+from broker_app.net.rest.publish import Publisher
+from broker_app.net.rest.refusals import invalid
+from broker_app.net.rest.replies import Reply
+from broker_app.net.rest.requests import Request
+from broker_app.rules.event import BROWSE, SEND
+from mom_client.storeandforward import Forwarded, forwarded
+
+
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """A body that says nothing."""
+
+
+class BridgeQueues:
+    """The same as below `queues`, for the queue here that waits for one of a remote broker."""
+
+    def __init__(
+        self, desk: Desk, remotes: Remotes, publisher: Publisher, browser: Browser, facts: QueueFacts
+    ) -> None:
+        self._desk = desk
+        self._remotes = remotes
+        self._publisher = publisher
+        self._browser = browser
+        self._facts = facts
+
+    async def one(self, request: Request) -> Reply:
+        """GET bridges/{bridge}/queues/{name}"""
+        self._enter(request, BROWSE)
+        return await self._facts.one(request)
+
+    async def make(self, request: Request) -> Reply:
+        """POST bridges/{bridge}/queues/{name}: as its first use would"""
+        request.query(("queue",))
+        await request.json(Nothing, required=False)
+        found = self._enter(request, SEND)
+        request.permitted(SEND, found.address)
+        there = found.address in self._desk.engine.broker.queues
+        ticket = self._desk.ticket()
+        self._desk.submit(MakeQueue(self._desk.peer, found.address, ticket))
+        await self._desk.answer(ticket)
+        reply = await self._facts.of(found.address)
+        place = f"/api/v1/bridges/{quote(found.broker, safe='')}/queues/{quote(found.queue)}"
+        return reply._replace(
+            status=200 if there else 201, headers=(*reply.headers, (b"location", place.encode()))
+        )
+
+    async def publish(self, request: Request) -> Reply:
+        """POST bridges/{bridge}/queues/{name}/messages"""
+        self._enter(request, SEND)
+        return await self._publisher.to_queue(request)
+
+    async def browse(self, request: Request) -> Reply:
+        """GET bridges/{bridge}/queues/{name}/messages"""
+        self._enter(request, BROWSE)
+        return await self._browser.messages(request)
+
+    def _enter(self, request: Request, right: str) -> Forwarded:
+        """The queue that a request is about, which is one of a bridge; the client has the right to it."""
+        try:
+            found = forwarded(request.owner, request.name)
+        except ValueError as error:
+            raise invalid("path", str(error)) from None
+        request.access.recheck(request.client, right, parse(found.address))
+        if found.broker not in self._remotes():
+            raise no_such("bridge", found.broker, self._remotes())
+        request.name = found.name
+        return found

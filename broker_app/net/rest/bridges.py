@@ -1,0 +1,202 @@
+"""Bridges while they run: how they stand, what happened to them, trying again, and testing a connection.
+
+What is configured is the control plane's. Whoever administers sees and does all; others see of a bridge the
+queues that they may browse, and try again, or test, those that they manage. Credentials are never shown.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from broker_app.core.destination import parse
+from broker_app.net import acts
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.refusals import Refusal, busy, invalid
+from broker_app.net.rest.replies import Reply, json_reply
+from broker_app.net.rest.requests import Request, truth, whole_number
+from broker_app.remote import Remote
+from broker_app.rules.event import BROWSE, MANAGE
+from broker_app.telemetry import Statistics
+from broker_app.telemetry.bridges import Facts, Forwarding, shown_event, standing
+from mom_client.storeandforward import forwarded
+
+#: flows of one bridge that a reply holds
+MAX_FLOWS = 1_000
+#: connections that are tested at the same time
+MAX_TESTS = 8
+
+Remotes = Callable[[], Mapping[str, Remote]]
+
+
+class Trial(Protocol):
+    """Tests the connection to a remote broker, and to one of its queues; step by step, as plain data."""
+
+    def __call__(self, remote: Remote, queue: str | None) -> Awaitable[Facts]: ...
+
+
+class Choice(msgspec.Struct, forbid_unknown_fields=True):
+    """Which flow is meant; none is the bridge with all of its flows."""
+
+    queue: str | None = None
+
+
+class BridgeDesk:
+    """Endpoints `forwarding` and `bridges/{name}/status|events|retry|test`. `remotes` are those of the policy
+    of the moment."""
+
+    def __init__(
+        self,
+        statistics: Statistics,
+        forwarding: Forwarding,
+        trial: Trial,
+        remotes: Remotes,
+        limits: RestLimits,
+    ) -> None:
+        self._statistics = statistics
+        self._forwarding = forwarding
+        self._trial = trial
+        self._remotes = remotes
+        self._limits = limits
+        self._tests = 0
+
+    # ------------------------------------------------------------------ how they stand
+
+    async def all(self, request: Request) -> Reply:
+        """GET forwarding: all bridges, queues without one, and what others send here"""
+        query = request.query(("flows",))
+        whole = truth(query, "flows", default=True)
+        rows = [self._seen(request, report) for report in self._forwarding.reports()]
+        bridges = [row for row in rows if row is not None]
+        if not whole:
+            for row in bridges:
+                del row["flows"]
+        orphans = [one for one in self._forwarding.orphans() if _may_see(request, one["source"])]
+        return json_reply({"bridges": bridges, "orphans": orphans})
+
+    async def status(self, request: Request) -> Reply:
+        """GET bridges/{name}/status"""
+        request.query()
+        return json_reply(self._status(request))
+
+    async def events(self, request: Request) -> Reply:
+        """GET bridges/{name}/events: the newest first"""
+        query = request.query(("limit",))
+        limit = whole_number(query, "limit", 100, 1, self._limits.max_page)
+        flows = {flow["queue"] for flow in self._status(request)["flows"]}
+        all_of_them = request.access.is_unbound(request.client.identity)
+        found = [
+            shown_event(event)
+            for event in reversed(self._forwarding.events_of(request.name) or ())
+            if all_of_them or not event["queue"] or event["queue"] in flows
+        ]
+        return json_reply({"items": found[:limit], "next": None, "approx_total": len(found)})
+
+    def _status(self, request: Request) -> Facts:
+        """How the bridge of a request stands, as its client may see it. Raises Refusal."""
+        report = self._forwarding.report_of(request.name)
+        row = self._seen(request, report) if report is not None else None
+        if row is None:
+            raise self._unseen(request)
+        return row
+
+    def _seen(self, request: Request, report: Facts) -> Facts | None:
+        """A bridge with the flows that the client may see; None where that is nothing."""
+        flows = report["flows"]
+        if not request.access.is_unbound(request.client.identity):
+            flows = [flow for flow in flows if _may_see(request, flow["source"])]
+            if not flows:
+                return None
+        row = standing(self._statistics, {**report, "flows": flows})
+        row["flows"] = row["flows"][:MAX_FLOWS]
+        return row
+
+    def _unseen(self, request: Request) -> Refusal:
+        """There is none, for those who may know."""
+        name = request.name
+        if request.access.is_unbound(request.client.identity):
+            return no_such("bridge", name, self._remotes())
+        detail = f"{request.user} may browse no queue of a bridge {name[:80]!r}"
+        return Refusal("not-allowed", detail, right=BROWSE)
+
+    # ------------------------------------------------------------------ what is asked of them
+
+    async def retry(self, request: Request) -> Reply:
+        """POST bridges/{name}/retry: what waits for its next attempt tries now"""
+        request.query()
+        chosen = await request.json(Choice, required=False)
+        self._permit(request, chosen, "retried")
+        report = self._forwarding.report_of(request.name)
+        if report is None:
+            raise self._unseen(request)
+        if chosen.queue is not None and chosen.queue not in (known := _queues(report["flows"])):
+            raise no_such(f"flow of bridge {request.name} to the queue", chosen.queue, known)
+        self._forwarding.retry(request.name, chosen.queue)
+        request.tell(acts.RETRIED, "bridges", request.name, **_of_queue(chosen))
+        return json_reply(self._status(request))
+
+    async def test(self, request: Request) -> Reply:
+        """POST bridges/{name}/test: as it is configured now"""
+        request.query()
+        chosen = await request.json(Choice, required=False)
+        self._permit(request, chosen, "tested")
+        remote = self._remotes().get(request.name)
+        if remote is None:
+            raise self._unseen(request)
+        found = await self.try_remote(remote, chosen.queue)
+        request.tell(acts.TESTED, "bridges", request.name, **_of_queue(chosen), ok=found["ok"])
+        return json_reply(found)
+
+    async def try_remote(self, remote: Remote, queue: str | None) -> Facts:
+        """Test a connection, saved or not. Raises Refusal for a queue that cannot be, and when too many are
+        tested."""
+        _address(remote.name, queue)
+        if self._tests >= MAX_TESTS:
+            raise busy(f"{MAX_TESTS} connections are being tested already")
+        self._tests += 1
+        try:
+            return await self._trial(remote, queue)
+        finally:
+            self._tests -= 1
+
+    def _permit(self, request: Request, chosen: Choice, done: str) -> None:
+        """Raises Refusal or Refused for those who neither administer nor manage the queue that is meant."""
+        address = _address(request.name, chosen.queue)
+        if request.access.is_admin(request.client.identity):
+            return
+        if address is None:
+            detail = f"a whole bridge is {done} by administrators; name a queue of it that you manage"
+            raise Refusal("not-allowed", detail, right="administer")
+        request.permitted(MANAGE, address)
+
+
+def no_such(what: str, name: str, known: Iterable[str]) -> Refusal:
+    """There is nothing of this name; the nearest one is named."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return Refusal("not-found", f"there is no {what} {name[:100]!r}{hint}")
+
+
+def _address(bridge: str, queue: str | None) -> str | None:
+    """The queue here of a flow. Raises Refusal for names that cannot be."""
+    if queue is None:
+        return None
+    try:
+        return forwarded(bridge, queue).address
+    except ValueError as error:
+        raise invalid("/queue", str(error), queue) from None
+
+
+def _may_see(request: Request, source: str) -> bool:
+    return request.access.allows(request.client, BROWSE, parse(source))
+
+
+def _queues(flows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [flow["queue"] for flow in flows]
+
+
+def _of_queue(chosen: Choice) -> dict[str, str]:
+    return {} if chosen.queue is None else {"queue": chosen.queue}

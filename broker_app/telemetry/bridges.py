@@ -1,0 +1,104 @@
+"""How bridges stand, as it is told over REST and on `$mom.bridge.<name>`.
+
+It is what the supervisor reports, with sums and rates, and with times as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from broker_app.telemetry.statistics import Statistics, rfc3339
+
+Facts = dict[str, Any]
+
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
+_COUNTERS = ("sent", "accepted", "refused", "unanswered", "duplicate", "gap", "parked", "bytes")
+
+
+class Forwarding(Protocol):
+    """What is known of bridges, as plain data (`bridge.report`), and what can be asked of them."""
+
+    def report_of(self, name: str) -> Facts | None:
+        """How one stands; None when there is none of this name."""
+
+    def reports(self) -> Sequence[Facts]:
+        """How all stand, by name."""
+
+    def events_of(self, name: str) -> Sequence[Facts] | None:
+        """What happened to one, the newest last; None when there is none of this name."""
+
+    def orphans(self) -> Sequence[Facts]:
+        """Queues that wait for a bridge that is not configured."""
+
+    def retry(self, name: str, queue: str | None = None) -> bool:
+        """Try again now what waits for its next attempt; False when there is no such bridge."""
+
+
+def standing(statistics: Statistics, report: Facts) -> Facts:
+    """A bridge with its flows, and what they come to together. `delivery` is None while the remote broker is
+    not known."""
+    flows = [_flow(statistics, flow) for flow in report["flows"]]
+    foreign = report["foreign"]
+    return {
+        "name": report["name"],
+        "address": report["address"],
+        "desired": report["desired"],
+        "drained": report["drained"],
+        "state": report["state"],
+        "error": _error(report["error"]),
+        "attempts": report["attempts"],
+        "connected_at": _time(report["connected_ms"]),
+        "server": report["server"],
+        "delivery": None if foreign is None else AT_LEAST_ONCE if foreign else EXACTLY_ONCE,
+        "progress_at": max((flow["progress_at"] for flow in flows if flow["progress_at"]), default=None),
+        "backlog": sum(flow["depth"] for flow in flows),
+        "oldest_s": max((flow["oldest_s"] for flow in flows), default=0.0),
+        **{name: sum(flow[name] for flow in flows) for name in ("in_flight", *_COUNTERS)},
+        **{
+            name: round(sum(flow[name] for flow in flows), 1)
+            for name in ("arrived_rate", "sent_rate", "accepted_rate")
+        },
+        "flow_count": len(flows),
+        "flows": flows,
+    }
+
+
+def _flow(statistics: Statistics, flow: Mapping[str, Any]) -> Facts:
+    source = flow["source"]
+    there = statistics.is_there(source)
+    brief = statistics.brief(source) if there else None
+    return {
+        "queue": flow["queue"],
+        "source": source,
+        "state": flow["state"],
+        "paused": flow["paused"],
+        "error": _error(flow["error"]),
+        "progress_at": _time(flow["progress_ms"]),
+        "depth": flow["depth"],
+        "oldest_s": brief["oldest_s"] if brief is not None else 0.0,
+        "in_flight": flow["in_flight"],
+        **{name: flow[name] for name in _COUNTERS},
+        "arrived_rate": brief["in_rate"] if brief is not None else 0.0,
+        "sent_rate": brief["out_rate"] if brief is not None else 0.0,
+        "accepted_rate": statistics.acked_rate(source) if there else 0.0,
+    }
+
+
+def shown_event(event: Mapping[str, Any]) -> Facts:
+    """Something that happened to a bridge; `times` in a row, the first time at `first_at`."""
+    return {
+        "at": _time(event["time_ms"]),
+        "first_at": _time(event["first_ms"]),
+        **{name: event[name] for name in ("event", "queue", "code", "detail", "times")},
+    }
+
+
+def _error(error: Mapping[str, Any] | None) -> Facts | None:
+    if error is None:
+        return None
+    return {"code": error["code"], "detail": error["detail"], "at": _time(error["at_ms"])}
+
+
+def _time(ms: int | None) -> str | None:
+    return rfc3339(ms / 1000) if ms else None

@@ -1,0 +1,207 @@
+"""Bridges over HTTP: how they stand, what is asked of them, and their queues under addresses of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from broker_app.net.policy import UserFacts
+from broker_app.remote import Remote
+from broker_app.rules.rule import Rule
+from broker_app.rules.ruleset import Rules
+from tests.rest.conftest import Rest, policy
+from tests.rest.test_acts import told
+
+ORDERS, BILLS = "storeAndForward:west/queue/orders", "storeAndForward:west/queue/bills"
+#: bob may look at what waits for orders, and manage bills; to send, anybody
+BOBS = (
+    Rule("looks", "allow", f"(/event/queue == {ORDERS}) && (/event/method == BROWSE)", ("bob",), (), ""),
+    Rule("manages", "allow", f"/event/queue == {BILLS}", ("bob",), (), ""),
+    Rule("sends", "allow", "/event/method == POST", (), (), ""),
+)
+
+
+def flow(queue: str, **facts: Any) -> dict[str, Any]:
+    return {
+        "queue": queue, "source": f"/queue/storeAndForward:west/queue/{queue}", "state": "running",
+        "paused": False, "error": None, "progress_ms": 1_750_000_000_500, "depth": 3, "in_flight": 1,
+        "sent": 10, "accepted": 8, "refused": 1, "unanswered": 0, "duplicate": 0, "gap": 0, "parked": 0,
+        "bytes": 80, **facts,
+    }  # fmt: skip
+
+
+def report(name: str = "west", **facts: Any) -> dict[str, Any]:
+    return {
+        "name": name, "address": "stomp://w:61613", "desired": "running", "drained": False,
+        "state": "retrying", "attempts": 2, "connected_ms": None, "foreign": None, "server": "",
+        "error": {"code": "REFUSED", "detail": "nobody listens", "at_ms": 1_750_000_000_000},
+        "flows": [flow("bills"), flow("orders", depth=2)], **facts,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def bridged(rest: Rest) -> Rest:
+    """Alice administers, and bob has rules; there is a bridge with two flows."""
+    users = {"alice": UserFacts("alice", "alice", True), "bob": UserFacts("bob", "bob")}
+    remotes = {name: Remote(name, "w", password="hidden") for name in ("west", "east")}
+    said = replace(policy(), version=1, users=MappingProxyType(users), rules=Rules(BOBS), bridges=remotes)
+    rest.logins.reload(said)
+    rest.bridges.known = {"west": report(), "east": report("east", flows=[], foreign=True)}
+    rest.bridges.happened = {
+        "west": [
+            {
+                "time_ms": 1_750_000_000_000 + at, "first_ms": 1_750_000_000_000, "event": "refused",
+                "queue": queue, "code": "TARGET_FULL", "detail": "full", "times": 2,
+            }
+            for at, queue in enumerate(("", "orders", "bills"))
+        ]
+    }  # fmt: skip
+    return rest
+
+
+async def test_how_all_bridges_stand(bridged: Rest) -> None:
+    orphan = {"bridge": "gone", "queue": "q", "source": "/queue/storeAndForward:gone/queue/q", "depth": 4}
+    bridged.bridges.stray = [{**orphan, "error": {"code": "NO_BRIDGE", "detail": "none"}}]
+    shown = (await bridged.alice.get("/forwarding")).json()
+    east, west = shown["bridges"]
+    assert (west["name"], west["state"], west["backlog"], west["flow_count"]) == ("west", "retrying", 5, 2)
+    assert (west["sent"], west["accepted"], west["in_flight"]) == (20, 16, 2)
+    assert west["error"] == {"code": "REFUSED", "detail": "nobody listens", "at": "2025-06-15T15:06:40.000Z"}
+    assert west["progress_at"] == "2025-06-15T15:06:40.500Z"
+    assert (west["delivery"], east["delivery"]) == (None, "at-least-once")
+    assert [one["queue"] for one in west["flows"]] == ["bills", "orders"]
+    assert [one["bridge"] for one in shown["orphans"]] == ["gone"]
+    brief = (await bridged.alice.get("/forwarding?flows=false")).json()
+    assert brief["bridges"][1] == {name: value for name, value in west.items() if name != "flows"}
+    assert "hidden" not in str(shown)
+
+
+async def test_others_see_what_they_may_browse_and_nothing_else(bridged: Rest) -> None:
+    users = {"alice": UserFacts("alice", "alice", True), "bob": UserFacts("bob", "bob")}
+    said = replace(bridged.logins.policy, version=2, users=users, rules=Rules(BOBS[:1]))
+    bridged.logins.reload(said)
+    shown = (await bridged.bob.get("/forwarding")).json()
+    (west,) = shown["bridges"]
+    assert ([one["queue"] for one in west["flows"]], west["backlog"]) == (["orders"], 2)
+    events = (await bridged.bob.get("/bridges/west/events")).json()["items"]
+    assert [one["queue"] for one in events] == ["orders", ""]
+    for name in ("east", "nowhere"):
+        refused = await bridged.bob.get(f"/bridges/{name}/status")
+        assert (refused.status_code, refused.json()["right"]) == (403, "browse"), (
+            "whether there is one is not told"
+        )
+
+
+async def test_what_happened_to_a_bridge_comes_newest_first(bridged: Rest) -> None:
+    shown = (await bridged.alice.get("/bridges/west/events?limit=2")).json()
+    assert [one["queue"] for one in shown["items"]] == ["bills", "orders"]
+    assert shown["approx_total"] == 3
+    assert shown["items"][0] == {
+        "at": "2025-06-15T15:06:40.002Z", "first_at": "2025-06-15T15:06:40.000Z", "event": "refused",
+        "queue": "bills", "code": "TARGET_FULL", "detail": "full", "times": 2,
+    }  # fmt: skip
+    assert (await bridged.alice.get("/bridges/east/events")).json()["items"] == []
+
+
+@pytest.mark.parametrize("path", ["status", "events"])
+async def test_an_unknown_bridge_comes_with_a_suggestion(bridged: Rest, path: str) -> None:
+    refused = await bridged.alice.get(f"/bridges/wset/{path}")
+    assert (refused.status_code, refused.json()["type"]) == (404, "/docs/problems/not-found")
+    assert "did you mean west?" in refused.json()["detail"]
+
+
+async def test_what_waits_for_its_next_attempt_tries_now(bridged: Rest) -> None:
+    for body, queue in ((None, None), ({"queue": "orders"}, "orders")):
+        reply = await bridged.alice.post("/bridges/west/retry", json=body)
+        assert (reply.status_code, reply.json()["name"]) == (200, "west"), reply.text
+        assert bridged.bridges.retried[-1] == ("west", queue)
+    assert told(bridged) == [
+        ("retried", "bridges", "west", {}),
+        ("retried", "bridges", "west", {"queue": "orders"}),
+    ]
+    missing = await bridged.alice.post("/bridges/west/retry", json={"queue": "order"})
+    assert missing.status_code == 404 and "did you mean orders?" in missing.json()["detail"]
+    assert (await bridged.alice.post("/bridges/none/retry")).status_code == 404
+    assert len(bridged.bridges.retried) == 2
+
+
+async def test_a_connection_is_tested_as_it_is_configured(bridged: Rest) -> None:
+    reply = await bridged.alice.post("/bridges/west/test", json={"queue": "new"})
+    assert (reply.status_code, reply.json()["ok"]) == (200, True), reply.text
+    ((remote, queue),) = bridged.bridges.tried
+    assert (remote, queue) == (bridged.logins.policy.bridges["west"], "new")
+    assert told(bridged) == [("tested", "bridges", "west", {"queue": "new", "ok": True})]
+    wrong = await bridged.alice.post("/bridges/west/test", json={"queue": "q" * 80})
+    assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (400, "/queue")
+    assert (await bridged.alice.post("/bridges/none/test")).status_code == 404
+
+
+@pytest.mark.parametrize("deed", ["retry", "test"])
+async def test_others_try_and_test_the_queues_that_they_manage(bridged: Rest, deed: str) -> None:
+    whole = await bridged.bob.post(f"/bridges/west/{deed}")
+    assert (whole.status_code, whole.json()["right"]) == (403, "administer")
+    others = await bridged.bob.post(f"/bridges/west/{deed}", json={"queue": "orders"})
+    assert (others.status_code, others.json()["right"]) == (403, "manage")
+    assert (await bridged.bob.post(f"/bridges/west/{deed}", json={"queue": "bills"})).status_code == 200
+
+
+# ---------------------------------------------------------------------- queues
+
+
+async def test_the_queue_of_a_bridge_is_made_and_looked_at_without_building_its_name(bridged: Rest) -> None:
+    address = "/bridges/west/queues/a/b"
+    assert (await bridged.alice.get(address)).status_code == 404
+    made = await bridged.alice.post(address)
+    assert (made.status_code, made.json()["name"]) == (201, "storeAndForward:west/queue/a/b"), made.text
+    assert made.headers["location"] == "/api/v1/bridges/west/queues/a/b"
+    assert (await bridged.alice.post(address)).status_code == 200, "it is there"
+    assert (await bridged.alice.get(address)).json()["depth"] == 0
+    assert (await bridged.alice.get("/bridges/west/queues?queue=a/b")).json()["name"] == made.json()["name"]
+
+
+async def test_messages_are_sent_and_browsed_there_as_below_queues(bridged: Rest) -> None:
+    sent = await bridged.bob.post(
+        "/bridges/west/queues/orders/messages", content=b"one", headers={"mom-header-colour": "red"}
+    )
+    assert sent.status_code == 201, sent.text
+    assert bridged.depth(ORDERS) == 1
+    refused = await bridged.bob.get("/bridges/west/queues/bills/messages")
+    assert refused.status_code in (200, 404)
+    page = (await bridged.alice.get("/bridges/west/queues/orders/messages?limit=1&header.colour=red")).json()
+    assert [item["id"] for item in page["items"]] == [sent.json()["id"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("wset/queues/q", 404, "did you mean west?"),
+        ("west/queues/" + "q" * 80, 400, "at most 79"),
+        ("b" * 21 + "/queues/q", 400, "at most 20"),
+        ("a:b/queues/q", 400, "neither / nor :"),
+        ("west/queues/q.dead", 400, "dead letters are not forwarded"),
+    ],
+)
+async def test_wrong_names_are_told_and_no_queue_is_made(
+    bridged: Rest, path: str, status: int, words: str
+) -> None:
+    for way in ("", "/messages"):
+        refused = await bridged.alice.post(f"/bridges/{path}{way}")
+        assert refused.status_code == status
+        assert words in refused.json()["detail"]
+    assert not bridged.engine.broker.queues
+
+
+async def test_who_may_not_send_does_not_make_queues(bridged: Rest) -> None:
+    bridged.logins.reload(replace(bridged.logins.policy, version=2, rules=Rules(BOBS[:1])))
+    refused = await bridged.bob.post("/bridges/west/queues/orders")
+    assert (refused.status_code, refused.json()["right"]) == (403, "send")
+    assert not bridged.engine.broker.queues
+
+
+async def test_queues_called_like_the_words_of_addresses_are_reached(bridged: Rest) -> None:
+    for name in ("status", "events", "retry", "test", "clone", "queues"):
+        made = await bridged.alice.post(f"/bridges/west/queues/{name}")
+        assert (made.status_code, made.json()["name"]) == (201, f"storeAndForward:west/queue/{name}")
