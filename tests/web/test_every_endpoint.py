@@ -50,8 +50,10 @@ class Operation(NamedTuple):
         described = self.said["tags"][0] not in EVERYBODYS and not self.open
         settings = self.template.endswith(("queues/{name}", "topics/{name}")) and self.method != "GET"
         reads = self.method == "GET" and ("/destinations/" in self.template or "/forwarding" in self.template)
-        messages = "/bridges/{bridge}/queues/" in self.template
-        return (described or settings) and not reads and not messages
+        # Of a bridge, everybody sees and uses the queues to which they have the right.
+        queues = "/bridges/{bridge}/queues/" in self.template
+        stands = self.template.endswith(("/bridges/{name}/status", "/bridges/{name}/events"))
+        return (described or settings) and not (reads or queues or stands)
 
 
 OPERATIONS = [
@@ -123,6 +125,8 @@ def caller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
     broker.start()
     made = broker.request("PUT", "/api/v1/users/john", json_body={})
     assert made.status == 201, made.body
+    bridge = {"hostname": "127.0.0.1", "desired": "paused"}
+    assert broker.request("PUT", "/api/v1/bridges/nothing", json_body=bridge).status == 201
     grants = [{"rights": ["send", "receive", "browse", "read", "manage"], "destinations": [">"]}]
     wanted: dict[str, dict[str, Any]] = {
         "admin": {"name": "t"},
