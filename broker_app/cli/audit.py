@@ -9,6 +9,7 @@ import typer
 
 from broker_app.cli import invocation
 from broker_app.cli.failures import FAILED, USAGE, Failure
+from broker_app.cli.options import with_options
 from broker_app.cli.watching import beats
 
 if TYPE_CHECKING:
@@ -20,44 +21,43 @@ app = typer.Typer(no_args_is_help=True, help="Show, follow, export and verify th
 
 _COLUMNS = ("number", "time", "author", "way", "act", "kind", "name", "reason")
 
-_Who = Annotated[str | None, typer.Option("--who", help="acts of this user alone")]
-_Act = Annotated[str | None, typer.Option("--act", help="such as created, removed, purged, 'logged in'")]
-_Kind = Annotated[str | None, typer.Option("--kind", help="about things of this kind: rules, queues, …")]
-_Name = Annotated[str | None, typer.Option("--name", help="about the thing of this name")]
-_From = Annotated[str | None, typer.Option("--from", help="not before: 2027-01-31T12:00:00Z")]
-_To = Annotated[str | None, typer.Option("--to", help="before: 2027-01-31T12:00:00Z")]
+_WHAT = {
+    "who": Annotated[str | None, typer.Option("--who", help="acts of this user alone")],
+    "act": Annotated[str | None, typer.Option("--act", help="such as created, removed, purged, 'logged in'")],
+    "kind": Annotated[str | None, typer.Option("--kind", help="about things of this kind: rules, queues, …")],
+    "name": Annotated[str | None, typer.Option("--name", help="about the thing of this name")],
+}
+_WHEN = {
+    "from_": Annotated[str | None, typer.Option("--from", help="not before: 2027-01-31T12:00:00Z")],
+    "to": Annotated[str | None, typer.Option("--to", help="before: 2027-01-31T12:00:00Z")],
+}
 
 
 @app.command("ls")
+@with_options(**_WHAT, **_WHEN)
 def list_entries(
     ctx: typer.Context,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="entries at most")] = 50,
-    who: _Who = None,
-    act: _Act = None,
-    kind: _Kind = None,
-    name: _Name = None,
-    from_: _From = None,
-    to: _To = None,
+    *,
+    asks: dict[str, Any],
 ) -> None:
     """List entries, the newest first."""
     given = invocation.of(ctx)
-    asks = _asks(who, act, kind, name, from_, to)
     given.output.rows(_COLUMNS, given.rest().pages("/audit", limit, **asks), whole=True)
 
 
 @app.command()
+@with_options(**_WHAT)
 def tail(
     ctx: typer.Context,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=500, help="that are there already")] = 10,
     every: Annotated[float, typer.Option(min=0.1, help="seconds between looks")] = 1.0,
-    who: _Who = None,
-    act: _Act = None,
-    kind: _Kind = None,
-    name: _Name = None,
+    *,
+    asks: dict[str, Any],
 ) -> None:
     """Show the last entries and then new ones as they come, until interrupted."""
     given = invocation.of(ctx)
-    rest, asks = given.rest(), _asks(who, act, kind, name, None, None)
+    rest = given.rest()
     recent = list(rest.pages("/audit", max(lines, 1), **asks))
     last = recent[0]["number"] if recent else 0
     for entry in reversed(recent[:lines]):
@@ -69,18 +69,15 @@ def tail(
 
 
 @app.command()
+@with_options(**_WHAT, **_WHEN)
 def export(
     ctx: typer.Context,
     file: Annotated[str, typer.Argument(help="where to; - is the output")] = "-",
-    who: _Who = None,
-    act: _Act = None,
-    kind: _Kind = None,
-    name: _Name = None,
-    from_: _From = None,
-    to: _To = None,
+    *,
+    asks: dict[str, Any],
 ) -> None:
     """Write entries as lines of JSON, the oldest first."""
-    rest, asks = invocation.of(ctx).rest(), _asks(who, act, kind, name, from_, to)
+    rest = invocation.of(ctx).rest()
     if file == "-":
         rest.download("/audit", sys.stdout.buffer, "application/x-ndjson", query=asks)
         sys.stdout.buffer.flush()
@@ -112,10 +109,3 @@ def _since(rest: Rest, asks: dict[str, Any], last: int) -> Iterator[dict[str, An
         if entry["number"] <= last:
             return
         yield entry
-
-
-def _asks(
-    who: str | None, act: str | None, kind: str | None, name: str | None, from_: str | None, to: str | None
-) -> dict[str, Any]:
-    asks = {"who": who, "act": act, "kind": kind, "name": name, "from": from_, "to": to}
-    return {name: value for name, value in asks.items() if value is not None}

@@ -37,8 +37,9 @@ def show(
     given = invocation.of(ctx)
     found = given.rest().get("/config")
     rows = [row for row in found["settings"] if not non_default or row["source"] != "default"]
-    columns = ("name", "value", "unit", *(("source", "default", "restart") if sources else ()))
-    given.output.rows(columns, [{**row, "value": _text(row["value"])} for row in rows])
+    columns = ("name", "value", "unit", *(("source", "default", "changes") if sources else ()))
+    shown = [{**row, "value": _text(row["value"]), "changes": _changes(row)} for row in rows]
+    given.output.rows(columns, shown)
     files = found["files"]
     if files["restart"]:
         given.output.say(
@@ -46,6 +47,13 @@ def show(
         )
     if files["state"] == "refused":
         given.output.say(f"{files['main']} cannot be used; what it said before holds on (mom config files)")
+
+
+def _changes(setting: dict[str, Any]) -> str:
+    """When a change of a setting holds."""
+    if setting["restart"]:
+        return "a file says otherwise: restart"
+    return "while it runs" if setting["reloadable"] else "needs a restart"
 
 
 @app.command("files")

@@ -12,8 +12,8 @@ import typer
 from broker_app.cli import invocation
 from broker_app.cli.confirming import confirm
 from broker_app.cli.failures import CONFLICT, USAGE, Failure
-from broker_app.cli.saying import DryRun, Yes
-from broker_app.cli.versions import Reason, is_for_programs, reason_header, show_changes
+from broker_app.cli.saying import DryRun, Reason, Yes, reason_header
+from broker_app.cli.versions import is_for_programs, show_changes
 
 if TYPE_CHECKING:
     from broker_app.cli.invocation import Invocation

@@ -1,34 +1,36 @@
-"""`mom rule|user|group|broker|bridge`: what is configured, listed, shown, made, changed and removed alike."""
+"""What can be configured by commands: rules, users, groups, brokers and bridges, with the fields of each."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
-from urllib.parse import quote
+from typing import Any, NamedTuple
 
-import typer
-
-from broker_app.cli import foretelling, invocation
-from broker_app.cli.confirming import confirm
-from broker_app.cli.failures import CONFLICT, NOT_FOUND, USAGE, Failure
-from broker_app.cli.invocation import Invocation
-from broker_app.cli.saying import DryRun, Idempotent, Yes
+from broker_app.cli.failures import USAGE, Failure
+from broker_app.remote import DESIRED, PROTOCOLS
 
 _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
+class Field(NamedTuple):
+    """`about` says what it is; `read` makes what the broker takes of the text behind the equals sign."""
+
+    about: str
+    read: Callable[[str], Any] = str
+
+
 class Kind(NamedTuple):
-    """A kind as the command line shows it: `path` of the API, the columns of its list, and how the text of
-    each field that is no plain text is read."""
+    """A kind as the command line shows it: `path` of the API, the columns of its list, its fields, and the
+    words by which one is made."""
 
     one: str
     path: str
     columns: tuple[str, ...]
-    readers: dict[str, Callable[[str], Any]]
+    fields: Mapping[str, Field]
     about: str
+    example: str = ""
 
 
 def _truth(text: str) -> bool:
@@ -63,228 +65,80 @@ RULES = Kind(
     "rule",
     "/rules",
     ("name", "position", "effect", "conditions", "users", "groups", "origin"),
-    {"users": _names, "groups": _names, "position": int},
+    {
+        "conditions": Field("what has to hold, such as (/event/queue == orders) && (/event/method == POST)"),
+        "effect": Field("allow, or deny"),
+        "users": Field("for these alone", _names),
+        "groups": Field("for members of these alone", _names),
+        "position": Field("its place among the rules; the first that matches decides", int),
+        "comment": Field("for people"),
+    },
     "List, show, make, change and remove authorization rules. The first that matches decides.",
+    "john-sends conditions='(/event/queue == orders) && (/event/method == POST)' users=john",
 )
-_USERS = Kind(
+USERS = Kind(
     "user",
     "/users",
     ("name", "administrator", "active", "groups", "email"),
-    {"administrator": _truth, "active": _truth, "groups": _names, "password": _secret},
+    {
+        "password": Field("@FILE in which it is, or @- for input", _secret),
+        "groups": Field("of which it is a member", _names),
+        "administrator": Field("yes: may do everything", _truth),
+        "active": Field("no: may not log in", _truth),
+        "email": Field("for people"),
+    },
     "List, show, make, change and remove users. Passwords come from files: password=@FILE.",
+    "john groups=ops,shop password=@john.password",
 )
-_GROUPS = Kind("group", "/groups", ("name",), {}, "List, make and remove groups of users.")
-_BROKERS = Kind(
+GROUPS = Kind("group", "/groups", ("name",), {}, "List, make and remove groups of users.", "ops")
+BROKERS = Kind(
     "broker",
     "/brokers",
     ("name", "environment", "endpoints", "settings", "comment"),
-    {"endpoints": _names, "settings": _object},
+    {
+        "environment": Field("such as production, where removing asks for the name"),
+        "endpoints": Field("addresses at which clients reach it", _names),
+        "settings": Field("a JSON object of settings that hold while it runs", _object),
+        "comment": Field("for people"),
+    },
     "List, show, make, change and remove brokers, and settings that hold while they run.",
+    "mom environment=production settings='{\"credit\": 50}'",
 )
-_BRIDGES = Kind(
+BRIDGES = Kind(
     "bridge",
     "/bridges",
-    ("name", "hostname", "port", "protocol", "user", "desired", "origin"),
+    (
+        "name",
+        "address",
+        "state",
+        "desired",
+        "flow_count",
+        "backlog",
+        "oldest_s",
+        "sent_rate",
+        "accepted_rate",
+        "progress_at",
+        "error",
+    ),
     {
-        "port": int, "retry_s": float, "idle_s": float, "scan_s": float, "stalled_s": float, "window": int,
-        "park_after": int, "paused_queues": _names, "password": _secret,
+        "hostname": Field("where the remote broker is"),
+        "port": Field("at which it listens; left out, that of the protocol", int),
+        "protocol": Field(f"one of {', '.join(PROTOCOLS)}"),
+        "path": Field("of the WebSocket, for ws and wss"),
+        "host": Field("virtual host there; / is the usual one"),
+        "user": Field("by which the bridge logs in there"),
+        "password": Field("@FILE in which it is, or @- for input", _secret),
+        "ca_file": Field("file of authorities that may have signed the certificate there"),
+        "desired": Field(f"one of {', '.join(DESIRED)}; see `mom bridge pause`"),
+        "paused_queues": Field("remote queues that are paused alone", _names),
+        "retry_s": Field("seconds between two tries to connect", float),
+        "idle_s": Field("seconds without a message after which it sleeps", float),
+        "scan_s": Field("seconds between two looks for what was missed", float),
+        "stalled_s": Field("seconds without an answer, while messages wait, until it connects anew", float),
+        "window": Field("messages of a queue that may be on their way unanswered", int),
+        "park_after": Field("refusals after which a message becomes a dead letter; 0: never", int),
+        "comment": Field("for people"),
     },
-    "List, show, make, change and remove definitions of bridges to other brokers.",
-)  # fmt: skip
-
-_Name = Annotated[str, typer.Argument(help="its name")]
-_Fields = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[FIELD=VALUE]...", help="fields, lists by comma; no value takes one back"),
-]
-_Reason = Annotated[str | None, typer.Option("--reason", help="why; kept in history and audit log")]
-
-
-def commands(kind: Kind) -> typer.Typer:
-    """The commands of a kind."""
-    app = typer.Typer(no_args_is_help=True, help=kind.about)
-
-    @app.command("ls", help=f"List all {kind.one}s.")
-    def list_all(ctx: typer.Context) -> None:
-        given = invocation.of(ctx)
-        rows = given.rest().pages(kind.path)
-        given.output.rows(kind.columns, (_plain(given, row) for row in rows), whole=True)
-
-    @app.command(help=f"Show a {kind.one}.")
-    def show(ctx: typer.Context, name: _Name) -> None:
-        given = invocation.of(ctx)
-        given.output.facts(_plain(given, given.rest().get(_path(kind, name))))
-
-    @app.command(help=f"Make a {kind.one}.")
-    def create(
-        ctx: typer.Context,
-        name: _Name,
-        fields: _Fields = None,
-        reason: _Reason = None,
-        dry_run: DryRun = False,
-        idempotent: Idempotent = False,
-    ) -> None:
-        said = _said(kind, fields)
-        _create(invocation.of(ctx), kind, name, said, reason, dry_run=dry_run, idempotent=idempotent)
-
-    @app.command("set", help=f"Change a {kind.one}.", hidden=not kind.readers)
-    def change(
-        ctx: typer.Context,
-        name: _Name,
-        fields: _Fields = None,
-        reason: _Reason = None,
-        dry_run: DryRun = False,
-    ) -> None:
-        _change(invocation.of(ctx), kind, name, _said(kind, fields), reason, dry_run=dry_run)
-
-    @app.command("rm", help=f"Remove a {kind.one}.")
-    def remove(
-        ctx: typer.Context,
-        name: _Name,
-        reason: _Reason = None,
-        yes: Yes = False,
-        dry_run: DryRun = False,
-        idempotent: Idempotent = False,
-    ) -> None:
-        _remove(invocation.of(ctx), kind, name, reason, yes=yes, dry_run=dry_run, idempotent=idempotent)
-
-    return app
-
-
-def _path(kind: Kind, name: str) -> str:
-    return f"{kind.path}/{quote(name, safe='')}"
-
-
-def _said(kind: Kind, fields: Sequence[str] | None) -> dict[str, Any]:
-    """What the words FIELD=VALUE say; None for a field that is taken back. Raises Failure."""
-    said: dict[str, Any] = {}
-    for word in fields or ():
-        name, equals, text = word.partition("=")
-        if not equals:
-            raise Failure(
-                USAGE, f"{word!r} says nothing", mend="write FIELD=VALUE, or FIELD= to take it back"
-            )
-        try:
-            said[name] = kind.readers.get(name, str)(text) if text else None
-        except (KeyError, ValueError):
-            raise Failure(
-                USAGE, f"{name}: {text!r} cannot be read", mend=f"see `mom {kind.one} show`"
-            ) from None
-    return said
-
-
-def _create(
-    given: Invocation,
-    kind: Kind,
-    name: str,
-    said: dict[str, Any],
-    reason: str | None,
-    *,
-    dry_run: bool,
-    idempotent: bool,
-) -> None:
-    values = {field: value for field, value in said.items() if value is not None}
-    try:
-        _tell(
-            given, *_write(given, "PUT", kind, name, values, {"if-none-match": "*"}, reason, dry_run=dry_run)
-        )
-    except Failure as failure:
-        if failure.code != CONFLICT:
-            raise
-        if not idempotent:
-            raise Failure(
-                CONFLICT,
-                f"{kind.one} {name} is there already",
-                mend=f"`mom {kind.one} set` changes it; --idempotent leaves it as it is",
-            ) from failure
-        given.output.say(f"{kind.one} {name} is there already")
-
-
-def _change(
-    given: Invocation, kind: Kind, name: str, said: dict[str, Any], reason: str | None, *, dry_run: bool
-) -> None:
-    if not said:
-        raise Failure(USAGE, "nothing to change was given", mend="write FIELD=VALUE")
-    _, version = given.rest().exchange("GET", _path(kind, name))
-    _tell(given, *_write(given, "PATCH", kind, name, said, {"if-match": version}, reason, dry_run=dry_run))
-
-
-def _remove(
-    given: Invocation,
-    kind: Kind,
-    name: str,
-    reason: str | None,
-    *,
-    yes: bool,
-    dry_run: bool,
-    idempotent: bool,
-) -> None:
-    try:
-        _, version = given.rest().exchange("GET", _path(kind, name))
-    except Failure as failure:
-        if failure.code != NOT_FOUND or not idempotent:
-            raise
-        given.output.say(f"there is no {kind.one} {name}")
-        return
-    condition = {"if-match": version}
-    if dry_run:
-        _tell(given, *_write(given, "DELETE", kind, name, None, condition, reason, dry_run=True))
-        return
-    given.output.say(f"{kind.one} {name} at {given.target().url}")
-    if not yes:
-        confirm(name, f"remove {kind.one} {name}", production=given.target().production)
-    _write(given, "DELETE", kind, name, None, condition, reason, dry_run=False)
-    given.output.say("removed")
-
-
-def _write(
-    given: Invocation,
-    method: str,
-    kind: Kind,
-    name: str,
-    said: dict[str, Any] | None,
-    condition: dict[str, str],
-    reason: str | None,
-    *,
-    dry_run: bool,
-) -> tuple[dict[str, Any] | None, bool]:
-    """The reply, and whether it only says what would be."""
-    headers = condition | ({"mom-reason": quote(reason)} if reason else {})
-    query = {"dry_run": "true"} if dry_run else None
-    reply, _ = given.rest().exchange(method, _path(kind, name), said, headers, query=query)
-    return reply, dry_run
-
-
-def _tell(given: Invocation, reply: dict[str, Any] | None, dry_run: bool) -> None:
-    """What is said now, or what would change."""
-    if reply is None:
-        return
-    if not dry_run:
-        given.output.facts(_plain(given, reply))
-        return
-    given.output.say("this would change; nothing has:")
-    rows = [
-        {"what": f"{change['kind']}/{change['name']}{part['pointer']}", **part}
-        for change in reply["changes"]
-        for part in change["diff"]
-    ]
-    given.output.rows(("what", "before", "after"), [_plain(given, row) for row in rows])
-    if impact := reply.get("impact"):
-        for sentence in foretelling.sentences(impact):
-            given.output.say(sentence)
-
-
-def _plain(given: Invocation, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Lists of names as people write them, where it is people who read."""
-    if given.output.form in ("json", "ndjson"):
-        return dict(row)
-    return {
-        name: ",".join(value)
-        if isinstance(value, list) and all(isinstance(part, str) for part in value)
-        else value
-        for name, value in row.items()
-    }
-
-
-users, groups = commands(_USERS), commands(_GROUPS)
-brokers, bridges = commands(_BROKERS), commands(_BRIDGES)
+    "See and steer bridges: connections by which messages of store-and-forward queues get to other brokers.",
+    "dc-west hostname=west.example.org protocol=stomps user=east password=@west.password",
+)

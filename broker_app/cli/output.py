@@ -30,6 +30,13 @@ class Output:
         if not self._quiet:
             print(sentence, file=sys.stderr, flush=True)
 
+    def warn(self, sentence: str) -> None:
+        """What is wrong, to stderr: red where a person looks, and with -q too."""
+        from rich.console import Console
+        from rich.text import Text
+
+        Console(stderr=True, soft_wrap=True).print(Text(sentence, style="bold red"))
+
     def rows(self, columns: Sequence[str], rows: Iterable[Row], *, whole: bool = False) -> None:
         """A list of rows. JSON shows all their members if `whole`, else the columns alone."""
         chosen = [dict(row) if whole else {name: row.get(name) for name in columns} for row in rows]

@@ -1,7 +1,7 @@
 """`mom rule`: the rules, and who may do what by them."""
 
-from broker_app.cli import judging, kinds
+from broker_app.cli import judging, kinds, things
 
-app = kinds.commands(kinds.RULES)
+app = things.commands(kinds.RULES)
 app.command("test")(judging.try_out)
 app.command()(judging.explain)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import quote
 
 import typer
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from broker_app.cli.rest import Rest
     from broker_app.net.destinations import Setting
 
+_T = TypeVar("_T")
+
 Assignments = Annotated[
     list[str] | None,
     typer.Argument(
@@ -24,6 +26,7 @@ Assignments = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="only say what would be done")]
+Reason = Annotated[str | None, typer.Option("--reason", help="why; kept in history and audit log")]
 Idempotent = Annotated[bool, typer.Option("--idempotent", help="no failure when it is so already")]
 
 _COUNTED = {
@@ -82,20 +85,31 @@ def create(
 ) -> None:
     """Declares a destination or pattern that is not declared yet."""
     values = {setting: value for setting, value in values_of(assignments).items() if value is not None}
+    path, rest = path_of(kind, name), given.rest()
+    made = create_unless_there(
+        given,
+        lambda: rest.exchange("PUT", path, values, {"if-none-match": "*"}),
+        f"{kind} {name} has settings of its own already",
+        mend=f"`mom {kind} set` changes them; --idempotent leaves them as they are",
+        idempotent=idempotent,
+    )
+    if made is not None:
+        given.output.facts({"address": made[0]["address"], **made[0]["settings"]})
+
+
+def create_unless_there(
+    given: Invocation, make: Callable[[], _T], there: str, *, mend: str, idempotent: bool
+) -> _T | None:
+    """What `make` made; None when it is there already and that is no failure, which is said."""
     try:
-        row, _ = given.rest().exchange("PUT", path_of(kind, name), values, {"if-none-match": "*"})
+        return make()
     except Failure as failure:
         if failure.code != CONFLICT:
             raise
         if not idempotent:
-            raise Failure(
-                CONFLICT,
-                f"{kind} {name} has settings of its own already",
-                mend=f"`mom {kind} set` changes them; --idempotent leaves them as they are",
-            ) from failure
-        given.output.say(f"{kind} {name} is there already")
-        return
-    given.output.facts({"address": row["address"], **row["settings"]})
+            raise Failure(CONFLICT, there, mend=mend) from failure
+    given.output.say(there)
+    return None
 
 
 def change(given: Invocation, kind: str, name: str, values: dict[str, Any]) -> None:
@@ -167,6 +181,11 @@ def shown(facts: dict[str, Any], form: str) -> dict[str, Any]:
             f"{row['user']} {row['ack']} {row['unsettled']}/{row['credit']} since {row['since']}"
         )
     return told
+
+
+def reason_header(reason: str | None) -> dict[str, str]:
+    """The header that says why."""
+    return {} if reason is None else {"Mom-Reason": quote(reason)}
 
 
 def _version(rest: Rest, path: str) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from broker_app.cli import invocation
 from broker_app.cli.confirming import confirm
 from broker_app.cli.failures import USAGE, Failure
-from broker_app.cli.saying import DryRun, Yes
+from broker_app.cli.saying import DryRun, Reason, Yes, reason_header
 
 if TYPE_CHECKING:
     from broker_app.cli.invocation import Invocation
@@ -19,8 +18,6 @@ _COLUMNS = ("version", "time", "author", "way", "changes", "reason")
 _CHANGES = ("act", "kind", "name")
 #: things that one line of the history names
 _NAMED = 3
-
-Reason = Annotated[str | None, typer.Option("--reason", help="why; kept in history and audit log")]
 
 
 def history(
@@ -100,11 +97,6 @@ def show_changes(given: Invocation, changes: list[dict[str, Any]]) -> None:
 def is_for_programs(given: Invocation) -> bool:
     """Whether the output has whole objects."""
     return given.output.form in ("json", "yaml", "ndjson")
-
-
-def reason_header(reason: str | None) -> dict[str, str]:
-    """The header that says why."""
-    return {} if reason is None else {"Mom-Reason": quote(reason)}
 
 
 def _named(changes: list[dict[str, Any]]) -> str:

@@ -53,7 +53,8 @@ def test_a_broker_tells_what_would_change_and_what_holds(
     broker = start_broker("--config-file", str(file))
     command_line.about(broker)
     shown = {row[0]: row[1:] for row in command_line("config", "show", "--sources", "--non-default").rows}
-    assert shown["credit"] == ["7", "", "zero.config:2", "100", "no"]
+    assert shown["credit"] == ["7", "", "zero.config:2", "100", "while it runs"]
+    assert shown["port"][-1] == "needs a restart"
     assert shown["port"][2] == "MOM_PORT"
     assert shown["admin_password"][0] == "********"
     assert "lease" not in shown

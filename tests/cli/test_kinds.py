@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, USAGE
+from broker_app.cli.kinds import BRIDGES, BROKERS, GROUPS, RULES, USERS
+from broker_app.web.api.shapes import SAID, SECRETS
 from tests.cli.conftest import CommandLine
 
 CONDITION = "(/event/queue == storeAndForward:broker2/queue/queue1) && (/event/method == POST)"
@@ -68,6 +70,46 @@ def test_wrong_words_change_nothing_and_say_what_is_right(
     assert refused.code == USAGE
     assert said in refused.err
     assert "secret-in-ps" not in refused.err
+
+
+def test_help_tells_the_fields_and_an_example(command_line: CommandLine) -> None:
+    for kind in (RULES, USERS, BROKERS, BRIDGES):
+        for deed in ("create", "set"):
+            shown = command_line(kind.one, deed, "--help").out
+            for field in kind.fields:
+                assert f" {field} " in shown, (kind.one, field)
+            assert f"mom {kind.one} create " in shown
+
+
+def test_the_fields_of_the_commands_are_those_of_the_broker() -> None:
+    for kind in (RULES, USERS, GROUPS, BROKERS, BRIDGES):
+        stated = set(SAID[kind.path[1:]]) | set(SECRETS.get(kind.path[1:], {}))
+        assert set(kind.fields) == stated, kind.one
+
+
+def test_a_name_that_is_mistyped_is_answered_with_the_nearest(mom: CommandLine) -> None:
+    assert mom("rule", "create", "billing").code == OK
+    for words in (("show", "biling"), ("set", "biling", "effect=deny"), ("rm", "biling", "--yes")):
+        refused = mom("rule", *words)
+        assert (refused.code, "did you mean billing?" in refused.err) == (NOT_FOUND, True)
+    wrong = mom("rule", "set", "billing", "efect=deny")
+    assert (wrong.code, "did you mean effect?" in wrong.err) == (USAGE, True)
+
+
+def test_a_thing_is_changed_in_an_editor(mom: CommandLine) -> None:
+    assert mom("rule", "create", "edited", "comment=before").code == OK
+    same = mom("rule", "edit", "edited", environment={"EDITOR": "true"})
+    assert (same.code, "nothing was changed" in same.err) == (OK, True)
+    editor = {"EDITOR": "sed -i s/before/after/"}
+    tried = mom("rule", "edit", "edited", "--dry-run", environment=editor)
+    assert tried.rows[1:] == [["rules/edited/comment", "before", "after"]], tried.err
+    assert mom("rule", "edit", "edited", environment=editor).code == USAGE, "nobody is there to confirm"
+    assert mom("rule", "edit", "edited", "--yes", environment=editor).code == OK
+    assert dict(mom("rule", "show", "edited").rows)["comment"] == "after"
+    broken = mom("rule", "edit", "edited", environment={"EDITOR": "sed -i s/{/[/"})
+    assert (broken.code, "no JSON" in broken.err) == (USAGE, True)
+    absent = mom("rule", "edit", "edited", environment={"EDITOR": "false"})
+    assert (absent.code, "EDITOR" in absent.err) == (USAGE, True)
 
 
 def test_brokers_and_bridges_are_defined(mom: CommandLine, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 
@@ -27,6 +28,7 @@ from broker_app.web.api.permissions import check_administers
 from broker_app.web.api.rows import Row, row_of, rows_of
 from broker_app.web.api.shapes import ENTRY, FACTS, SAID, SECRETS, name_of
 from broker_app.web.kinds import KINDS
+from broker_app.web.kinds.kind import no_such
 from broker_app.web.obeying import node_of, wait_obeyed
 
 MAX_PAGE = 500
@@ -185,8 +187,12 @@ class Resource(APIView):
     def _there(self, key: str) -> Row:
         row = row_of(self.kind, key)
         if row is None:
-            raise Refusal("not-found", f"there is no {KINDS[self.kind].one} {key}"[:300])
+            raise Refusal("not-found", no_such(KINDS[self.kind].one, key[:200], self.names())[:500])
         return row
+
+    def names(self) -> Iterable[str]:
+        """Those of which the nearest is told to who mistypes one."""
+        return KINDS[self.kind].read()
 
     def _etag(self, row: Row) -> str:
         living = [row[fact] for fact in FACTS.get(self.kind, {})]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from django.contrib.auth.models import User
@@ -61,6 +62,10 @@ class Tokens(Resource):
         if name.partition("/")[0] != self.request.user.get_username() and not administers(self.request):
             raise Refusal("not-found", f"you have no token {name}"[:300])
         return name
+
+    def names(self) -> Iterable[str]:
+        own = f"{self.request.user.get_username()}/"
+        return [name for name in super().names() if name.startswith(own)]
 
     def called(self, key: str) -> str:
         return key.partition("/")[2]

@@ -1,0 +1,158 @@
+"""`mom bridge`: how bridges stand and what happened to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from broker_app import spans
+from broker_app.cli import invocation, steering, things
+from broker_app.cli.kinds import BRIDGES
+from broker_app.cli.versions import is_for_programs
+from broker_app.cli.watching import beats
+
+if TYPE_CHECKING:
+    from broker_app.cli.invocation import Invocation
+    from broker_app.cli.rest import Rest
+
+app = typer.Typer(no_args_is_help=True, help=BRIDGES.about)
+
+_FACTS = ("name", "address", "desired", "state", "error", "server", "delivery", "connected_at", "attempts")
+_FLOWS = (
+    "queue", "state", "error", "depth", "oldest_s", "in_flight", "sent", "accepted", "refused", "unanswered",
+    "duplicate", "parked", "gap", "progress_at",
+)  # fmt: skip
+_EVENTS = ("at", "queue", "event", "code", "detail", "times")
+_ORPHANS = ("bridge", "queue", "depth", "source")
+_INCOMING = ("sender", "source", "accepted", "count", "at")
+#: spans and times, which people read otherwise than programs
+_SPANS, _TIMES = ("oldest_s",), ("progress_at",)
+
+
+@app.command("ls")
+def list_all(ctx: typer.Context) -> None:
+    """List all bridges and how they stand.
+
+    A bridge is running, suspended (it sleeps until a message comes, or is paused), connecting, retrying, or
+    failed (its configuration cannot work); one of its flows may be stalled. `mom bridge show` tells more.
+    """
+    given = invocation.of(ctx)
+    rest = given.rest()
+    defined = {row["name"]: row for row in rest.pages(BRIDGES.path)}
+    found = rest.get("/forwarding")
+    rows = [_summed(defined.get(row["name"], {}), row) for row in found["bridges"]]
+    given.output.rows(BRIDGES.columns, [_plain(given, row) for row in rows], whole=True)
+    if found["orphans"]:
+        given.output.say(f"queues without a bridge: {len(found['orphans'])} (mom bridge orphans)")
+
+
+@app.command()
+def show(ctx: typer.Context, name: things.Name) -> None:
+    """Show a bridge: its connection, and each of its flows with what it counted.
+
+    The counts add up: sent = accepted + refused + unanswered + in flight. A gap is a fault: the remote broker
+    counted other messages than this one.
+    """
+    given = invocation.of(ctx)
+    rest = given.rest()
+    defined = rest.get(things.path_of(BRIDGES, name))
+    status = rest.get(f"{things.path_of(BRIDGES, name)}/status")
+    if is_for_programs(given):
+        given.output.facts({**defined, **status})
+        return
+    others = {field: value for field, value in defined.items() if value not in ("", [], None)}
+    told = _told({**others, **{fact: status[fact] for fact in _FACTS}})
+    given.output.facts(things.readable(given, told))
+    print()
+    given.output.rows(_FLOWS, [_plain(given, flow) for flow in status["flows"]])
+    for flow in status["flows"]:
+        if flow["gap"]:
+            given.output.warn(f"{flow['queue']}: {flow['gap']} messages are not where they should be (a gap)")
+
+
+@app.command()
+def logs(
+    ctx: typer.Context,
+    name: things.Name,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=200, help="that are there already")] = 20,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="and new ones, until interrupted")] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="seconds between looks")] = 1.0,
+) -> None:
+    """Show what happened to a bridge, the newest last: connecting, refusals, retries, flows.
+
+    What happened again and again in a row is one line, with the times it did.
+    """
+    given = invocation.of(ctx)
+    rest = given.rest()
+    if not follow:
+        given.output.rows(_EVENTS, _events(rest, name)[-lines:] if lines else [], whole=True)
+        return
+    known: set[tuple[Any, ...]] | None = None
+    for _ in beats(every):
+        events = _events(rest, name)
+        fresh = [event for event in events if known is None or _mark(event) not in known]
+        for event in fresh if known is not None else fresh[len(fresh) - min(lines, len(fresh)) :]:
+            given.output.row(_EVENTS, event)
+        known = {_mark(event) for event in events}
+
+
+@app.command()
+def orphans(ctx: typer.Context) -> None:
+    """List queues of messages for bridges that there are not.
+
+    `mom bridge create` makes the bridge, and they go; `mom queue rm QUEUE` removes queue and messages.
+    """
+    given = invocation.of(ctx)
+    given.output.rows(_ORPHANS, given.rest().get("/forwarding")["orphans"], whole=True)
+
+
+@app.command()
+def incoming(ctx: typer.Context) -> None:
+    """List what other brokers forward to this one, and how far each has come.
+
+    `accepted` is the number of the last message that was taken over, `count` how many were: a message that
+    is sent again, since its answer was lost, is known by it and not stored twice.
+    """
+    given = invocation.of(ctx)
+    given.output.rows(_INCOMING, given.rest().get("/forwarding")["incoming"], whole=True)
+
+
+steering.add_to(app)
+things.add_writing(app, BRIDGES)
+
+
+def _events(rest: Rest, name: str) -> list[dict[str, Any]]:
+    """All that is known, the newest last."""
+    found: list[dict[str, Any]] = rest.get(f"{things.path_of(BRIDGES, name)}/events", limit=200)["items"]
+    return found[::-1]
+
+
+def _mark(event: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What tells an event from all others, and from how it was before it happened again."""
+    return tuple(event[name] for name in ("first_at", "queue", "event", "code", "times"))
+
+
+def _summed(defined: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the list: the state is the worst there is to tell."""
+    stalled = any(flow["state"] == "stalled" for flow in status["flows"])
+    state = "stalled" if stalled else status["state"]
+    return {**defined, **status, "state": state, "flow_count": len(status["flows"])}
+
+
+def _plain(given: Invocation, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as people read it, where it is people who read."""
+    if is_for_programs(given):
+        return dict(row)
+    told = _told(row)
+    if given.output.form != "table":
+        return told
+    told |= {name: spans.in_words(told[name]) if told[name] else "" for name in _SPANS}
+    return told | {name: spans.since(told[name]) for name in _TIMES}
+
+
+def _told(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Its trouble as one sentence."""
+    error = row.get("error")
+    return {**row, "error": f"{error['code']}: {error['detail']}" if error else ""}
