@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from broker_app.net.decisions import Decisions
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.using import Using
+from broker_app.remote import Remote
 
 _T = TypeVar("_T")
 
@@ -23,6 +24,8 @@ class Plane(Protocol):
     """What is needed of the node's data plane."""
 
     async def remove_queue(self, address: str, *, force: bool) -> None: ...
+
+    async def try_remote(self, remote: Remote, queue: str | None) -> dict[str, Any]: ...
 
 
 class Node(Protocol):
@@ -47,11 +50,11 @@ def node_of(request: Request | HttpRequest) -> Node | None:
     return cast("Node | None", getattr(getattr(request, "_request", request), "scope", {}).get("mom.node"))
 
 
-def ask(node: Node, deed: Coroutine[Any, Any, _T]) -> _T:
+def ask(node: Node, deed: Coroutine[Any, Any, _T], within_s: float = _OBEYS_S) -> _T:
     """What a coroutine of the node returns; this is a thread beside its loop. Raises Refusal."""
     done = asyncio.run_coroutine_threadsafe(deed, node.loop)
     try:
-        return done.result(_OBEYS_S)
+        return done.result(within_s)
     except TimeoutError:
         done.cancel()
         raise Refusal("busy", "the node has not answered in time; look again in a moment") from None

@@ -10,6 +10,7 @@ from drf_spectacular.views import SpectacularJSONAPIView
 from broker_app.web import docs, login, pages
 from broker_app.web.api import (
     audit,
+    bridges,
     configuration,
     decisions,
     definitions,
@@ -44,6 +45,8 @@ urlpatterns = [
     path("docs/problems/", pages.problems, name="problems"),
     path("docs/problems/<str:name>", pages.problem, name="problem"),
     path("api/v1/openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
+    path("api/v1/bridges/<str:name>/clone", bridges.CloneBridge.as_view()),
+    path("api/v1/forwarding/test", bridges.TryBridge.as_view()),
     *(
         path(f"api/v1/{resource.kind}{rest}", resource.as_view())
         for resource in (

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 
-from broker_app.models import Change, PolicyVersion, Rule
+from broker_app.models import Bridge, Change, PolicyVersion, Rule
 from broker_app.web import actions
 
 pytestmark = pytest.mark.django_db
@@ -450,3 +450,46 @@ def test_a_narrow_token_does_not_make_itself_a_wide_one(ask: Ask) -> None:
     assert narrow("POST", "tokens", {"name": "wide"}).problem == (403, "not-allowed")
     assert narrow("PATCH", "tokens/john/t", {"grants": None}, if_match="*").problem == (403, "not-allowed")
     assert narrow("DELETE", "tokens/john/t", if_match="*").problem == (403, "not-allowed")
+
+
+# ---------------------------------------------------------------------- bridges
+
+
+def test_a_bridge_is_cloned_with_its_password(ask: Ask) -> None:
+    said = {"hostname": "far", "protocol": "wss", "paused_queues": ["q"], "password": "s3cret-of-far"}
+    assert ask("PUT", "bridges/far", said).status == 201
+    tried = ask("POST", "bridges/far/clone?dry_run=true", {"name": "near"})
+    assert (tried.status, tried.body["changes"][0]["secrets"]) == (200, ["password"])
+    made = ask("POST", "bridges/far/clone", {"name": "near"})
+    assert (made.status, made.headers["Location"]) == (201, "/api/v1/bridges/near"), made.body
+    far = ask("GET", "bridges/far").body
+    for name in said.keys() - {"password"}:
+        assert made.body[name] == far[name]
+    assert "s3cret" not in json.dumps([made.body, tried.body])
+    assert Bridge.objects.get(name="near").password == "s3cret-of-far"
+
+
+def test_what_cannot_be_cloned_is_told(ask: Ask) -> None:
+    assert ask("PUT", "bridges/far", {"hostname": "far"}).status == 201
+    missing = ask("POST", "bridges/fra/clone", {"name": "near"})
+    assert missing.problem == (404, "not-found")
+    assert "did you mean far?" in missing.body["detail"]
+    assert ask("POST", "bridges/far/clone", {"name": "far"}).problem == (409, "conflict")
+    assert ask("POST", "bridges/far/clone", {"name": "a/b"}).problem == (400, "invalid")
+    assert ask("POST", "bridges/far/clone", {}).pointers == ["/name"]
+    assert ask("POST", "bridges/far/clone", {"name": "x", "port": 1}).pointers == ["/port"]
+
+
+def test_settings_of_a_bridge_are_checked_before_they_are_tested(ask: Ask) -> None:
+    for said, pointers in (
+        ({}, ["/name"]),
+        ({"name": "b"}, ["/hostname"]),
+        ({"name": "b", "hostname": "h", "port": 0}, ["/port"]),
+        ({"name": "b", "hostname": "h", "prt": 1}, ["/prt"]),
+        ({"name": "b", "hostname": "h", "queue": 1}, ["/queue"]),
+        ({"name": "b", "hostname": "h", "password": 1}, ["/password"]),
+    ):
+        refused = ask("POST", "forwarding/test", said)
+        assert refused.problem == (400, "invalid"), refused.body
+        assert refused.pointers == pointers
+    assert ask("POST", "forwarding/test", {"name": "b", "hostname": "h"}).problem == (503, "not-active")

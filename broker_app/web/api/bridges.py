@@ -1,0 +1,146 @@
+"""Bridges beyond what all kinds have: one made like another, and settings tested before they are saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from broker_app.bridge.trial import LONGEST_S
+from broker_app.models import Bridge
+from broker_app.net.acts import TESTED
+from broker_app.net.rest.openapi.shapes import TEXT, object_of, ref
+from broker_app.net.rest.refusals import Refusal, invalid, unknown
+from broker_app.remote import Remote
+from broker_app.web import actions
+from broker_app.web.acting import by
+from broker_app.web.actions import audit
+from broker_app.web.api import asked, dry_run
+from broker_app.web.api.conditions import etag
+from broker_app.web.api.described import DRY_RUN, KEY, REASON, problem_replies
+from broker_app.web.api.permissions import MayAdminister
+from broker_app.web.api.repeats import once
+from broker_app.web.api.rows import row_of
+from broker_app.web.api.shapes import NEEDED, SAID, SECRETS
+from broker_app.web.kinds import KINDS, Said
+from broker_app.web.kinds.kind import check_storable, no_such
+from broker_app.web.obeying import ask, node_of, wait_obeyed
+from broker_app.web.refusals import PROBLEM_REPLIES
+from broker_app.web.snapshot import read_version
+
+_KIND = "bridges"
+_NAME = {**TEXT, "minLength": 1, "maxLength": 300}
+_CLONE = object_of({"name": {**_NAME, "description": "of the new one"}})
+_TRY = object_of(
+    {
+        "name": {**_NAME, "description": "of the bridge; one that is there lends what is kept of it"},
+        "queue": {"type": ["string", "null"], "description": "a remote queue whose rights are asked for"},
+        **SAID[_KIND],
+        **SECRETS[_KIND],
+    },
+    required=("name", *NEEDED[_KIND]),
+)
+
+
+class CloneBridge(APIView):
+    """One bridge like another."""
+
+    permission_classes = (MayAdminister,)
+
+    @extend_schema(
+        operation_id="clone_bridge",
+        parameters=[KEY, DRY_RUN, REASON],
+        request={"application/json": _CLONE},
+        responses={
+            200: ref("DryRun"), 201: ref("Bridge"),
+            **problem_replies(400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 503),
+        },
+    )  # fmt: skip
+    def post(self, request: Request, name: str) -> Response:
+        """Make a bridge like this one under another name; its password is copied unseen"""
+        reply = once(request, lambda: self._clone(request, name))
+        wait_obeyed(request, read_version())
+        return reply
+
+    def _clone(self, request: Request, name: str) -> Response:
+        query = asked.query(request, ("dry_run",))
+        new = _new_name(asked.body(request))
+        original = Bridge.objects.filter(name=name).first()
+        if original is None:
+            raise Refusal("not-found", no_such("bridge", name[:100], KINDS[_KIND].read()))
+        if actions.version_of(_KIND, new):
+            raise actions.Conflict(f"There is a bridge {new} already.")
+        tried = query.get("dry_run") == "true"
+        secrets = {"password": original.password} if original.password else {}
+        edit = actions.Edit(_KIND, new, original.values, 0, secrets=secrets)
+        outcome = actions.apply(by(request), [edit], dry_run=tried)
+        if tried:
+            return Response(dry_run.reply(outcome, node_of(request)))
+        row = row_of(_KIND, new)
+        assert row is not None, "it was made in this transaction"
+        headers = {"ETag": etag(row["version"]), "Location": f"/api/v1/{_KIND}/{new}"}
+        return Response(row, 201, headers=headers)
+
+
+class TryBridge(APIView):
+    """Settings of a bridge that need not be saved."""
+
+    permission_classes = (MayAdminister,)
+
+    @extend_schema(
+        operation_id="try_bridge",
+        request={"application/json": _TRY},
+        responses={200: ref("BridgeTrial"), **PROBLEM_REPLIES},
+    )
+    def post(self, request: Request) -> Response:
+        """Test a connection with these settings, step by step; nothing is saved and nothing left behind"""
+        asked.query(request, ())
+        remote, queue = _remote(asked.body(request))
+        node = node_of(request)
+        if node is None:
+            raise Refusal("not-active", "no broker runs in this process; ask one that does")
+        found = ask(node, node.rest.try_remote(remote, queue), within_s=LONGEST_S + 5)
+        about = {"address": remote.address, "queue": queue, "ok": found["ok"]}
+        audit.record(by(request), audit.Act(TESTED, _KIND, remote.name, after=about))
+        return Response(found)
+
+
+def _new_name(body: dict[str, Any]) -> str:
+    for field in body:
+        if field != "name":
+            raise unknown(f"/{field[:100]}", field, ("name",), "field")
+    name = body.get("name")
+    if not isinstance(name, str):
+        raise invalid("/name", "is missing" if name is None else "must be a text", name)
+    return name
+
+
+def _remote(body: dict[str, Any]) -> tuple[Remote, str | None]:
+    """What is to be tested. Raises Refusal and ValidationError."""
+    said: Said = dict(body)
+    name, queue = said.pop("name", None), said.pop("queue", None)
+    if not isinstance(name, str):
+        raise invalid("/name", "is missing" if name is None else "must be a text", name)
+    if queue is not None and not isinstance(queue, str):
+        raise invalid("/queue", "must be a text", queue)
+    secrets = {field: said.pop(field) for field in SECRETS[_KIND] if field in said}
+    for field in said:
+        if field not in SAID[_KIND]:
+            raise unknown(f"/{field[:100]}", field, ("name", "queue", *SAID[_KIND], *SECRETS[_KIND]), "field")
+    kind = KINDS[_KIND]
+    check_storable(name, said)
+    whole = kind.complete(name, said, None)
+    kind.check(name, whole)
+    kind.check_secrets(name, whole, secrets)
+    return Remote.of(name, whole, secrets.get("password", _kept_password(name, whole))), queue
+
+
+def _kept_password(name: str, said: Said) -> str:
+    """That of the bridge that is there; it goes nowhere but where it goes anyway."""
+    row = Bridge.objects.filter(name=name).first()
+    if row is None or any(row.values[part] != said[part] for part in ("hostname", "port", "user")):
+        return ""
+    return row.password
