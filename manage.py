@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The door to Django's commands; `manage.py broker` runs a node."""
 
+import gc
 import os
 import sys
 
@@ -13,6 +14,7 @@ def main() -> None:
 
     # Options that say where the data is must be known before Django opens its database.
     if sys.argv[1:2] == ["broker"]:
+        gc.disable()  # until it runs: what is imported until then stays
         os.environ.update(config.options_in(sys.argv[2:]))
     try:
         execute_from_command_line(sys.argv)

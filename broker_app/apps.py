@@ -8,6 +8,9 @@ class BrokerConfig(AppConfig):
     verbose_name = "MOM"
 
     def ready(self) -> None:
+        from broker_app.web.sparing import spare_unused
+
+        spare_unused()
         from broker_app.web.auditing import watch_logins
 
         watch_logins()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import typer
@@ -15,6 +16,7 @@ PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_opt
 
 def up(ctx: typer.Context) -> None:
     """Run a broker with its console; `mom up --help` lists the settings."""
+    gc.disable()  # until it runs: what is imported until then stays
     # Before Django reads its settings: where the data is, is one of them.
     os.environ.update(config.options_in(ctx.args))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")

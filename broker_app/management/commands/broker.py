@@ -1,6 +1,7 @@
 """`manage.py broker`: runs a node with its web server until it is told to stop."""
 
 import asyncio
+import gc
 import logging
 import sys
 import webbrowser
@@ -89,6 +90,9 @@ class Command(BaseCommand):
                 Thread(target=webbrowser.open, args=[_url(mom, ports.web) + page], daemon=True).start()
 
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        # Whoever starts the broker has held the collector off, which would look at all imports again and again.
+        gc.freeze()
+        gc.enable()
         follow = partial(snapshot.follow, logins.policy, logins.take_used)
         try:
             following = files.following() if files is not None else nullcontext()
