@@ -90,7 +90,7 @@ class Command(BaseCommand):
                 Thread(target=webbrowser.open, args=[_url(mom, ports.web) + page], daemon=True).start()
 
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        # Whoever starts the broker has held the collector off, which would look at all imports again and again.
+        # Whoever starts the broker holds the collector off, which would look at all imports again and again.
         gc.freeze()
         gc.enable()
         follow = partial(snapshot.follow, logins.policy, logins.take_used)
