@@ -36,6 +36,8 @@ from mom_client.storeandforward import SYNC_QUEUE
 
 #: bytes of bodies on their way: beyond, the queue hands out no more until half of them are answered
 FLIGHT_BYTES: Final = 8 * 1024 * 1024
+#: the problem of a message that came behind a refused one
+BROKEN: Final = "flow-broken"
 #: what a settled delivery takes in the engine's inbox
 SETTLED_BYTES: Final = 16
 
@@ -55,7 +57,12 @@ class Phase(enum.Enum):
 #: where nothing is under way
 _UNBEGUN: Final = (Phase.ASLEEP, Phase.WAITING, Phase.RESTING)
 #: the troubles that are over when a flow has begun
-_OVER_WHEN_OPEN: Final = (troubles.AUTH_SYNC_QUEUE, troubles.AUTH_TARGET_QUEUE, troubles.HELD)
+_OVER_WHEN_OPEN: Final = (
+    troubles.AUTH_SYNC_QUEUE,
+    troubles.AUTH_TARGET_QUEUE,
+    troubles.HELD,
+    troubles.MARK_AHEAD,
+)
 
 
 class Flow(InnerReceiver):
@@ -157,6 +164,8 @@ class Flow(InnerReceiver):
 
     def adapt(self, remote: Remote) -> None:
         """Something is said otherwise about the bridge, and the connection stays."""
+        if not remote.connects_like(self.remote):
+            self._counted = None  # perhaps of another broker
         self.remote = remote
         if self.paused:
             self.leave()
@@ -178,7 +187,7 @@ class Flow(InnerReceiver):
         if not _knows_bridges(link):
             server = link.connection.headers.get("server", "")
             self._carriage = ToForeign(self.target, version, self._engine.broker.ids, server)
-            self._counted = None
+            self._mark, self._counted = 0, None
             self._join()
             return
         self._carriage = ToMom(self.target, version, self.id)
@@ -200,6 +209,13 @@ class Flow(InnerReceiver):
     def begun(self, accepted: int, count: int) -> None:
         """The remote broker has all up to the position `accepted`, `count` messages of this queue so far."""
         if self.phase is not Phase.BEGINNING:
+            return
+        if accepted >= self._engine.broker.next_position:
+            detail = (
+                f"{self.remote.name} has message {accepted} of {self.source}, and none of that number was "
+                "sent yet: is this broker's journal an old copy? Start the broker under another name"
+            )
+            self.rest(Trouble(troubles.MARK_AHEAD, detail))
             return
         if self._counted is not None:
             there = sum(position <= accepted for position in self._doubtful)
@@ -259,11 +275,14 @@ class Flow(InnerReceiver):
 
     def rest(self, why: Trouble, for_s: float | None = None) -> None:
         """Go no further for a while (`retry_s`, if it is not said); siblings and the connection go on."""
+        self._note_trouble(why)
+        if self.phase is Phase.LEAVING:
+            self._left()
+            return
         self._give_back()
         self._leave_remote()
         self.phase = Phase.RESTING
         self.retry_at = time.monotonic() + (self.remote.retry_s if for_s is None else for_s)
-        self._note_trouble(why)
 
     def retry(self) -> None:
         """Try again, now."""
@@ -291,7 +310,7 @@ class Flow(InnerReceiver):
     def _left(self) -> None:
         self._give_back()
         self._leave_remote()
-        if self._then is Phase.ASLEEP:
+        if self._then is Phase.ASLEEP or self.paused:
             self._fall_asleep()
         else:
             self.phase = self._then
@@ -432,7 +451,7 @@ class Flow(InnerReceiver):
         self._see_to_leaving()
 
     def refused(self, receipt: bytes, refused: RefusedThere) -> bool:
-        """The remote broker said no; False when that is not about this flow."""
+        """The remote broker said no to what has this receipt; False when that is not of this flow."""
         if receipt == self._begin_receipt.encode():
             if self.phase is Phase.BEGINNING:
                 self.rest(troubles.of_refusal(refused))
@@ -441,16 +460,21 @@ class Flow(InnerReceiver):
         if sent is None:
             return False
         self.counters.refused += 1
-        position = int(receipt)
         why = troubles.of_refusal(refused)
-        self._count_refusal(position)
-        if self.remote.park_after and self._refused_times >= self.remote.park_after:
-            self._park(sent[0], why)
+        if refused.code != BROKEN:  # else it is not about this message
+            self._count_refusal(int(receipt))
+        if self._peer is not None and 0 < self.remote.park_after <= self._refused_times:
+            self._park(self._peer, sent[0], why)
             self.rest(why)
             self.retry()  # the next one may be taken
         else:
             self.rest(why)
         return True
+
+    def broken(self, refused: RefusedThere) -> None:
+        """The remote broker ended the flow by itself: a right was taken away."""
+        if self.phase in (Phase.JOINING, Phase.OPEN, Phase.LEAVING):
+            self.rest(troubles.of_refusal(refused))
 
     def _count_refusal(self, position: int) -> None:
         if position != self._refused_position:
@@ -458,11 +482,10 @@ class Flow(InnerReceiver):
         self._refused_position = position
         self._refused_times += 1
 
-    def _park(self, tag: int, why: Trouble) -> None:
+    def _park(self, peer: Peer, tag: int, why: Trouble) -> None:
         """The message goes to the dead letters, and no longer stands in the way of others."""
         detail = f"refused {self._refused_times} times by {self.remote.name}: {why.detail}"
-        if self._peer is not None:
-            self._submit(c.Return(self._peer, [tag], dead_reason="UNDELIVERABLE", detail=detail))
+        self._submit(c.Return(peer, [tag], dead_reason="UNDELIVERABLE", detail=detail))
         self.counters.parked += 1
         self._refused_times = 0
         self._timeline.note("parked", self.queue, why.code, detail)

@@ -286,7 +286,7 @@ class Pipe:
 
     def _blame(self, error: ErrorFrame) -> None:
         """Find the flow that an ERROR is about: it waits, and others go on over the next connection."""
-        if error.receipt is not None and self._refuse(error.receipt.encode(), error):
+        if error.receipt is not None and self._refused(error.receipt, error):
             return
         sent = [flow for flow in self.flows.values() if flow.in_flight]
         suspects = [flow for flow in sent if not flow.proven] or sent
@@ -309,8 +309,7 @@ class Pipe:
             elif frame.command is wire.RECEIPT:
                 self._answered((frame.headers.get("receipt-id", "").encode(),))
             elif frame.headers.get("subscription") == REFUSED_SUBSCRIPTION:
-                receipt = frame.headers.get("receipt-id", "")
-                self._refuse(receipt.encode(), Refused.from_frame(frame.headers, frame.body))
+                self._refused(frame.headers.get("receipt-id"), Refused.from_frame(frame.headers, frame.body))
             else:
                 self._begun(frame)
 
@@ -331,8 +330,14 @@ class Pipe:
         if flow is not None and accepted.isdecimal() and count.isdecimal():
             flow.begun(int(accepted), int(count))
 
-    def _refuse(self, receipt: bytes, refused: Refused) -> bool:
-        return any(flow.refused(receipt, refused) for flow in list(self.flows.values()))
+    def _refused(self, receipt: str | None, refused: Refused) -> bool:
+        """The remote broker said no to one act; False when that is about no flow."""
+        flow = self._by_id.get(str(refused.problem.get("subscription")))
+        if receipt is not None:
+            return any(flow.refused(receipt.encode(), refused) for flow in list(self.flows.values()))
+        if flow is not None:
+            flow.broken(refused)
+        return flow is not None
 
     # ------------------------------------------------------------------ time
 

@@ -15,9 +15,12 @@ CONFIG, DNS, REFUSED, UNREACHABLE, TIMEOUT, TLS, WEBSOCKET, LOGIN, HOST, PROTOCO
     "LOST", "ENDED",
 )  # fmt: skip
 #: of a flow
-AUTH_SYNC_QUEUE, AUTH_TARGET_QUEUE, TARGET_FULL, TARGET_PAUSED, TARGET_MISSING, TOO_LARGE, HELD, STALLED = (
+AUTH_SYNC_QUEUE, AUTH_TARGET_QUEUE, TARGET_FULL, TARGET_PAUSED, TARGET_MISSING, TOO_LARGE = (
     "AUTH_SYNC_QUEUE", "AUTH_TARGET_QUEUE", "TARGET_FULL", "TARGET_PAUSED", "TARGET_MISSING", "TOO_LARGE",
-    "HELD", "STALLED",
+)  # fmt: skip
+#: of a flow: others hold messages of the queue, nothing is answered, what was not sent is there already
+HELD, STALLED, MARK_AHEAD = (
+    "HELD", "STALLED", "MARK_AHEAD",
 )  # fmt: skip
 #: of a flow whose remote broker gave another reason
 REFUSED_BY_TARGET: Final = "TARGET_REFUSED"
@@ -76,4 +79,5 @@ def of_refusal(refused: Refused) -> Trouble:
     if refused.code == "not-allowed":
         about = str(refused.problem.get("destination", "")).rpartition(":")[2]
         return Trouble(AUTH_SYNC_QUEUE if about == SYNC_QUEUE else AUTH_TARGET_QUEUE, refused.detail)
-    return Trouble(_OF_PROBLEMS.get(refused.code, REFUSED_BY_TARGET), refused.detail)
+    code = str(refused.problem.get("because", refused.code))
+    return Trouble(_OF_PROBLEMS.get(code, REFUSED_BY_TARGET), refused.detail)
