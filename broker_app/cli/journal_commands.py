@@ -212,6 +212,9 @@ def _readable(
         return {**shown, "record": "subscribed", **records.terms(content, start, end)._asdict()}
     if kind == records.FORGOTTEN:
         return {**shown, "record": "forgotten"}
+    if kind == records.MARKED:
+        accepted, count, time_ms = records.mark(content, start)
+        return {**shown, "record": "marked", "accepted": accepted, "count": count, "time_ms": time_ms}
     numbers = records.positions(content, start, end).tolist()
     if kind == records.ACKED:
         return {**shown, "record": "gone", "cause": records.CAUSES[flags], "positions": numbers}

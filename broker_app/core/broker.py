@@ -14,6 +14,7 @@ from broker_app.core import commands as c
 from broker_app.core.configuring import Configuring
 from broker_app.core.facts import DestinationGone
 from broker_app.core.limits import Limits
+from broker_app.core.marks import SYNC_ADDRESS
 from broker_app.core.outcome import DUE, LANE, REPLAY, Outcome
 from broker_app.core.policy import Policies
 from broker_app.core.queue import Queue
@@ -55,6 +56,10 @@ class Broker(Configuring):
             c.Purge: self._purge,
             c.Transfer: self._transfer,
             c.Insert: self._insert,
+            c.MeetBridge: self._meet_bridge,
+            c.BeginFlow: self._begin_flow,
+            c.Forward: self._forward,
+            c.BreakFlow: self._break_flow,
             c.Reconfigure: self._reconfigure,
             c.MakeQueue: self._make,
             c.RemoveQueue: self._remove,
@@ -88,6 +93,8 @@ class Broker(Configuring):
         if self.parking.changed:
             out.throttles += self.parking.turns()
         self._record_acks()
+        if self._marked:
+            self._record_marks()
         if out.fanouts:
             self._close_fanouts()
         if out.forwarded:
@@ -149,6 +156,7 @@ class Broker(Configuring):
             or not queue.durable
             or queue.address in self.schedules
             or queue.address in self.policies.exact
+            or queue.address == SYNC_ADDRESS
         ):
             queue.idle_since_ms = 0
         elif not queue.idle_since_ms:

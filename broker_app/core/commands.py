@@ -258,6 +258,50 @@ class Insert:
 
 
 @dataclass(slots=True)
+class MeetBridge:
+    """Another broker has connected: from now on there is the queue that stands for the marks."""
+
+    peer: Peer
+
+
+@dataclass(slots=True)
+class BeginFlow:
+    """Begin, or begin anew, to take in what the broker `sender` forwards of its queue `source` (a name) to
+    the queue `target` (an address). The peer is told the mark by a message whose headers are `accepted` and
+    `count`, as if by a subscription `id`, and an `Unsubscribe` of that ends the flow. Any other flow of the
+    same queue of this sender is broken."""
+
+    peer: Peer
+    id: str
+    sender: str
+    source: str
+    target: str
+    receipt: Any = None
+
+
+@dataclass(slots=True)
+class Forward:
+    """A run of messages of one flow, in order, and the position of each there. Those up to the mark are here
+    already and are accepted without being stored. The first that is refused breaks the flow, and all that
+    follow are refused with flow-broken."""
+
+    peer: Peer
+    flow: str
+    entries: Sequence[Entry]
+    positions: Sequence[int]
+
+
+@dataclass(slots=True)
+class BreakFlow:
+    """Refuse a message of a flow, or the flow itself, in its turn: `refusal` is the answer, and breaks it."""
+
+    peer: Peer
+    flow: str
+    refusal: Refused
+    receipt: Any = None
+
+
+@dataclass(slots=True)
 class Reconfigure:
     """From now on these policies hold, and these limits where there are any. Queues that have a policy of
     their own are made."""
@@ -316,6 +360,10 @@ Command = (
     | Purge
     | Transfer
     | Insert
+    | MeetBridge
+    | BeginFlow
+    | Forward
+    | BreakFlow
     | Reconfigure
     | MakeQueue
     | RemoveQueue

@@ -6,6 +6,7 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
 from broker_app.core.facts import DestinationGone
+from broker_app.core.marks import check_is_no_sync_queue
 from broker_app.core.moving import Moving
 from broker_app.core.queue import Queue
 
@@ -36,9 +37,10 @@ class Configuring(Moving):
                 self._offer(subscription)
 
     def _purge(self, command: c.Purge) -> None:
-        queue = self.queues.get(command.address)
-        if queue is None:
-            self._refuse(command.peer, command.receipt, _no_queue(command.address))
+        try:
+            queue = self._purgeable(command.address)
+        except Refused as refusal:
+            self._refuse(command.peer, command.receipt, refusal)
             return
         if command.delayed:
             self._cancel_all(queue.address, records.PURGED)
@@ -55,6 +57,13 @@ class Configuring(Moving):
         self.queue(command.address)
         self._accept(command.peer, command.receipt)
 
+    def _purgeable(self, address: str) -> Queue:
+        check_is_no_sync_queue(address)
+        queue = self.queues.get(address)
+        if queue is None:
+            raise _no_queue(address)
+        return queue
+
     def _remove(self, command: c.RemoveQueue) -> None:
         try:
             queue = self._removable(command.address, command.force)
@@ -69,6 +78,7 @@ class Configuring(Moving):
         self._accept(command.peer, command.receipt)
 
     def _removable(self, address: str, force: bool) -> Queue:
+        check_is_no_sync_queue(address)
         queue = self.queues.get(address)
         if queue is None or queue.named is not None:
             raise _no_queue(address)

@@ -17,6 +17,7 @@ TEMP_TOPIC = "temp-topic"
 
 MAX_NAME = 255
 DEAD_SUFFIX = storeandforward.DEAD_SUFFIX  # of the queue that takes a queue's dead letters
+SYNC_QUEUE = storeandforward.SYNC_QUEUE
 _FORWARDED = f"/{QUEUE}/{storeandforward.PREFIX}"
 _PREFIXES = {f"/{kind}/": kind for kind in (QUEUE, TOPIC, TEMP_QUEUE, TEMP_TOPIC)}
 

@@ -6,13 +6,14 @@ A snapshot is a head and one section for each destination that holds something:
     section  u32 length of its head | u64 length of its numbers | msgpack head | u64 numbers …
 
 The head of a section is [address, position, [[priority, mark, waiting, attempts] …], delayed, terms,
-grouped, dedup, history]: which destination, the position before which all its records are contained in what
-follows, and how many of the numbers belong to what: in each lane positions that wait, then pairs of position
-and attempts; then the due times of what is delayed, and as many positions; then the dedup-ids of the window,
-four numbers each (two halves of the digest, position, time in ms); at last the positions of a topic's
+grouped, dedup, history, mark]: which destination, the position before which all its records are contained in
+what follows, and how many of the numbers belong to what: in each lane positions that wait, then pairs of
+position and attempts; then the due times of what is delayed, and as many positions; then the dedup-ids of the
+window, four numbers each (two halves of the digest, position, time in ms); at last the positions of a topic's
 history. `terms` are those of a durable subscription, else empty; `grouped` is the position of the newest
 message with a group, if it may still wait, else 0; `history` is [trimmed to, closed, [[messages, bytes,
-newest time] …]], the blocks of a history, else empty.
+newest time] …]], the blocks of a history, else empty; `mark`, at the address of a mark, is [position, count,
+time in ms], else empty.
 
 Sections are taken one after the other while the broker works on. So each has a position of its own, and
 recovery passes over the records of a destination that lie before it. A destination without a section held
@@ -34,7 +35,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.message import Message
 from broker_app.core.queue import Lane, Queue
 
-FORMAT = 4  # grows with the version of the records, which it leads to
+FORMAT = 5  # grows with the version of the records, which it leads to
 _SIZES = Struct("<IQ")
 
 #: the address of a section that tells in place of a history what is lost of those that are forgotten
@@ -60,6 +61,7 @@ class Section:
         self.grouped = 0
         self.dedup = 0
         self.history: Sequence[Any] = ()
+        self.mark: Sequence[int] = ()
 
     def add(self, chunks: Iterable[array[int]]) -> int:
         """Append numbers; how many."""
@@ -72,7 +74,7 @@ class Section:
         head = msgpack.encode(
             (
                 *(self._address, self._position, self.lanes, self.delayed, self.terms, self.grouped),
-                *(self.dedup, self.history),
+                *(self.dedup, self.history, self.mark),
             )
         )
         size = sum(map(len, self._numbers))
@@ -96,7 +98,7 @@ class Freezing:
         self._broker = broker
         self.position = self.through = broker.next_position
         dedup = dict.fromkeys(broker.duplicates.addresses())
-        places = {**broker.queues, **broker.schedules, **dedup, **broker.histories}
+        places = {**broker.queues, **broker.schedules, **dedup, **broker.histories, **broker.marks}
         self._addresses = iter([*places, LOST])
         self._busy: list[str] = []
         self.sections: list[tuple[str, list[bytes]]] = []
@@ -153,7 +155,11 @@ class Freezing:
             section.add(block.positions for block in history.blocks)
         elif address == LOST and self._broker.lost_to:
             section.history = (self._broker.lost_to,)
-        if section.lanes or section.delayed or section.terms or section.dedup or section.history:
+        mark = self._broker.marks.get(address)
+        if mark is not None and mark.position:
+            section.mark = mark.numbers
+        told = section.lanes, section.delayed, section.terms, section.dedup, section.history, section.mark
+        if any(told):
             self.sections.append((address, section.parts()))
         return section.cost + messages // _MESSAGES
 
@@ -230,7 +236,7 @@ def _last_up_to(limit: int, chunks: Iterable[array[int]]) -> int:
 class Frozen:
     """A section read back: `lanes` as (priority, mark, positions, attempts by position), `delayed` as
     (due times, positions), `terms` of a durable subscription or nothing, `dedup` as `dedup.Duplicates`
-    wrote it, `history` of a topic or nothing, and the positions `kept` in it."""
+    wrote it, `history` of a topic or nothing, the positions `kept` in it, the numbers of a `mark` or none."""
 
     def __init__(self, head: Sequence[Any], numbers: array[int]) -> None:
         self.address: str = head[0]
@@ -248,6 +254,7 @@ class Frozen:
         at += 2 * delayed
         self.dedup = numbers[at : at + dedup]
         self.history: Sequence[Any] = head[7]
+        self.mark: tuple[int, int, int] | tuple[()] = tuple(head[8])
         self.kept = numbers[at + dedup :]
 
 

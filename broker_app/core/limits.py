@@ -23,6 +23,8 @@ class Limits:
     replays: int = 1_000
     #: durable and shared subscriptions of the broker
     named_subscriptions: int = 100_000
+    #: queues of other brokers of which it is known how far they have come
+    marks: int = 100_000
     transactions_per_peer: int = 100
     commands_per_transaction: int = 10_000
     bytes_per_transaction: int = 64 * 1024 * 1024

@@ -8,6 +8,7 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 
 if TYPE_CHECKING:
+    from broker_app.core.marks import Flow
     from broker_app.core.subscription import Subscription
     from broker_app.core.transaction import Transaction
 
@@ -70,6 +71,7 @@ class Peer:
         "deliveries",
         "detailed",
         "fanned_out",
+        "flows",
         "gone",
         "next_tag",
         "patience_ms",
@@ -106,5 +108,7 @@ class Peer:
         self.fanned_out = 0
         self.unsettled: dict[int, tuple[Subscription, Message]] = {}
         self.subscriptions: dict[str, Subscription] = {}
+        #: what it forwards as the bridge of another broker, by the ids of subscriptions
+        self.flows: dict[str, Flow] = {}
         self.transactions: dict[str, Transaction] = {}
         self.temporary: set[str] = set()

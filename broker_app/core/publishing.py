@@ -13,6 +13,7 @@ from broker_app.core.destination import (
     parse,
 )
 from broker_app.core.errors import Refused
+from broker_app.core.marks import check_is_no_sync_queue
 from broker_app.core.message import Duplicate, Envelope, Message, MessageIds
 from broker_app.core.named import NamedSubscription
 from broker_app.core.queue import Queue
@@ -102,6 +103,7 @@ class Publishing(Subscribing):
     def _check_sendable(self, address: str) -> Destination:
         """The destination of a message; Refused when none may be sent there now. Makes nothing."""
         destination = sendable(address)
+        check_is_no_sync_queue(address)
         queue = self.queues.get(address)
         shut = self.policies.of(address).refuses_producers if queue is None else queue.shut
         if shut:

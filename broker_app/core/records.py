@@ -13,9 +13,12 @@ RETURNED   u8 0 | u8 0 | u32 destination | (u64 position | u64 attempts) …  (h
 SUBSCRIBED u8 shared | u8 0 | u32 destination | u32 length of filter | u32 of selector
            | filter | selector | owner
 FORGOTTEN  u8 0 | u8 0 | u32 destination
+MARKED     u8 0 | u8 0 | u32 destination | u64 position | u64 count | u64 time ms   (of what another broker
+           forwards, all up to this position there is here: so many messages, the last at that time)
 
 The address in a PUBLISHED record is where the message was sent, for a copy that waits elsewhere. SUBSCRIBED
-and FORGOTTEN begin and end the durable subscription whose queue is the destination.
+and FORGOTTEN begin and end the durable subscription whose queue is the destination. That of MARKED is
+/mark/<sender>/<source>; one follows, in the same batch, the messages that it counts.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from broker_app.core.block import group
 from broker_app.core.message import Envelope, Message, MessageIds, Special
 from broker_app.core.named import Terms
 
-PUBLISHED, ACKED, DELIVERED, RETURNED, SUBSCRIBED, FORGOTTEN = 1, 2, 3, 4, 5, 6
+PUBLISHED, ACKED, DELIVERED, RETURNED, SUBSCRIBED, FORGOTTEN, MARKED = 1, 2, 3, 4, 5, 6, 7
 VERSION = 3  # versions 1 and 2 were never released
 
 #: why a message left for good
@@ -48,6 +51,7 @@ _HEAD = Struct("<IBBBBI")
 _POSITION = Struct("<Q")
 _ADDRESS = Struct("<H")
 _TERMS = Struct("<II")
+_MARK = Struct("<QQQ")
 HEAD_SIZE = _HEAD.size
 FLAGS_AT = 6  # behind length, type and version
 ID_SIZE = 36
@@ -116,6 +120,18 @@ def subscribed(destination: int, terms: Terms) -> bytes:
 
 def forgotten(destination: int) -> bytes:
     return _HEAD.pack(HEAD_SIZE, FORGOTTEN, VERSION, 0, 0, destination)
+
+
+def marked(destination: int, numbers: tuple[int, int, int]) -> bytes:
+    """`numbers` are position, count and time."""
+    head = _HEAD.pack(HEAD_SIZE + _MARK.size, MARKED, VERSION, 0, 0, destination)
+    return head + _MARK.pack(*numbers)
+
+
+def mark(records: bytes, start: int) -> tuple[int, int, int]:
+    """What a MARKED record says: position, count, time in ms."""
+    position, count, time = _MARK.unpack_from(records, start + HEAD_SIZE)
+    return position, count, time
 
 
 def terms(records: bytes, start: int, end: int) -> Terms:

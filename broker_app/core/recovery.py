@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from broker_app.core import freezing, records
 from broker_app.core.broker import Broker
 from broker_app.core.dedup import Seen
+from broker_app.core.marks import SYNC_ADDRESS, of_address
 from broker_app.core.named import Terms
 from broker_app.core.queue import Lane
 from broker_app.core.schedule import Schedule
@@ -37,6 +38,8 @@ class Recovery:
             self._all_since = max(self._all_since, section.position)
             if section.terms:
                 self._subscribe(section.address, Terms(*section.terms))
+            if section.mark:
+                self._broker.marks[section.address] = of_address(section.address, section.mark)
             if section.delayed[0]:
                 self._schedule(section.address).thaw(*section.delayed)
             if section.dedup:
@@ -91,6 +94,8 @@ class Recovery:
             elif kind == records.FORGOTTEN:
                 if (named := self._broker.named.get(address)) is not None:  # begun before the snapshot, else
                     self._broker.end_named(named)
+            elif kind == records.MARKED:
+                self._broker.marks[address] = of_address(address, records.mark(batch, start))
             else:
                 raise ValueError(
                     f"record {position} has the unknown type {kind}; start a newer MOM on this data"
@@ -134,6 +139,8 @@ class Recovery:
             elif queue.last_grouped >= min((lane.paged.first for lane in queue.lanes), default=next_position):
                 broker.keep_groups(queue)
         broker.make_declared()
+        if broker.marks:
+            broker.queue(SYNC_ADDRESS)
 
     def _settle_schedule(self, schedule: Schedule, gone: set[int]) -> None:
         broker, address = self._broker, schedule.address

@@ -1,7 +1,7 @@
 """What a broker consists of, and the few deeds that every floor above shares: answering, and who is in line.
 
 The floors of the broker's mind, each on the ones before it: state, dispatch, picking, delaying, settling,
-remembering, subscribing, publishing, admitting, transacting, moving, configuring, broker.
+remembering, subscribing, publishing, admitting, receiving, transacting, moving, configuring, broker.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from broker_app.core.facts import (
 from broker_app.core.guard import Guard, Parked
 from broker_app.core.history import History
 from broker_app.core.limits import Limits
+from broker_app.core.marks import SYNC_ADDRESS, Flow, Mark, SyncQueue
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.named import NamedSubscription
 from broker_app.core.outcome import Outcome
@@ -70,6 +71,11 @@ class State:
         self.lost_to = 0
         #: subscriptions that read histories, by a key of their own
         self.replays: dict[str, Subscription] = {}
+        #: how far other brokers have come, by the marks' addresses, and who forwards now
+        self.marks: dict[str, Mark] = {}
+        self.flows: dict[str, Flow] = {}
+        #: marks that are to be recorded
+        self._marked: dict[Mark, None] = {}
         #: apart from the others, so that no wildcard reaches what is private
         self.temporary_topics = Topics()
         self.topic_published: dict[str, int] = {}
@@ -128,7 +134,8 @@ class State:
         """The queue of `address`, made when it does not exist."""
         queue = self.queues.get(address)
         if queue is None:
-            queue = self.queues[address] = Queue(address, durable=durable)
+            made = SyncQueue(self.marks) if address == SYNC_ADDRESS else Queue(address, durable=durable)
+            queue = self.queues[address] = made
             queue.forwarded = queue.in_order = is_forwarded(address)
             queue.obey(self.policies.of(address))
             self._tell_of_destination(DestinationMade(address))
@@ -222,6 +229,10 @@ class State:
 
     def _refuse(self, peer: Peer, receipt: Any, refusal: Refused) -> None:
         peer.refusals.append((receipt, refusal))
+        self._rouse(peer)
+
+    def _rouse(self, peer: Peer) -> None:
+        """Let a peer look into its mailbox after the commit."""
         if not peer.touched:
             peer.touched = True
             self._out.touched.append(peer)

@@ -15,8 +15,10 @@ from broker_app.core.destination import (
 )
 from broker_app.core.errors import Refused
 from broker_app.core.facts import ConsumerJoined, ConsumerLeft, ConsumerSlow, DestinationGone, SnapshotWanted
+from broker_app.core.marks import check_is_no_sync_queue
 from broker_app.core.message import Message
 from broker_app.core.named import DURABLE_PREFIX, NamedSubscription
+from broker_app.core.peer import Peer
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.queue import Queue
 from broker_app.core.replay import NOW, parse_start
@@ -34,9 +36,7 @@ class Subscribing(Replaying):
         except Refused as refusal:
             self._refuse(peer, command.receipt, refusal)
             return
-        peer.subscriptions[command.id] = subscription
-        self.peers[peer] = None
-        self._tell_of_consumer(ConsumerJoined(subscription))
+        self._enter(subscription)
         if command.snapshot and self._listened:
             self._out.facts.append(SnapshotWanted(subscription))
         self._accept(peer, command.receipt)
@@ -45,10 +45,7 @@ class Subscribing(Replaying):
 
     def _new_subscription(self, command: c.Subscribe) -> Subscription:
         peer, limits = command.peer, self.limits
-        if command.id in peer.subscriptions:
-            raise Refused("conflict", f"subscription id {command.id!r} is already in use on this connection")
-        if len(peer.subscriptions) >= limits.subscriptions_per_peer:
-            raise Refused("too-many", f"a connection may hold {limits.subscriptions_per_peer} subscriptions")
+        self._check_subscribable(peer, command.id)
         if not 1 <= command.credit <= limits.max_credit:
             raise Refused(
                 "invalid", f"credit is {command.credit}; it must be between 1 and {limits.max_credit}"
@@ -86,6 +83,21 @@ class Subscribing(Replaying):
             self._listen(subscription, destination)
         return subscription
 
+    def _check_subscribable(self, peer: Peer, id: str) -> None:
+        """Refused when a connection can have no further subscription of this id."""
+        if id in peer.subscriptions:
+            raise Refused("conflict", f"subscription id {id!r} is already in use on this connection")
+        most = self.limits.subscriptions_per_peer
+        if len(peer.subscriptions) >= most:
+            raise Refused("too-many", f"a connection may hold {most} subscriptions")
+
+    def _enter(self, subscription: Subscription) -> None:
+        """Let a subscription be one of its connection's."""
+        peer = subscription.peer
+        peer.subscriptions[subscription.id] = subscription
+        self.peers[peer] = None
+        self._tell_of_consumer(ConsumerJoined(subscription))
+
     def _listen(self, subscription: Subscription, destination: Destination) -> None:
         topics = self.topics if destination.kind == TOPIC else self.temporary_topics
         topics.add(destination.name, subscription, together=_goes_together(subscription))
@@ -101,6 +113,7 @@ class Subscribing(Replaying):
 
     def _join_queue(self, subscription: Subscription, destination: Destination) -> None:
         address = destination.address
+        check_is_no_sync_queue(address)
         if destination.kind == TEMP_QUEUE:
             temporary = subscription.peer.temporary
             if address in self.queues and address not in temporary:

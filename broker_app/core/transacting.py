@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker_app.core import commands as c
-from broker_app.core.admitting import Admitting
 from broker_app.core.errors import Refused
 from broker_app.core.peer import Peer
+from broker_app.core.receiving import Receiving
 from broker_app.core.transaction import Transaction
 
 
-class Transacting(Admitting):
+class Transacting(Receiving):
     """Begin, enlist, commit, abort."""
 
     def _begin(self, command: c.Begin) -> None:

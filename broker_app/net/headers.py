@@ -24,7 +24,7 @@ from mom_client.stomp.encode import encode_headers
 _NOT_CARRIED = frozenset(
     (
         *("destination", "transaction", "message-id", "subscription", "ack", "redelivered", "timestamp"),
-        *("attempt", "seq", "origin-topic", *deadletter.FACTS, *special.DELAYS),
+        *("attempt", "seq", "origin-topic", "mom-flow", *deadletter.FACTS, *special.DELAYS),
     )
 )
 #: headers, beside persistent, that change what becomes of a message

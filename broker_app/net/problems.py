@@ -147,6 +147,11 @@ PROBLEMS = {
             "The journal cannot be written now. Nothing was stored.",
         ),
         Problem(
+            "flow-broken", 409, "Flow broken",
+            "A message that a bridge forwarded was refused, so what follows it is refused, too, and nothing is "
+            "overtaken. The bridge begins the flow anew.",
+        ),
+        Problem(
             "disconnected", 409, "Disconnected",
             "An operator ended the connection. The detail is the reason that was given.",
         ),

@@ -16,12 +16,14 @@ from broker_app.config import CLOSE
 from broker_app.core import commands as c
 from broker_app.core.destination import TEMP_QUEUE, TEMP_TOPIC, Destination, parse
 from broker_app.core.errors import Refused
+from broker_app.core.marks import SYNC_ADDRESS, Flow
 from broker_app.core.message import Envelope, Message
 from broker_app.core.named import DURABLE_PREFIX
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.subscription import Subscription
-from broker_app.net import headers, naming, special, times
+from broker_app.net import bridged, headers, naming, special, times
 from broker_app.net.access import Client
+from broker_app.net.bridged import Bridged
 from broker_app.net.guessing import Slowed
 from broker_app.net.lobby import CLOSED_EVENT, OPENED_EVENT, VERSION, Lobby, Transport
 from broker_app.net.login import Identity
@@ -52,8 +54,9 @@ CONNECTING, LOGGING_IN, OPEN, LEAVING, CLOSED = range(5)
 #: reasons to read nothing of a client for a while
 ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST = 1, 2, 4, 8
 
-#: what a session derived from the headers of a SEND: (transaction or "", envelope)
-Plan = tuple[str, Envelope]
+#: what a session derived from the headers of a SEND: ("" or the name of its transaction or flow, envelope,
+#: whether it is a flow's)
+Plan = tuple[str, Envelope, bool]
 Tag = int
 
 
@@ -68,6 +71,7 @@ class StompSession:
     __slots__ = (
         "_beat_in_s",
         "_beat_out_s",
+        "_bridged",
         "_certified",
         "_client",
         "_client_id",
@@ -85,6 +89,7 @@ class StompSession:
         "_peer",
         "_refusals_sent",
         "_renderer",
+        "_sender",
         "_sends",
         "_since",
         "_soft_errors",
@@ -130,6 +135,9 @@ class StompSession:
         self._frames: list[Frame | AckRun | Malformed] = []
         #: of CONNECT; durable subscriptions in ActiveMQ's words belong to it
         self._client_id = ""
+        #: what is done for the bridge of another broker, and how that calls itself; None and empty for others
+        self._bridged: Bridged | None = None
+        self._sender = ""
         self._soft_errors = False
         self._refusals_sent = 0
         #: whether a subscription with ack:client exists
@@ -311,6 +319,9 @@ class StompSession:
                     if not plan[0]:
                         entries.append((plan[1], frame.body, frame.receipt))
                         continue
+                    if plan[2] and self._bridged is not None:
+                        self._bridged.take(plan[0], plan[1], frame.body, frame.receipt)
+                        continue
                 entries = self._publish(entries)
                 self._do(frame)
             elif type(frame) is AckRun:
@@ -328,10 +339,12 @@ class StompSession:
         self._publish(entries)
 
     def _publish(self, entries: list[c.Entry]) -> list[c.Entry]:
+        if self._bridged is not None:
+            for forward in self._bridged.hand_over():
+                self._submit(forward, _size(forward.entries))
         if not entries:
             return entries
-        size = sum([len(body) for _, body, _ in entries]) + FRAME_BYTES * len(entries)
-        self._lobby.engine.submit(c.Publish(self._peer, entries), size)
+        self._submit(c.Publish(self._peer, entries), _size(entries))
         return []
 
     def _submit(self, command: c.Command, size: int = FRAME_BYTES) -> None:
@@ -365,6 +378,7 @@ class StompSession:
             detail = f"client-id has {len(self._client_id)} characters; at most {MAX_CLIENT_ID} are allowed"
             raise Refused("invalid", detail)
         self._soft_errors = given.get("mom-soft-errors", "").lower() == "true"
+        self._sender = given.get(bridged.SENDER, "")
         login, passcode = given.get("login", ""), given.get("passcode", "")
         if self._identity is not None and not login:
             self._open(self._identity)
@@ -422,6 +436,10 @@ class StompSession:
         }
         if self._version == "1.0":
             del connected["heart-beat"]
+        if self._sender:
+            self._bridged = Bridged(self._sender, self._peer, self._client, self._lobby.access)
+            self._submit(c.MeetBridge(self._peer))
+            connected[bridged.SENDER] = bridged.DIALECT
         self.frames_out += 1
         self._write(encode(wire.CONNECTED, connected, content_length=False))
 
@@ -458,7 +476,16 @@ class StompSession:
             reply_to = self._reply_to(reply_to)
         else:
             reply_to = None
-        return given.get("transaction", ""), headers.envelope(given, destination, reply_to)
+        envelope = headers.envelope(given, destination, reply_to)
+        if bridged.FLOW in given:
+            return self._bridge(bridged.FLOW).check_plan(given), envelope, True
+        return given.get("transaction", ""), envelope, False
+
+    def _bridge(self, header: str) -> Bridged:
+        """What is done for bridges; Refused where a header is used that only they have."""
+        if self._bridged is None:
+            raise Refused("invalid", f"header {header} is for bridges; CONNECT with {bridged.SENDER}")
+        return self._bridged
 
     def _permit_send(self, destination: Destination) -> None:
         """Raises Refused where the client may not send. Whoever may is asked again after the next change of
@@ -487,7 +514,7 @@ class StompSession:
 
     def _send(self, frame: Frame) -> None:
         """A SEND within a transaction; the others are taken in runs."""
-        transaction, envelope = frame.headers.plan
+        transaction, envelope, _ = frame.headers.plan
         publish = c.Publish(self._peer, [(envelope, frame.body, None)])
         self._submit(c.Enlist(self._peer, transaction, publish, frame.receipt), len(frame.body) + FRAME_BYTES)
 
@@ -571,6 +598,9 @@ class StompSession:
                 raise Refused("malformed-frame", "SUBSCRIBE needs an id header")
             id = given.get("destination", "")
         destination = self._destination(given)
+        if bridged.SOURCE in given:
+            self._begin_flow(frame, id, destination)
+            return
         self._lobby.access.check(self._client, RECEIVE, destination)
         assert self._names is not None
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) and not self._names.owns(destination):
@@ -592,6 +622,13 @@ class StompSession:
         subscribe.snapshot = headers.snapshot(given, destination)
         subscribe.start = times.start(given.get("from", ""))
         self._submit(subscribe)
+
+    def _begin_flow(self, frame: Frame, id: str, destination: Destination) -> None:
+        given, assumed = frame.headers, self._bridge(bridged.SOURCE)
+        if destination.address != SYNC_ADDRESS:
+            raise Refused("invalid", f"a flow is begun at {SYNC_ADDRESS}, and not at {destination.address}")
+        target = parse(given.get(bridged.TARGET, ""))
+        self._submit(assumed.begin(given, id, target, frame.receipt))
 
     def _unsubscribe(self, frame: Frame) -> None:
         id = frame.headers.get("id")
@@ -701,6 +738,11 @@ class StompSession:
         if self._state == OPEN and transaction is not None and frame.command not in _TRANSACTION_DEEDS:
             # What remains of it must not be committed by a client that goes on.
             self._submit(c.Abort(self._peer, transaction))
+        flow = frame.headers.get(bridged.FLOW)
+        if self._state == OPEN and self._bridged is not None and flow:
+            # Answered in its turn, so that nothing of the flow overtakes it.
+            self._submit(c.BreakFlow(self._peer, flow, refusal, frame.receipt))
+            return
         self._refuse(refusal, frame.receipt, soft=self._state == OPEN)
 
     def _refuse(self, refusal: Refused, receipt: bytes | None, *, soft: bool) -> None:
@@ -788,6 +830,9 @@ class StompSession:
         self._spoil_transactions()
         closes = self._lobby.config.revoked == CLOSE
         for subscription in list(self._peer.subscriptions.values()):
+            if subscription.id in self._peer.flows:
+                self._look_again_at(self._peer.flows[subscription.id], closes=closes)
+                continue
             lost = self._lost(RECEIVE, parse(subscription.address))
             if lost is None:
                 continue
@@ -803,6 +848,13 @@ class StompSession:
             if refused is not None:
                 self._refuse(refused, None, soft=False)
 
+    def _look_again_at(self, flow: Flow, *, closes: bool) -> None:
+        lost = self._bridged.lost(flow) if self._bridged is not None and flow.broken is None else None
+        if lost is not None and closes:
+            self._refuse(lost, None, soft=False)
+        elif lost is not None:
+            self._submit(c.BreakFlow(self._peer, flow.id, lost))
+
     def _spoil_transactions(self) -> None:
         """What was sent with a right that is lost by now must not be committed."""
         for name, transaction in self._peer.transactions.items():
@@ -813,6 +865,11 @@ class StompSession:
 
     def _lost(self, right: str, destination: Destination) -> Refused | None:
         return self._lobby.access.refusal(self._client, right, destination)
+
+
+def _size(entries: Sequence[c.Entry]) -> int:
+    """About how many bytes of memory they take."""
+    return sum([len(body) for _, body, _ in entries]) + FRAME_BYTES * len(entries)
 
 
 class _UnsupportedVersion(Refused):

@@ -1,0 +1,168 @@
+"""What other brokers forward: each message once, in the order in which it was sent."""
+
+from __future__ import annotations
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.admitting import Admitting
+from broker_app.core.destination import QUEUE
+from broker_app.core.errors import Refused
+from broker_app.core.marks import SYNC_ADDRESS, Flow, Mark, address_of, broken, check_names
+from broker_app.core.message import Envelope, Message
+from broker_app.core.peer import Peer
+from broker_app.core.queue import Queue
+from broker_app.core.state import UNRECORDED
+from broker_app.core.subscription import Subscription
+
+
+class Receiving(Admitting):
+    """Flows of other brokers, from their beginning to their end."""
+
+    def _meet_bridge(self, command: c.MeetBridge) -> None:
+        self.queue(SYNC_ADDRESS)
+
+    def _begin_flow(self, command: c.BeginFlow) -> None:
+        peer = command.peer
+        if command.id in peer.flows:
+            self._end_subscription(peer.subscriptions[command.id], keep_unsettled=False)
+        try:
+            flow = self._new_flow(command)
+        except Refused as refusal:
+            self._refuse(peer, command.receipt, refusal)
+            return
+        address = flow.mark.address
+        if address in self.flows:
+            self.flows[address].break_off(broken(f"{flow.mark.sender} has begun it anew elsewhere"))
+        self.flows[address] = peer.flows[flow.id] = flow
+        self.marks[address] = flow.mark
+        self._accept(peer, command.receipt)
+        self._say_mark(flow)
+
+    def _new_flow(self, command: c.BeginFlow) -> Flow:
+        peer = command.peer
+        self._check_subscribable(peer, command.id)
+        mark = self._mark_of(command.sender, command.source)
+        if self._check_sendable(command.target).kind != QUEUE:
+            raise Refused(
+                "bad-destination", f"messages are forwarded to queues, and {command.target} is none"
+            )
+        subscription = Subscription(peer, command.id, SYNC_ADDRESS, c.AUTO, 1, 0, None)
+        subscription.since_ms = self.now_ms
+        subscription.queue = self.queue(SYNC_ADDRESS)
+        self._join(subscription)
+        self._enter(subscription)
+        return Flow(subscription, mark, command.target)
+
+    def _mark_of(self, sender: str, source: str) -> Mark:
+        """The mark that a flow goes on from."""
+        check_names(sender, source)
+        mark = self.marks.get(address_of(sender, source))
+        if mark is None and len(self.marks) >= self.limits.marks:
+            raise Refused(
+                "too-many",
+                f"the broker knows how far {self.limits.marks} queues of other brokers have come, "
+                "and that is as many as it can",
+            )
+        return mark or Mark(sender, source)
+
+    def _say_mark(self, flow: Flow) -> None:
+        """Tell who began a flow from where it goes on."""
+        mark, subscription = flow.mark, flow.subscription
+        block = b"accepted:%d\ncount:%d\n" % (mark.position, mark.count)
+        self._unrecorded += 1
+        message = Message(Envelope(SYNC_ADDRESS, block), b"", self._unrecorded, self.now_ms, False)
+        flow.peer.deliveries.append((subscription, 0, message))
+        subscription.handed_out += 1
+        self._rouse(flow.peer)
+
+    def _forward(self, command: c.Forward) -> None:
+        peer, accept, enqueue = command.peer, self._accept, self._enqueue
+        flow = peer.flows.get(command.flow)
+        if flow is None:
+            refusal = broken(f"flow {command.flow!r} has not begun on this connection, or has ended")
+            for _, _, receipt in command.entries:
+                self._refuse(peer, receipt, refusal)
+            return
+        mark = flow.mark
+        reached, stored = mark.position, 0
+        last: Envelope | None = None
+        queue: Queue
+        plain = False
+        for (envelope, body, receipt), position in zip(command.entries, command.positions, strict=True):
+            if flow.broken is not None:
+                self._refuse(peer, receipt, flow.broken)
+                continue
+            try:
+                if not reached < position < UNRECORDED:
+                    self._note_repeat(position)
+                else:
+                    if envelope is not last:
+                        queue = self._target_of_flow(flow, envelope)
+                        last = envelope
+                        plain = envelope.special is None and queue.guarded is None
+                    if plain:
+                        enqueue(queue, envelope, body)
+                    else:
+                        self._let_in_forwarded(peer, queue, envelope, body)
+                    reached = position
+                    stored += 1
+            except Refused as refusal:
+                flow.break_off(refusal)
+                self.counters["refused"] += 1
+                self._refuse(peer, receipt, refusal)
+            else:
+                accept(peer, receipt)
+        if stored:
+            mark.position, mark.time_ms = reached, self.now_ms
+            mark.count += stored
+            self._marked[mark] = None
+            self.counters["published"] += stored
+
+    def _note_repeat(self, position: int) -> None:
+        """A message came that is here already."""
+        if not 0 < position < UNRECORDED:
+            raise Refused("invalid", f"receipt is {position}; the positions of messages go from 1 to 2^47")
+        self.counters["duplicates"] += 1
+
+    def _target_of_flow(self, flow: Flow, envelope: Envelope) -> Queue:
+        """Where the messages of this envelope go; Refused when they cannot now. They never wait for room, for
+        they are safe where they come from."""
+        if envelope.address != flow.target:
+            raise Refused("invalid", f"flow {flow.id!r} goes to {flow.target}, and not to {envelope.address}")
+        if self.strain is not None:
+            raise self.strain.refusal
+        queue = self._target(envelope.address)
+        assert queue is not None  # it was seen to be a queue when the flow began
+        return queue
+
+    def _let_in_forwarded(self, peer: Peer, queue: Queue, envelope: Envelope, body: bytes) -> None:
+        """Let in one message to a queue with limits, or one that asks for something special. Refused when
+        there is no room for it."""
+        if queue.guarded is not None:
+            self._check_admissible(peer, queue.guarded, queue.address, len(body))
+            if self.is_full(queue, len(body)):
+                self._tell_once(queue)
+            self._check_room(queue, 1, len(body))
+        self._take_in(queue, envelope, body)
+
+    def _break_flow(self, command: c.BreakFlow) -> None:
+        flow = command.peer.flows.get(command.flow)
+        if flow is not None:
+            flow.break_off(command.refusal)
+        self._refuse(command.peer, command.receipt, command.refusal)
+
+    def _end_subscription(self, subscription: Subscription, *, keep_unsettled: bool) -> None:
+        super()._end_subscription(subscription, keep_unsettled=keep_unsettled)
+        flow = subscription.peer.flows.pop(subscription.id, None)
+        if flow is None or self.flows.get(flow.mark.address) is not flow:
+            return
+        del self.flows[flow.mark.address]
+        if not flow.mark.position:  # nothing ever came
+            del self.marks[flow.mark.address]
+
+    def _record_marks(self) -> None:
+        """One record for each flow of which something came in this batch."""
+        out = self._out
+        for mark in self._marked:
+            out.record(records.marked(out.destination(mark.address), mark.numbers))
+        self._marked.clear()

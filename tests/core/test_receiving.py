@@ -1,0 +1,314 @@
+"""What another broker forwards is stored once and in order, however it is repeated, refused or cut off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.errors import Refused
+from broker_app.core.marks import SYNC_ADDRESS, Mark
+from broker_app.core.message import Envelope, Special
+from broker_app.core.policy import REJECT_NEWEST, REMOVE_OLDEST, DestinationPolicy, Policies
+from broker_app.core.recovery import Recovery
+from tests.core.stage import Client, Stage, read
+
+TARGET = "/queue/t"
+SENDER, SOURCE = "home~7f", "storeAndForward:b/queue/t"
+
+
+class Bridge(Client):
+    """The bridge of another broker."""
+
+    def begin(
+        self, source: str = SOURCE, *, sender: str = SENDER, id: str = "f", target: str = TARGET
+    ) -> tuple[int, int]:
+        """Begin a flow; (accepted, count) of its mark."""
+        self.do(c.BeginFlow(self.peer, id, sender, source, target))
+        (subscription, tag, message) = self.got.pop()
+        assert (subscription.id, tag, message.envelope.address) == (id, 0, SYNC_ADDRESS)
+        accepted, count = message.envelope.block.decode().splitlines()
+        return int(accepted.removeprefix("accepted:")), int(count.removeprefix("count:"))
+
+    def forwarding(self, *positions: int, id: str = "f", target: str = TARGET, **facts: Any) -> c.Forward:
+        """A run of messages whose bodies are their positions, and whose receipts too."""
+        envelope = Envelope(target, **facts)
+        entries = [(envelope, b"%d" % position, position) for position in positions]
+        return c.Forward(self.peer, id, entries, positions)
+
+    def forward(self, *positions: int, **facts: Any) -> list[int | str]:
+        """Forward in one run; what each was answered: its position or the code of the refusal."""
+        self.stage.decide(self.forwarding(*positions, **facts))
+        return self.answers()
+
+    def answers(self) -> list[int | str]:
+        accepted, refused = [receipt for receipt, _ in self.accepted], self.refused
+        self.accepted, self.refused = [], []
+        return [*accepted, *(refusal.code for _, refusal in refused)]
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+@pytest.fixture
+def bridge(stage: Stage) -> Bridge:
+    bridge = Bridge(stage)
+    assert bridge.begin() == (0, 0)
+    bridge.answers()
+    return bridge
+
+
+def waiting(stage: Stage, address: str = TARGET) -> list[bytes]:
+    reader = stage.client()
+    reader.subscribe(address)
+    bodies = reader.take()
+    reader.disconnect()
+    return bodies
+
+
+def mark(stage: Stage) -> Mark:
+    (found,) = stage.broker.marks.values()
+    return found
+
+
+def test_a_message_is_stored_and_answered_and_its_repeat_answered_alone(stage: Stage, bridge: Bridge) -> None:
+    assert bridge.forward(3, 8) == [3, 8]
+    assert bridge.forward(3, 8, 9) == [3, 8, 9]
+    assert waiting(stage) == [b"3", b"8", b"9"]
+    found = mark(stage)
+    assert (found.sender, found.source, found.numbers) == (SENDER, SOURCE, (9, 3, stage.now_ms))
+    assert stage.broker.counters["duplicates"] == 2
+
+
+def test_the_mark_is_one_record_in_the_batch_of_its_messages(stage: Stage, bridge: Bridge) -> None:
+    other = Bridge(stage)
+    other.begin("other")
+    stage.decide(bridge.forwarding(1, 2), other.forwarding(5), bridge.forwarding(3))
+    stored = list(read(stage.batches[-1]))
+    assert [record.kind for record in stored] == [records.PUBLISHED] * 4 + [records.MARKED] * 2
+    marks = {r.address: records.mark(r.content, 0) for r in stored if r.kind == records.MARKED}
+    assert marks == {
+        f"/mark/{SENDER}/{SOURCE}": (3, 3, stage.now_ms),
+        f"/mark/{SENDER}/other": (5, 1, stage.now_ms),
+    }
+
+
+def test_a_mark_outlives_connections_and_crashes(stage: Stage, bridge: Bridge) -> None:
+    bridge.forward(1, 2)
+    bridge.disconnect()
+    bridge = Bridge(stage)
+    assert bridge.begin() == (2, 2)
+    bridge.answers()
+    bridge.forward(7)
+    frozen = stage.freeze()
+    stage.restart()
+    assert stage.freeze() == frozen
+    assert SYNC_ADDRESS in stage.broker.queues
+    bridge = Bridge(stage)
+    assert bridge.begin() == (7, 3)
+    assert mark(stage).numbers == (7, 3, stage.now_ms)
+
+
+def test_from_every_cut_of_the_journal_come_messages_and_mark_alike(stage: Stage, bridge: Bridge) -> None:
+    snapshots = [(stage.freeze(), 0)]
+    for position in range(1, 6):
+        bridge.forward(position)
+        snapshots.append((stage.freeze(), len(stage.batches)))
+    for cut in range(len(stage.batches) + 1):
+        for snapshot, before in snapshots[: cut + 1]:
+            broker = type(stage.broker)(tag=stage.tag)
+            recovery = Recovery(broker)
+            recovery.thaw(snapshot)
+            for batch in stage.batches[before:cut]:
+                recovery.replay(*batch)
+            recovery.finish(sum(len(list(read(batch))) for batch in stage.batches[:cut]) + 1)
+            queue = broker.queues.get(TARGET)
+            assert (queue.depth if queue else 0) == cut
+            assert [found.numbers[:2] for found in broker.marks.values()] == ([(cut, cut)] if cut else [])
+
+
+def test_a_snapshot_between_two_messages_counts_neither_twice(stage: Stage, bridge: Bridge) -> None:
+    bridge.forward(1)
+    snapshot, before = stage.freeze(), len(stage.batches) - 1  # the batch before it is read again
+    bridge.forward(2)
+    broker = stage.recovered(snapshot, before)
+    assert [found.numbers[:2] for found in broker.marks.values()] == [(2, 2)]
+    assert broker.queues[TARGET].depth == 2
+
+
+def test_a_refusal_breaks_the_flow_until_it_begins_anew(stage: Stage, bridge: Bridge) -> None:
+    stage.decide(c.Reconfigure(Policies(exact={TARGET: DestinationPolicy(max_message_bytes=2)})))
+    entries = [(Envelope(TARGET), body, number) for number, body in ((1, b"1"), (2, b"222"), (3, b"3"))]
+    stage.decide(c.Forward(bridge.peer, "f", entries, (1, 2, 3)))
+    assert bridge.answers() == [1, "too-large", "flow-broken"]
+    assert bridge.forward(1, 3) == ["flow-broken", "flow-broken"]
+    assert waiting(stage) == [b"1"]
+    assert bridge.begin() == (1, 1)
+    bridge.answers()
+    assert bridge.forward(2, 3) == [2, 3]
+    assert waiting(stage) == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("behaviour", [DestinationPolicy().limit_behavior, REJECT_NEWEST])
+def test_a_full_queue_refuses_and_lets_nothing_wait(stage: Stage, bridge: Bridge, behaviour: str) -> None:
+    full = DestinationPolicy(max_messages=2, limit_behavior=behaviour)
+    stage.decide(c.Reconfigure(Policies(exact={TARGET: full})))
+    assert bridge.forward(1, 2, 3, persistent=False) == [1, 2, "queue-full"]
+    assert not stage.broker.parking.by_peer
+    assert mark(stage).position == 2
+    waiting(stage)
+    assert bridge.forward(3) == ["flow-broken"]
+
+
+def test_a_queue_that_makes_room_takes_all(stage: Stage, bridge: Bridge) -> None:
+    policy = DestinationPolicy(max_messages=2, limit_behavior=REMOVE_OLDEST, use_dead_letters=False)
+    stage.decide(c.Reconfigure(Policies(exact={TARGET: policy})))
+    assert bridge.forward(1, 2, 3) == [1, 2, 3]
+    assert waiting(stage) == [b"2", b"3"]
+
+
+def test_a_broker_without_space_refuses(stage: Stage, bridge: Bridge) -> None:
+    stage.decide(c.StoreSpace(0), bridge.forwarding(1))
+    assert bridge.answers() == ["store-full"]
+
+
+def test_a_paused_queue_refuses_messages_and_beginnings(stage: Stage, bridge: Bridge) -> None:
+    stage.decide(c.Reconfigure(Policies(exact={TARGET: DestinationPolicy(paused="producers")})))
+    assert bridge.forward(1) == ["paused"]
+    with pytest.raises(Refused, match="paused it"):
+        bridge.begin()
+    bridge.answers()
+    assert bridge.forward(1) == ["flow-broken"]
+
+
+def test_a_newer_flow_of_the_same_queue_ends_the_older(stage: Stage, bridge: Bridge) -> None:
+    bridge.forward(1)
+    newer = Bridge(stage)
+    assert newer.begin() == (1, 1)
+    newer.answers()
+    assert bridge.forward(2) == ["flow-broken"]
+    bridge.disconnect()
+    assert newer.forward(2) == [2]
+    assert waiting(stage) == [b"1", b"2"]
+
+
+def test_flows_of_other_senders_and_queues_do_not_touch_each_other(stage: Stage, bridge: Bridge) -> None:
+    other = Bridge(stage)
+    assert other.begin(sender="home~80") == (0, 0)
+    assert bridge.begin("another", id="g", target="/queue/u") == (0, 0)
+    bridge.answers(), other.answers()
+    stage.decide(bridge.forwarding(1), other.forwarding(1), bridge.forwarding(1, id="g", target="/queue/u"))
+    assert waiting(stage) == [b"1", b"1"]
+    assert waiting(stage, "/queue/u") == [b"1"]
+    assert len(stage.broker.marks) == stage.queue(SYNC_ADDRESS).depth == 3
+
+
+def test_a_flow_ends_with_its_subscription(stage: Stage, bridge: Bridge) -> None:
+    bridge.unsubscribe("f")
+    bridge.answers()
+    assert bridge.forward(1) == ["flow-broken"]
+    assert stage.broker.marks == stage.broker.flows == {}
+    with pytest.raises(Refused, match="no subscription"):
+        bridge.unsubscribe("f")
+
+
+@pytest.mark.parametrize(
+    ("position", "code"), [(0, "invalid"), (-5, "invalid"), (1 << 47, "invalid"), (1 << 80, "invalid")]
+)
+def test_what_is_no_position_breaks_the_flow(bridge: Bridge, position: int, code: str) -> None:
+    assert bridge.forward(position, 1) == [code, "flow-broken"]
+
+
+def test_a_message_for_another_queue_breaks_the_flow(bridge: Bridge) -> None:
+    assert bridge.forward(1, target="/queue/other") == ["invalid"]
+
+
+def test_a_refusal_from_outside_comes_in_its_turn(stage: Stage, bridge: Bridge) -> None:
+    refusal = Refused("not-allowed", "no")
+    stage.decide(bridge.forwarding(1), c.BreakFlow(bridge.peer, "f", refusal, "2"), bridge.forwarding(3))
+    assert bridge.answers() == [1, "not-allowed", "flow-broken"]
+    assert waiting(stage) == [b"1"]
+
+
+def test_what_asks_for_something_special_gets_it(stage: Stage, bridge: Bridge) -> None:
+    assert bridge.forward(1, special=Special(dedup_id="d")) == [1]
+    assert bridge.forward(2, special=Special(dedup_id="d")) == [2]
+    assert bridge.forward(3, special=Special(delay_ms=1_000)) == [3]
+    assert waiting(stage) == [b"1"]
+    stage.pass_time(1_001)
+    assert waiting(stage) == [b"1", b"3"]
+    assert mark(stage).position == 3
+
+
+def test_what_is_forwarded_may_be_forwarded_further(stage: Stage, bridge: Bridge) -> None:
+    further = "/queue/storeAndForward:c/queue/t"
+    bridge.begin(target=further)
+    bridge.answers()
+    assert bridge.forward(1, target=further, persistent=False) == [1]
+    assert waiting(stage, further) == [b"1"]
+
+
+def test_the_sync_queue_is_there_from_the_first_bridge_on_and_stays(stage: Stage) -> None:
+    bridge = Bridge(stage)
+    assert SYNC_ADDRESS not in stage.broker.queues
+    stage.decide(c.MeetBridge(bridge.peer))
+    bridge.disconnect()
+    for _ in range(20):
+        stage.pass_time(60_000)
+    assert stage.queue(SYNC_ADDRESS).depth == 0
+
+
+def test_nobody_else_uses_the_sync_queue(stage: Stage, bridge: Bridge) -> None:
+    bridge.forward(1)
+    client = stage.client()
+    position = client.publish("/queue/a").position
+    for deed in (
+        lambda: client.publish(SYNC_ADDRESS),
+        lambda: client.subscribe(SYNC_ADDRESS),
+        lambda: client.purge(SYNC_ADDRESS),
+        lambda: client.do(c.RemoveQueue(client.peer, SYNC_ADDRESS, force=True)),
+        lambda: client.do(c.Transfer(client.peer, "/queue/a", [c.Chosen(position)], SYNC_ADDRESS)),
+    ):
+        with pytest.raises(Refused, match=r"how far other brokers have come.*/forwarding") as refused:
+            deed()
+        assert refused.value.code == "unsupported"
+    declared = {SYNC_ADDRESS: DestinationPolicy()}
+    stage.decide(c.Reconfigure(Policies(exact=declared)))
+    with pytest.raises(Refused, match="how far other brokers"):
+        client.publish(SYNC_ADDRESS)
+    assert stage.queue(SYNC_ADDRESS).depth == 1
+
+
+@pytest.mark.parametrize(
+    ("facts", "wrong"),
+    [
+        ({"sender": ""}, "sender of a flow is called ''; it needs 1 to 100"),
+        ({"sender": "a/b"}, "must not contain /"),
+        ({"sender": "x" * 101}, "1 to 100"),
+        ({"source": "x" * 256}, "source .* 1 to 255"),
+        ({"target": "/topic/t"}, "/topic/t is none"),
+        ({"target": "/queue/"}, "no name"),
+        ({"target": SYNC_ADDRESS}, "how far other brokers"),
+    ],
+)
+def test_what_cannot_be_a_flow_is_refused(stage: Stage, facts: dict[str, str], wrong: str) -> None:
+    with pytest.raises(Refused, match=wrong):
+        Bridge(stage).begin(**facts)
+    assert stage.broker.marks == {}
+
+
+def test_the_number_of_marks_is_bounded() -> None:
+    stage = Stage(marks=2)
+    bridge = Bridge(stage)
+    for number in "12":
+        bridge.begin(number, id=number)
+    with pytest.raises(Refused, match="how far 2 queues of other brokers have come"):
+        bridge.begin("3", id="3")
+    bridge.answers()
+    assert bridge.forward(1, id="1") == [1]
+    bridge.unsubscribe("2")  # of which nothing came
+    bridge.begin("3", id="3")
