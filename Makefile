@@ -19,6 +19,7 @@ TEST_PROCESSES ?= 2
 FUZZ_SECONDS ?= 600
 STORMS ?= 1000000
 KILLS ?= 500
+FOREIGN ?= 100000
 MOMBENCH ?= ../shared/bench
 
 .DEFAULT_GOAL := help
@@ -48,8 +49,9 @@ build: $(CONSOLE) ## build the console's browser code
 fuzz: $(INSTALLED) test-tools ## random input for the STOMP parser and the REST endpoints, FUZZ_SECONDS long
 	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_EXAMPLES=$(FUZZ_SECONDS) $(BIN)/pytest -m fuzz --timeout 0 $(ARGS)
 
-soak: $(INSTALLED) $(CONSOLE) test-tools ## many more STORMS of commands and KILLS of a broker than `make test` has
-	STORMS=$(STORMS) KILLS=$(KILLS) $(BIN)/pytest --timeout 0 tests/core/test_storms.py tests/crash $(ARGS)
+soak: $(INSTALLED) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS of brokers and messages to FOREIGN ones
+	STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) $(BIN)/pytest --timeout 0 -rP \
+	  tests/core/test_storms.py tests/crash tests/forwarding $(ARGS)
 
 bench: $(INSTALLED) $(CONSOLE) bench-tools ## measure against RabbitMQ and ActiveMQ, into benchmarks/RESULTS.md
 	MOMBENCH=$(MOMBENCH) $(BIN)/python -m benchmarks.run --append $(ARGS)

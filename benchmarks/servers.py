@@ -28,6 +28,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
 PREFETCH = 256
 START_TIMEOUT = 120.0
+_OPENWIRE_PORT = 61616
 
 
 class Server(abc.ABC):
@@ -39,7 +40,7 @@ class Server(abc.ABC):
     not_persistent: ClassVar[tuple[str, ...]] = ("--persistent", "0")
     backlog_share: ClassVar[float] = 1
     batches: ClassVar[Container[int]] = (1,)  # how many messages one POST may bring
-    ports: ClassVar[tuple[int, ...]]
+    ports: tuple[int, ...]
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -247,7 +248,7 @@ class ActiveMQ(Server):
     name = "ActiveMQ"
     protocols = frozenset({"tcp"})
     backlog_share = 0.1  # it fills at a third of the others' rate; a tenth shows as much
-    ports = (61724, 61616)  # STOMP, and OpenWire as Debian's file has it
+    ports = (61724, _OPENWIRE_PORT)  # STOMP, and OpenWire as Debian's file has it
     _home = Path("/usr/share/activemq")
     _configuration = Path("/etc/activemq/instances-available/main")
 
@@ -264,7 +265,8 @@ class ActiveMQ(Server):
         (self.directory / "data").mkdir(exist_ok=True)
         (self.directory / "tmp").mkdir(exist_ok=True)
         original = (self._configuration / "activemq.xml").read_text()
-        (self.directory / "activemq.xml").write_text(with_stomp_connector(original, self.ports[0]))
+        openwire = original.replace(f":{_OPENWIRE_PORT}", f":{self.ports[1]}")
+        (self.directory / "activemq.xml").write_text(with_stomp_connector(openwire, self.ports[0]))
         shutil.copy(self._configuration / "log4j2.properties", self.directory)
         here = self.directory
         command = ["java", *self._debian_jvm_options(), *_JAVA_17_OPENINGS]

@@ -148,7 +148,10 @@ class StreamTransport:
         self._writer = writer
 
     def write(self, data: bytes) -> None:
-        self._writer.write(data)
+        try:
+            self._writer.write(data)
+        except RuntimeError as error:  # so says uvloop when the connection was closed in between
+            raise ConnectionResetError(str(error)) from error
 
     async def drain(self) -> None:
         await self._writer.drain()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Protocol
 
 import mom_client
@@ -29,6 +29,18 @@ def client(broker: Broker, **options: Any) -> mom_client.Client:
     address = f"stomp://{broker.host}:{broker.stomp_port}"
     login = {"login": broker.user, "passcode": broker.password}
     return mom_client.connect(address, **{"reconnect": False, **login, **options})
+
+
+@contextlib.contextmanager
+def broker_may_end() -> Iterator[None]:
+    """Passes over what clients raise when their broker is killed, stops or is away."""
+    try:
+        yield
+    except (mom_client.ConnectionLost, OSError):
+        pass
+    except mom_client.Refused as refused:
+        if refused.code != "not-active":
+            raise
 
 
 class Account:
@@ -66,33 +78,33 @@ class Account:
     ) -> None:
         """Send until cancelled, through all that happens to the broker."""
         while True:
-            with contextlib.suppress(mom_client.ConnectionLost, OSError):
+            with broker_may_end():
                 async with client(broker) as sender:
                     while True:
                         await self.send(window, sender, window=window, **options)
                         await asyncio.sleep(pause_s)
             await asyncio.sleep(0.01)
 
-    async def take(self, messages: mom_client.Subscription, count: int, timeout_s: float = 10.0) -> None:
-        """Take `count` more; `timeout_s` is for each."""
-        for _ in range(count):
-            message = await messages.get(timeout_s)
-            self.arrived.append(int(message.body.split(b":", 1)[0]))
-            if messages.headers["ack"] != "auto":
-                await message.ack()
-
     async def drain(
-        self, broker: Broker, queue: str, *, quiet_s: float = 1.0, timeout_s: float = 60.0
+        self,
+        broker: Broker,
+        queue: str,
+        *,
+        quiet_s: float = 1.0,
+        timeout_s: float = 60.0,
+        check: Callable[[int, mom_client.Message], None] = lambda number, message: None,
     ) -> None:
         """Take all that comes to a queue, until everything promised is there and nothing more comes for
-        `quiet_s`."""
+        `quiet_s`. `check` looks at each message."""
         async with client(broker) as receiver, receiver.subscribe(f"/queue/{queue}", ack="auto") as messages:
             missing = self.promised.difference(self.arrived)
             with contextlib.suppress(mom_client.Timeout):
                 while True:
                     message = await messages.get(timeout_s if missing else quiet_s)
-                    self.arrived.append(int(message.body.split(b":", 1)[0]))
-                    missing.discard(self.arrived[-1])
+                    number = int(message.body.split(b":", 1)[0])
+                    check(number, message)
+                    self.arrived.append(number)
+                    missing.discard(number)
 
     def faults(self) -> list[str]:
         """What is wrong, in words: losses, repeats and disorder. Empty when each came once, in order."""
