@@ -18,6 +18,7 @@ from mom_client.stomp.encode import convert_block, escape
 #: lines that belong to a frame and not to a message, should a message have them
 _OF_FRAMES: Final = rb"destination|receipt|transaction|content-length|mom-flow"
 _FRAME_LINES: Final = re.compile(rb"^(?:%b):.*\n" % _OF_FRAMES, re.MULTILINE)
+_PERSISTENT: Final = re.compile(rb"^persistent:.*\n", re.MULTILINE)
 _EXPIRES: Final = re.compile(rb"^expires:.*\n", re.MULTILINE)
 
 
@@ -45,16 +46,17 @@ class Carriage:
 
     def _head(self, message: Message) -> bytes:
         """The frame up to the lines that differ from message to message, kept with the envelope."""
-        envelope = message.envelope
-        block = envelope.block
-        if b":" in block:
-            block = _FRAME_LINES.sub(b"", block)
+        envelope, block = message.envelope, self._block(message)
         lines = self._lines(message, block)
-        if message.expires_ms:
-            block = _EXPIRES.sub(b"", block)  # replaced by when it ends, which a time to live led to
         envelope.tail = head = self._begin + lines + convert_block(block, self._version)
         envelope.tail_key = self
         return head
+
+    def _block(self, message: Message) -> bytes:
+        """The header lines of the message that travel."""
+        block = _FRAME_LINES.sub(b"", message.envelope.block)
+        # When it ends, which a time to live may have led to, is said of each message by itself.
+        return _EXPIRES.sub(b"", block) if message.expires_ms else block
 
     def _lines(self, message: Message, block: bytes) -> bytes:
         """What the broker knows of all messages of an envelope and their block does not say."""
@@ -89,29 +91,45 @@ class ToForeign(Carriage):
     """To a broker that is no MOM: it is told all that its consumers could not know otherwise, and the id by
     which they can tell a repeat."""
 
-    def __init__(self, target: str, version: str, ids: MessageIds, server: str) -> None:
-        # RabbitMQ takes a slash for the end of the name, unless it is written like this.
-        super().__init__(_quoted(target) if server.startswith("RabbitMQ") else target, version)
+    def __init__(self, target: str, version: str, ids: MessageIds) -> None:
+        super().__init__(target, version)
         self._ids = ids
 
     def _lines(self, message: Message, block: bytes) -> bytes:
-        envelope = message.envelope
-        lines = b""
-        if not _says(block, b"persistent"):
-            lines += b"persistent:true\n" if envelope.persistent else b"persistent:false\n"
+        lines = b"" if _says(block, b"persistent") else self._persistence(message)
         if not _says(block, b"priority"):
-            lines += b"priority:%d\n" % envelope.priority
+            lines += b"priority:%d\n" % message.envelope.priority
         return lines
+
+    def _persistence(self, message: Message) -> bytes:
+        return b"persistent:true\n" if message.envelope.persistent else b"persistent:false\n"
 
     def _own_lines(self, message: Message) -> bytes:
         expires = b"expires:%d\n" % message.expires_ms if message.expires_ms else b""
         return b"%bmom-message-id:%b\n" % (expires, self._ids.of(message))
 
 
+class ToRabbitMQ(ToForeign):
+    """To RabbitMQ, which takes a slash for the end of a queue's name unless it is written otherwise. The header
+    `persistent:false` would declare another, transient queue there: only what is persistent has a header."""
+
+    def __init__(self, target: str, version: str, ids: MessageIds) -> None:
+        kind, _, name = target.lstrip("/").partition("/")
+        super().__init__(f"/{kind}/{quote(name, safe='')}", version, ids)
+
+    def _block(self, message: Message) -> bytes:
+        block = super()._block(message)
+        return block if message.envelope.persistent else _PERSISTENT.sub(b"", block)
+
+    def _persistence(self, message: Message) -> bytes:
+        return b"persistent:true\n" if message.envelope.persistent else b""
+
+
+def to_foreign(target: str, version: str, ids: MessageIds, server: str) -> Carriage:
+    """For a foreign broker that calls itself `server`."""
+    kind = ToRabbitMQ if server.startswith("RabbitMQ") else ToForeign
+    return kind(target, version, ids)
+
+
 def _says(block: bytes, name: bytes) -> bool:
     return block.startswith(name + b":") or b"\n" + name + b":" in block
-
-
-def _quoted(target: str) -> str:
-    kind, _, name = target.lstrip("/").partition("/")
-    return f"/{kind}/{quote(name, safe='')}"

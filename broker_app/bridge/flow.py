@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from broker_app.bridge import trouble as troubles
-from broker_app.bridge.carriage import Carriage, ToForeign, ToMom
+from broker_app.bridge.carriage import Carriage, ToMom, to_foreign
 from broker_app.bridge.counters import Counters
 from broker_app.bridge.timeline import Timeline
 from broker_app.bridge.trouble import Trouble
@@ -186,7 +186,7 @@ class Flow(InnerReceiver):
         version = link.connection.version
         if not _knows_bridges(link):
             server = link.connection.headers.get("server", "")
-            self._carriage = ToForeign(self.target, version, self._engine.broker.ids, server)
+            self._carriage = to_foreign(self.target, version, self._engine.broker.ids, server)
             self._mark, self._counted = 0, None
             self._join()
             return

@@ -151,6 +151,24 @@ async def test_a_full_target_holds_one_flow_up_until_it_has_room(tmp_path: Path)
         assert (flow["accepted"], flow["duplicate"], flow["gap"]) == (5, 0, 0)
 
 
+async def test_what_is_refused_too_often_is_parked_where_that_is_wanted(tmp_path: Path) -> None:
+    async with pair(tmp_path, park_after=3, retry_s=0.1) as both, both.home.stomp("john") as john:
+        await both.away.change(destinations=limits(max_message_bytes=10))
+        await both.send(john, "orders", b"1", b"much too long", b"2")
+        await until(lambda: both.away.depth("orders") == 2)
+        flow = both.flow("orders")
+        assert (flow["accepted"], flow["refused"], flow["parked"]) == (2, 3, 1)
+        assert ("parked", "orders", "TOO_LARGE") in events(both)
+        async with both.home.stomp("admin") as admin:
+            dead = f"{both.source('orders')}.dead"
+            async with admin.subscribe(dead) as messages:
+                letter = await anext(messages)
+        assert letter.body == b"much too long"
+        assert letter.headers["dead-reason"] == "UNDELIVERABLE"
+        assert "refused 3 times by oslo" in letter.headers["dead-detail"]
+        assert both.home.depth(f"{both.source('orders').removeprefix('/queue/')}.dead") <= 1
+
+
 async def test_what_is_refused_blocks_what_follows_where_nothing_is_said_of_parking(tmp_path: Path) -> None:
     async with pair(tmp_path, retry_s=0.05) as both, both.home.stomp("john") as john:
         await both.away.change(destinations=limits(max_message_bytes=10))
