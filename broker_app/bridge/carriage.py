@@ -110,7 +110,7 @@ class ToForeign(Carriage):
 
 
 class ToRabbitMQ(ToForeign):
-    """To RabbitMQ, which takes a slash for the end of a queue's name unless it is written otherwise. The header
+    """To RabbitMQ, which takes a slash for the end of a name unless it is written otherwise. The header
     `persistent:false` would declare another, transient queue there: only what is persistent has a header."""
 
     def __init__(self, target: str, version: str, ids: MessageIds) -> None:
