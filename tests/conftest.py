@@ -1,5 +1,6 @@
 """What all tests share: a real broker in a child process, and its log in the report of a failure."""
 
+from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,18 @@ def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
     yield start
     for process in started:
         process.kill()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives each test an address of its own. What schemathesis makes of the operations of an interface shares
+    one, and of such tests pytest-xdist runs the first alone."""
+    for item in items:
+        _, bracket, operation = item.name.partition("[")
+        if bracket and item.id.params is None:
+            item._id = item.id.with_params(operation.removesuffix("]"))
+    twice = [address for address, count in Counter(item.nodeid for item in items).items() if count > 1]
+    if twice:
+        raise pytest.UsageError(f"several tests are called {twice[0]}; only the first of them would run")
 
 
 @pytest.hookimpl(wrapper=True)
