@@ -85,6 +85,30 @@ def flow(batch: int, messages: int) -> float:
     return perf_counter() - start
 
 
+def published(batch: int, messages: int) -> float:
+    """Seconds for messages that nobody takes, each answered."""
+    broker, producer = Broker(), Silent()
+    envelope = Envelope("/queue/a", b"content-type:text/plain\n")
+    publish = c.Publish(producer.peer, [(envelope, BODY, b"1") for _ in range(batch)])
+    start = perf_counter()
+    for _ in range(messages // batch):
+        decide(broker, publish)
+    return perf_counter() - start
+
+
+def forwarded(batch: int, messages: int) -> float:
+    """Seconds for the same messages, when the bridge of another broker forwards them."""
+    broker, bridge = Broker(), Silent()
+    envelope = Envelope("/queue/a", b"content-type:text/plain\n")
+    entries = [(envelope, BODY, b"1") for _ in range(batch)]
+    runs = [range(first, first + batch) for first in range(1, messages, batch)]
+    decide(broker, c.BeginFlow(bridge.peer, "f", "home~1", "q", "/queue/a"))
+    start = perf_counter()
+    for positions in runs:
+        decide(broker, c.Forward(bridge.peer, "f", entries, positions))
+    return perf_counter() - start
+
+
 def fan_out(batch: int, messages: int, listeners: int = 100) -> float:
     broker, producer = Broker(), Silent()
     for _ in range(listeners):
@@ -122,6 +146,8 @@ def main(messages: int) -> None:
     row("queue: publish, settle the last", lambda batch: flow(batch, messages))
     for part, title in enumerate(("publish alone", "hand out alone", "settle alone, one by one")):
         row(f"  {title}", lambda batch, part=part: queue_turns(batch, messages)[part])  # type: ignore[misc]
+    row("queue: publish, nobody there", lambda batch: published(batch, messages))
+    row("  forwarded by a bridge", lambda batch: forwarded(batch, messages))
     row("queue: publish, paged", lambda batch: paged_publish(batch, messages))
     row("topic: publish 1 to 100", lambda batch: fan_out(batch, messages))
 
