@@ -1,0 +1,92 @@
+"""Between two MOMs every message arrives once: what the receiver has, the sender learns from its mark."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from tests.bridge.pair import QUICK, USERS, Pair, pair, receive, remote_of, until
+from tests.support.proxy import proxy
+from tests.support.small_node import policy_of, small_node
+
+
+async def test_what_was_taken_and_not_answered_is_settled_without_being_sent_again(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, proxy(both.away.node.stomp_port or 0) as network:
+        await both.change(port=network.port)
+        async with both.home.stomp("john") as john:
+            await both.send(john, "orders", b"0")
+            await until(lambda: both.flow("orders")["accepted"] == 1)
+            network.back.drops = True
+            await both.send(john, "orders", *(str(number) for number in range(1, 51)))
+            await until(lambda: both.away.depth("orders") == 51)
+            assert both.flow("orders")["in_flight"] == 50
+            network.cut()
+            network.back.drops = False
+            await until(lambda: both.flow("orders")["duplicate"] == 50)
+            await both.send(john, "orders", b"51")
+            await until(lambda: both.flow("orders")["accepted"] == 2)
+        flow = both.flow("orders")
+        assert (flow["sent"], flow["unanswered"], flow["gap"], flow["depth"]) == (52, 50, 0, 0)
+        assert both.report()["foreign"] is False
+        async with both.away.stomp("john") as there:
+            assert await receive(there, "orders", 52) == [str(number).encode() for number in range(52)]
+
+
+async def test_what_was_sent_and_not_taken_is_sent_again(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, proxy(both.away.node.stomp_port or 0) as network:
+        await both.change(port=network.port)
+        async with both.home.stomp("john") as john:
+            await both.send(john, "orders", b"0")
+            await until(lambda: both.flow("orders")["accepted"] == 1)
+            network.out.drops = True
+            await both.send(john, "orders", *(str(number) for number in range(1, 51)))
+            await until(lambda: both.flow("orders")["in_flight"] == 50)
+            network.cut()
+            network.out.drops = False
+            await until(lambda: both.flow("orders")["accepted"] == 51)
+        flow = both.flow("orders")
+        assert (flow["sent"], flow["unanswered"], flow["duplicate"], flow["gap"]) == (101, 50, 0, 0)
+        async with both.away.stomp("john") as there:
+            assert await receive(there, "orders", 51) == [str(number).encode() for number in range(51)]
+
+
+async def test_a_broker_with_an_old_copy_of_its_journal_does_not_take_new_messages_for_repeats(
+    tmp_path: Path,
+) -> None:
+    policy = policy_of(users=USERS)
+    async with small_node(tmp_path / "away", policy, name="away") as away:
+        async with small_node(tmp_path / "home", policy, name="home"):
+            pass
+        shutil.copytree(tmp_path / "home", tmp_path / "copy")
+        for copy, count in (("home", 10), ("copy", 1)):
+            async with small_node(tmp_path / copy, policy, name="home") as home, home.stomp("john") as john:
+                both = Pair(home, away)
+                await both.bridges(remote_of(away))
+                await both.send(john, "orders", *(str(number) for number in range(count)))
+                if copy == "home":
+                    await until(lambda both=both: both.flow("orders")["accepted"] == 10)
+                    continue
+                await until(lambda both=both: both.flow("orders")["error"])
+                assert both.flow("orders")["error"]["code"] == "MARK_AHEAD"
+                assert both.flow("orders")["depth"] == 1
+        assert away.depth("orders") == 10
+        async with small_node(tmp_path / "copy", policy, name="other") as home:
+            both = Pair(home, away)
+            await both.bridges(remote_of(away, **QUICK))
+            await until(lambda: away.depth("orders") == 11)
+
+
+async def test_a_broker_that_ends_settles_what_is_answered_and_sends_nothing_twice(tmp_path: Path) -> None:
+    policy = policy_of(users=USERS)
+    async with small_node(tmp_path / "away", policy, name="away") as away, away.stomp("john") as there:
+        for start in (0, 1000):
+            async with small_node(tmp_path / "home", policy, name="home") as home, home.stomp("john") as john:
+                both = Pair(home, away)
+                await both.bridges(remote_of(away))
+                numbers = (str(number) for number in range(start, start + 1000))
+                await both.send(john, "orders", *numbers)
+        async with small_node(tmp_path / "home", policy, name="home") as home:
+            await Pair(home, away).bridges(remote_of(away))
+            assert await receive(there, "orders", 2000) == [str(number).encode() for number in range(2000)]
+            await until(lambda: home.depth("storeAndForward:oslo/queue/orders") == 0)
+        assert away.depth("orders") == 0
