@@ -10,6 +10,7 @@ from broker_app.bridge.flow import Flow, Phase
 from broker_app.bridge.pipe import Pipe
 from broker_app.bridge.timeline import Event
 from broker_app.bridge.trouble import Trouble
+from broker_app.core.marks import Mark
 from mom_client.storeandforward import Forwarded
 
 #: the states of a flow; those of a pipe are in `pipe`
@@ -78,6 +79,17 @@ def of_orphan(forwarded: Forwarded, depth: int) -> dict[str, Any]:
         "source": forwarded.address,
         "depth": depth,
         "error": {"code": "NO_BRIDGE", "detail": f"no connection is configured for {forwarded.broker}"},
+    }
+
+
+def of_mark(mark: Mark) -> dict[str, Any]:
+    """What another broker forwards here: all of its queue `source` up to `accepted`, in all `count`."""
+    return {
+        "sender": mark.sender,
+        "source": mark.source,
+        "accepted": mark.position,
+        "count": mark.count,
+        "time_ms": mark.time_ms,
     }
 
 

@@ -6,6 +6,7 @@ It reconciles what the configuration says with the queues there are, and touches
 from __future__ import annotations
 
 import asyncio
+import heapq
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -121,6 +122,11 @@ class Supervisor:
             if forwarded is not None and forwarded.broker not in self._pipes:
                 found.append(report.of_orphan(forwarded, queue.depth + queue.unsettled))
         return found
+
+    def incoming(self, most: int) -> list[dict[str, Any]]:
+        """How far other brokers have come with what they forward to this one, the newest first."""
+        marks = heapq.nlargest(most, self._engine.broker.marks.values(), key=lambda mark: mark.time_ms)
+        return [report.of_mark(mark) for mark in marks]
 
     # ------------------------------------------------------------------ within
 

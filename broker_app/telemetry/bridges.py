@@ -31,6 +31,9 @@ class Forwarding(Protocol):
     def orphans(self) -> Sequence[Facts]:
         """Queues that wait for a bridge that is not configured."""
 
+    def incoming(self, most: int) -> Sequence[Facts]:
+        """How far other brokers have come with what they forward to this one, the newest first."""
+
     def retry(self, name: str, queue: str | None = None) -> bool:
         """Try again now what waits for its next attempt; False when there is no such bridge."""
 
@@ -91,6 +94,14 @@ def shown_event(event: Mapping[str, Any]) -> Facts:
         "at": _time(event["time_ms"]),
         "first_at": _time(event["first_ms"]),
         **{name: event[name] for name in ("event", "queue", "code", "detail", "times")},
+    }
+
+
+def shown_mark(mark: Mapping[str, Any]) -> Facts:
+    """How far another broker has come with one of its queues."""
+    return {
+        **{name: mark[name] for name in ("sender", "source", "accepted", "count")},
+        "at": _time(mark["time_ms"]),
     }
 
 

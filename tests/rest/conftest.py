@@ -52,6 +52,7 @@ class FakeBridges:
         self.known: dict[str, dict[str, Any]] = {}
         self.happened: dict[str, list[dict[str, Any]]] = {}
         self.stray: list[dict[str, Any]] = []
+        self.marks: list[dict[str, Any]] = []
         self.retried: list[tuple[str, str | None]] = []
         self.tried: list[tuple[Remote, str | None]] = []
 
@@ -66,6 +67,9 @@ class FakeBridges:
 
     def orphans(self) -> list[dict[str, Any]]:
         return self.stray
+
+    def incoming(self, most: int) -> list[dict[str, Any]]:
+        return self.marks[:most]
 
     def retry(self, name: str, queue: str | None = None) -> bool:
         self.retried.append((name, queue))

@@ -65,6 +65,8 @@ def bridged(rest: Rest) -> Rest:
 async def test_how_all_bridges_stand(bridged: Rest) -> None:
     orphan = {"bridge": "gone", "queue": "q", "source": "/queue/storeAndForward:gone/queue/q", "depth": 4}
     bridged.bridges.stray = [{**orphan, "error": {"code": "NO_BRIDGE", "detail": "none"}}]
+    mark = {"sender": "south~1f", "source": "bills", "accepted": 812, "count": 400}
+    bridged.bridges.marks = [{**mark, "time_ms": 1_750_000_000_000}]
     shown = (await bridged.alice.get("/forwarding")).json()
     east, west = shown["bridges"]
     assert (west["name"], west["state"], west["backlog"], west["flow_count"]) == ("west", "retrying", 5, 2)
@@ -74,6 +76,7 @@ async def test_how_all_bridges_stand(bridged: Rest) -> None:
     assert (west["delivery"], east["delivery"]) == (None, "at-least-once")
     assert [one["queue"] for one in west["flows"]] == ["bills", "orders"]
     assert [one["bridge"] for one in shown["orphans"]] == ["gone"]
+    assert shown["incoming"] == [{**mark, "at": "2025-06-15T15:06:40.000Z"}]
     brief = (await bridged.alice.get("/forwarding?flows=false")).json()
     assert brief["bridges"][1] == {name: value for name, value in west.items() if name != "flows"}
     assert "hidden" not in str(shown)

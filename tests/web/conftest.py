@@ -1,9 +1,12 @@
 """What tests of the site share."""
 
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
 
 from broker_app.net.guessing import Guesses
-from broker_app.web import backends
+from broker_app.web import actions, backends
+from broker_app.web.actions import SYSTEM
 
 
 @pytest.fixture(autouse=True)
@@ -12,3 +15,21 @@ def guesses(monkeypatch: pytest.MonkeyPatch) -> Guesses:
     fresh = Guesses()
     monkeypatch.setattr(backends, "GUESSES", fresh)
     return fresh
+
+
+@pytest.fixture
+def admin() -> User:
+    actions.ensure_admin("administrator")
+    return User.objects.get(username="admin")
+
+
+@pytest.fixture
+def inside(client: Client, admin: User) -> Client:
+    """A browser in which the administrator is signed in."""
+    client.force_login(admin)
+    return client
+
+
+@pytest.fixture
+def john(admin: User) -> User:
+    return actions.create_user(SYSTEM, "john", "a password of john")

@@ -13,18 +13,6 @@ from broker_app.web import actions, api
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def admin() -> User:
-    actions.ensure_admin("administrator")
-    return User.objects.get(username="admin")
-
-
-@pytest.fixture
-def inside(client: Client, admin: User) -> Client:
-    client.force_login(admin)
-    return client
-
-
 @pytest.mark.parametrize(
     "path", ["/login/", "/docs/problems/", "/api/v1/openapi.json", "/nowhere", "/admin/login/"]
 )

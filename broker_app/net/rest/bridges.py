@@ -21,11 +21,13 @@ from broker_app.net.rest.requests import Request, truth, whole_number
 from broker_app.remote import Remote
 from broker_app.rules.event import BROWSE, MANAGE
 from broker_app.telemetry import Statistics
-from broker_app.telemetry.bridges import Facts, Forwarding, shown_event, standing
+from broker_app.telemetry.bridges import Facts, Forwarding, shown_event, shown_mark, standing
 from mom_client.storeandforward import forwarded
 
 #: flows of one bridge that a reply holds
 MAX_FLOWS = 1_000
+#: queues of other brokers that a reply tells of, the newest ones
+MAX_INCOMING = 1_000
 #: connections that are tested at the same time
 MAX_TESTS = 8
 
@@ -75,7 +77,8 @@ class BridgeDesk:
             for row in bridges:
                 del row["flows"]
         orphans = [one for one in self._forwarding.orphans() if _may_see(request, one["source"])]
-        return json_reply({"bridges": bridges, "orphans": orphans})
+        incoming = self._incoming() if request.access.is_unbound(request.client.identity) else []
+        return json_reply({"bridges": bridges, "orphans": orphans, "incoming": incoming})
 
     async def status(self, request: Request) -> Reply:
         """GET bridges/{name}/status"""
@@ -94,6 +97,9 @@ class BridgeDesk:
             if all_of_them or not event["queue"] or event["queue"] in flows
         ]
         return json_reply({"items": found[:limit], "next": None, "approx_total": len(found)})
+
+    def _incoming(self) -> list[Facts]:
+        return [shown_mark(mark) for mark in self._forwarding.incoming(MAX_INCOMING)]
 
     def _status(self, request: Request) -> Facts:
         """How the bridge of a request stands, as its client may see it. Raises Refusal."""
@@ -121,6 +127,26 @@ class BridgeDesk:
             return no_such("bridge", name, self._remotes())
         detail = f"{request.user} may browse no queue of a bridge {name[:80]!r}"
         return Refusal("not-allowed", detail, right=BROWSE)
+
+    # ------------------------------------------------------------------ for pages of administrators
+
+    def whole(self) -> Facts:
+        """How all bridges stand, and the queues without one."""
+        bridges = [standing(self._statistics, report) for report in self._forwarding.reports()]
+        orphans = list(self._forwarding.orphans())
+        return {"bridges": bridges, "orphans": orphans, "incoming": self._incoming()}
+
+    def one(self, name: str) -> Facts | None:
+        """How a bridge stands, with what happened to it, the newest first; None when there is none."""
+        report = self._forwarding.report_of(name)
+        if report is None:
+            return None
+        events = [shown_event(event) for event in reversed(self._forwarding.events_of(name) or ())]
+        return {**standing(self._statistics, report), "events": events}
+
+    def try_again(self, name: str, queue: str | None) -> bool:
+        """Has a bridge, or one of its flows, try again now; False when there is none."""
+        return self._forwarding.retry(name, queue)
 
     # ------------------------------------------------------------------ what is asked of them
 

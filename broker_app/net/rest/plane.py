@@ -253,6 +253,18 @@ class RestPlane:
     def _remotes(self) -> Mapping[str, Remote]:
         return self._logins.policy.bridges
 
+    async def bridges(self) -> Facts:
+        """How all bridges stand, for administrators."""
+        return self._bridges.whole()
+
+    async def bridge(self, name: str) -> Facts | None:
+        """How one stands and what happened to it, for administrators."""
+        return self._bridges.one(name)
+
+    async def retry_bridge(self, name: str, queue: str | None) -> bool:
+        """Has a bridge, or one of its flows, try again now."""
+        return self._bridges.try_again(name, queue)
+
     async def try_remote(self, remote: Remote, queue: str | None) -> Facts:
         """Test a connection that need not be configured yet. Raises Refusal."""
         return await self._bridges.try_remote(remote, queue)

@@ -10,7 +10,6 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from broker_app.bridge.trial import LONGEST_S
-from broker_app.models import Bridge
 from broker_app.net.acts import TESTED
 from broker_app.net.rest.openapi.shapes import TEXT, object_of, ref
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
@@ -26,6 +25,7 @@ from broker_app.web.api.repeats import once
 from broker_app.web.api.rows import row_of
 from broker_app.web.api.shapes import NEEDED, SAID, SECRETS
 from broker_app.web.kinds import KINDS, Said
+from broker_app.web.kinds.bridges import whole as whole_bridge
 from broker_app.web.kinds.kind import check_storable, no_such
 from broker_app.web.obeying import ask, node_of, wait_obeyed
 from broker_app.web.refusals import PROBLEM_REPLIES
@@ -68,14 +68,14 @@ class CloneBridge(APIView):
     def _clone(self, request: Request, name: str) -> Response:
         query = asked.query(request, ("dry_run",))
         new = _new_name(asked.body(request))
-        original = Bridge.objects.filter(name=name).first()
-        if original is None:
+        copied = whole_bridge(name)
+        if copied is None:
             raise Refusal("not-found", no_such("bridge", name[:100], KINDS[_KIND].read()))
         if actions.version_of(_KIND, new):
             raise actions.Conflict(f"There is a bridge {new} already.")
         tried = query.get("dry_run") == "true"
-        secrets = {"password": original.password} if original.password else {}
-        edit = actions.Edit(_KIND, new, original.values, 0, secrets=secrets)
+        said, secrets = copied
+        edit = actions.Edit(_KIND, new, said, 0, secrets=secrets)
         outcome = actions.apply(by(request), [edit], dry_run=tried)
         if tried:
             return Response(dry_run.reply(outcome, node_of(request)))
@@ -140,7 +140,7 @@ def _remote(body: dict[str, Any]) -> tuple[Remote, str | None]:
 
 def _kept_password(name: str, said: Said) -> str:
     """That of the bridge that is there; it goes nowhere but where it goes anyway."""
-    row = Bridge.objects.filter(name=name).first()
-    if row is None or any(row.values[part] != said[part] for part in ("hostname", "port", "user")):
+    found = whole_bridge(name)
+    if found is None or any(found[0][part] != said[part] for part in ("hostname", "port", "user")):
         return ""
-    return row.password
+    return found[1].get("password", "")

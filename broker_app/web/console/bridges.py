@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.http import HttpRequest, HttpResponse
 
 from broker_app.remote import DESIRED
+from broker_app.spans import since
 from broker_app.web.console.editing import AddPage, EditPage
 from broker_app.web.console.fields import Lines
 from broker_app.web.console.listing import ListPage
 from broker_app.web.console.removing import RemovePage
+from broker_app.web.console.standing import all_bridges, shown_bridge
 from broker_app.web.console.subject import Subject
 from broker_app.web.console.thing_form import ThingForm
 from broker_app.web.kinds import Said
@@ -80,11 +84,28 @@ BRIDGES = Subject(
         "desired": "desired",
         "comment": "comment",
     },
+    list_template="console/bridges.html",
 )
 
 
 class Bridges(ListPage):
+    """The list, with how each stands at this moment."""
+
     subject = BRIDGES
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        self.found, self.unknown = all_bridges(request)
+        self.known = {row["name"]: row for row in self.found["bridges"]} if self.found else {}
+        return super().get(request)
+
+    def row(self, key: str, said: Said) -> dict[str, Any]:
+        standing = self.known.get(key)
+        return {"key": key, "said": said, "bridge": shown_bridge(standing) if standing else None}
+
+    def more(self, everything: Mapping[str, Said]) -> dict[str, Any]:
+        found = self.found or {"orphans": [], "incoming": []}
+        incoming = [{**mark, "ago": since(mark["at"])} for mark in found["incoming"]]
+        return {"orphans": found["orphans"], "incoming": incoming, "unknown": self.unknown}
 
 
 class AddBridge(AddPage):

@@ -70,6 +70,15 @@ _FLOW = object_of(
         **_SUMS,
     }
 )
+_MARK = object_of(
+    {
+        "sender": {**TEXT, "description": "the other broker, with the tag of its journal"},
+        "source": {**TEXT, "description": "name of the queue there"},
+        "accepted": {**COUNT, "description": "number of the last message that was taken over"},
+        "count": {**COUNT, "description": "how many were taken over"},
+        "at": OPTIONAL_TIME,
+    }
+)
 _ORPHAN = object_of(
     {
         "bridge": TEXT,
@@ -133,6 +142,10 @@ SCHEMAS: Json = {
                 }
             ),
             "orphans": {**array_of(_ORPHAN), "description": "queues whose bridge is not configured"},
+            "incoming": {
+                **array_of(_MARK),
+                "description": "what other brokers forward to this one, the newest first; for administrators",
+            },
         }
     ),
     "BridgeStatus": object_of({**_STANDING, "flows": _FLOWS}),

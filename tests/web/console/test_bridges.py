@@ -1,0 +1,259 @@
+"""Pages of bridges, with a node that answers what the test says."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.handlers.wsgi import WSGIRequest
+from django.test import Client
+
+from broker_app.models import AuditEntry, Bridge
+from broker_app.net.rest.refusals import Refusal
+from broker_app.remote import Remote
+from broker_app.web.actions import SYSTEM, Edit, apply
+from broker_app.web.kinds import KINDS
+from tests.web.console.sending import sent
+
+pytestmark = pytest.mark.django_db
+
+SOURCE = "/queue/storeAndForward:west/queue/orders"
+ORPHAN: dict[str, Any] = {
+    "bridge": "gone", "queue": "bills", "source": "/queue/storeAndForward:gone/queue/bills", "depth": 7,
+    "error": {"code": "NO_BRIDGE", "detail": "no connection is configured for gone"},
+}  # fmt: skip
+COUNTS = {
+    "in_flight": 1, "sent": 10, "accepted": 7, "refused": 2, "unanswered": 0, "duplicate": 3, "gap": 0,
+    "parked": 0, "bytes": 100, "arrived_rate": 0.0, "sent_rate": 8.5, "accepted_rate": 8.0, "oldest_s": 660.0,
+    "progress_at": "2026-01-31T12:00:00.000Z",
+}  # fmt: skip
+
+
+def a_flow(**said: Any) -> dict[str, Any]:
+    flow = {
+        "queue": "orders",
+        "source": SOURCE,
+        "state": "running",
+        "paused": False,
+        "error": None,
+        "depth": 5,
+    }
+    return {**flow, **COUNTS, **said}
+
+
+def a_bridge(*flows: dict[str, Any], **said: Any) -> dict[str, Any]:
+    bridge = {
+        "name": "west", "address": "stomp://w:61613", "desired": "running", "drained": False,
+        "state": "running",
+        "error": None, "attempts": 0, "connected_at": "2026-01-31T12:00:00.000Z", "server": "MOM/1",
+        "delivery": "exactly-once", "backlog": 1204, "flow_count": len(flows), **COUNTS,
+    }  # fmt: skip
+    return {**bridge, "flows": list(flows), "events": [], **said}
+
+
+class AnsweringNode:
+    """A node, and its data plane too, that knows the bridges of one test."""
+
+    stomp_port = 61613
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.rest = self
+        self.known: dict[str, dict[str, Any]] = {}
+        self.orphans: list[dict[str, Any]] = []
+        self.marks: list[dict[str, Any]] = []
+        self.trial: dict[str, Any] = {}
+        self.tried: list[tuple[Remote, str | None]] = []
+        self.retried: list[tuple[str, str | None]] = []
+        self.removed: list[str] = []
+
+    async def wait_policy(self, version: int) -> None:
+        return None
+
+    async def bridges(self) -> dict[str, Any]:
+        return {"bridges": list(self.known.values()), "orphans": self.orphans, "incoming": self.marks}
+
+    async def bridge(self, name: str) -> dict[str, Any] | None:
+        return self.known.get(name)
+
+    async def retry_bridge(self, name: str, queue: str | None) -> bool:
+        self.retried.append((name, queue))
+        return True
+
+    async def try_remote(self, remote: Remote, queue: str | None) -> dict[str, Any]:
+        self.tried.append((remote, queue))
+        if not self.trial:
+            raise Refusal("busy", "8 connections are being tested already")
+        return self.trial
+
+    async def remove_queue(self, address: str, *, force: bool) -> None:
+        assert force, "the page has said what is lost"
+        self.removed.append(address)
+
+
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnsweringNode]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    answering = AnsweringNode(loop)
+    monkeypatch.setattr(WSGIRequest, "scope", {"mom.node": answering}, raising=False)
+    yield answering
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
+def west(admin: User) -> None:
+    edit = Edit("bridges", "west", {"hostname": "w", "user": "east"}, secrets={"password": "of the bridge"})
+    apply(SYSTEM, [edit])
+
+
+def page_of(inside: Client, address: str) -> str:
+    reply = inside.get(address)
+    assert reply.status_code == 200
+    return " ".join(reply.content.decode().split())
+
+
+@pytest.mark.usefixtures("west")
+def test_the_list_joins_what_is_configured_with_how_it_stands(inside: Client, node: AnsweringNode) -> None:
+    node.known["west"] = a_bridge(a_flow(state="stalled"))
+    node.orphans, node.marks = (
+        [ORPHAN],
+        [
+            {
+                "sender": "south~1f",
+                "source": "bills",
+                "accepted": 812,
+                "count": 400,
+                "at": "2026-01-31T12:00:00Z",
+            }
+        ],
+    )
+    page = page_of(inside, "/console/bridges/")
+    for told in ("stomp://w:61613", "stalled", "1204", "11 min", "8.5", "ago"):
+        assert told in page, told
+    assert ORPHAN["source"] in page and "bills at gone" in page and "/console/bridges/add?name=gone" in page
+    assert "south~1f" in page and "812" in page
+
+
+@pytest.mark.usefixtures("west")
+def test_beside_a_broker_the_pages_say_what_they_do_not_know(inside: Client) -> None:
+    assert "how bridges stand is not known here" in page_of(inside, "/console/bridges/")
+    assert "how bridges stand is not known here" in page_of(inside, "/console/bridges/one?name=west")
+    assert "how bridges stand is not known" in sent(inside, "/console/bridges/test?name=west")
+    assert "how bridges stand is not known" in sent(inside, "/console/bridges/steer?name=west", "retry")
+
+
+@pytest.mark.usefixtures("west")
+def test_a_bridge_is_shown_with_its_flows_and_what_happened(inside: Client, node: AnsweringNode) -> None:
+    event = {
+        "at": "2026-01-31T12:00:00.000Z", "first_at": "2026-01-31T11:00:00.000Z", "event": "refused",
+        "queue": "orders", "code": "AUTH_SYNC_QUEUE", "detail": "east may not", "times": 4,
+    }  # fmt: skip
+    trouble = {"code": "AUTH_SYNC_QUEUE", "detail": "east may not <b>", "at": "2026-01-31T12:00:00Z"}
+    flows = (a_flow(), a_flow(queue="bills", state="suspended", paused=True, parked=2, gap=3, error=trouble))
+    node.known["west"] = a_bridge(*flows, events=[event])
+    page = page_of(inside, "/console/bridges/one?name=west")
+    assert "storeAndForward:west/queue/orders</a> → orders" in page
+    assert "exactly-once" in page and "east may not &lt;b&gt;" in page
+    assert "10 sent</span> = <span" in page and "do not add up" not in page
+    assert "Dead letters: 2" in page and "paused" in page
+    assert 'data-tone="bad"><span aria-hidden="true">■</span> 3</b>' in page, "a gap is red"
+    assert "2026-01-31 12:00:00 UTC" in page and "4 times" in page
+    assert "of the bridge" not in page
+
+
+@pytest.mark.usefixtures("west")
+def test_counts_that_do_not_add_up_are_told(inside: Client, node: AnsweringNode) -> None:
+    node.known["west"] = a_bridge(a_flow(accepted=6))
+    assert "These do not add up." in page_of(inside, "/console/bridges/one?name=west")
+
+
+@pytest.mark.usefixtures("west", "node")
+def test_a_bridge_and_each_flow_are_paused_drained_and_resumed(inside: Client) -> None:
+    def said() -> dict[str, Any]:
+        return KINDS["bridges"].read()["west"]
+
+    page = sent(inside, "/console/bridges/steer?name=west", "pause")
+    assert "Bridge west was changed." in page and said()["desired"] == "paused"
+    sent(inside, "/console/bridges/steer?name=west", "drain")
+    assert said()["desired"] == "draining"
+    sent(inside, "/console/bridges/steer?name=west", "resume")
+    sent(inside, "/console/bridges/steer?name=west", "pause", queue="orders")
+    sent(inside, "/console/bridges/steer?name=west", "pause", queue="bills")
+    assert (said()["desired"], said()["paused_queues"]) == ("running", ["orders", "bills"])
+    sent(inside, "/console/bridges/steer?name=west", "resume", queue="orders")
+    assert said()["paused_queues"] == ["bills"]
+    sent(inside, "/console/bridges/steer?name=west", "explode")
+    sent(inside, "/console/bridges/steer?name=west", "drain", queue="bills")
+    page = sent(inside, "/console/bridges/steer?name=west", "pause", queue="q" * 80)
+    assert "Nothing was changed" in page
+    assert (said()["desired"], said()["paused_queues"]) == ("running", ["bills"])
+
+
+@pytest.mark.usefixtures("west")
+def test_what_waits_tries_again_at_once_and_it_is_on_record(inside: Client, node: AnsweringNode) -> None:
+    assert "It tries again now." in sent(inside, "/console/bridges/steer?name=west", "retry")
+    sent(inside, "/console/bridges/steer?name=west", "retry", queue="orders")
+    assert node.retried == [("west", None), ("west", "orders")]
+    assert AuditEntry.objects.filter(kind="bridges", key="west", act="retried").count() == 2
+
+
+@pytest.mark.usefixtures("west")
+def test_a_connection_is_tested_step_by_step(inside: Client, node: AnsweringNode) -> None:
+    step = {
+        "name": "tcp",
+        "ok": False,
+        "detail": "nobody listens",
+        "mend": "start the broker",
+        "seconds": 0.1,
+    }
+    others = [
+        {"name": "dns", "ok": True, "detail": "w is 10.0.0.1", "mend": "", "seconds": 0.0},
+        {"name": "login", "ok": None, "detail": "not tried", "mend": "", "seconds": 0.0},
+    ]
+    node.trial = {
+        "ok": False,
+        "server": "",
+        "delivery": None,
+        "seconds": 0.2,
+        "steps": [others[0], step, others[1]],
+    }
+    page = sent(inside, "/console/bridges/test?name=west", queue="orders")
+    for told in ("The connection does not work", "w is 10.0.0.1", "nobody listens", "Start the broker."):
+        assert told in page, told
+    [(remote, queue)] = node.tried
+    assert (remote.password, queue) == ("of the bridge", "orders")
+    assert "of the bridge" not in page
+    assert AuditEntry.objects.filter(kind="bridges", key="west", act="tested").count() == 1
+    node.trial = {}
+    assert "being tested already" in sent(inside, "/console/bridges/test?name=west")
+    assert inside.get("/console/bridges/test?name=west").status_code == 302
+
+
+@pytest.mark.usefixtures("west", "node")
+def test_a_clone_rests_until_it_is_edited(inside: Client) -> None:
+    assert "Bridge west2 was created." in sent(inside, "/console/bridges/clone?name=west", new="west2")
+    clone = Bridge.objects.get(name="west2")
+    assert (clone.values["desired"], clone.password) == ("paused", "of the bridge")
+    assert "there is a bridge west2 already" in sent(inside, "/console/bridges/clone?name=west", new="west2")
+    for wrong in ("", "a/b", "x" * 21):
+        assert "Nothing was made" in sent(inside, "/console/bridges/clone?name=west", new=wrong)
+
+
+def test_a_queue_without_a_bridge_is_removed_when_it_is_said_what_is_lost(
+    inside: Client, node: AnsweringNode
+) -> None:
+    node.orphans = [ORPHAN]
+    address = f"/console/bridges/orphan/remove?source={ORPHAN['source']}"
+    assert "7 messages for queue bills of broker gone wait" in page_of(inside, address)
+    apply(SYSTEM, [Edit("brokers", "mom", {"environment": "production"})])
+    assert "type the name" in sent(inside, address) and not node.removed
+    sent(inside, address, typed="bills", reason="gone for good")
+    assert node.removed == [ORPHAN["source"]]
+    assert AuditEntry.objects.get(act="removed", kind="queues").reason == "gone for good"
+    assert inside.get("/console/bridges/orphan/remove?source=/queue/orders").status_code == 404
