@@ -42,7 +42,7 @@ class Remote:
     scan_s: float = 30.0
     stalled_s: float = 30.0
     park_after: int = 0
-    window: int = 1000
+    window: int = 2000
 
     @classmethod
     def of(cls, name: str, said: Mapping[str, Any], password: str = "") -> Remote:

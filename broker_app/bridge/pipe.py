@@ -285,11 +285,11 @@ class Pipe:
         return Trouble(troubles.PROTOCOL, f"the bridge failed: {error!r}")
 
     def _blame(self, error: ErrorFrame) -> None:
-        """Find the flow that an ERROR is about: it waits, and others go on over the next connection."""
-        if error.receipt is not None and self._refused(error.receipt, error):
+        """Find the flow that an ERROR of a foreign broker is about: it waits, and others go on over the next
+        connection. Where it names no receipt, it is perhaps about a flow that has proved nothing yet."""
+        if not self.foreign or (error.receipt is not None and self._refused(error.receipt, error)):
             return
-        sent = [flow for flow in self.flows.values() if flow.in_flight]
-        suspects = [flow for flow in sent if not flow.proven] or sent
+        suspects = [flow for flow in self.flows.values() if flow.in_flight and not flow.proven]
         why = troubles.of_refusal(error)
         for rank, flow in enumerate(suspects, start=1):
             # One by one, so that the next ERROR says which it is.

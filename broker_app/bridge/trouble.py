@@ -25,6 +25,14 @@ HELD, STALLED, MARK_AHEAD = (
 #: of a flow whose remote broker gave another reason
 REFUSED_BY_TARGET: Final = "TARGET_REFUSED"
 
+#: what a refused CONNECT is about; a foreign broker says no more than that it is an error
+_OF_LOGINS: Final = {
+    "wrong-host": HOST,
+    "not-authenticated": LOGIN,
+    "not-allowed": LOGIN,
+    "rate-limited": LOGIN,
+    "error": LOGIN,
+}
 #: what follows from a problem that a MOM names
 _OF_PROBLEMS: Final = {
     "queue-full": TARGET_FULL,
@@ -44,7 +52,7 @@ class Trouble(NamedTuple):
 def of_connecting(error: Exception, ca_file: str = "") -> Trouble:
     """Why there was no connection; `error` is what `Link.open` raised."""
     if isinstance(error, Refused):
-        return Trouble(HOST if error.code == "wrong-host" else LOGIN, error.detail)
+        return Trouble(_OF_LOGINS.get(error.code, ENDED), error.detail)
     if isinstance(error, TimeoutError):
         return Trouble(TIMEOUT, "no answer in time")
     cause = error.__cause__
