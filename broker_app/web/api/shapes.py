@@ -105,7 +105,7 @@ SAID: Final[dict[str, _Json]] = {
             **_seconds("stalled_s"),
             "description": "without any answer though messages wait; then it connects anew",
         },
-        "window": {**whole(*NUMBERS["window"], 1_000), "description": "unanswered messages of one flow"},
+        "window": {**whole(*NUMBERS["window"], 2_000), "description": "unanswered messages of one flow"},
         "park_after": {
             **whole(*NUMBERS["park_after"], 0),
             "description": "refusals of a message after which it becomes a dead letter; 0: never",
