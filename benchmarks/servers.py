@@ -84,6 +84,11 @@ class Server(abc.ABC):
         self._children.clear()
         return taken
 
+    @property
+    def pid(self) -> int:
+        """Of the process whose memory and CPU count."""
+        return self._main.pid
+
     def check(self) -> None:
         """Raise `ServerFailed` if it has ended."""
         self._main.check()
@@ -112,9 +117,12 @@ class Mom(Server):
     batches = range(1, 1001)
     ports = (8130, 61713)
 
+    #: further ones of `mom up`
+    options: tuple[str, ...] = ()
+
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        self._password = secrets.token_urlsafe(16)
+        self.password = secrets.token_urlsafe(16)
 
     @classmethod
     def installed(cls) -> bool:
@@ -137,7 +145,7 @@ class Mom(Server):
         web, stomp = self.ports
         command = [sys.executable, str(REPOSITORY / "manage.py"), "broker", "--host", HOST]
         command += ["--port", str(web), "--stomp-port", str(stomp), "--data", str(self.data)]
-        return self._child(command, {"MOM_ADMIN_PASSWORD": self._password})
+        return self._child([*command, *self.options], {"MOM_ADMIN_PASSWORD": self.password})
 
     def _ready(self) -> bool:
         return _http_status(f"http://{HOST}:{self.ports[0]}/api/v1/health/ready") == 200
@@ -145,12 +153,12 @@ class Mom(Server):
     def _stomp_options(self, protocol: Protocol) -> list[str]:
         web, stomp = self.ports
         url = f"ws://{HOST}:{web}/ws" if protocol == "ws" else f"tcp://{HOST}:{stomp}"
-        login = ["--login", "admin", "--passcode", self._password, "--host", "/"]
+        login = ["--login", "admin", "--passcode", self.password, "--host", "/"]
         return ["--url", url, *login, "--sub-header", f"prefetch-count:{PREFETCH}"]
 
     def rest_publish(self, queue: str, batch: int) -> list[str]:
         options = ["--http-url", f"http://{HOST}:{self.ports[0]}", "--http-basic"]
-        options += ["--login", "admin", "--passcode", self._password, *self._pid_options()]
+        options += ["--login", "admin", "--passcode", self.password, *self._pid_options()]
         path = f"/api/v1/queues/{queue}/messages"
         if batch == 1:
             return [*options, "--http-header", "Content-Type: text/plain", "--http-send", f"POST {path}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import mom_client
 from mom_client.storeandforward import Forwarded
@@ -19,6 +19,13 @@ BOTH_LINES = """
 @include "brokers.config"
 /config/messaging/broker/configFile = "config/brokers.config"
 """
+
+
+class HasProcess(Protocol):
+    """Whose connections are looked at."""
+
+    @property
+    def pid(self) -> int: ...
 
 
 def connection(name: str, port: int, user: str = "broker1", password: str = PASSWORD, **said: Any) -> str:
@@ -58,7 +65,7 @@ def depth(broker: BrokerProcess, queue: str) -> int:
     return int(facts["depth"] + facts["unsettled"]) if found.status == 200 else 0
 
 
-def sockets(broker: BrokerProcess, port: int) -> set[tuple[int, int]]:
+def sockets(broker: HasProcess, port: int) -> set[tuple[int, int]]:
     """The open connections of a broker's process to a port: (local port, inode)."""
     inodes = set()
     for descriptor in Path(f"/proc/{broker.pid}/fd").iterdir():
