@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from tests.support.account import Account, working
+from tests.support.account import Account, check_counters, working
 from tests.support.node_process import NodeProcess, Nodes
 
 KILLS = int(os.environ.get("KILLS", "50"))
@@ -37,13 +37,15 @@ async def test_each_message_arrives_once_and_in_order_whoever_is_killed(nodes: N
     kills = 0
     async with working(*(one.send_for_ever(home, pause_s=0.01) for one in accounts)):
         while kills < KILLS:
-            await asyncio.sleep(random.uniform(0.05, 1.2))
+            await asyncio.sleep(random.uniform(0.05, 0.8))
             victims = random.choice(([home], [away], [home], [away], [home, away]))
             await kill_and_restart(victims, random.uniform(0.0, 0.2))
             kills += len(victims)
     for number, account in enumerate(accounts):
         await account.drain(away, f"orders-{number}")
         assert account.faults() == []
+    await check_counters(home, "away")
+    for account in accounts:
         assert len(account.promised) > 20 * KILLS
     assert home.starts > KILLS // 4
     assert away.starts > KILLS // 4

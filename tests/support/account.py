@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Protocol
 
 import mom_client
+from tests.support.node_process import NodeProcess
 
 
 class Broker(Protocol):
@@ -24,7 +25,7 @@ class Broker(Protocol):
     def password(self) -> str: ...
 
 
-def client(broker: Broker, **options: Any) -> mom_client.Client:
+def client(broker: Broker, /, **options: Any) -> mom_client.Client:
     """A client that does not come back by itself, since it would send again what had no receipt."""
     address = f"stomp://{broker.host}:{broker.stomp_port}"
     login = {"login": broker.user, "passcode": broker.password}
@@ -120,6 +121,18 @@ class Account:
         if behind:
             found.append(f"{len(behind)} came behind a later one, as {behind[:3]} (earlier, later)")
         return found
+
+
+async def check_counters(home: NodeProcess, bridge: str) -> None:
+    """What the flows of a bridge have counted since the node started adds up, without a gap."""
+    async with home.rest() as rest:
+        reply = await rest.get(f"/bridges/{bridge}/status")
+        flows = reply.raise_for_status().json()["flows"]
+    assert flows
+    for flow in flows:
+        answered = flow["accepted"] + flow["refused"] + flow["unanswered"]
+        assert flow["sent"] == answered + flow["in_flight"], flow
+        assert flow["gap"] == 0, flow
 
 
 @contextlib.asynccontextmanager

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,6 @@ class NodeProcess:
     """`nodes.node("home", …)` makes one. It takes free ports at its first start, and the same ever after."""
 
     user, password = "admin", "secret"
-    host = "127.0.0.1"
 
     def __init__(
         self, nodes: Nodes, name: str, bridges: Mapping[str, Remote], settings: dict[str, Any]
@@ -41,6 +40,7 @@ class NodeProcess:
         self.name = name
         self.data = nodes.folder / name
         self.log_file = nodes.folder / f"{name}.log"
+        self.host: str = settings.get("host", "127.0.0.1")
         self.port = self.stomp_port = 0
         #: its bridges, as of the next start
         self.bridges = dict(bridges)
@@ -112,8 +112,9 @@ class NodeProcess:
     def bridge_to(self, target: NodeProcess, name: str, *, port: int = 0, **said: Any) -> None:
         """Have, from the next start on, a bridge of that name to a node, which has started once; `port` is
         that of a proxy before it, and `said` other fields of `Remote`."""
+        login = {"user": target.user, "password": target.password}
         self.bridges[name] = quick(
-            name, port=port or target.stomp_port, user=target.user, password=target.password, **said
+            name, **{"hostname": target.host, "port": port or target.stomp_port, **login, **said}
         )
 
 
@@ -123,13 +124,14 @@ def quick(name: str, **said: Any) -> Remote:
 
 
 class Nodes:
-    """Makes nodes in `folder` and keeps the program that they are forked from; see `node_fork`."""
+    """Makes nodes in `folder` and keeps the program that they are forked from; see `node_fork`. `prefix` is a
+    command that is to start it, as one that enters a network of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, prefix: Sequence[str] = ()) -> None:
         self.folder = folder
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("MOM_")}
         self._program = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.node_fork"],
+            [*prefix, sys.executable, "-m", "tests.support.node_fork"],
             cwd=ROOT,
             env=inherited,
             stdin=subprocess.PIPE,
@@ -188,9 +190,9 @@ class Nodes:
 
 
 @contextlib.contextmanager
-def nodes_in(folder: Path) -> Iterator[Nodes]:
+def nodes_in(folder: Path, prefix: Sequence[str] = ()) -> Iterator[Nodes]:
     """Nodes for the length of a `with` block."""
-    made = Nodes(folder)
+    made = Nodes(folder, prefix)
     try:
         yield made
     finally:

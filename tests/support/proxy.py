@@ -125,10 +125,10 @@ class Proxy:
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        tasks = list(self._open)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self.heal()
+        self.cut()
+        if self._open:
+            await asyncio.wait(self._open)
 
 
 @contextlib.asynccontextmanager
