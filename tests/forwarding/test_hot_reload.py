@@ -184,3 +184,50 @@ async def test_a_password_is_replaced_at_both_ends_while_messages_flow(
         assert secret not in home.broker.log
     finally:
         set_password(broker, "broker1", PASSWORD)
+
+
+async def test_as_the_original_did_it_all_bridges_begin_anew_with_the_one_file_that_is_followed(
+    start_broker: StartBroker, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    original = '/config/mom += {"follow_files": "config-file", "reload_bridges": "all"}\n'
+    home = Home(tmp_path / "config", start_broker, original)
+    port = broker.stomp_port
+    first, second = connection("b1", port), connection("b2", port)
+    await asyncio.to_thread(home.change, first + second)
+    async with client(home.broker, "admin") as app:
+        for bridge in ("b1", "b2"):
+            await app.send(source(bridge, "original"), "1")
+        await asyncio.to_thread(poll, lambda: depth(broker, "original") == 2)
+        before = sockets(home.broker, port)
+        assert len(before) == 2
+        await asyncio.to_thread(home.change, first + connection("b2", port, idle_s=50))
+        await asyncio.to_thread(poll, lambda: not before & sockets(home.broker, port))
+        for bridge in ("b1", "b2"):
+            await app.send(source(bridge, "original"), "2")
+        await asyncio.to_thread(poll, lambda: depth(broker, "original") == 4)
+        assert app.connected
+    shown = home.broker.request("GET", "/api/v1/config/files").json()
+    assert {file["name"]: file["followed"] for file in shown["files"]} == {
+        "zero.config": False, "brokers.config": True,
+    }  # fmt: skip
+
+
+async def test_messages_of_a_connection_that_goes_are_kept_until_it_is_back(
+    start_broker: StartBroker, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    home = Home(tmp_path / "config", start_broker)
+    line = connection("b1", broker.stomp_port)
+    await asyncio.to_thread(home.change, line)
+    async with client(home.broker, "admin") as app:
+        await app.send(source("b1", "gone"), "1")
+        await asyncio.to_thread(poll, lambda: depth(broker, "gone") == 1)
+        await asyncio.to_thread(home.change, "# nobody\n")
+        await asyncio.to_thread(poll, lambda: not sockets(home.broker, broker.stomp_port))
+        await app.send(source("b1", "gone"), "2")
+        (orphan,) = home.broker.request("GET", "/api/v1/forwarding").json()["orphans"]
+        assert (orphan["bridge"], orphan["queue"], orphan["depth"]) == ("b1", "gone", 1)
+        assert "no connection is configured" in str(orphan)
+        (home.folder / "brokers.config").unlink()
+        await asyncio.to_thread(poll, lambda: home.reloads()[0]["outcome"] == "refused")
+        await asyncio.to_thread(home.change, line)
+        assert await received(broker, "gone", 2) == ["1", "2"]
