@@ -248,7 +248,7 @@ class Flood:
         if self.trace:
             print(f"at {self.stage.now_ms} decide", *map(self._describe, run), sep="\n    ")
         counted = {address: _count(queue) for address, queue in self.stage.broker.queues.items()}
-        weighed = {address: _weight(self.stage, queue) for address, queue in self.stage.broker.queues.items()}
+        weighed = {address: self._weight(queue) for address, queue in self.stage.broker.queues.items()}
         reconfigured = any(isinstance(command, c.Reconfigure) for command in run)
         outcome = self.stage.decide(*run)
         self._check_records(outcome.count, reconfigured)
@@ -362,7 +362,7 @@ class Flood:
         assert (guard is not None) == policy.guards or (guard is not None and guard.line), queue.address
         if guard is None:
             return
-        count, weight = _count(queue), _weight(self.stage, queue)
+        count, weight = _count(queue), self._weight(queue)
         if policy.max_bytes and not guard.unread:
             assert guard.bytes == weight or not count, (guard.bytes, weight)
         within = (not policy.max_messages or count <= policy.max_messages) and (
@@ -381,24 +381,25 @@ class Flood:
             heavy = policy.max_bytes and weight + len(first.body) > policy.max_bytes
             assert full or heavy, "nobody waits in vain"
 
+    def _weight(self, queue: Queue) -> int:
+        """The bytes of all bodies of a queue, wherever they are; 0 where no limit asks for them."""
+        if not queue.policy.max_bytes:
+            return 0
+        weight = sum(
+            len(message.body)
+            for peer in self.stage.broker.peers
+            for subscription, message in peer.unsettled.values()
+            if subscription.queue is queue
+        )
+        for lane in queue.lanes:
+            weight += sum(len(message.body) for message in lane.in_memory())
+            weight += sum(len(self.live[position][1]) for position in lane.loading)
+            weight += sum(len(self.live[position][1]) for chunk in lane.paged.chunks() for position in chunk)
+        return weight
+
 
 def _count(queue: Queue) -> int:
     return queue.depth + queue.unsettled
-
-
-def _weight(stage: Stage, queue: Queue) -> int:
-    """The bytes of all bodies of a queue, wherever they are."""
-    weight = sum(
-        len(message.body)
-        for peer in stage.broker.peers
-        for subscription, message in peer.unsettled.values()
-        if subscription.queue is queue
-    )
-    for lane in queue.lanes:
-        weight += sum(len(message.body) for message in lane.in_memory())
-        for position in [*lane.loading, *(p for chunk in lane.paged.chunks() for p in chunk)]:
-            weight += len(queue.reader.message(stage.bodies[position], position).body)
-    return weight
 
 
 def flood(seed: int, *, trace: bool = False) -> None:
