@@ -16,7 +16,6 @@ from bisect import bisect_right
 
 from broker_app.core import commands as c
 from broker_app.core.dispatch import Dispatch
-from broker_app.core.grouping import group_of
 from broker_app.core.message import OVERHEAD_BYTES, Message
 from broker_app.core.queue import Lane, Queue, order_of
 from broker_app.core.round import Round, take_back
@@ -139,7 +138,7 @@ class Picking(Dispatch):
 
     def _group_settled(self, queue: Queue, message: Message) -> None:
         """A delivery was acknowledged or has come back."""
-        name = group_of(message)
+        name = queue.group_of(message)
         if name and queue.picking is not None:
             queue.picking.groups.settled(name)
             if queue.picking.groups.freed:

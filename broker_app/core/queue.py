@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from heapq import heappop
 from typing import TYPE_CHECKING
 
+from broker_app.core.grouping import group_of
 from broker_app.core.guard import Guard
 from broker_app.core.message import DEFAULT_PRIORITY, Message
 from broker_app.core.policy import DestinationPolicy
@@ -368,6 +369,11 @@ class Queue:
     def lane_of(self, message: Message) -> int:
         """The priority of the lane that a message of this queue belongs to."""
         return ANY_PRIORITY if self.in_order else message.envelope.priority
+
+    def group_of(self, message: Message) -> str:
+        """The group that decides who gets it, empty when none does: what is for another broker is looked at
+        for groups there."""
+        return "" if self.forwarded else group_of(message)
 
     def first_lane(self) -> Lane | None:
         for lane in self.lanes:

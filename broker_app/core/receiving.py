@@ -36,6 +36,8 @@ class Receiving(Admitting):
         self.flows[address] = peer.flows[flow.id] = flow
         self.marks[address] = flow.mark
         self._accept(peer, command.receipt)
+        if not peer.paused:
+            self._offer(flow.subscription)
         self._say_mark(flow)
 
     def _new_flow(self, command: c.BeginFlow) -> Flow:

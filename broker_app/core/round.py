@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.grouping import group_of
 from broker_app.core.message import OVERHEAD_BYTES, Message
 from broker_app.core.outcome import Fetch
 from broker_app.core.queue import Lane, Queue, order_of
@@ -222,7 +221,7 @@ class Round:
     def _hand_out_match(
         self, selection: Selection, lane: Lane, track: Track, order: int, message: Message
     ) -> None:
-        group = group_of(message)
+        group = self._queue.group_of(message)
         if not group:
             track.matches.discard(order)
             self._hand_out(lane, selection.line[0], message)
@@ -316,7 +315,7 @@ class Round:
         elif len(line) > 1:
             line.remove(subscription)
             line.append(subscription)
-        group = group_of(message)
+        group = self._queue.group_of(message)
         if group:
             self._sorter.groups.give(group, subscription, unsettled=tag > 0)
         if not self._delivered:

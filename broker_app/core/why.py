@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from broker_app.core import block, deadletter
 from broker_app.core.broker import Broker
-from broker_app.core.grouping import group_of
 from broker_app.core.message import Message
 from broker_app.core.queue import Lane, Queue
 from broker_app.core.subscription import Subscription
@@ -159,8 +158,8 @@ def _of_consumer(broker: Broker, queue: Queue, subscription: Subscription, messa
         return Reason("selector", f"{who} takes only {selector.text}; of this one {told}", facts)
     owner = _owner_of_group(queue, message)
     if owner not in (None, subscription):
-        facts["group"] = group_of(message)
-        return Reason("group", f"the group {group_of(message)!r} belongs to {_name(owner)}", facts)
+        facts["group"] = group = queue.group_of(message)
+        return Reason("group", f"the group {group!r} belongs to {_name(owner)}", facts)
     if subscription.peer.paused:
         return Reason("not-reading", f"{who} does not read what was sent to it", facts)
     if subscription.unsettled >= subscription.credit:
@@ -179,7 +178,7 @@ def _named_in(selector: str, message: Message) -> dict[str, str]:
 
 
 def _owner_of_group(queue: Queue, message: Message) -> Subscription | None:
-    name, sorter = group_of(message), queue.picking
+    name, sorter = queue.group_of(message), queue.picking
     group = sorter.groups.find(name) if name and sorter is not None else None
     return group.owner if group is not None else None
 

@@ -43,6 +43,11 @@ def group_of(envelope: Envelope) -> str:
     return envelope.special.group if envelope.special else ""
 
 
+def _group_in(queue: Queue, envelope: Envelope) -> str:
+    """The group that counts there; what is for another broker keeps to its order alone."""
+    return "" if queue.forwarded else group_of(envelope)
+
+
 class Waiting(NamedTuple):
     """One message that waits, wherever it is."""
 
@@ -75,16 +80,16 @@ class Choices:
         waiting = list(self.waiting(queue))
         for _, selector, message, _ in got:
             assert wants(selector, message.envelope), "it goes to those who want it"
-            priority = message.envelope.priority
-            if not group_of(message.envelope):
+            priority = queue.lane_of(message)
+            if not _group_in(queue, message.envelope):
                 earlier = [w for w in waiting if (-w.priority, w.order) < (-priority, message.order)]
-                assert not any(wants(selector, w.envelope) and not group_of(w.envelope) for w in earlier), (
-                    "what stands before it goes first"
-                )
+                assert not any(
+                    wants(selector, w.envelope) and not _group_in(queue, w.envelope) for w in earlier
+                ), "what stands before it goes first"
         first: dict[tuple[str, str, int, str], list[int]] = {}
         for _, selector, message, acceptance in got:
             if acceptance:
-                key = (queue.address, group_of(message.envelope), message.envelope.priority, selector)
+                key = (queue.address, _group_in(queue, message.envelope), queue.lane_of(message), selector)
                 first.setdefault(key, []).append(acceptance)
         for key, accepted in first.items():
             assert min(accepted) > self._newest.get(key, 0), (
@@ -99,7 +104,7 @@ class Choices:
             for each in waiting:
                 if not wants(selector, each.envelope):
                     continue
-                name = group_of(each.envelope)
+                name = _group_in(queue, each.envelope)
                 group = queue.picking.groups.find(name) if queue.picking and name else None
                 assert name, "nobody waits in vain"
                 assert group is not None, f"group {name} is free"
@@ -111,7 +116,7 @@ def check_groups(held: list[tuple[Subscription, Message]]) -> None:
     """What is unsettled of one queue and group is with one subscription."""
     holders: dict[tuple[Queue, str], Subscription] = {}
     for subscription, message in held:
-        name = group_of(message.envelope)
+        name = _group_in(subscription.queue, message.envelope)
         if name and subscription.queue.picking is not None:
             holder = holders.setdefault((subscription.queue, name), subscription)
             assert holder is subscription, "a group is with one consumer at a time"

@@ -11,6 +11,7 @@ did, run by run, and compares that with what the broker then holds:
 - time: a scheduled message comes when it is due, not before, under its old id
 - rest: what waits before another attempt is neither lost nor handed out, and its wait ends in time
 - repeats: within its window, a dedup-id is stored and delivered once, also after a restart
+- forwarding: what another broker forwards is stored once, in order, and its mark says so
 - replay: the records, from the start or from a snapshot in between, give the same broker
 """
 
@@ -24,11 +25,12 @@ from typing import Any, NamedTuple
 from broker_app.core import commands as c
 from broker_app.core import deadletter, facts, records
 from broker_app.core.delaying import RUNS
-from broker_app.core.destination import parse
+from broker_app.core.destination import is_forwarded, parse
 from broker_app.core.errors import Refused
 from broker_app.core.facts import Fact
 from broker_app.core.freezing import freeze
 from broker_app.core.limits import Limits
+from broker_app.core.marks import SYNC_ADDRESS, address_of
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
 from broker_app.core.moving import DONE, FULL, UNSETTLED, Moved
 from broker_app.core.outcome import DUE, Outcome
@@ -37,6 +39,7 @@ from broker_app.core.queue import Queue
 from broker_app.core.state import UNRECORDED
 from broker_app.core.subscription import Subscription
 from tests.core import choices
+from tests.core.homes import Course, Home
 from tests.core.stage import Client, Stage, read
 
 
@@ -106,6 +109,9 @@ class Session:
         self.client, self.number = client, number
         self.peer: Peer = client.peer
         self.interests: dict[str, Interest] = {}
+        #: the flows that it began, and the marks that it was told in this run
+        self.courses: dict[str, Course] = {}
+        self.marks: list[Message] = []
         self.held: dict[int, tuple[Interest, Message]] = {}
         self.until_ms: dict[int, int] = {}
         #: what came in this run
@@ -168,6 +174,8 @@ class Ledger:
         #: queues that an administrator has removed although their policy stands
         self.removed: set[str] = set()
         self._hear_anew()
+        #: what other brokers forward
+        self.homes: list[Home] = []
         self.names: dict[str, Name] = {}
         #: what topics retain, in order: serial → (address, time); and the positions by serial
         self.retained: dict[int, tuple[str, int]] = {}
@@ -226,6 +234,8 @@ class Ledger:
             )
             client.accepted.clear()
             client.refused.clear()
+            session.marks = [m for _, _, m in client.got if m.envelope.address == SYNC_ADDRESS]
+            client.got = [got for got in client.got if got[2] not in session.marks]
             session.closed = session.closed or bool(client.closed)
         assert None not in self.refusals, f"refused without having been asked: {self.refusals[None]}"
         by_peer = {session.peer: session for session in self.sessions}
@@ -252,7 +262,9 @@ class Ledger:
         self._check_deliveries()
         self._check_records(outcome)
         self._check_state()
-        self._check_facts(outcome.take_facts())
+        told = outcome.take_facts()
+        self._check_facts(told)
+        self._check_arrivals(outcome, told)
 
     def restarted(self) -> None:
         """The broker was killed and recovered: what was not recorded is lost, everybody has to come back."""
@@ -340,7 +352,7 @@ class Ledger:
             self.scheduled.append((envelope.address, body, due_ms))
         elif envelope.address.startswith("/queue/"):
             self._arrive(serial)
-            if envelope.persistent:
+            if envelope.persistent or is_forwarded(envelope.address):
                 self.recorded.append((envelope.address, body))
         elif "topic/" in envelope.address:
             self._arrive(serial)
@@ -505,6 +517,7 @@ class Ledger:
             assert command.id not in session.interests or session.closed or command.forget
             return
         interest = session.interests.pop(command.id)
+        session.courses.pop(command.id, None)
         self._leave(session, interest, keep_unsettled=command.keep_unsettled and not command.forget)
         if command.forget:
             assert interest.name is not None
@@ -590,6 +603,51 @@ class Ledger:
     def _follow_answer(self, session: Session, command: c.Answer) -> None:
         assert self._accepted(session, command)
 
+    def _follow_meetbridge(self, session: Session, command: c.MeetBridge) -> None:
+        assert SYNC_ADDRESS in self.stage.broker.queues
+
+    def _follow_beginflow(self, session: Session, command: c.BeginFlow) -> None:
+        if session.courses.pop(command.id, None) is not None:
+            del session.interests[command.id]
+        if not self._accepted(session, command):
+            policy = self.policies.of(command.target)
+            full = len(session.interests) >= self.limits.subscriptions_per_peer
+            shut = policy.refuses_producers or not policy.auto_create
+            assert command.id in session.interests or full or shut or session.closed
+            return
+        (home,) = (home for home in self.homes if home.address == address_of(command.sender, command.source))
+        for other in self.sessions:
+            for course in other.courses.values():
+                course.broken = course.broken or course.home is home
+        assert session.marks.pop(0).envelope.block == b"accepted:%d\ncount:%d\n" % (home.position, home.count)
+        session.courses[command.id] = Course(home)
+        interest = Interest(c.Subscribe(session.peer, command.id, SYNC_ADDRESS, c.AUTO, 1), None)
+        interest.deliveries = 1
+        session.interests[command.id] = interest
+
+    def _follow_forward(self, session: Session, command: c.Forward) -> None:
+        course = session.courses.get(command.flow)
+        for (envelope, body, token), position in zip(command.entries, command.positions, strict=True):
+            accepted = token in self.answers
+            assert accepted != (token in self.refusals), "one answer to each"
+            if course is None or course.broken:
+                assert self.refusals[token].code == "flow-broken"
+            elif position <= course.home.position:
+                assert accepted, "what is there is not asked for again"
+            elif accepted:
+                assert not self.policies.of(envelope.address).refuses_producers
+                course.home.take(position)
+                self._publish(envelope, body)
+            else:
+                policy = self.policies.of(envelope.address)
+                assert policy.refuses_producers or not policy.auto_create
+                course.broken = True
+
+    def _follow_breakflow(self, session: Session, command: c.BreakFlow) -> None:
+        assert command.receipt in self.refusals
+        if command.flow in session.courses:
+            session.courses[command.flow].broken = True
+
     def _follow_transfer(self, session: Session, command: c.Transfer) -> None:
         if not self._accepted(session, command):
             return
@@ -638,6 +696,7 @@ class Ledger:
         for _, message in session.held.values():
             self._came_back(message)
         session.held.clear()
+        session.courses.clear()
         for id in list(session.interests):
             self._leave(session, session.interests.pop(id))
 
@@ -684,7 +743,7 @@ class Ledger:
                 if interest.is_topic:
                     self._check_topic_delivery(interest, message)
                 elif not message.envelope.special:
-                    lane = subscription, message.envelope.priority
+                    lane = subscription, subscription.queue.lane_of(message)
                     assert message.order > last.get(lane, 0), "one consumer gets the messages in order"
                     last[lane] = message.order
                 if tag:
@@ -787,7 +846,7 @@ class Ledger:
                 elif record.flags & records.HAS_ID:
                     buried.append((record.address, message.body))
                     came_due.append((record.address, message.body, id))
-                elif not record.flags & records.TRANSIENT:
+                elif not record.flags & records.TRANSIENT or is_forwarded(record.address):
                     assert self.recorded.pop(0) == (record.address, message.body)
             elif record.kind == records.ACKED:
                 for position in record.numbers:
@@ -879,6 +938,10 @@ class Ledger:
                 waiting = [message for lane in queue.lanes for message in lane.in_memory()]
                 assert not any(has_expired(message.expires_ms, self.stage.now_ms) for message in waiting)
         for queue in [*broker.queues.values(), *topic_queues]:
+            if queue.address == SYNC_ADDRESS:
+                assert len(queue.consumers) == consumers[queue]
+                assert queue.depth == len(broker.marks)
+                continue
             assert queue.unsettled == unsettled[queue]
             assert len(queue.consumers) == consumers[queue]
             self._check_queue(queue)
@@ -890,9 +953,25 @@ class Ledger:
         reading = sum(bool(schedule.loading) for schedule in broker.schedules.values())
         late = [s for s in broker.schedules.values() if not s.loading and s.next_ms <= self.stage.now_ms]
         assert not late or reading >= RUNS or not self.decided, "nothing is late"
+        self._check_marks()
         assert self._bytes == broker.memory_bytes
         assert len(self._held) == len(self.live), "nothing is lost, nothing is there twice"
         assert all(self.live[position].address == address for address, position in self._held)
+
+    def _check_marks(self) -> None:
+        marks, flows = self.stage.broker.marks, self.stage.broker.flows
+        begun = {address: mark for address, mark in marks.items() if mark.position}
+        assert marks.keys() - begun.keys() <= flows.keys(), "a mark where nothing came ends with its flow"
+        assert {address: (mark.position, mark.count) for address, mark in begun.items()} == {
+            home.address: (home.position, home.count) for home in self.homes if home.position
+        }
+        assert flows.keys() == {
+            course.home.address
+            for session in self.sessions
+            for course in session.courses.values()
+            if flows.get(course.home.address) in session.peer.flows.values()
+        }
+        assert not marks or SYNC_ADDRESS in self.stage.broker.queues
 
     def _check_subscription(self, session: Session, subscription: Subscription) -> None:
         assert subscription.delivered == self.interests[subscription].deliveries
@@ -946,7 +1025,7 @@ class Ledger:
             self._bytes += sum(len(message.body) + OVERHEAD_BYTES for message in waiting)
             if queue.durable and queue.picking is None:
                 assert len(lane.ready) <= max(limits.window, limits.fetch_messages * 2)
-            if queue.durable and not queue.address.endswith(".dead"):
+            if queue.durable and not queue.forwarded and not queue.address.endswith(".dead"):
                 assert all(message.attempts < self.stage.policy.max_attempts for message in waiting)
         if queue.picking is not None:
             assert not queue.available
@@ -974,6 +1053,18 @@ class Ledger:
         }
         self.told_consumers: set[Subscription] = set()
         self.told_dead: Counter[str] = Counter()
+
+    def _check_arrivals(self, outcome: Outcome, told: list[Fact]) -> None:
+        """Bridges hear of what came while none was there."""
+        arrived = {fact.address for fact in told if isinstance(fact, facts.Arrived)}
+        queues = self.stage.broker.queues
+        for address in arrived:
+            assert queues[address].forwarded and queues[address].depth and not queues[address].consumers
+        for position in outcome.published:
+            live = self.live.get(position)
+            if live is not None and is_forwarded(live.address) and not live.due_ms:
+                queue = queues[live.address]
+                assert live.address in arrived or queue.consumers or not queue.depth
 
     def _check_facts(self, told: list[Fact]) -> None:
         for fact in told:

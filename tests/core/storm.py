@@ -12,14 +12,20 @@ from typing import Any
 
 from broker_app.core import commands as c
 from broker_app.core.browse import browse
+from broker_app.core.errors import Refused
 from broker_app.core.freezing import Freezing
+from broker_app.core.marks import SYNC_ADDRESS
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Special
 from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
 from tests.core.choices import COLOURS, SELECTORS
+from tests.core.homes import Home, Sent
 from tests.core.ledger import Ledger, Session, has_expired
 from tests.core.stage import Stage
 
 QUEUES = ("/queue/a", "/queue/b", "/queue/a.dead")
+FORWARDED = "/queue/storeAndForward:b/queue/q"
+#: (sender, source) of what other brokers forward
+HOMES = (("home~1", "q"), ("home~2", "q"), ("home~1", "storeAndForward:b/queue/q"))
 TEMPORARY = ("/temp-queue/0", "/temp-queue/1")
 TOPICS = ("/topic/t", "/topic/t.x", "/topic/t.x", "/topic/t.x.z", "/temp-topic/t")
 FILTERS = ("/topic/t.x", "/topic/t.x", "/topic/t.*", "/topic/t.>", "/topic/#", "/topic/*.x", "/temp-topic/t")
@@ -47,6 +53,9 @@ WEIGHTS = {
     "insert": 1,
     "forget": 2,
     "answer": 1,
+    "begin_flow": 6,
+    "forward": 14,
+    "break_flow": 1,
     "reconfigure": 3,
     "remove": 2,
 }
@@ -86,7 +95,9 @@ class Storm:
         self.stage.loading = False
         # No two storms blow from the same side: each has its own likes and its own few places.
         self.weights = [weight * random.choice((0.2, 1, 1, 4)) for weight in WEIGHTS.values()]
-        self.queues = random.choice((QUEUES, QUEUES, QUEUES[:1], QUEUES[::2], ()))
+        self.queues = random.choice(
+            (QUEUES, QUEUES, QUEUES[:1], QUEUES[::2], (), (FORWARDED, *QUEUES[:1]), (FORWARDED,))
+        )
         self.filters = random.choice((FILTERS, FILTERS, FILTERS[:1], ())) if self.queues else FILTERS[:3]
         self.topics = TOPICS if self.filters else ()
         self.modes = random.choice(
@@ -109,10 +120,14 @@ class Storm:
         self.exclusiveness = random.choice((0, 0, 0.3))
         self.groups = random.choice((((),) * 3, ((),) * 3, ((), b"g1", b"g2"), (b"g1", b"g2", b"g3")))
         self.ledger = Ledger(self.stage)
+        targets = [address for address in self.queues if not address.endswith(".dead")]
+        self.ledger.homes = [Home(*names, random.choice(targets)) for names in HOMES if targets]
         self._listen()
         self.sessions = self.ledger.sessions
         self.envelopes = [self._draw_envelope() for _ in range(8)]
         self.serial = self.token = self.joined = 0
+        #: flows that begin in the run that is drawn: their senders wait for the mark
+        self.beginning: set[tuple[Session, str]] = set()
         self.snapshot = (self.stage.freeze(), 0)
         self.freezing: tuple[Freezing, int] | None = None
 
@@ -188,7 +203,9 @@ class Storm:
             self._decide([stage.loaded(stage.fetches.pop(0))] if stage.fetches else [])
         session = Session(stage.client(), 0)
         self.sessions.append(session)
-        for number, address in enumerate(stage.broker.queues):
+        for number, address in enumerate(
+            address for address in stage.broker.queues if address != SYNC_ADDRESS
+        ):
             if number % 3 == 0:
                 session = Session(stage.client(), 0)
                 self.sessions.append(session)
@@ -213,6 +230,7 @@ class Storm:
     def _draw_run(self) -> list[Any]:
         random, fetches = self.random, self.stage.fetches
         run: list[Any] = []
+        self.beginning.clear()
         kinds = random.choices(KINDS, self.weights, k=random.choice((1, 2, 4, 8)))
         cast = random.sample(self.sessions, min(len(self.sessions), random.choice((1, 2, 4))))
         # The ledger knows what is removed, and from whom it is held back, only at the beginning of a run.
@@ -228,13 +246,14 @@ class Storm:
             run.insert(random.randint(first, len(run)), loaded)
         return run
 
-    def _draw_envelope(self) -> Envelope:
+    def _draw_envelope(self, address: str = "") -> Envelope:
         random = self.random
         expiring = random.random()
         group = random.choice(self.groups) or b""
         block = b"h:1\ncolour:%b\n" % random.choice(COLOURS) + random.choice((b"", b"size:3\n", b"size:5\n"))
+        anywhere = (*self.queues * 4, *self.topics * 2, *TEMPORARY, random.choice(ILLEGAL + WILD))
         return Envelope(
-            random.choice((*self.queues * 4, *self.topics * 2, *TEMPORARY, random.choice(ILLEGAL + WILD))),
+            address or random.choice(anywhere),
             block + (b"group:%b\n" % group if group else b""),
             persistent=random.random() < self.persistence,
             priority=random.choice(self.priorities),
@@ -393,6 +412,34 @@ class Storm:
         entries = [(b"%036d" % self._next_token(), envelope, self._body()) for _ in range(2)]
         return c.Insert(session.peer, envelope.address, entries, self._next_token())
 
+    def _draw_begin_flow(self, session: Session) -> c.BeginFlow | c.MeetBridge:
+        if not self.ledger.homes:
+            return c.MeetBridge(session.peer)
+        home, id = self.random.choice(self.ledger.homes), self.random.choice("123")
+        self.beginning.add((session, id))
+        names = home.sender, home.source, home.target
+        return c.BeginFlow(session.peer, id, *names, self._next_token())
+
+    def _draw_forward(self, session: Session) -> c.Forward | c.BeginFlow | c.MeetBridge:
+        if not session.courses and self.random.random() < 0.9:
+            return self._draw_begin_flow(session)
+        flow = self.random.choice([*session.courses, *session.courses, "9"])
+        course = session.courses.get(flow)
+        if course is None or (session, flow) in self.beginning:
+            return c.Forward(session.peer, flow, [], [])
+        home = course.home
+        for _ in range(self.random.choice((0, 1, 2))):
+            envelope = self._draw_envelope(home.target)
+            position = home.next_position + self.random.choice((0, 0, 4))
+            home.outbox.append(Sent(position, envelope, self._body()))
+        run = course.draw(self.random)
+        entries = [(sent.envelope, sent.body, self._next_token()) for sent in run]
+        return c.Forward(session.peer, flow, entries, [sent.position for sent in run])
+
+    def _draw_break_flow(self, session: Session) -> c.BreakFlow:
+        flow = self.random.choice([*session.courses, "9"])
+        return c.BreakFlow(session.peer, flow, Refused("not-allowed", "no"), self._next_token())
+
     def _draw_reconfigure(self, session: Session) -> c.Reconfigure:
         random = self.random
         policies = [replace(self.stage.policy, paused=paused) for paused in PAUSES]
@@ -422,13 +469,15 @@ class Storm:
         facts = [
             f"{name}={getattr(command, name)!r}"
             for name in command.__slots__
-            if name not in ("peer", "entries", "command", "chosen")
+            if name not in ("peer", "entries", "command", "chosen", "refusal")
         ]
         if isinstance(command, c.Publish):
             facts = [
                 f"{e.address} p{e.priority} {body!r}" + " transient" * (not e.persistent)
                 for e, body, _ in command.entries
             ]
+        if isinstance(command, c.Forward):
+            facts += [f"{e.address} {body!r}" for e, body, _ in command.entries]
         if isinstance(command, c.Transfer):
             facts.append(f"positions={[chosen.position for chosen in command.chosen]}")
         inner = f" ({self._describe(command.command)})" if isinstance(command, c.Enlist) else ""

@@ -1,0 +1,63 @@
+"""Brokers that forward to the one in the storm, and the law of it: each message once, in order, no gap."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple
+
+from broker_app.core.marks import address_of
+from broker_app.core.message import Envelope
+
+
+class Sent(NamedTuple):
+    """A message that waits at home: its number there, and what is sent of it."""
+
+    position: int
+    envelope: Envelope
+    body: bytes
+
+
+class Home:
+    """A queue of another broker, whose messages go to `target`. `position` and `count` are the mark as it has
+    to be."""
+
+    def __init__(self, sender: str, source: str, target: str) -> None:
+        self.sender, self.source, self.target = sender, source, target
+        #: all that was ever sent, in order
+        self.outbox: list[Sent] = []
+        self.position = self.count = 0
+
+    @property
+    def address(self) -> str:
+        return address_of(self.sender, self.source)
+
+    @property
+    def next_position(self) -> int:
+        return self.outbox[-1].position + 1 if self.outbox else 1
+
+    @property
+    def done(self) -> int:
+        """How much of the outbox is there."""
+        return sum(sent.position <= self.position for sent in self.outbox)
+
+    def take(self, position: int) -> None:
+        """A message was accepted."""
+        assert self.outbox[self.done].position == position, "nothing is left out, nothing overtakes"
+        self.position = position
+        self.count += 1
+
+
+class Course:
+    """A flow in the ledger's eyes. `cursor` is where its sender goes on in the outbox."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.broken = False
+        self.cursor = home.done
+
+    def draw(self, random: Random) -> list[Sent]:
+        """What the sender sends next: some of the rest, and sometimes again what it has sent."""
+        outbox = self.home.outbox
+        start = max(0, self.cursor - random.choice((0, 0, 0, 1, 3)))
+        self.cursor = min(len(outbox), self.cursor + random.choice((1, 2, 4)))
+        return outbox[start : self.cursor]
