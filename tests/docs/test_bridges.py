@@ -1,0 +1,83 @@
+"""The worked example of docs/bridges.md runs as it stands: two brokers, their rules, a bridge, an order."""
+
+import contextlib
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_readme import run
+from tests.support.broker_process import ROOT
+from tests.support.polling import poll
+
+TEXT = (ROOT / "docs" / "bridges.md").read_text(encoding="utf-8")
+SNIPPETS = re.findall(r"^```(sh|python)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+BIN = Path(sys.executable).parent
+#: the ports that the example names; here they are others, which nobody has
+PORTS = ("8001", "8002", "61623", "61624")
+
+
+def free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextlib.contextmanager
+def running(command: str, environment: dict[str, str], folder: Path, ports: list[int]) -> Iterator[None]:
+    """A broker in a terminal of its own, for the length of a `with` block."""
+    words = [sys.executable, "-m", "broker_app.cli", *shlex.split(command)[1:]]
+    log = folder / f"{words[-1]}.log"
+    with (
+        log.open("wb") as into,
+        subprocess.Popen(words, cwd=folder, env=environment, stdout=into, stderr=into) as process,
+    ):
+        try:
+            poll(lambda: process.poll() is not None or all(map(listens, ports)), 60)
+            assert process.poll() is None, log.read_text()
+            yield
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def test_the_example_of_two_brokers_runs(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MOM_", "XDG_"))}
+    environment.pop("DJANGO_SETTINGS_MODULE", None)
+    environment |= {"HOME": str(tmp_path), "PATH": f"{BIN}:{environment['PATH']}", "PYTHONPATH": str(ROOT)}
+    ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+    said = ""
+    with contextlib.ExitStack() as brokers:
+        for language, snippet in SNIPPETS:
+            text = re.sub("|".join(PORTS), lambda found: str(ports[found[0]]), snippet)
+            if snippet.startswith("mom up"):
+                its = [ports[port] for port in PORTS if port in snippet]
+                brokers.enter_context(running(text, environment, tmp_path, its))
+            elif language == "sh":
+                said += run(["bash", "-euc", text], environment, tmp_path)
+            else:
+                said += run([sys.executable, "-W", "error", "-c", text], environment, tmp_path)
+    for told in ("one thousand bolts", "two thousand nuts", "exactly-once"):
+        assert told in said, said
+    steps = [line.split("\t")[:2] for line in said.splitlines() if line.startswith(("login\t", "target\t"))]
+    assert steps == [["login", "yes"], ["target", "yes"]]
+    [waiting] = [line.split("\t") for line in said.splitlines() if line.startswith("west\tstomp://")]
+    assert waiting[3] == "paused"
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)#:]+)", TEXT))))
+def test_links_lead_somewhere(target: str) -> None:
+    assert (ROOT / "docs" / target).exists()
