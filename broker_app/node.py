@@ -172,6 +172,7 @@ class Node:
             connections=self.connections,
             forwarding=self.bridges,
             trial=partial(try_connection, sender=self.config.name),
+            sizes=self.journal.statistics,
             control_document=self._control_document,
         )
         if stomp is not None:

@@ -54,6 +54,12 @@ class Configuring(Moving):
         self._accept(command.peer, command.receipt)
 
     def _make(self, command: c.MakeQueue) -> None:
+        try:
+            if command.address not in self.queues:
+                self._check_creation(command.address)
+        except Refused as refusal:
+            self._refuse(command.peer, command.receipt, refusal)
+            return
         self.queue(command.address)
         self._accept(command.peer, command.receipt)
 

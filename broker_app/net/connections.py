@@ -27,6 +27,11 @@ class Connections:
     def __len__(self) -> int:
         return sum(1 for session in self._lobby.sessions if session.peer.connection)
 
+    @property
+    def bytes_total(self) -> tuple[int, int]:
+        """Bytes from all clients, and to them, since the node started."""
+        return self._lobby.bytes_total
+
     def page(self, after: int, limit: int, fits: Callable[[StompSession], bool]) -> list[StompSession]:
         """The first `limit` of those that fit with a number above `after`, oldest first."""
         wanted = (

@@ -63,6 +63,8 @@ class Lobby:
         self.sessions: dict[StompSession, None] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.opened_total = 0
+        #: of sessions that have ended
+        self._bytes_gone = (0, 0)
         logins.present = lambda: (session.identity for session in self.sessions if session.identity)
         #: hears of connections that log in and of those that end
         self.told: Callable[[str, StompSession], None] | None = None
@@ -72,6 +74,19 @@ class Lobby:
     @property
     def full(self) -> bool:
         return len(self.sessions) > self.config.max_connections
+
+    def leave(self, session: StompSession) -> None:
+        """A session has ended."""
+        del self.sessions[session]
+        came, went = self._bytes_gone
+        self._bytes_gone = came + session.bytes_in, went + session.bytes_out
+
+    @property
+    def bytes_total(self) -> tuple[int, int]:
+        """Bytes of STOMP from all clients, and to them, since the node started."""
+        came, went = self._bytes_gone
+        now = [(session.bytes_in, session.bytes_out) for session in self.sessions]
+        return came + sum(one for one, _ in now), went + sum(other for _, other in now)
 
     def tell(self, event: str, session: StompSession) -> None:
         if self.told is not None:

@@ -296,7 +296,7 @@ class StompSession:
             self._frames.clear()
             self._message_tags.clear()
         if self in self._lobby.sessions:
-            del self._lobby.sessions[self]
+            self._lobby.leave(self)
             if self._peer.connection:
                 self._lobby.tell(CLOSED_EVENT, self)
 

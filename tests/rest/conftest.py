@@ -126,6 +126,7 @@ class Rest:
             connections=Connections(self.lobby),
             forwarding=self.bridges,
             trial=self.bridges.trial,
+            sizes=self.journal.statistics,
         )
         self.alice = self.client(authorization="Bearer mom_alice")
         self.bob = self.client(authorization="Bearer mom_bob")

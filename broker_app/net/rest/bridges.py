@@ -71,14 +71,18 @@ class BridgeDesk:
         """GET forwarding: all bridges, queues without one, and what others send here"""
         query = request.query(("flows",))
         whole = truth(query, "flows", default=True)
-        rows = [self._seen(request, report) for report in self._forwarding.reports()]
-        bridges = [row for row in rows if row is not None]
+        bridges = self.seen(request)
         if not whole:
             for row in bridges:
                 del row["flows"]
         orphans = [one for one in self._forwarding.orphans() if _may_see(request, one["source"])]
         incoming = self._incoming() if request.access.is_unbound(request.client.identity) else []
         return json_reply({"bridges": bridges, "orphans": orphans, "incoming": incoming})
+
+    def seen(self, request: Request) -> list[Facts]:
+        """How all bridges stand of which the client may see anything."""
+        rows = [self._seen(request, report) for report in self._forwarding.reports()]
+        return [row for row in rows if row is not None]
 
     async def status(self, request: Request) -> Reply:
         """GET bridges/{name}/status"""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -25,19 +25,26 @@ MAX_STREAMED = 50
 
 
 class Figures:
-    """Endpoints `stats` and `…/stats`."""
+    """Endpoints `stats` and `…/stats`. `bridges` is how those stand that a client may see."""
 
-    def __init__(self, broker: Broker, statistics: Statistics, waiting: Waiting) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        statistics: Statistics,
+        waiting: Waiting,
+        bridges: Callable[[Request], list[dict[str, Any]]],
+    ) -> None:
         self._broker = broker
         self._statistics = statistics
         self._waiting = waiting
+        self._bridges = bridges
         #: of the last pass, as it is written to every stream that asks for no destination
         self._whole: tuple[object, bytes] = (None, b"")
 
     async def node(self, request: Request) -> Reply:
         """GET stats"""
         request.query()
-        return json_reply(self._seen_by(request))
+        return json_reply({**self._seen_by(request), "bridges": self._bridges(request)})
 
     async def stream(self, request: Request) -> Reply | None:
         """GET stats/stream: an event a second"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from broker_app.net.connections import Connections
 from broker_app.net.destinations import Destinations
 from broker_app.net.login import Logins
 from broker_app.net.origin import Origins
-from broker_app.net.rest import items, openapi, refusals
+from broker_app.net.rest import items, openapi, opsmanager, refusals
 from broker_app.net.rest.batch import BatchPublisher
 from broker_app.net.rest.bridge_queues import BridgeQueues
 from broker_app.net.rest.bridges import BridgeDesk, Trial
@@ -62,8 +63,8 @@ class RestPlane:
 
     `journal_read` is `Journal.read`, `jobs` are the node's; `limits` replace those that follow from `config`;
     `statistics` has what `/stats` shows, `connections` are those of the lobby, `acts` hears of what operators
-    do, `forwarding` knows how bridges stand and `trial` tests their connections; `control_document` is an
-    OpenAPI document whose paths are added to ours.
+    do, `forwarding` knows how bridges stand and `trial` tests their connections, `sizes` is
+    `Journal.statistics`; `control_document` is an OpenAPI document whose paths are added to ours.
     Made within the running loop. The node calls `policy_changed` after a new policy, `engine_ended`
     when the engine fails, and `stop` before it closes the listeners.
     """
@@ -83,6 +84,7 @@ class RestPlane:
         connections: Connections,
         forwarding: Forwarding,
         trial: Trial,
+        sizes: Callable[[], Mapping[str, int]],
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
         self._limits = limits or RestLimits.of(config)
@@ -98,12 +100,20 @@ class RestPlane:
         self._blocks = items.Blocks()
         self._repeats = Repeats(asyncio.get_running_loop().time)
         self._router = Router()
+        monitored = opsmanager.MonitoredStats(
+            engine.broker, config, statistics, connections, forwarding, sizes, time.time()
+        )
+        self._smash = Router(opsmanager.PREFIX)
+        self._smash.add("GET", Place((b"application", b"_self")), monitored.stats)
         self._bridges = BridgeDesk(statistics, forwarding, trial, self._remotes, self._limits)
         self._add_endpoints(journal_read, jobs, statistics, connections, control_document)
 
     def owns(self, scope: Scope) -> bool:
         """Whether an HTTP request is answered here."""
-        return self._router.owns(scope["method"], raw_path_of(scope))
+        return self._router_of(raw_path_of(scope)).owns(scope["method"], raw_path_of(scope))
+
+    def _router_of(self, raw_path: bytes) -> Router:
+        return self._smash if raw_path.startswith(opsmanager.PREFIX.encode()) else self._router
 
     def stop(self) -> None:
         """Let every waiting receive and event stream end now, and further ones at once."""
@@ -155,7 +165,7 @@ class RestPlane:
         settler = Settler(desk, limits)
         browser = Browser(desk, journal_read, blocks, limits)
         facts = NodeFacts(desk, self._waiting, limits, openapi.document(control_document))
-        figures = Figures(desk.engine.broker, statistics, self._waiting)
+        figures = Figures(desk.engine.broker, statistics, self._waiting, self._bridges.seen)
         people = ConnectionDesk(desk, connections, limits)
 
         queue_batch = _queue(b"messages", b"batch")
@@ -304,10 +314,11 @@ class RestPlane:
 
     async def _answer(self, request: Request, scope: Scope) -> Reply | None:
         raw_path = raw_path_of(scope)
+        router = self._router_of(raw_path)
         if request.method == "OPTIONS":
-            allowed = ", ".join(self._router.methods(raw_path))
+            allowed = ", ".join(router.methods(raw_path))
             return Reply(204, headers=((b"allow", allowed.encode()),))
-        match = self._router.find(request.method, raw_path)
+        match = router.find(request.method, raw_path)
         if not match.place.open:
             way = Way.of_scope(REST, scope, behind_tls=self._behind_tls)
             certified = scope.get("mom.certified", ())

@@ -46,7 +46,8 @@ class Router:
     MAX_CACHED = 4_096
     MAX_CACHED_BYTES = 1_024
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = PREFIX) -> None:
+        self._prefix = prefix.encode()
         self._places: dict[Place, dict[str, Endpoint]] = {}
         self._words: set[bytes] = set()
         self._cache: dict[tuple[str, bytes], Match] = {}
@@ -64,7 +65,7 @@ class Router:
 
     def owns(self, method: str, raw_path: bytes) -> bool:
         """Whether a request is the data plane's to answer, be it with a refusal."""
-        before, _, path = raw_path.partition(PREFIX.encode())
+        before, _, path = raw_path.partition(self._prefix)
         if before or path.partition(b"/")[0] not in self._words:
             return False
         try:
@@ -108,7 +109,7 @@ class Router:
 
     def _place(self, raw_path: bytes) -> tuple[Place, list[bytes]]:
         """The place of an address, and the undecoded segments of its name; before them, that of its owner."""
-        segments = raw_path[len(PREFIX) :].split(b"/")
+        segments = raw_path[len(self._prefix) :].split(b"/")
         for place in self._places:
             before, behind = len(place.before), len(place.behind)
             middle = segments[before : len(segments) - behind]

@@ -75,7 +75,12 @@ _WINDOW = [
 
 SCHEMAS: Json = {
     "Statistics": object_of(
-        {"time": TIME, "node": _NODE_FIGURES, "destinations": array_of(_BRIEF_FIGURES, 1000)}
+        {
+            "time": TIME,
+            "node": _NODE_FIGURES,
+            "destinations": array_of(_BRIEF_FIGURES, 1000),
+            "bridges": {**array_of(ref("BridgeStatus")), "description": "with their flows"},
+        }
     ),
     "DestinationStatistics": object_of(
         {
@@ -113,7 +118,7 @@ PATHS: Json = {
     "/stats": {
         "get": operation(
             "get_statistics", "What the node does now",
-            {"200": json_reply("what /topic/$mom.stats tells as well", ref("Statistics"))},
+            {"200": json_reply("what /topic/$mom.stats tells as well, but for bridges", ref("Statistics"))},
         ),
     },
     "/stats/stream": {
