@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from broker_app.bridge.draining import with_draining
 from broker_app.bridge.supervisor import Supervisor
+from broker_app.bridge.timeline import Event as BridgeEvent
 from broker_app.bridge.trial import try_connection
 from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core.broker import Broker
@@ -46,6 +47,8 @@ from broker_app.net.stomp import StompSession
 from broker_app.net.using import Using, in_use
 from broker_app.serve import listen, serve
 from broker_app.telemetry import News, Statistics
+from broker_app.telemetry.bridges import standing
+from broker_app.telemetry.eventlog import BRIDGES, FILES, EventLog
 
 log = logging.getLogger(__name__)
 
@@ -116,6 +119,8 @@ class Node:
         self.statistics = Statistics(
             self.broker, config.name, VERSION, destinations=config.stats_destinations
         )
+        #: what happened to bridges and to files
+        self.events = EventLog(time.time)
         self._control_document = control_document
         self._tasks: list[asyncio.Task[Any]] = []
         self._servers: list[asyncio.Server | Door] = []
@@ -151,10 +156,12 @@ class Node:
             name=self.config.name,
             boot=secrets.token_hex(4),
             connections=self.connections.all,
+            bridges=lambda: [standing(self.statistics, report) for report in self.bridges.reports()],
             clock=time.time,
         )
         # A broker that begins anew is another sender: it numbers its messages from the beginning.
         self.bridges = Supervisor(self.engine, f"{self.config.name}~{self.journal.tag:x}")
+        self.bridges.told = self._tell_of_bridge
         self.engine.told = self._hear
         self.lobby.told = self._tell_of_connection
         lines = MessageLines(RestLimits.of(self.config))
@@ -173,6 +180,7 @@ class Node:
             forwarding=self.bridges,
             trial=partial(try_connection, sender=self.config.name),
             sizes=self.journal.statistics,
+            events=self.events,
             control_document=self._control_document,
         )
         if stomp is not None:
@@ -241,9 +249,17 @@ class Node:
         """Files of the configuration were read again, or `refused`: told to whoever listens. `about` are the
         facts, with the `version` that it led to, or None."""
         self.news.files(about)
+        self._log_files(about, refused=refused)
         if not refused and self.config.reload_bridges == ALL_BRIDGES:
             self._bridges_anew = about["version"] or self._obeyed
             self._came.set()
+
+    def _log_files(self, about: dict[str, Any], *, refused: bool) -> None:
+        """Which files came to what, with each error's place."""
+        counts = ", ".join(f"{about[act]} {act}" for act in ("added", "changed", "removed"))
+        detail = "; ".join(about["errors"]) if refused else counts
+        code = "CONFIG" if refused else ""
+        self.events.note(FILES, about["occasion"], about["outcome"], code=code, detail=detail, **about)
 
     async def in_use(self) -> list[Using]:
         """What connected clients use."""
@@ -253,6 +269,9 @@ class Node:
         """Wait until the policy of this version, or a later one, holds for everybody and everything."""
         async with self._obeying:
             await self._obeying.wait_for(lambda: self._obeyed >= version)
+
+    def _tell_of_bridge(self, name: str, event: BridgeEvent) -> None:
+        self.events.note(BRIDGES, name, event.event, code=event.code, detail=event.detail, queue=event.queue)
 
     def _tell_of_connection(self, event: str, session: StompSession) -> None:
         if self.news.listened:

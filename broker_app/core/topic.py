@@ -192,9 +192,13 @@ class Topics:
                 break
             del parent.children[level]
 
-    def reaches(self, level: str) -> bool:
-        """Whether any filter begins with this first level, literally."""
-        return level in self._root.children
+    def reaches(self, level: str, second: str | None = None) -> bool:
+        """Whether any filter begins with this first level, literally, and covers the second if one is given
+        too."""
+        node = self._root.children.get(level)
+        if node is None or second is None:
+            return node is not None
+        return any(key in node.children for key in (second, ONE, REST))
 
     def match(self, name: str) -> Match:
         """The subscriptions whose filter matches `name`."""

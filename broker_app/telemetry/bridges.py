@@ -5,8 +5,8 @@ It is what the supervisor reports, with sums and rates, and with times as everyw
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from broker_app.telemetry.statistics import Statistics, rfc3339
 
@@ -113,3 +113,60 @@ def _error(error: Mapping[str, Any] | None) -> Facts | None:
 
 def _time(ms: int | None) -> str | None:
     return rfc3339(ms / 1000) if ms else None
+
+
+# ---------------------------------------------------------------------- what is told as it changes
+
+#: seconds between two messages about a bridge of which nothing but figures has changed
+PAUSE_S: Final = 5.0
+#: flows that one message names
+MAX_FLOWS: Final = 100
+
+
+def brief(bridge: Facts) -> Facts:
+    """How a bridge stands, for listeners: of its flows, the states alone."""
+    flows = [
+        {name: flow[name] for name in ("queue", "state", "paused", "depth", "error")}
+        for flow in bridge["flows"][:MAX_FLOWS]
+    ]
+    return {**bridge, "flows": flows}
+
+
+class Changes:
+    """What of bridges is to be told: a new state at once, figures every `PAUSE_S` at most."""
+
+    def __init__(self) -> None:
+        #: by name: what was told last, and when
+        self._told: dict[str, tuple[Facts, float]] = {}
+
+    def due(self, bridges: Iterable[Facts], now_s: float) -> Iterator[Facts]:
+        """Those to be told now, which are taken to have been told then. A bridge that is gone is told once
+        more, as `gone`."""
+        gone = dict(self._told)
+        for bridge in bridges:
+            news, name = brief(bridge), bridge["name"]
+            gone.pop(name, None)
+            told, at_s = self._told.get(name, (None, 0.0))
+            if told is None or _state(told) != _state(news) or (told != news and now_s - at_s >= PAUSE_S):
+                self._told[name] = news, now_s
+                yield news
+        for name, (told, _) in gone.items():
+            del self._told[name]
+            yield {**told, "state": "gone", "flows": []}
+
+    def forget(self) -> None:
+        """Nobody listens."""
+        self._told.clear()
+
+
+def _state(bridge: Facts) -> Any:
+    """What of a bridge is told at once."""
+    error = bridge["error"]
+    of_flows = [
+        (flow["queue"], flow["state"], flow["paused"], _code(flow["error"])) for flow in bridge["flows"]
+    ]
+    return bridge["state"], bridge["desired"], bridge["drained"], bridge["address"], _code(error), of_flows
+
+
+def _code(error: Facts | None) -> str:
+    return error["code"] if error is not None else ""

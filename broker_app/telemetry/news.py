@@ -19,6 +19,7 @@ from broker_app.core.message import Envelope
 from broker_app.core.state import SYSTEM
 from broker_app.core.subscription import Subscription
 from broker_app.core.topic import matches
+from broker_app.telemetry.bridges import Changes, brief
 from broker_app.telemetry.statistics import Statistics, consumer, rfc3339
 
 STATS_TOPIC = f"{SYSTEM}.stats"
@@ -26,6 +27,7 @@ MADE, GONE, FULL = f"{SYSTEM}.dest.created", f"{SYSTEM}.dest.deleted", f"{SYSTEM
 OPENED, CLOSED, SLOW = f"{SYSTEM}.conn.opened", f"{SYSTEM}.conn.closed", f"{SYSTEM}.conn.slow"
 CONSUMER, DEAD = f"{SYSTEM}.consumer", f"{SYSTEM}.dead"
 FILES = f"{SYSTEM}.config.files"
+BRIDGE = f"{SYSTEM}.bridge"
 
 #: events kept for the next second; of what comes beyond, only the number is told
 MAX_EVENTS = 5_000
@@ -49,7 +51,7 @@ class Speaker(Protocol):
 
 class News:
     """`name` is the broker's, `boot` tells this process from former ones, `connections` yields the facts
-    of those that are there, `clock` is seconds since 1970."""
+    of those that are there and `bridges` how bridges stand, `clock` is seconds since 1970."""
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class News:
         name: str,
         boot: str,
         connections: Callable[[], Iterable[Facts]],
+        bridges: Callable[[], Iterable[Facts]],
         clock: Callable[[], float],
     ) -> None:
         self._broker = broker
@@ -68,6 +71,8 @@ class News:
         self._source = f"mom://{name}"
         self._boot = boot
         self._connections = connections
+        self._bridges = bridges
+        self._changes = Changes()
         self._clock = clock
         self._sequence = 0
         #: (topic, event) for the next second
@@ -181,6 +186,7 @@ class News:
             return
         self._see_who_has_room()
         self._see_who_is_slow()
+        self._see_bridges()
         self._joined.clear()
         self._dead.clear()
         events, self._events = [event for event in self._events if event[1]], []
@@ -198,6 +204,7 @@ class News:
         self._dead.clear()
         self._full.clear()
         self._slow.clear()
+        self._changes.forget()
         self._missed = 0
 
     def _heard(self, topic: str) -> bool:
@@ -234,6 +241,13 @@ class News:
             if subscription.peer.subscriptions.get(subscription.id) is subscription:
                 self._note_slow(subscription, {"slow": False, "ended": False, "detail": ""})
 
+    def _see_bridges(self) -> None:
+        if not self._broker.topics.reaches(*BRIDGE.split(".")):
+            self._changes.forget()
+            return
+        for bridge in self._changes.due(self._bridges(), self._clock()):
+            self._note(_of_bridge(bridge), "mom.bridge", bridge["name"], bridge)
+
     # ------------------------------------------------------------------ how things stand
 
     def snapshot(self, address: str) -> list[Entry]:
@@ -256,6 +270,12 @@ class News:
         ):
             if wanted(topic):
                 entries.append(self._state(topic, things))
+        bridges = ((_of_bridge(bridge), bridge) for bridge in self._bridges())
+        entries += [
+            self._state(topic, [brief(bridge)])
+            for topic, bridge in islice(bridges, MAX_ITEMS)
+            if wanted(topic)
+        ]
         consumed: dict[str, list[Facts]] = {}
         for subscription in self._consumers():
             topic = f"{CONSUMER}.{_in_topic(subscription.address)}"
@@ -286,6 +306,10 @@ class News:
                 destination = parse(subscription.address)
                 if not (destination.kind.startswith("temp-") or is_reserved(destination.name)):
                     yield subscription
+
+
+def _of_bridge(bridge: Facts) -> str:
+    return f"{BRIDGE}.{_in_topic('/bridge/' + bridge['name'])}"
 
 
 def _in_topic(address: str) -> str:

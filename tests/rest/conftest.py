@@ -28,6 +28,7 @@ from broker_app.net.rest import RestLimits, RestPlane
 from broker_app.net.rest.lines import MessageLines
 from broker_app.remote import Remote
 from broker_app.telemetry import Statistics
+from broker_app.telemetry.eventlog import EventLog
 
 TOKENS = {"mom_alice": "alice", "mom_bob": "bob"}
 
@@ -112,6 +113,7 @@ class Rest:
         self.acts = Acts()
         self.lobby = Lobby(self.engine, self.logins, self.access, Config(), ids=self.engine.broker.ids)
         self.bridges = FakeBridges()
+        self.events = EventLog(lambda: 1_750_000_000.0)
         self.plane = RestPlane(
             self.engine,
             self.journal.read,
@@ -127,6 +129,7 @@ class Rest:
             forwarding=self.bridges,
             trial=self.bridges.trial,
             sizes=self.journal.statistics,
+            events=self.events,
         )
         self.alice = self.client(authorization="Bearer mom_alice")
         self.bob = self.client(authorization="Bearer mom_bob")

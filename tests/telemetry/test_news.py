@@ -26,11 +26,13 @@ class Heard(Stage):
         super().__init__(**limits)
         self.published: list[str] = []
         self.connections: list[Body] = []
+        self.bridges: list[Body] = []
         self.voice = self.client("$mom")
         self.statistics = Statistics(self.broker, "mom", "1")
         self.news = News(
             self.broker, self.statistics, self, name="mom", boot="b",
-            connections=lambda: self.connections, clock=lambda: self.now_us / 1e6,
+            connections=lambda: self.connections, bridges=lambda: self.bridges,
+            clock=lambda: self.now_us / 1e6,
         )  # fmt: skip
 
     def decide(self, *run: c.Command) -> Outcome:
@@ -307,3 +309,59 @@ def test_names_that_do_not_fit_into_a_topic_are_cut() -> None:
     stage.second()
     (joined,) = [data for _, type_, data in events(listener) if type_ == "mom.consumer.joined"]
     assert joined["destination"] == "/queue/" + "x" * 255
+
+
+# ---------------------------------------------------------------------- bridges
+
+
+def bridge(name: str = "west", **facts: Any) -> Body:
+    flow = {"queue": "orders", "state": "running", "paused": False, "depth": 0, "error": None, "sent": 7}
+    return {
+        "name": name, "address": "stomp://w:61613", "desired": "running", "drained": False,
+        "state": "running", "error": None, "backlog": 0, "flows": [flow], **facts,
+    }  # fmt: skip
+
+
+def test_a_bridge_is_told_of_when_it_changes_and_its_figures_every_five_seconds() -> None:
+    stage = Heard()
+    listener = stage.listener("$mom.bridge.>")
+    stage.bridges = [bridge()]
+    stage.second()
+    ((topic, type_, data),) = events(listener)
+    assert (topic, type_, data["state"]) == ("$mom.bridge.west", "mom.bridge", "running")
+    assert data["flows"] == [
+        {"queue": "orders", "state": "running", "paused": False, "depth": 0, "error": None}
+    ]
+    stage.second()
+    assert events(listener) == [], "nothing is new"
+    for backlog in range(1, 4):
+        stage.bridges = [bridge(backlog=backlog)]
+        stage.second()
+    assert events(listener) == [], "figures alone wait"
+    stage.second()
+    assert [data["backlog"] for _, _, data in events(listener)] == [3]
+    error = {"code": "LOGIN", "detail": "no", "at": "2026-01-01T00:00:00.000Z"}
+    stage.bridges = [bridge(backlog=3, state="retrying", error=error)]
+    stage.second()
+    assert [data["error"]["code"] for _, _, data in events(listener)] == ["LOGIN"], (
+        "a new state does not wait"
+    )
+    stage.bridges = []
+    stage.second()
+    assert [data["state"] for _, _, data in events(listener)] == ["gone"]
+
+
+def test_who_wants_a_snapshot_hears_how_each_bridge_stands() -> None:
+    stage = Heard()
+    stage.bridges = [bridge("west"), bridge("east")]
+    listener = stage.listener("$mom.bridge.west", snapshot=True)
+    ((topic, body),) = bodies(listener)
+    assert (topic, body["type"], body["snapshot"]) == ("$mom.bridge.west", "mom.bridge.west.snapshot", True)
+    assert [one["name"] for one in body["data"]["items"]] == ["west"]
+
+
+def test_nobody_looks_at_bridges_while_nobody_listens_to_them() -> None:
+    stage = Heard()
+    stage.news._bridges = lambda: pytest.fail("nobody asked")
+    stage.listener("$mom.stats")
+    stage.second()

@@ -1,7 +1,7 @@
 """Statistics in the shape in which WebSphere sMash told them, for whoever still reads that.
 
-`GET /opsmanager/application/_self?q=stats`. The numbers are those of `/api/v1/stats`; sizes in bytes, times in
-milliseconds since 1970, `uptime` in milliseconds. What a limit of 0 says is that there is none.
+`GET /opsmanager/application/_self?q=stats`. The numbers are those of `/api/v1/stats`; sizes in bytes, times
+in milliseconds since 1970, `uptime` in milliseconds. What a limit of 0 says is that there is none.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.events import Events
 from broker_app.net.rest.facts import NodeFacts
 from broker_app.net.rest.figures import Figures
+from broker_app.net.rest.happenings import Happenings
 from broker_app.net.rest.histories import Histories
 from broker_app.net.rest.jobs import JobDesk
 from broker_app.net.rest.limits import RestLimits
@@ -53,6 +54,7 @@ from broker_app.remote import Remote
 from broker_app.rules.event import REST
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.bridges import Facts, Forwarding
+from broker_app.telemetry.eventlog import EventLog
 
 _log = logging.getLogger(__name__)
 _NO_STORE: Header = (b"cache-control", b"no-store")
@@ -64,7 +66,8 @@ class RestPlane:
     `journal_read` is `Journal.read`, `jobs` are the node's; `limits` replace those that follow from `config`;
     `statistics` has what `/stats` shows, `connections` are those of the lobby, `acts` hears of what operators
     do, `forwarding` knows how bridges stand and `trial` tests their connections, `sizes` is
-    `Journal.statistics`; `control_document` is an OpenAPI document whose paths are added to ours.
+    `Journal.statistics`, `events` the event log; `control_document` is an OpenAPI document whose paths are
+    added to ours.
     Made within the running loop. The node calls `policy_changed` after a new policy, `engine_ended`
     when the engine fails, and `stop` before it closes the listeners.
     """
@@ -85,6 +88,7 @@ class RestPlane:
         forwarding: Forwarding,
         trial: Trial,
         sizes: Callable[[], Mapping[str, int]],
+        events: EventLog,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
         self._limits = limits or RestLimits.of(config)
@@ -106,6 +110,7 @@ class RestPlane:
         self._smash = Router(opsmanager.PREFIX)
         self._smash.add("GET", Place((b"application", b"_self")), monitored.stats)
         self._bridges = BridgeDesk(statistics, forwarding, trial, self._remotes, self._limits)
+        self._router.add("GET", Place((b"events",)), Happenings(events, self._limits).page)
         self._add_endpoints(journal_read, jobs, statistics, connections, control_document)
 
     def owns(self, scope: Scope) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from broker_app.net.rest.bridges import MAX_FLOWS
 from broker_app.net.rest.openapi import messages
 from broker_app.net.rest.openapi.operations import (
+    AFTER,
     QUEUE,
     in_path,
     json_body,
@@ -29,6 +30,7 @@ from broker_app.net.rest.openapi.shapes import (
     whole,
 )
 from broker_app.remote import DESIRED
+from broker_app.telemetry.eventlog import KINDS
 from mom_client.storeandforward import MAX_BROKER, MAX_QUEUE
 
 _NAME: Json = {"type": "string", "minLength": 1, "maxLength": MAX_BROKER}
@@ -161,9 +163,40 @@ SCHEMAS: Json = {
         }
     ),
     "Nothing": object_of({}),
+    "LoggedEventPage": object_of(
+        {
+            "items": array_of(
+                object_of(
+                    {
+                        "id": TEXT,
+                        "at": TIME,
+                        "kind": {"enum": list(KINDS)},
+                        "name": {**TEXT, "description": "of the bridge, or the files that changed"},
+                        "event": TEXT,
+                        "code": {**TEXT, "description": "of a trouble; empty where there is none"},
+                        "detail": TEXT,
+                        "facts": {"type": "object"},
+                    }
+                )
+            ),
+            **PAGING,
+        }
+    ),
 }
 
 PATHS: Json = {
+    "/events": {
+        "get": operation(
+            "list_events", "What happened to bridges and to files of the configuration, the newest first",
+            {"200": json_reply("events", ref("LoggedEventPage"))},
+            parameters=[
+                parameter("limit", whole(1, 500, 100), "most events of a page"),
+                AFTER,
+                parameter("kind", {"enum": list(KINDS)}, "of this kind alone"),
+                parameter("name", TEXT, "of this thing alone"),
+            ],
+        ),
+    },
     "/forwarding": {
         "get": operation(
             "get_forwarding", "How all bridges stand, with their flows; queues without a bridge",

@@ -1,0 +1,70 @@
+"""The event log: what happened to bridges and to files of the configuration, the newest first, bounded.
+
+It is for people: rare things, each with a sentence. What operators do is in the audit log; what is wanted as
+it happens is told on topics (`news`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from broker_app.telemetry.statistics import rfc3339
+
+#: kinds of what something happens to
+BRIDGES, FILES = KINDS = ("bridges", "files")
+#: events that are kept
+MOST: Final = 2_000
+
+
+class Logged(NamedTuple):
+    """What happened at a time (seconds since 1970) to a thing of a kind; `code` names a trouble, if any."""
+
+    number: int
+    at_s: float
+    kind: str
+    name: str
+    event: str
+    code: str
+    detail: str
+    facts: Mapping[str, Any]
+
+    def shown(self) -> dict[str, Any]:
+        """As the API tells it."""
+        return {
+            "id": str(self.number),
+            "at": rfc3339(self.at_s),
+            **{name: getattr(self, name) for name in ("kind", "name", "event", "code", "detail")},
+            "facts": dict(self.facts),
+        }
+
+
+class EventLog:
+    """In the loop alone. `clock` is seconds since 1970."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._events: deque[Logged] = deque(maxlen=MOST)
+        #: how many there were since the node started
+        self.total = 0
+
+    def note(
+        self, kind: str, name: str, event: str, *, code: str = "", detail: str = "", **facts: Any
+    ) -> None:
+        """Something happened."""
+        self.total += 1
+        self._events.append(Logged(self.total, self._clock(), kind, name, event, code, detail, facts))
+
+    def page(self, limit: int, before: int | None, fits: Callable[[Logged], bool]) -> list[Logged]:
+        """The first `limit` of those that fit and are older than the number `before`, the newest first."""
+        found = (
+            event
+            for event in reversed(self._events)
+            if (before is None or event.number < before) and fits(event)
+        )
+        return list(islice(found, limit))
+
+    def __len__(self) -> int:
+        return len(self._events)
