@@ -29,16 +29,34 @@ class Scripted:
         self.connected = connected
         self.refuses = refuses
         self.heard: list[str] = []
-        self.port = 0
+        self.serving: set[asyncio.Task[Any]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.serving.add(task)
+        try:
+            await self._converse(reader, writer)
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+            self.serving.discard(task)
+
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 frame = (await reader.readuntil(b"\0")).decode().lstrip("\n").rstrip("\0")
                 self.heard.append(frame)
                 if reply := self._reply(frame):
                     writer.write(reply.encode() + b"\0")
-        writer.close()
+
+    async def stop(self) -> None:
+        """End what is still connected."""
+        for task in list(self.serving):
+            task.cancel()
+        if self.serving:
+            await asyncio.wait(self.serving)
 
     def _reply(self, frame: str) -> str:
         match frame.partition("\n")[0]:
@@ -69,9 +87,12 @@ async def listening(broker: Scripted, tls: ssl.SSLContext | None = None) -> Asyn
     """The remote that leads to a scripted broker."""
     async with await asyncio.start_server(broker.serve, "127.0.0.1", 0, ssl=tls) as server:
         port = server.sockets[0].getsockname()[1]
-        yield Remote(
-            "oslo", "127.0.0.1", port, "stomps" if tls else "stomp", user="bridge", password="s3cret"
-        )
+        try:
+            yield Remote(
+                "oslo", "127.0.0.1", port, "stomps" if tls else "stomp", user="bridge", password="s3cret"
+            )
+        finally:
+            await broker.stop()
 
 
 async def tried(remote: Remote, queue: str | None = "orders") -> dict[str, Any]:
