@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import base64
+import json
 import secrets
 import shutil
 import socket
@@ -140,6 +141,18 @@ class Mom(Server):
     @property
     def data(self) -> Path:
         return self.directory / "data"
+
+    def bridge_to(self, other: Mom, name: str) -> None:
+        """Forward by a bridge of that name to another broker. Raises `ServerFailed`."""
+        said = {"hostname": HOST, "port": other.ports[1], "user": "admin", "password": other.password}
+        status = _http_status(
+            f"http://{HOST}:{self.ports[0]}/api/v1/bridges/{name}",
+            f"admin:{self.password}",
+            method="PUT",
+            body=json.dumps(said).encode(),
+        )
+        if status != 201:
+            raise ServerFailed(f"{self.name} did not make the bridge {name}: HTTP {status}")
 
     def _launch(self) -> Child:
         web, stomp = self.ports
