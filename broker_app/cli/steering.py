@@ -90,11 +90,12 @@ def clone(
 
     mom bridge clone dc-west dc-west2 hostname=west2.example.org
     """
-    given = invocation.of(ctx)
-    changed = things.said(BRIDGES, fields)
-    reply, _ = given.rest().exchange(
-        "POST", _path(name, "clone"), {**changed, "name": new}, reason_header(reason)
-    )
+    given, path = invocation.of(ctx), things.path_of(BRIDGES, new)
+    changed, rest = things.said(BRIDGES, fields), given.rest()
+    why = reason_header(reason)
+    reply, version = rest.exchange("POST", _path(name, "clone"), {"name": new}, why)
+    if changed:
+        reply, _ = rest.exchange("PATCH", path, changed, {"if-match": version, **why})
     given.output.facts(things.readable(given, reply))
 
 
