@@ -20,13 +20,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psutil
-
 import mom_client
 from benchmarks import machine
 from benchmarks.bench import add_output_options, finish, progress, run_or_explain, workplace
 from benchmarks.generator import Generator, Raw, faults
 from benchmarks.servers import HOST, Mom
+from benchmarks.sleeping import cpu_s
 
 BRIDGE = "oslo"
 SIZES, FLOWS = (100, 1024), (1, 8)
@@ -101,18 +100,8 @@ class Two:
         target = self.away if forwarded else self.home
         prefix = f"/bridge/{BRIDGE}/" if forwarded else "/queue/"
         shape = ["--dests", str(flows), "--count", str(count), "--size", str(size), "--persistent", "1"]
-        drain = [
-            "--mode",
-            "drain",
-            "-c",
-            str(flows),
-            "--dest",
-            f"/queue/{queue}",
-            "--any-run",
-            "--linger",
-            "30",
-        ]
-        drain += ["--ack", "client-individual", "--ack-batch", "10"]
+        drain = ["--mode", "drain", "-c", str(flows), "--dest", f"/queue/{queue}", "--linger", "30"]
+        drain += ["--ack", "client-individual", "--ack-batch", "10", "--any-run"]
         produce = ["--mode", "produce", "-p", str(flows), "--dest", prefix + queue, "--receipts"]
         produce += ["--window", "1000"]
         timeout = 60 + count / 1000
@@ -124,12 +113,11 @@ class Two:
             produced = self._generator.run([*self.home.stomp("tcp"), *produce, *shape], timeout)
             drained = draining.result()
             took = time.monotonic() - began
-        cpu_s = (self._cpu_s() - before) * 100_000 / count
-        return Run(count / took, cpu_s, faults(produced) + faults(drained) + _missing(drained, count))
+        used_s = (self._cpu_s() - before) * 100_000 / count
+        return Run(count / took, used_s, faults(produced) + faults(drained) + _missing(drained, count))
 
     def _cpu_s(self) -> float:
-        times = [psutil.Process(broker.pid).cpu_times() for broker in (self.home, self.away)]
-        return sum(one.user + one.system for one in times)
+        return sum(cpu_s(broker.pid) for broker in (self.home, self.away))
 
     async def latency_ms(self, count: int, rate: int, *, forwarded: bool) -> float:
         """The median from SEND to MESSAGE of 100-byte messages that come singly, `rate` a second."""
@@ -251,7 +239,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             latency = asyncio.run(measure_latency(two, arguments.singly))
             progress(f"latency p50 {latency.local:.2f} ms local, {latency.forwarded:.2f} ms forwarded")
             cases = measure(two, arguments.runs, arguments.count)
-    plain = {"latency": asdict(latency), "cases": [asdict(case) for case in cases]}
+    plain: dict[str, object] = {"latency": asdict(latency), "cases": [asdict(case) for case in cases]}
     finish(section(cases, latency, place, arguments.count), arguments.json, plain, arguments.append)
     return int(not (latency.kept and all(case.kept for case in cases)))
 
