@@ -153,8 +153,11 @@ def disk_bytes(directory: Path) -> int:
     return total
 
 
-async def measure(directory: Path, count: int, backlog: int, segment_bytes: int) -> Outcome:
-    """Publish and acknowledge `count` messages beside one that waits; then let the journal come to rest."""
+async def measure(
+    directory: Path, count: int, backlog: int, segment_bytes: int, enough_bytes: int = 0
+) -> Outcome:
+    """Publish and acknowledge `count` messages beside one that waits; then let the journal come to rest, or
+    to fewer than `enough_bytes`."""
     loop = asyncio.get_running_loop()
     journal = TimedJournal(
         directory, segment_bytes=segment_bytes, call_soon_threadsafe=loop.call_soon_threadsafe
@@ -180,7 +183,7 @@ async def measure(directory: Path, count: int, backlog: int, segment_bytes: int)
         peak = max(peak, await loop.run_in_executor(None, disk_bytes, directory))
     took = time.perf_counter() - begun
     progress(f"{count / took:,.0f}/s, {peak / MIB:,.0f} MiB at most; waiting for the space to come back")
-    settled, settle_s = await _settle(engine, directory)
+    settled, settle_s = await _settle(directory, enough_bytes)
     watching.cancel()
     after = journal.statistics()
     commits = sorted(journal.commit_ms)
@@ -211,15 +214,15 @@ async def _publish(engine: Engine, address: str, count: int) -> None:
         await producer.done
 
 
-async def _settle(engine: Engine, directory: Path) -> tuple[int, float]:
-    """Bytes on disk once they have not changed for three seconds, and the seconds until that was so."""
+async def _settle(directory: Path, enough_bytes: int) -> tuple[int, float]:
+    """Bytes on disk once they are fewer than `enough_bytes` or have not changed for twelve seconds, and the
+    seconds until that was so."""
     begun = changed = time.perf_counter()
     size = disk_bytes(directory)
-    while time.perf_counter() - changed < 12 and time.perf_counter() - begun < SETTLE_S:
+    while (now := time.perf_counter()) - changed < 12 and now - begun < SETTLE_S and size >= enough_bytes:
         await asyncio.sleep(0.25)
-        now = disk_bytes(directory)
-        if now != size:
-            size, changed = now, time.perf_counter()
+        if (found := disk_bytes(directory)) != size:
+            size, changed = found, time.perf_counter()
     return size, changed - begun
 
 
