@@ -105,9 +105,12 @@ class Flow(InnerReceiver):
         #: receipt → (tag, bytes) of what has no answer
         self._flight: dict[bytes, tuple[int, int]] = {}
         self._flight_bytes = 0
-        #: handed out and not written, while it is not known whether the first one is taken
+        #: handed out and not written yet
         self._held: list[Delivery] = []
+        #: nothing was taken yet since it began: the first message goes alone
         self._probing = False
+        #: something was refused, and nothing taken since: no more is taken from the queue than goes
+        self._cautious = False
         #: up to here the remote broker has all
         self._mark = 0
         #: the remote broker's count that is expected at the next beginning
@@ -188,7 +191,7 @@ class Flow(InnerReceiver):
             server = link.connection.headers.get("server", "")
             self._carriage = to_foreign(self.target, version, self._engine.broker.ids, server)
             self._mark, self._counted = 0, None
-            self._join()
+            self._start()
             return
         self._carriage = ToMom(self.target, version, self.id)
         self.phase = Phase.BEGINNING
@@ -226,6 +229,12 @@ class Flow(InnerReceiver):
                 self._timeline.note("gap", self.queue, "GAP", detail)
         self._counted = count
         self._mark = accepted
+        self._start()
+
+    def _start(self) -> None:
+        """The remote broker is ready."""
+        if self.trouble is None:
+            self._timeline.note("started", self.queue)
         self._join()
 
     def _join(self) -> None:
@@ -236,7 +245,7 @@ class Flow(InnerReceiver):
         self._probing = True
         peer = self._peer = Peer(self, user=f"bridge:{self.remote.name}")
         peer.paused = True
-        credit = min(self.remote.window, self._engine.broker.limits.max_credit)
+        credit = 1 if self._cautious else min(self.remote.window, self._engine.broker.limits.max_credit)
         self._submit(
             c.Subscribe(
                 *(peer, self.id, self.source, c.INDIVIDUAL, credit), exclusive=True, receipt=Phase.JOINING
@@ -260,9 +269,8 @@ class Flow(InnerReceiver):
         self.phase = Phase.OPEN
         self._quiet_since = 0.0
         if self.trouble is not None and self.trouble.code in _OVER_WHEN_OPEN:
-            self.trouble = None
+            self._recover()
         self._submit(c.Resume(peer))
-        self._timeline.note("started", self.queue)
 
     def disconnected(self) -> None:
         """The connection is gone; what has no answer goes back to the queue."""
@@ -341,6 +349,9 @@ class Flow(InnerReceiver):
         self._flight_bytes = 0
         self._held.clear()
         self._waits_since = 0.0
+        self._end_consuming()
+
+    def _end_consuming(self) -> None:
         if self._peer is not None:
             self._submit(c.Disconnect(self._peer))
             self._peer = None
@@ -377,15 +388,11 @@ class Flow(InnerReceiver):
         if not deliveries:
             return
         self._quiet_since = 0.0
-        if self.phase is not Phase.OPEN:
-            self._submit(c.Return(peer, [tag for _, tag, _ in deliveries]))
-        elif not self._probing:
-            self._send(peer, deliveries)
-        elif self._flight:
+        if self.phase is Phase.OPEN:
             self._held += deliveries
+            self._send_held(peer)
         else:
-            self._held = deliveries[1:]
-            self._send(peer, deliveries[:1])
+            self._submit(c.Return(peer, [tag for _, tag, _ in deliveries]))
 
     def _settle_known(self, peer: Peer, deliveries: list[Delivery]) -> list[Delivery]:
         known = [tag for _, tag, message in deliveries if message.position <= self._mark]
@@ -393,7 +400,27 @@ class Flow(InnerReceiver):
         self._submit(c.Settle(peer, known), SETTLED_BYTES * len(known))
         return deliveries[len(known) :]
 
-    def _send(self, peer: Peer, deliveries: list[Delivery]) -> None:
+    def _send_held(self, peer: Peer) -> None:
+        """Send as much as may be on its way: one message alone as long as none was taken, then some bytes."""
+        count = self._fitting()
+        if count:
+            self._send(self._held[:count])
+            del self._held[:count]
+        full = self._flight_bytes > FLIGHT_BYTES or (self._held and not self._probing)
+        if full and not peer.paused:
+            self._submit(c.Pause(peer))
+
+    def _fitting(self) -> int:
+        if self._probing:
+            return 0 if self._flight else min(1, len(self._held))
+        room = FLIGHT_BYTES - self._flight_bytes
+        for count, (_, _, message) in enumerate(self._held):
+            if room <= 0:
+                return count
+            room -= len(message.body)
+        return len(self._held)
+
+    def _send(self, deliveries: list[Delivery]) -> None:
         link = self._link
         assert link is not None
         flight = self._flight
@@ -407,8 +434,6 @@ class Flow(InnerReceiver):
         link.write(b"".join(self._carriage.frames(deliveries)))
         self.counters.sent += len(deliveries)
         self._flight_bytes += size
-        if self._flight_bytes > FLIGHT_BYTES and not peer.paused:
-            self._submit(c.Pause(peer))
 
     # ------------------------------------------------------------------ from the remote broker
 
@@ -438,17 +463,31 @@ class Flow(InnerReceiver):
         self._submit(c.Settle(peer, tags), SETTLED_BYTES * len(tags))
         self.progress_at = time.time()
         self._waits_since = time.monotonic() if self._flight else 0.0
-        self._refused_times = 0
-        self.trouble, self.stalled = None, False
         self._flight_bytes -= size
-        if peer.paused and self._flight_bytes < FLIGHT_BYTES // 2 and self.phase is Phase.OPEN:
+        if self.trouble is not None:
+            self._recover()
+        self._probing = False
+        if self.phase is Phase.OPEN:
+            self._go_on(peer)
+        else:
+            self._see_to_leaving()
+
+    def _recover(self) -> None:
+        self.trouble, self.stalled = None, False
+        self._refused_times = 0
+        self._timeline.note("recovered", self.queue)
+
+    def _go_on(self, peer: Peer) -> None:
+        """There is room for more on the way."""
+        if self._cautious:
+            self._cautious = False
+            self._end_consuming()
+            self._join()
+            return
+        if self._held:
+            self._send_held(peer)
+        if peer.paused and not self._held and self._flight_bytes < FLIGHT_BYTES // 2:
             self._submit(c.Resume(peer))
-        if self._probing:
-            self._probing = False
-            held, self._held = self._held, []
-            if held:
-                self._send(peer, held)
-        self._see_to_leaving()
 
     def refused(self, receipt: bytes, refused: RefusedThere) -> bool:
         """The remote broker said no to what has this receipt; False when that is not of this flow."""
@@ -460,6 +499,7 @@ class Flow(InnerReceiver):
         if sent is None:
             return False
         self.counters.refused += 1
+        self._cautious = True
         why = troubles.of_refusal(refused)
         if refused.code != BROKEN:  # else it is not about this message
             self._count_refusal(int(receipt))

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from broker_app.bridge.flow import FLIGHT_BYTES
 from broker_app.net.destinations import Destinations, Own
 from broker_app.remote import Remote
 from broker_app.rules.rule import Rule
 from tests.bridge.pair import QUICK, Pair, pair, receive, remote_of, until
 from tests.support.authority import Authority
+from tests.support.proxy import proxy
 from tests.support.small_broker import PASSWORD, small_broker
 
 SENDS = Rule("bridge-sends", conditions="(/event/queue == orders)", users=("bridge",))
@@ -231,7 +233,36 @@ async def test_a_remote_broker_that_answers_nothing_is_stalled_and_is_left(tmp_p
 
 
 async def test_bodies_on_their_way_are_bounded(tmp_path: Path) -> None:
-    async with pair(tmp_path) as both, both.home.stomp("john") as john, both.away.stomp("john") as there:
-        bodies = [bytes([number]) * 500_000 for number in range(60)]
-        await both.send(john, "orders", *bodies)
-        assert await receive(there, "orders", 60) == bodies
+    async with pair(tmp_path) as both, proxy(both.away.node.stomp_port or 0) as network:
+        await both.change(port=network.port)
+        async with both.home.stomp("john") as john, both.away.stomp("john") as there:
+            await both.send(john, "orders", b"first")
+            await until(lambda: both.flow("orders")["accepted"] == 1)
+            network.back.hold()
+            bodies = [bytes([number]) * 500_000 for number in range(60)]
+            await both.send(john, "orders", *bodies)
+            await until(lambda: both.flow("orders")["in_flight"] > 10)
+            assert both.flow("orders")["in_flight"] <= FLIGHT_BYTES // 500_000 + 1
+            network.back.release()
+            assert await receive(there, "orders", 61) == [b"first", *bodies]
+
+
+async def test_what_is_refused_costs_one_message_each_time_it_is_tried(tmp_path: Path) -> None:
+    async with pair(tmp_path, retry_s=0.05) as both, both.home.stomp("john") as john:
+        await both.away.change(destinations=limits(max_messages=1))
+        await both.send(john, "orders", *(str(number) for number in range(200)))
+        await until(lambda: both.flow("orders")["refused"] > 5)
+        flow = both.flow("orders")
+        assert flow["sent"] - flow["refused"] <= 200
+        before = both.flow("orders")["sent"]
+        refused = both.flow("orders")["refused"]
+        await until(lambda: both.flow("orders")["refused"] >= refused + 5)
+        assert both.flow("orders")["sent"] - before <= 7
+        queue = both.home.node.broker.queues[both.source("orders")]
+        attempts = [message.attempts for lane in queue.lanes for message in lane.in_memory()]
+        assert sum(attempts) - max(attempts) < 2 * 200
+        happened = [event for event, queue, _ in events(both) if queue == "orders"]
+        assert happened.count("refused") == 1
+        await both.away.change(destinations=limits(max_messages=1000))
+        await until(lambda: both.away.depth("orders") == 200)
+        assert events(both)[-1][0] == "recovered"
