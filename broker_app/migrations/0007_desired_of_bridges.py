@@ -10,7 +10,7 @@ NEW = {
     "ca_file": "",
     "paused_queues": [],
     "stalled_s": 30.0,
-    "window": 1_000,
+    "window": 2_000,
 }
 
 
