@@ -185,6 +185,31 @@ def test_what_a_file_says_is_changed_nowhere_else(follower: Follower) -> None:
         apply(ANN, [Edit("bridges", "b", {"hostname": "x"})])
 
 
+def test_a_bridge_of_a_file_is_paused_by_people_and_stays_so_while_the_file_is_silent_about_it(
+    follower: Follower,
+) -> None:
+    line = '/config/connection/messaging/b = {"hostname": "%s"%s}\n'
+    follower.write(line % ("one", ""))
+    follower.watch.start()
+    entry = Entry.objects.get(kind="bridges", key="b")
+    paused = {**said("bridges")["b"], "desired": "paused", "paused_queues": ["q"]}
+    assert apply(ANN, [Edit("bridges", "b", paused)]).version is not None
+    assert Entry.objects.get(kind="bridges", key="b").origin == entry.origin
+    assert acts(follower.change(line % ("two", ""))) == {"changed": ["bridges/b"]}
+    now = said("bridges")["b"]
+    assert (now["hostname"], now["desired"], now["paused_queues"]) == ("two", "paused", ["q"])
+    Watch(follower.folder / "zero.config", Config()).start()
+    assert said("bridges")["b"]["desired"] == "paused", "a restart changes nothing of it"
+    with pytest.raises(actions.Conflict, match=r"zero\.config:1; change it there"):
+        apply(ANN, [Edit("bridges", "b", {**now, "desired": "running", "hostname": "three"})])
+    with pytest.raises(actions.Conflict, match="change it there"):
+        apply(ANN, [Edit("bridges", "b", {**now, "desired": "running"}, secrets={"password": "x"})])
+    with pytest.raises(actions.Conflict, match="change it there"):
+        apply(ANN, [Edit("bridges", "b", None)])
+    assert acts(follower.change(line % ("two", ', "desired": "running"'))) == {"changed": ["bridges/b"]}
+    assert said("bridges")["b"]["desired"] == "running"
+
+
 def test_without_a_file_what_it_said_stays_and_may_be_changed(follower: Follower) -> None:
     follower.write('/config/connection/messaging/b = {"hostname": "h"}')
     follower.watch.start()

@@ -165,15 +165,19 @@ def _differences(edits: Sequence[Edit]) -> dict[int, Changed]:
         was = before[edit.kind].get(edit.key)
         entry = entries.get((edit.kind, edit.key))
         _check_version(edit, entry, was)
-        _check_owner(edit, entry)
         try:
             now = _checked(edit, was)
         except ValidationError as fault:
+            _check_owner(edit, entry)
             faults.append((edit, fault))
             continue
-        moved = entry is not None and entry.origin != edit.origin
+        operates = _only_operates(edit, was, now)
+        if not operates:
+            _check_owner(edit, entry)
+        origin = entry.origin if entry is not None and operates else edit.origin
+        moved = entry is not None and entry.origin != origin
         if now != was or edit.secrets or moved:
-            found[place] = Changed(edit.kind, edit.key, was, now, tuple(sorted(edit.secrets)), edit.origin)
+            found[place] = Changed(edit.kind, edit.key, was, now, tuple(sorted(edit.secrets)), origin)
     _raise(faults, edits)
     return found
 
@@ -211,6 +215,14 @@ def _check_version(edit: Edit, entry: Entry | None, was: Said | None) -> None:
 def _check_owner(edit: Edit, entry: Entry | None) -> None:
     if entry is not None and entry.origin and not edit.origin:
         raise Conflict(f"{KINDS[edit.kind].one} {edit.key} is said in {entry.origin}; change it there")
+
+
+def _only_operates(edit: Edit, was: Said | None, now: Said | None) -> bool:
+    """Whether somebody changes nothing but how a thing is operated, which no file keeps him from."""
+    if edit.origin or edit.secrets or was is None or now is None or was == now:
+        return False
+    operated = KINDS[edit.kind].operated
+    return all(was.get(name) == now.get(name) for name in was.keys() | now.keys() if name not in operated)
 
 
 def _checked(edit: Edit, was: Said | None) -> Said | None:

@@ -87,7 +87,7 @@ def plan(loaded: Loaded, owner: str) -> Plan:
                 moved[name] = owner + document.source
             continue
         differences.append(Planned(*name, before, after, document.source))
-        edits.append(Edit(*name, document.said, secrets=secrets, origin=owner + document.source))
+        edits.append(Edit(*name, after, secrets=secrets, origin=owner + document.source))
     for name, origin in origins.items():
         if name not in documents:
             before = KINDS[name[0]].read([name[1]]).get(name[1])
@@ -190,7 +190,8 @@ def _in_order(loaded: Loaded, runs: Mapping[Name, Said], origins: Mapping[Name, 
 def _checked(document: Document, before: Said | None) -> Said:
     """What is said, completed. Raises ValidationError."""
     kind = KINDS[document.kind]
-    said = kind.complete(document.key, document.said, before)
+    operated = {name: before[name] for name in kind.operated if before is not None and name in before}
+    said = kind.complete(document.key, {**operated, **document.said}, before)
     kind.check(document.key, said)
     kind.check_secrets(document.key, said, document.secrets)
     return said

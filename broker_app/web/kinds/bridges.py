@@ -47,6 +47,7 @@ class Bridges(Kind):
     name = "bridges"
     one = "bridge"
     secrets = ("password",)
+    operated = ("desired", "paused_queues")
 
     def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
         rows = Bridge.objects.all() if keys is None else Bridge.objects.filter(name__in=list(keys))

@@ -27,6 +27,9 @@ class Kind(ABC):
     one: ClassVar[str]
     #: names of what cannot be read back
     secrets: ClassVar[tuple[str, ...]] = ()
+    #: fields by which people operate a thing: they may change them although a file says the rest, and what
+    #: the file leaves out of them stays as it is
+    operated: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
