@@ -1,11 +1,12 @@
 """Looking into the files of a journal."""
 
 import json
+import socket
 from pathlib import Path
 
 from broker_app.cli.failures import CONFLICT, FAILED, NOT_FOUND, OK
 from tests.cli.conftest import CommandLine
-from tests.support.broker_process import StartBroker
+from tests.support.broker_process import BrokerProcess, StartBroker
 
 
 def test_verify_and_dump(start_broker: StartBroker, command_line: CommandLine) -> None:
@@ -54,6 +55,38 @@ def test_dump_shows_subscriptions_and_delays(start_broker: StartBroker, command_
     assert (records["subscribed"]["filter"], records["subscribed"]["owner"]) == ("/topic/t", broker.user)
     assert records["forgotten"]["destination"] == "/topic-subscription/kept"
     assert records["published"]["due_ms"] == records["published"]["time_ms"] + 60_000
+
+
+def forward(broker: BrokerProcess, *positions: int) -> bytes:
+    """Forward messages as the bridge of another broker; what is said of the mark."""
+    login = f"login:{broker.user}\npasscode:{broker.password}\nmom-bridge:home~1"
+    flow = "destination:/queue/storeAndForwardSyncQueue\nid:f\nmom-source:s\nmom-target:/queue/t"
+    frames = [f"CONNECT\naccept-version:1.2\nhost:/\n{login}\n\n\0", f"SUBSCRIBE\n{flow}\n\n\0"]
+    frames += [f"SEND\ndestination:/queue/t\nmom-flow:f\nreceipt:{at}\n\nx\0" for at in positions]
+    got = b""
+    with socket.create_connection(("127.0.0.1", broker.stomp_port), 30) as connection:
+        connection.sendall("".join(frames).encode())
+        while got.count(b"\0") < 2 + len(positions):
+            got += connection.recv(10_000)
+    return b"".join(line + b"\n" for line in got.split(b"\n") if line.startswith((b"accepted:", b"count:")))
+
+
+def test_marks_outlive_a_kill_and_are_dumped(start_broker: StartBroker, command_line: CommandLine) -> None:
+    broker = start_broker()
+    journal = str(broker.data / "journal")
+    assert forward(broker, 5, 7) == b"accepted:0\ncount:0\n"
+    broker.kill()
+    dumped = [json.loads(line) for line in command_line("journal", "dump", journal).out.splitlines()]
+    marks = [line for line in dumped if line["record"] == "marked"]
+    assert marks[-1].items() >= {"destination": "/mark/home~1/s", "accepted": 7, "count": 2}.items()
+    assert command_line("journal", "verify", journal).code == OK
+    assert "no damage" in command_line("journal", "repair", journal).err
+    assert command_line("journal", "compact", journal).code == OK
+    broker.start()
+    assert forward(broker, 7, 8) == b"accepted:7\ncount:2\n"
+    queues = broker.request("GET", "/api/v1/queues").json()["items"]
+    found = {queue["name"]: queue["depth"] for queue in queues}
+    assert (found["t"], found["storeAndForwardSyncQueue"]) == (3, 1)
 
 
 def test_damage_is_told(start_broker: StartBroker, command_line: CommandLine) -> None:
