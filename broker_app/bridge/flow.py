@@ -15,6 +15,7 @@ is settled without being sent.
 from __future__ import annotations
 
 import enum
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -38,6 +39,8 @@ from mom_client.storeandforward import SYNC_QUEUE
 FLIGHT_BYTES: Final = 8 * 1024 * 1024
 #: the problem of a message that came behind a refused one
 BROKEN: Final = "flow-broken"
+#: what a MOM tells bridges in CONNECTED: bytes of the largest body that it takes
+MAX_BODY: Final = "mom-max-body"
 #: what a settled delivery takes in the engine's inbox
 SETTLED_BYTES: Final = 16
 
@@ -113,6 +116,8 @@ class Flow(InnerReceiver):
         self._cautious = False
         #: up to here the remote broker has all
         self._mark = 0
+        #: bytes of the largest body that it takes
+        self._largest = sys.maxsize
         #: the remote broker's count that is expected at the next beginning
         self._counted: int | None = None
         #: positions that it may have without our knowing
@@ -151,9 +156,9 @@ class Flow(InnerReceiver):
         return self.phase is not Phase.ASLEEP
 
     @property
-    def proven(self) -> bool:
-        """Whether the remote broker took something since the flow began last."""
-        return self.phase is Phase.OPEN and not self._probing
+    def probing(self) -> bool:
+        """Whether one message is on its way, the first since the flow began last."""
+        return self._probing and len(self._flight) == 1
 
     # ------------------------------------------------------------------ coming and going
 
@@ -187,6 +192,8 @@ class Flow(InnerReceiver):
             self._fall_asleep()
             return
         version = link.connection.version
+        largest = link.connection.headers.get(MAX_BODY, "")
+        self._largest = int(largest) if largest.isdecimal() else sys.maxsize
         if not _knows_bridges(link):
             server = link.connection.headers.get("server", "")
             self._carriage = to_foreign(self.target, version, self._engine.broker.ids, server)
@@ -213,10 +220,10 @@ class Flow(InnerReceiver):
         """The remote broker has all up to the position `accepted`, `count` messages of this queue so far."""
         if self.phase is not Phase.BEGINNING:
             return
-        if accepted >= self._engine.broker.next_position:
+        if accepted >= self._engine.broker.next_position or self._has_unsent(accepted):
             detail = (
-                f"{self.remote.name} has message {accepted} of {self.source}, and none of that number was "
-                "sent yet: is this broker's journal an old copy? Start the broker under another name"
+                f"{self.remote.name} has message {accepted} of {self.source}, and not all up to there was "
+                "sent by this broker: is its journal an old copy? Start the broker under another name"
             )
             self.rest(Trouble(troubles.MARK_AHEAD, detail))
             return
@@ -236,6 +243,11 @@ class Flow(InnerReceiver):
         if self.trouble is None:
             self._timeline.note("started", self.queue)
         self._join()
+
+    def _has_unsent(self, accepted: int) -> bool:
+        """Whether a message waits here that the mark would take for a repeat and that was never sent."""
+        queue = self._engine.broker.queues.get(self.source)
+        return queue is not None and any(lane.has_untried(accepted) for lane in queue.lanes)
 
     def _join(self) -> None:
         """Become the consumer of the queue, to which nothing is handed out before it is the only one."""
@@ -303,6 +315,8 @@ class Flow(InnerReceiver):
         """Take no more, and wait for the answers to what is on its way; `then` sleep, or wait for another
         connection."""
         self._then = then
+        if self.phase is Phase.LEAVING:
+            return
         if self.phase is Phase.OPEN and self._peer is not None:
             self.phase = Phase.LEAVING
             self._return_held()
@@ -402,6 +416,9 @@ class Flow(InnerReceiver):
 
     def _send_held(self, peer: Peer) -> None:
         """Send as much as may be on its way: one message alone as long as none was taken, then some bytes."""
+        if self._held and not self._flight and len(self._held[0][2].body) > self._largest:
+            self._keep_back(peer)
+            return
         count = self._fitting()
         if count:
             self._send(self._held[:count])
@@ -410,12 +427,20 @@ class Flow(InnerReceiver):
         if full and not peer.paused:
             self._submit(c.Pause(peer))
 
+    def _keep_back(self, peer: Peer) -> None:
+        """The next message would cost all flows their connection: refused, without being sent."""
+        _, tag, message = self._held[0]
+        detail = f"the body has {len(message.body)} bytes; {self.remote.name} takes at most {self._largest}"
+        self._cautious = True
+        self._count_refusal(message.position)
+        self._turned_down(peer, tag, Trouble(troubles.TOO_LARGE, detail))
+
     def _fitting(self) -> int:
         if self._probing:
             return 0 if self._flight else min(1, len(self._held))
-        room = FLIGHT_BYTES - self._flight_bytes
+        room, largest = FLIGHT_BYTES - self._flight_bytes, self._largest
         for count, (_, _, message) in enumerate(self._held):
-            if room <= 0:
+            if room <= 0 or len(message.body) > largest:
                 return count
             room -= len(message.body)
         return len(self._held)
@@ -503,13 +528,21 @@ class Flow(InnerReceiver):
         why = troubles.of_refusal(refused)
         if refused.code != BROKEN:  # else it is not about this message
             self._count_refusal(int(receipt))
-        if self._peer is not None and 0 < self.remote.park_after <= self._refused_times:
-            self._park(self._peer, sent[0], why)
+        self._turned_down(self._peer, sent[0], why)
+        return True
+
+    def _turned_down(self, peer: Peer | None, tag: int, why: Trouble) -> None:
+        """This delivery is not taken: try it again later, or give it to the dead letters."""
+        if peer is not None and 0 < self.remote.park_after <= self._refused_times:
+            self._park(peer, tag, why)
             self.rest(why)
             self.retry()  # the next one may be taken
         else:
             self.rest(why)
-        return True
+
+    def refused_first(self, refused: RefusedThere) -> None:
+        """The remote broker said no to the one message that is on its way since the flow began."""
+        self.refused(next(iter(self._flight)), refused)
 
     def broken(self, refused: RefusedThere) -> None:
         """The remote broker ended the flow by itself: a right was taken away."""

@@ -38,6 +38,8 @@ ANSWERS_S: Final = 2.0
 JITTER: Final = 0.2
 #: how often at most, in seconds, it is looked what time has brought
 TICK_S: Final = 1.0
+#: why a MOM ends a connection because of a single frame
+UNREADABLE: Final = ("too-large", "too-many-headers")
 #: where a MOM sends refusals of single acts
 REFUSED_SUBSCRIPTION: Final = "$mom.refused"
 
@@ -285,11 +287,17 @@ class Pipe:
         return Trouble(troubles.PROTOCOL, f"the bridge failed: {error!r}")
 
     def _blame(self, error: ErrorFrame) -> None:
-        """Find the flow that an ERROR of a foreign broker is about: it waits, and others go on over the next
-        connection. Where it names no receipt, it is perhaps about a flow that has proved nothing yet."""
-        if not self.foreign or (error.receipt is not None and self._refused(error.receipt, error)):
+        """Find the flow that an ERROR is about, of a foreign broker, or of a MOM that could not read a frame:
+        it waits, and others go on over the next connection. Where it names no receipt, it is perhaps about a
+        flow that has proved nothing yet."""
+        if not (self.foreign or error.code in UNREADABLE):
             return
-        suspects = [flow for flow in self.flows.values() if flow.in_flight and not flow.proven]
+        if error.receipt is not None and self._refused(error.receipt, error):
+            return
+        suspects = [flow for flow in self.flows.values() if flow.probing]
+        if len(suspects) == 1:
+            suspects[0].refused_first(error)
+            return
         why = troubles.of_refusal(error)
         for rank, flow in enumerate(suspects, start=1):
             # One by one, so that the next ERROR says which it is.

@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heappop
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from broker_app.core.grouping import group_of
@@ -221,6 +222,14 @@ class Lane:
     def attempts_of(self, position: int) -> int:
         """How often a message that is not in memory was handed out, as far as is known."""
         return self.attempts.get(position, 1 if position <= self.mark else 0)
+
+    def has_untried(self, up_to: int) -> bool:
+        """Whether a recorded message at a position up to `up_to` waits that was never handed out."""
+        if any(message.position <= up_to and not message.attempts for message in self.in_memory()):
+            return True
+        beyond = takewhile(lambda position: position <= up_to, self.paged.after(self.mark))
+        unread = [*(position for position in self.loading if self.mark < position <= up_to), *beyond]
+        return any(position not in self.attempts for position in unread)
 
     def in_memory(self) -> Iterator[Message]:
         """The messages whose bodies are here, in order."""

@@ -25,6 +25,8 @@ from mom_client.stomp.frame import Headers
 SENDER, SOURCE, TARGET, FLOW = "mom-bridge", "mom-source", "mom-target", "mom-flow"
 #: what CONNECTED says to a bridge: this is how flows are spoken of here
 DIALECT: Final = "1"
+#: and how many bytes a body may have, for a larger one ends the connection
+MAX_BODY: Final = "mom-max-body"
 _SYNC: Final = parse(SYNC_ADDRESS)
 
 

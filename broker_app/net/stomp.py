@@ -440,6 +440,7 @@ class StompSession:
             self._bridged = Bridged(self._sender, self._peer, self._client, self._lobby.access)
             self._submit(c.MeetBridge(self._peer))
             connected[bridged.SENDER] = bridged.DIALECT
+            connected[bridged.MAX_BODY] = str(self._lobby.config.max_body_bytes)
         self.frames_out += 1
         self._write(encode(wire.CONNECTED, connected, content_length=False))
 

@@ -76,6 +76,30 @@ async def test_a_broker_with_an_old_copy_of_its_journal_does_not_take_new_messag
             await until(lambda: away.depth("orders") == 11)
 
 
+async def test_an_old_copy_that_has_numbered_beyond_the_mark_loses_nothing_either(tmp_path: Path) -> None:
+    policy = policy_of(users=USERS)
+    async with small_node(tmp_path / "away", policy, name="away") as away:
+        async with small_node(tmp_path / "home", policy, name="home"):
+            pass
+        shutil.copytree(tmp_path / "home", tmp_path / "copy")
+        async with small_node(tmp_path / "home", policy, name="home") as home, home.stomp("john") as john:
+            both = Pair(home, away)
+            await both.bridges(remote_of(away))
+            await both.send(john, "orders", *(str(number) for number in range(10)))
+            await until(lambda: both.flow("orders")["accepted"] == 10)
+        for _ in range(2):  # a restart knows of it too
+            async with small_node(tmp_path / "copy", policy, name="home") as home, home.stomp("john") as john:
+                copy = Pair(home, away)
+                await copy.send(john, "orders", *(str(number) for number in range(30)))
+                await copy.bridges(remote_of(away))
+                await _is_refused(copy)
+                assert copy.flow("orders")["error"]["code"] == "MARK_AHEAD"
+        async with small_node(tmp_path / "copy", policy, name="other") as home:
+            both = Pair(home, away)
+            await both.bridges(remote_of(away))
+            await until(lambda: away.depth("orders") == 70)
+
+
 async def test_a_broker_that_ends_settles_what_is_answered_and_sends_nothing_twice(tmp_path: Path) -> None:
     policy = policy_of(users=USERS)
     async with small_node(tmp_path / "away", policy, name="away") as away, away.stomp("john") as there:
@@ -90,3 +114,7 @@ async def test_a_broker_that_ends_settles_what_is_answered_and_sends_nothing_twi
             assert await receive(there, "orders", 2000) == [str(number).encode() for number in range(2000)]
             await until(lambda: home.depth("storeAndForward:oslo/queue/orders") == 0)
         assert away.depth("orders") == 0
+
+
+async def _is_refused(both: Pair) -> None:
+    await until(lambda: both.flow("orders")["error"])

@@ -14,10 +14,11 @@ from broker_app.bridge.flow import FLIGHT_BYTES
 from broker_app.net.destinations import Destinations, Own
 from broker_app.remote import Remote
 from broker_app.rules.rule import Rule
-from tests.bridge.pair import QUICK, Pair, pair, receive, remote_of, until
+from tests.bridge.pair import QUICK, USERS, Pair, pair, receive, remote_of, until
 from tests.support.authority import Authority
 from tests.support.proxy import proxy
 from tests.support.small_broker import PASSWORD, small_broker
+from tests.support.small_node import policy_of, small_node
 
 SENDS = Rule("bridge-sends", conditions="(/event/queue == orders)", users=("bridge",))
 SYNCS = Rule("bridge-syncs", conditions="(/event/queue == storeAndForwardSyncQueue)", users=("bridge",))
@@ -181,6 +182,47 @@ async def test_what_is_refused_blocks_what_follows_where_nothing_is_said_of_park
         assert both.away.depth("orders") == 0
         await both.away.change(destinations=limits(max_message_bytes=100))
         await until(lambda: both.away.depth("orders") == 2)
+
+
+@pytest.mark.parametrize("park_after", [0, 2])
+async def test_a_body_that_is_too_large_there_costs_no_connection(tmp_path: Path, park_after: int) -> None:
+    async with (
+        small_node(tmp_path / "away", policy_of(users=USERS), name="away", max_body_bytes=10_000) as away,
+        small_node(tmp_path / "home", policy_of(users=USERS), name="home") as home,
+        home.stomp("john") as john,
+    ):
+        both = Pair(home, away)
+        await both.bridges(remote_of(away, park_after=park_after))
+        await both.send(john, "orders", b"0", b"1", b"x" * 10_001, b"2")
+        await until(lambda: ("refused", "orders", "TOO_LARGE") in events(both))
+        for number in range(3):
+            await both.send(john, "other", str(number))
+            async with away.stomp("john") as there:
+                assert await receive(there, "other", 1) == [str(number).encode()]
+        await until(lambda: away.depth("orders") == (3 if park_after else 2))
+        await until(lambda: both.flow("orders")["depth"] == (0 if park_after else 2))
+        flow = both.flow("orders")
+        assert flow["parked"] == (1 if park_after else 0)
+        if not park_after:
+            assert flow["error"]["code"] == "TOO_LARGE"
+        connected = [e for e in home.node.bridges.events_of("oslo") or () if e["event"] == "connected"]
+        assert [event["times"] for event in connected] == [1]
+
+
+async def test_headers_that_are_too_many_there_are_the_trouble_of_their_flow(tmp_path: Path) -> None:
+    async with (
+        small_node(tmp_path / "away", policy_of(users=USERS), name="away", max_headers=20) as away,
+        small_node(tmp_path / "home", policy_of(users=USERS), name="home") as home,
+        home.stomp("john") as john,
+    ):
+        both = Pair(home, away)
+        await both.bridges(remote_of(away, park_after=2))
+        await both.send(john, "orders", b"0", headers={f"h{number}": "x" for number in range(20)})
+        await both.send(john, "orders", b"1")
+        await both.send(john, "other", b"0")
+        await until(lambda: away.depth("orders") == 1 and away.depth("other") == 1)
+        assert both.flow("orders")["parked"] == 1
+        assert ("parked", "orders", "TARGET_REFUSED") in events(both)
 
 
 async def test_one_bridge_connects_anew_and_the_other_keeps_its_socket(tmp_path: Path) -> None:
