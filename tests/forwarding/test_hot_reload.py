@@ -115,6 +115,8 @@ async def test_a_syntax_error_in_line_4_changes_nothing_until_the_next_correct_s
         assert refused["outcome"] == "refused"
         assert [(error["file"], error["line"]) for error in refused["errors"]] == [("brokers.config", 4)]
         assert "brokers.config:4:" in home.broker.log
+        (event, *_) = home.broker.request("GET", "/api/v1/events?kind=files").json()["items"]
+        assert (event["event"], event["detail"].split(" ")[0]) == ("refused", "brokers.config:4:33:")
         await app.send(source("b1", "syntax"), "2")
         await asyncio.to_thread(poll, lambda: depth(broker, "syntax") == 2)
         assert sockets(home.broker, broker.stomp_port) == before

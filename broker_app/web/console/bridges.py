@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 
 from broker_app.remote import DESIRED
 from broker_app.spans import since
+from broker_app.web.console.configuration import watch_of
 from broker_app.web.console.editing import AddPage, EditPage
 from broker_app.web.console.fields import Lines
 from broker_app.web.console.listing import ListPage
@@ -17,6 +18,7 @@ from broker_app.web.console.removing import RemovePage
 from broker_app.web.console.standing import all_bridges, shown_bridge
 from broker_app.web.console.subject import Subject
 from broker_app.web.console.thing_form import ThingForm
+from broker_app.web.files import shown_error
 from broker_app.web.kinds import Said
 from broker_app.web.kinds.bridges import PORTS
 
@@ -104,8 +106,14 @@ class Bridges(ListPage):
 
     def more(self, everything: Mapping[str, Said]) -> dict[str, Any]:
         found = self.found or {"orphans": [], "incoming": []}
+        watch = watch_of(self.request)
         incoming = [{**mark, "ago": since(mark["at"])} for mark in found["incoming"]]
-        return {"orphans": found["orphans"], "incoming": incoming, "unknown": self.unknown}
+        return {
+            "orphans": found["orphans"],
+            "incoming": incoming,
+            "unknown": self.unknown,
+            "file_errors": [shown_error(error) for error in watch.errors] if watch is not None else [],
+        }
 
 
 class AddBridge(AddPage):

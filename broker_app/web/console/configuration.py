@@ -18,7 +18,7 @@ class ConfigurationPage(AdministratorsPage):
     """Every setting of the node, its value, and who says so."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        watch = _watch(request)
+        watch = watch_of(request)
         found = effective.shown(settings.MOM, watch.restart if watch is not None else ())
         sought = request.GET.get("filter", "").strip().casefold()
         chosen = "chosen" in request.GET
@@ -42,12 +42,13 @@ class FilesPage(AdministratorsPage):
     """The files of the configuration, what they include, how they were read, and the last reloads."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        watch = _watch(request)
+        watch = watch_of(request)
         shown: dict[str, Any] = watch.shown() if watch is not None else {"main": None}
         for reload in shown.get("reloads", ()):
             reload["acts"] = [(act, reload[act]) for act in ("added", "changed", "removed", "kept")]
         return render(request, "console/files.html", {"shown": shown})
 
 
-def _watch(request: HttpRequest) -> Watch | None:
+def watch_of(request: HttpRequest) -> Watch | None:
+    """The files of the node, where it follows any."""
     return cast("Watch | None", getattr(request, "scope", {}).get("mom.files"))

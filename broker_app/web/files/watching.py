@@ -240,6 +240,11 @@ class Watch:
         """Settings of the node that the files say otherwise than at the start."""
         return self._restart
 
+    @property
+    def errors(self) -> tuple[zero.ZeroError, ...]:
+        """Why the files cannot be used as they are now; what they said before holds on."""
+        return self._errors
+
     def shown(self) -> dict[str, Any]:
         """The files, how they were read, and the reloads, the newest first."""
         return {

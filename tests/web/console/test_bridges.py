@@ -1,8 +1,10 @@
 """Pages of bridges, with a node that answers what the test says."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +12,12 @@ from django.contrib.auth.models import User
 from django.core.handlers.wsgi import WSGIRequest
 from django.test import Client
 
+from broker_app.config import Config
 from broker_app.models import AuditEntry, Bridge
 from broker_app.net.rest.refusals import Refusal
 from broker_app.remote import Remote
 from broker_app.web.actions import SYSTEM, Edit, apply
+from broker_app.web.files import Watch
 from broker_app.web.kinds import KINDS
 from tests.web.console.sending import sent
 
@@ -257,3 +261,22 @@ def test_a_queue_without_a_bridge_is_removed_when_it_is_said_what_is_lost(
     assert node.removed == [ORPHAN["source"]]
     assert AuditEntry.objects.get(act="removed", kind="queues").reason == "gone for good"
     assert inside.get("/console/bridges/orphan/remove?source=/queue/orders").status_code == 404
+
+
+def test_the_list_says_that_a_file_cannot_be_used_and_the_pages_of_files_where_and_how_often(
+    inside: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "zero.config"
+    line = '/config/connection/messaging/b = {"hostname": "h", "bridgeCredentials": {"password": "s3cret"}'
+    file.write_text("# nothing yet\n")
+    watch = Watch(file, Config(config_file=file))
+    watch.start()
+    monkeypatch.setattr(WSGIRequest, "scope", {"mom.files": watch}, raising=False)
+    assert "cannot be used" not in page_of(inside, "/console/bridges/")
+    file.write_text(f"\n\n\n{line}\n")
+    os.utime(file, ns=(1, 1))
+    assert watch.look() is None and watch.look() is not None
+    for address in ("/console/bridges/", "/console/configuration/files"):
+        page = page_of(inside, address)
+        assert "cannot be used as" in page and "zero.config:" in page and "s3cret" not in page
+    assert "1 refused" in page_of(inside, "/console/configuration/files")
