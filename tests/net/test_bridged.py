@@ -256,3 +256,16 @@ async def test_a_change_of_policy_that_leaves_the_rights_leaves_the_flow(
     await begun(client)
     await rule(broker, TO_TARGET, TO_SYNC, Rule("no-john", DENY, users=("john",)))
     assert await client.ask(message(1, "1")) == receipt(1)
+
+
+async def test_a_right_that_is_lost_ends_the_connection_where_that_is_the_setting() -> None:
+    async with small_broker(revoked="close") as broker:
+        await rule(broker, TO_TARGET, TO_SYNC)
+        client = await broker.client(**{"mom-bridge": "home~7f", "mom-soft-errors": "true"})
+        await begun(client)
+        await rule(broker, TO_SYNC)
+        answer = await client.frame()
+        assert answer.startswith(b"ERROR\n")
+        assert b"flow f is broken" in answer
+        assert await client.ended() == b""
+        await client.close()
