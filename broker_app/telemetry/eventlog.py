@@ -42,7 +42,7 @@ class Logged(NamedTuple):
 
 
 class EventLog:
-    """In the loop alone. `clock` is seconds since 1970."""
+    """Written in the loop. `clock` is seconds since 1970."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -56,6 +56,10 @@ class EventLog:
         """Something happened."""
         self.total += 1
         self._events.append(Logged(self.total, self._clock(), kind, name, event, code, detail, facts))
+
+    def all(self) -> list[Logged]:
+        """Those that are kept, the newest first; for other threads, too."""
+        return list(self._events)[::-1]
 
     def page(self, limit: int, before: int | None, fits: Callable[[Logged], bool]) -> list[Logged]:
         """The first `limit` of those that fit and are older than the number `before`, the newest first."""

@@ -13,6 +13,7 @@ from broker_app.net.decisions import Decisions
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.using import Using
 from broker_app.remote import Remote
+from broker_app.telemetry.eventlog import EventLog
 
 _T = TypeVar("_T")
 
@@ -45,6 +46,9 @@ class Node(Protocol):
 
     @property
     def decisions(self) -> Decisions: ...
+
+    @property
+    def events(self) -> EventLog: ...
 
     async def wait_policy(self, version: int) -> None: ...
 

@@ -127,6 +127,9 @@ async def test_a_syntax_error_in_line_4_changes_nothing_until_the_next_correct_s
         assert before <= sockets(home.broker, broker.stomp_port)
     files = home.broker.request("GET", "/api/v1/config/files").json()
     assert files["totals"]["refused"] == 1 and files["state"] == "read"
+    logged = home.broker.request("GET", "/api/v1/events?kind=files").json()["items"]
+    (refusal,) = [event for event in logged if event["event"] == "refused"]
+    assert "brokers.config:4:" in refusal["detail"]
 
 
 async def test_one_of_fifty_bridges_changes_and_the_connections_of_the_others_are_the_same(

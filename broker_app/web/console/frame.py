@@ -44,6 +44,7 @@ WAYS = (
             Way("console:brokers", "Brokers"),
             Way("console:bridges", "Bridges"),
             Way("console:configuration", "Configuration"),
+            Way("console:events", "Events"),
             Way("console:audit", "Audit"),
         ),
     ),

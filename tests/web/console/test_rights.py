@@ -20,7 +20,7 @@ ADMINISTRATORS_PAGES = (
         f"/console/configuration/{place}"
         for place in ("", "files", "versions/", "comparison", "definitions", "definitions.json", "back")
     ]
-    + ["/console/rules/denials", "/console/audit/", "/console/audit/export"]
+    + ["/console/rules/denials", "/console/events/", "/console/audit/", "/console/audit/export"]
     + [f"/console/bridges/{place}" for place in ("one", "steer", "test", "clone", "orphan/remove")]
 )
 

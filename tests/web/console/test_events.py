@@ -1,0 +1,32 @@
+"""The page of the event log."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from django.test import Client
+
+from broker_app.telemetry.eventlog import EventLog
+from broker_app.web.console import happenings
+
+pytestmark = pytest.mark.django_db
+
+
+def test_events_are_shown_newest_first_and_found_by_words(
+    inside: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = EventLog(lambda: 1_750_000_000.0)
+    log.note("bridges", "west", "retrying", code="REFUSED", detail="nobody listens", queue="orders")
+    log.note("files", "brokers.config", "refused", detail="brokers.config:4:1: <what>")
+    monkeypatch.setattr(happenings, "node_of", lambda request: SimpleNamespace(events=log))
+    page = inside.get("/console/events/").content.decode()
+    assert page.index("brokers.config:4:1: &lt;what&gt;") < page.index("REFUSED: nobody listens")
+    assert "retrying (orders)" in page and "/console/bridges/?filter=west" in page
+    page = inside.get("/console/events/?filter=WEST").content.decode()
+    assert "nobody listens" in page and "brokers.config:4" not in page
+    assert "Nothing matches" in inside.get("/console/events/?filter=none").content.decode()
+
+
+def test_without_a_node_the_page_says_so(inside: Client) -> None:
+    assert "serves pages beside a broker" in inside.get("/console/events/").content.decode()
