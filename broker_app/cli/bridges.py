@@ -126,7 +126,9 @@ things.add_writing(app, BRIDGES)
 def _events(rest: Rest, name: str) -> list[dict[str, Any]]:
     """All that is known, the newest last."""
     found: list[dict[str, Any]] = rest.get(f"{things.path_of(BRIDGES, name)}/events", limit=200)["items"]
-    return found[::-1]
+    found.reverse()
+    found.sort(key=lambda event: str(event["at"]))
+    return found
 
 
 def _mark(event: Mapping[str, Any]) -> tuple[Any, ...]:

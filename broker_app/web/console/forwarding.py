@@ -21,7 +21,7 @@ from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, a
 from broker_app.web.console.bridges import BRIDGES
 from broker_app.web.console.differences import in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage, in_production
-from broker_app.web.console.standing import NO_NODE, all_bridges, one_bridge, shown_bridge, shown_event
+from broker_app.web.console.standing import NO_NODE, all_bridges, one_bridge, shown_bridge, shown_events
 from broker_app.web.console.subject import SubjectPage, tell
 from broker_app.web.kinds import Said
 from broker_app.web.kinds.bridges import whole
@@ -48,7 +48,7 @@ class BridgePage(SubjectPage):
             "said": said,
             "entry": Entry.objects.filter(kind=self.subject.kind, key=key).first(),
             "bridge": shown_bridge(found) if found else None,
-            "events": [shown_event(event) for event in found["events"]] if found else [],
+            "events": shown_events(found["events"]) if found else [],
             "unknown": unknown,
             **more,
         }

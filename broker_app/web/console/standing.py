@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -96,14 +96,17 @@ def shown_flow(flow: Mapping[str, Any]) -> Facts:
     }
 
 
-def shown_event(event: Mapping[str, Any]) -> Facts:
-    """Something that happened, for a template."""
-    return {
-        **event,
-        "at": datetime.fromisoformat(event["at"]),
-        "tone": "bad" if event["code"] else "quiet",
-        "sign": "■" if event["code"] else "●",
-    }
+def shown_events(events: Sequence[Mapping[str, Any]]) -> list[Facts]:
+    """What happened, for a template: the newest first, and what happened again by the last time."""
+    return [
+        {
+            **event,
+            "at": datetime.fromisoformat(event["at"]),
+            "tone": "bad" if event["code"] else "quiet",
+            "sign": "■" if event["code"] else "●",
+        }
+        for event in sorted(events, key=lambda event: str(event["at"]), reverse=True)
+    ]
 
 
 def _state(word: str, paused: bool) -> State:

@@ -1,0 +1,138 @@
+"""`mom bridge` between two real brokers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker_app.cli.failures import FAILED, NOT_FOUND, OK, USAGE
+from tests.cli.conftest import CommandLine
+from tests.support.broker_process import BrokerProcess
+from tests.support.polling import poll
+
+COLUMNS = [
+    "name", "address", "state", "desired", "flow_count", "backlog", "oldest_s", "sent_rate", "accepted_rate",
+    "progress_at", "error",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def west(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    other = BrokerProcess(tmp_path_factory.mktemp("west") / "data", environment={"MOM_NAME": "west"})
+    other.start()
+    yield other
+    other.kill()
+
+
+@pytest.fixture
+def bridged(mom: CommandLine, west: BrokerProcess, tmp_path: Path) -> CommandLine:
+    """`mom` at a broker with the bridge `west` to another."""
+    secret = tmp_path / "secret"
+    secret.write_text(west.password)
+    made = mom(
+        "bridge", "create", "west", f"hostname={west.host}", f"port={west.stomp_port}", f"user={west.user}",
+        f"password=@{secret}", "retry_s=0.3", "--idempotent",
+    )  # fmt: skip
+    assert made.code == OK, made.err
+    return mom
+
+
+def listed(mom: CommandLine, name: str) -> dict[str, str]:
+    heads, *rows = mom("bridge", "ls").rows
+    assert heads == COLUMNS
+    return next(dict(zip(heads, row, strict=False)) for row in rows if row[0] == name)
+
+
+def test_a_bridge_is_listed_shown_paused_and_resumed(bridged: CommandLine) -> None:
+    mom = bridged
+    assert mom("pub", "/bridge/west/orders", "one").code == OK
+    poll(lambda: mom("bridge", "show", "west", "-o", "json").json()["accepted"] == 1, 30)
+    shown = mom("bridge", "show", "west")
+    facts, flows = shown.out.split("\n\n")
+    assert "state\trunning" in facts and "delivery\texactly-once" in facts
+    heads, flow = (line.split("\t") for line in flows.splitlines())
+    told = dict(zip(heads, flow, strict=False))
+    assert (told["queue"], told["sent"], told["accepted"], told["gap"]) == ("orders", "1", "1", "0")
+
+    assert mom("bridge", "pause", "west", "--queue", "orders").code == OK
+    assert mom("bridge", "pause", "west", "-Q", "bills", "-o", "json").json()["paused_queues"] == [
+        "orders",
+        "bills",
+    ]
+    assert mom("pub", "/bridge/west/orders", "two").code == OK
+    assert listed(mom, "west")["backlog"] == "1"
+    assert dict(mom("bridge", "resume", "west", "-Q", "orders").rows)["paused_queues"] == "bills"
+    assert "is not paused" in mom("bridge", "resume", "west", "-Q", "orders").err
+    poll(lambda: listed(mom, "west")["backlog"] == "0", 30)
+    for deed, desired in (("drain", "draining"), ("pause", "paused"), ("resume", "running")):
+        assert dict(mom("bridge", deed, "west").rows)["desired"] == desired
+    assert mom("bridge", "retry", "west").code == OK
+    events = mom("bridge", "logs", "west", "-n", "200").rows
+    assert events[0] == ["at", "queue", "event", "code", "detail", "times"]
+    assert events[1:] == sorted(events[1:], key=lambda event: event[0])
+    assert len(mom("bridge", "logs", "west", "-n", "1").rows) == 2
+
+
+def test_a_connection_is_tested_step_by_step(bridged: CommandLine) -> None:
+    tested = bridged("bridge", "test", "west", "--queue", "orders")
+    assert tested.code == OK, tested.err
+    assert [(row[0], row[1]) for row in tested.rows] == [
+        ("step", "answer"), ("dns", "yes"), ("tcp", "yes"), ("login", "yes"), ("sync-queue", "yes"),
+        ("target", "yes"),
+    ]  # fmt: skip
+    assert bridged("bridge", "clone", "west", "astray", "port=1").code == OK
+    failed = bridged("bridge", "test", "astray")
+    assert failed.code == FAILED
+    assert "tcp: nobody listens" in failed.err and "mend:  correct hostname and port" in failed.err
+    assert bridged("bridge", "test", "astray", "-o", "json").json()["ok"] is False
+    assert bridged("bridge", "rm", "astray", "--yes").code == OK
+
+
+def test_what_happens_is_followed(bridged: CommandLine) -> None:
+    assert bridged("bridge", "clone", "west", "lost", "port=1").code == OK
+    assert bridged("pub", "/bridge/lost/orders", "one").code == OK
+    with bridged.popen("bridge", "logs", "lost", "--follow", "-n", "0", "--every", "0.1") as following:
+        assert following.stdout is not None
+        # Every try that fails is told: it happened again.
+        told = [following.stdout.readline().split("\t") for _ in range(3)]
+        following.terminate()
+    assert told[-1][3] == "REFUSED", told
+    assert bridged("bridge", "rm", "lost", "--yes").code == OK
+
+
+def test_queues_without_a_bridge_and_marks_of_others(mom: CommandLine, bridged: CommandLine) -> None:
+    assert mom("pub", "/bridge/gone/orders", "one").code == OK
+    orphan = ["gone", "orders", "1", "/queue/storeAndForward:gone/queue/orders"]
+    assert orphan in mom("bridge", "orphans").rows
+    assert "queues without a bridge: " in mom("bridge", "ls").err
+    assert mom("bridge", "incoming").rows == [["sender", "source", "accepted", "count", "at"]]
+
+
+def test_the_other_broker_lists_how_far_this_one_has_come(
+    bridged: CommandLine, command_line: CommandLine, west: BrokerProcess
+) -> None:
+    assert bridged("pub", "/bridge/west/marked", "one").code == OK
+    poll(lambda: west.request("GET", "/api/v1/queues/marked").status == 200, 30)
+    command_line.about(west)
+    rows = command_line("bridge", "incoming").rows[1:]
+    assert ["marked", "1"] in [[row[1].rpartition("/")[2], row[3]] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("show", "wset"), NOT_FOUND, "did you mean west?"),
+        (("pause", "wset"), NOT_FOUND, "did you mean west?"),
+        (("test", "wset"), NOT_FOUND, "did you mean"),
+        (("logs", "wset"), NOT_FOUND, "did you mean"),
+        (("test", "west", "-Q", "q" * 80), USAGE, "at most 79"),
+        (("pause", "west", "-Q", "q" * 80), USAGE, "79"),
+        (("create", "b" * 21, "hostname=x"), USAGE, "20"),
+        (("set", "west", "prt=1"), USAGE, "did you mean port?"),
+    ],
+)
+def test_wrong_words_say_what_is_right(
+    bridged: CommandLine, words: tuple[str, ...], code: int, said: str
+) -> None:
+    refused = bridged("bridge", *words)
+    assert (refused.code, said in refused.err) == (code, True), refused.err
