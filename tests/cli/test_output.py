@@ -64,3 +64,8 @@ def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
     Output().say("done")
     assert capsys.readouterr().err == "done\n"
+
+
+def test_what_is_wrong_is_said_even_quietly(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(quiet=True).warn("orders: 3 messages are not where they should be [a gap]")
+    assert capsys.readouterr().err == "orders: 3 messages are not where they should be [a gap]\n"
