@@ -57,8 +57,9 @@ class Phase(enum.Enum):
     LEAVING = "leaving"  # takes no more, and waits for answers
 
 
-#: where nothing is under way
-_UNBEGUN: Final = (Phase.ASLEEP, Phase.WAITING, Phase.RESTING)
+#: where nothing was sent yet, and where nothing is under way
+_BEGINNING: Final = (Phase.BEGINNING, Phase.JOINING)
+_IDLE: Final = (Phase.WAITING, Phase.RESTING)
 #: the troubles that are over when a flow has begun
 _OVER_WHEN_OPEN: Final = (
     troubles.AUTH_SYNC_QUEUE,
@@ -322,7 +323,7 @@ class Flow(InnerReceiver):
             self._return_held()
             self._submit(c.Unsubscribe(self._peer, self.id, keep_unsettled=True))
             self._see_to_leaving()
-        elif self.phase not in _UNBEGUN or (then is Phase.ASLEEP and self.phase is not Phase.ASLEEP):
+        elif self.phase in _BEGINNING or (then is Phase.ASLEEP and self.phase in _IDLE):
             self._left()
 
     def _see_to_leaving(self) -> None:

@@ -50,6 +50,24 @@ async def test_what_was_sent_and_not_taken_is_sent_again(tmp_path: Path) -> None
             assert await receive(there, "orders", 51) == [str(number).encode() for number in range(51)]
 
 
+async def test_a_bridge_that_is_paused_waits_for_the_answers_to_what_it_has_sent(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, proxy(both.away.node.stomp_port or 0) as network:
+        await both.change(port=network.port)
+        async with both.home.stomp("john") as john:
+            await both.send(john, "orders", b"0")
+            await until(lambda: both.flow("orders")["accepted"] == 1)
+            network.back.hold()
+            await both.send(john, "orders", *(str(number) for number in range(1, 11)))
+            await until(lambda: both.flow("orders")["in_flight"] == 10)
+            for scan_s in (0.2, 0.3):
+                await both.change(port=network.port, desired="paused", scan_s=scan_s)
+            assert both.flow("orders")["in_flight"] == 10
+            network.back.release()
+            await until(lambda: both.report()["state"] == "suspended")
+        flow = both.flow("orders")
+        assert (flow["accepted"], flow["unanswered"], flow["depth"]) == (11, 0, 0)
+
+
 async def test_a_broker_with_an_old_copy_of_its_journal_does_not_take_new_messages_for_repeats(
     tmp_path: Path,
 ) -> None:
