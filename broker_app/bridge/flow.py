@@ -316,8 +316,6 @@ class Flow(InnerReceiver):
         """Take no more, and wait for the answers to what is on its way; `then` sleep, or wait for another
         connection."""
         self._then = then
-        if self.phase is Phase.LEAVING:
-            return
         if self.phase is Phase.OPEN and self._peer is not None:
             self.phase = Phase.LEAVING
             self._return_held()
