@@ -18,7 +18,8 @@ from mom_client.stomp.encode import convert_block, escape
 #: lines that belong to a frame and not to a message, should a message have them
 _OF_FRAMES: Final = rb"destination|receipt|transaction|content-length|mom-flow"
 _FRAME_LINES: Final = re.compile(rb"^(?:%b):.*\n" % _OF_FRAMES, re.MULTILINE)
-_PERSISTENT: Final = re.compile(rb"^persistent:.*\n", re.MULTILINE)
+#: what a foreign broker is told in words of our own, whatever the producer said
+_OF_OURS: Final = re.compile(rb"^(?:persistent|mom-message-id):.*\n", re.MULTILINE)
 _EXPIRES: Final = re.compile(rb"^expires:.*\n", re.MULTILINE)
 
 
@@ -95,8 +96,11 @@ class ToForeign(Carriage):
         super().__init__(target, version)
         self._ids = ids
 
+    def _block(self, message: Message) -> bytes:
+        return _OF_OURS.sub(b"", super()._block(message))
+
     def _lines(self, message: Message, block: bytes) -> bytes:
-        lines = b"" if _says(block, b"persistent") else self._persistence(message)
+        lines = self._persistence(message)
         if not _says(block, b"priority"):
             lines += b"priority:%d\n" % message.envelope.priority
         return lines
@@ -116,10 +120,6 @@ class ToRabbitMQ(ToForeign):
     def __init__(self, target: str, version: str, ids: MessageIds) -> None:
         kind, _, name = target.lstrip("/").partition("/")
         super().__init__(f"/{kind}/{quote(name, safe='')}", version, ids)
-
-    def _block(self, message: Message) -> bytes:
-        block = super()._block(message)
-        return block if message.envelope.persistent else _PERSISTENT.sub(b"", block)
 
     def _persistence(self, message: Message) -> bytes:
         return b"persistent:true\n" if message.envelope.persistent else b""

@@ -72,6 +72,17 @@ async def test_a_stranger_is_told_what_only_the_sender_knows(tmp_path: Path) -> 
         assert "mom-flow" not in first
 
 
+async def test_a_producer_speaks_neither_for_the_id_nor_of_persistence_in_other_words(tmp_path: Path) -> None:
+    stranger = Stranger()
+    async with served(stranger) as port, pair(tmp_path, port=port) as both, both.home.stomp("john") as john:
+        await both.send(john, "orders", b"1", headers={"mom-message-id": "another's", "persistent": "1"})
+        await both.send(john, "orders", b"2", headers={"persistent": "0"})
+        await until(lambda: both.flow("orders")["accepted"] == 2)
+        first, second = (frame.headers for frame in stranger.sent)
+        assert first["mom-message-id"] != "another's"
+        assert (first["persistent"], second["persistent"]) == ("true", "false")
+
+
 async def test_rabbitmq_is_told_of_persistence_and_names_in_its_own_way(tmp_path: Path) -> None:
     stranger = Stranger(server="RabbitMQ/3.10")
     async with served(stranger) as port, pair(tmp_path, port=port) as both, both.home.stomp("john") as john:
