@@ -44,6 +44,11 @@ class Receiving(Admitting):
         peer = command.peer
         self._check_subscribable(peer, command.id)
         mark = self._mark_of(command.sender, command.source)
+        running = self.flows.get(mark.address)
+        if running is not None and running.peer.user != peer.user:
+            raise Refused(
+                "conflict", f"another user than {peer.user} forwards as {mark.sender} at the moment"
+            )
         if self._check_sendable(command.target).kind != QUEUE:
             raise Refused(
                 "bad-destination", f"messages are forwarded to queues, and {command.target} is none"

@@ -196,6 +196,17 @@ def test_a_newer_flow_of_the_same_queue_ends_the_older(stage: Stage, bridge: Bri
     assert waiting(stage) == [b"1", b"2"]
 
 
+def test_another_user_does_not_end_a_flow_that_runs(stage: Stage, bridge: Bridge) -> None:
+    bridge.forward(1)
+    stranger = Bridge(stage)
+    stranger.peer.user = "mallory"
+    with pytest.raises(Refused, match="another user than mallory"):
+        stranger.begin()
+    assert bridge.forward(2) == [2]
+    bridge.disconnect()
+    assert stranger.begin() == (2, 2)
+
+
 def test_flows_of_other_senders_and_queues_do_not_touch_each_other(stage: Stage, bridge: Bridge) -> None:
     other = Bridge(stage)
     assert other.begin(sender="home~80") == (0, 0)
