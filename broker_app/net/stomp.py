@@ -19,9 +19,9 @@ from broker_app.core.errors import Refused
 from broker_app.core.marks import SYNC_ADDRESS, Flow
 from broker_app.core.message import Envelope, Message
 from broker_app.core.named import DURABLE_PREFIX
-from broker_app.core.peer import Delivery, Peer
+from broker_app.core.peer import Peer
 from broker_app.core.subscription import Subscription
-from broker_app.net import bridged, headers, naming, special, times
+from broker_app.net import agreeing, bridged, headers, naming, special, times
 from broker_app.net.access import Client
 from broker_app.net.bridged import Bridged
 from broker_app.net.guessing import Slowed
@@ -29,6 +29,7 @@ from broker_app.net.lobby import CLOSED_EVENT, OPENED_EVENT, VERSION, Lobby, Tra
 from broker_app.net.login import Identity
 from broker_app.net.pace import Pace
 from broker_app.net.rendering import Renderer
+from broker_app.net.tags import Tag, Tags
 from broker_app.rules.event import RECEIVE, SEND
 from mom_client.stomp import frame as wire
 from mom_client.stomp.encode import encode
@@ -38,7 +39,6 @@ from mom_client.stomp.parser import Limits, Parser
 
 log = logging.getLogger(__name__)
 
-VERSIONS = ("1.2", "1.1", "1.0")
 #: bytes of a frame that are kept beside its body while it waits in the inbox
 FRAME_BYTES = 200
 #: who would have to wait longer than this to be within the limits of a connection is refused
@@ -57,7 +57,6 @@ ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST = 1, 2, 4, 8
 #: what a session derived from the headers of a SEND: ("" or the name of its transaction or flow, envelope,
 #: whether it is a flow's)
 Plan = tuple[str, Envelope, bool]
-Tag = int
 
 
 class StompSession:
@@ -82,7 +81,6 @@ class StompSession:
         "_identity",
         "_leave_receipt",
         "_lobby",
-        "_message_tags",
         "_names",
         "_pace",
         "_parser",
@@ -96,6 +94,7 @@ class StompSession:
         "_spoke",
         "_state",
         "_stuck_since",
+        "_tags",
         "_temporary",
         "_transport",
         "_version",
@@ -142,9 +141,7 @@ class StompSession:
         self._refusals_sent = 0
         #: whether a subscription with ack:client exists
         self._cumulative = False
-        #: (subscription or None, message-id) → tag of the latest delivery, for clients whose ACK names the
-        #: message (1.0 and 1.1)
-        self._message_tags: dict[tuple[str | None, str], Tag] = {}
+        self._tags = Tags(self._peer, lobby.ids)
         #: where it has sent to lately: whether that was allowed by the policy of now, or by a former one
         self._sends: dict[Destination, bool] = {}
         self._leave_receipt: bytes | None = None
@@ -294,7 +291,7 @@ class StompSession:
                 self._submit(c.Disconnect(self._peer))
             self._state = CLOSED
             self._frames.clear()
-            self._message_tags.clear()
+            self._tags.forget()
         if self in self._lobby.sessions:
             self._lobby.leave(self)
             if self._peer.connection:
@@ -364,7 +361,7 @@ class StompSession:
         if self._state != CONNECTING:
             raise Refused("malformed-frame", "CONNECT came twice on one connection")
         given = frame.headers
-        self._version = self._parser.version = self._negotiate(given.get("accept-version", "1.0"))
+        self._version = self._parser.version = agreeing.version(given.get("accept-version", "1.0"))
         host = given.get("host", "")
         if not self._lobby.knows_host(host):
             raise Refused(
@@ -372,7 +369,8 @@ class StompSession:
                 f"there is no virtual host {host[:80]!r} here; use /, {self._lobby.config.name!r} or "
                 "a host name of this broker (more are listed in MOM_ALLOWED_HOSTS)",
             )
-        self._beat_in_s, self._beat_out_s = self._heart_beats(given.get("heart-beat", "0,0"))
+        ours_ms = self._lobby.config.heartbeat_ms
+        self._beat_in_s, self._beat_out_s = agreeing.heart_beats(given.get("heart-beat", "0,0"), ours_ms)
         self._client_id = given.get("client-id", "")
         if len(self._client_id) > MAX_CLIENT_ID:
             detail = f"client-id has {len(self._client_id)} characters; at most {MAX_CLIENT_ID} are allowed"
@@ -443,27 +441,6 @@ class StompSession:
             connected[bridged.MAX_BODY] = str(self._lobby.config.max_body_bytes)
         self.frames_out += 1
         self._write(encode(wire.CONNECTED, connected, content_length=False))
-
-    def _negotiate(self, accepted: str) -> str:
-        offered = {version.strip() for version in accepted.split(",")}
-        for version in VERSIONS:
-            if version in offered:
-                return version
-        raise _UnsupportedVersion(f"the versions {accepted[:80]!r} are not spoken here; 1.0, 1.1 and 1.2 are")
-
-    def _heart_beats(self, text: str) -> tuple[float, float]:
-        """Seconds between beats (from the client, to the client); 0 is none."""
-        can_send, _, wants = text.partition(",")
-        both_are_numbers = can_send.strip().isdigit() and wants.strip().isdigit()
-        if not (both_are_numbers and text.isascii() and len(text) <= 40):
-            raise Refused(
-                "malformed-frame", f"header heart-beat is {text[:40]!r}; it must be two numbers of ms"
-            )
-        ours = self._lobby.config.heartbeat_ms
-        both = [
-            max(ours, int(theirs)) / 1000 if ours and int(theirs) else 0.0 for theirs in (can_send, wants)
-        ]
-        return both[0], both[1]
 
     # ------------------------------------------------------------------ SEND
 
@@ -559,35 +536,9 @@ class StompSession:
 
     def _delivery(self, given: Headers) -> tuple[Tag, bool]:
         """The tag that an ACK or NACK names, and whether it stands for all earlier ones too."""
-        tag = self._tag(given)
+        tag = self._tags.find(given, self._version)
         held = self._peer.unsettled.get(tag)
         return tag, held is not None and held[0].ack == c.CLIENT
-
-    def _tag(self, given: Headers) -> Tag:
-        if self._version == "1.2":
-            id = given.get("id")
-            if id is None:
-                raise Refused(
-                    "malformed-frame", "ACK and NACK need an id header: the value of the message's ack header"
-                )
-            if not (id.isascii() and id.isdigit()) or len(id) > 18:
-                raise Refused(
-                    "unknown-delivery", f"there is no unsettled delivery {id[:40]!r} in this session"
-                )
-            return int(id)
-        message_id = given.get("message-id")
-        if message_id is None:
-            raise Refused("malformed-frame", "ACK and NACK need a message-id header")
-        subscription = given.get("subscription")
-        if subscription is not None:
-            tag = self._message_tags.get((subscription, message_id), 0)
-        else:
-            tag = self._message_tags.get((None, message_id), 0)
-        if not tag:
-            raise Refused(
-                "unknown-delivery", f"there is no unsettled delivery of message {message_id[:80]!r}"
-            )
-        return tag
 
     # ------------------------------------------------------------------ SUBSCRIBE, transactions, DISCONNECT
 
@@ -683,7 +634,7 @@ class StompSession:
             peer.deliveries = []
             parts += self._renderer.deliveries(deliveries)
             if self._version != "1.2":
-                self._remember_tags(deliveries)
+                self._tags.remember(deliveries)
         if parts:
             self.frames_out += len(parts)
             self._write(b"".join(parts))
@@ -693,16 +644,6 @@ class StompSession:
                 self._refuse(refusal, receipt, soft=True)
         if leaving:
             self._close()
-
-    def _remember_tags(self, deliveries: list[Delivery]) -> None:
-        unsettled = self._peer.unsettled
-        if len(self._message_tags) > 4 * len(unsettled) + 1000:
-            self._message_tags = {key: tag for key, tag in self._message_tags.items() if tag in unsettled}
-        of = self._lobby.ids.of
-        for subscription, tag, message in deliveries:
-            if tag:
-                message_id = of(message).decode()
-                self._message_tags[subscription.id, message_id] = self._message_tags[None, message_id] = tag
 
     def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
         return b"".join(self._renderer.deliveries([(subscription, 0, message) for message in messages]))
@@ -758,7 +699,9 @@ class StompSession:
         self.parting = str(refusal)
         log.info("%s %s refused: %s", self.peer_name, self.user, refusal)
         extra = (
-            (("version", ",".join(reversed(VERSIONS))),) if isinstance(refusal, _UnsupportedVersion) else ()
+            (("version", ",".join(reversed(agreeing.VERSIONS))),)
+            if isinstance(refusal, agreeing.UnsupportedVersion)
+            else ()
         )
         self._write(self._renderer.error(refusal, receipt, extra))
         self._end()
@@ -871,11 +814,6 @@ class StompSession:
 def _size(entries: Sequence[c.Entry]) -> int:
     """About how many bytes of memory they take."""
     return sum([len(body) for _, body, _ in entries]) + FRAME_BYTES * len(entries)
-
-
-class _UnsupportedVersion(Refused):
-    def __init__(self, detail: str) -> None:
-        super().__init__("unsupported-version", detail)
 
 
 #: the token of the session's own Disconnect; no receipt of a client holds a NUL
