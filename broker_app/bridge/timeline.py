@@ -33,12 +33,14 @@ class Timeline:
         self._last: dict[str, Event] = {}
 
     def note(self, event: str, queue: str = "", code: str = "", detail: str = "") -> None:
-        """Note an event. One like the last of the same queue is counted there."""
+        """Note an event. One like the last of the same queue is counted there, and the newest again."""
         now_ms = self._now_ms()
         last = self._last.get(queue)
         if last is not None and (last.event, last.code) == (event, code) and last in self._events:
             again = last._replace(time_ms=now_ms, detail=detail, times=last.times + 1)
-            self._events[self._events.index(last)] = self._last[queue] = again
+            self._events.remove(last)
+            self._events.append(again)
+            self._last[queue] = again
             return
         fresh = Event(now_ms, now_ms, event, queue, code, detail, 1)
         self._events.append(fresh)

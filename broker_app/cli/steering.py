@@ -90,13 +90,11 @@ def clone(
 
     mom bridge clone dc-west dc-west2 hostname=west2.example.org
     """
-    given, path = invocation.of(ctx), things.path_of(BRIDGES, new)
-    changed, rest = things.said(BRIDGES, fields), given.rest()
-    why = reason_header(reason)
-    reply, version = rest.exchange("POST", _path(name, "clone"), {"name": new}, why)
-    if changed:
-        reply, _ = rest.exchange("PATCH", path, changed, {"if-match": version, **why})
-    given.output.facts(things.readable(given, reply))
+    given = invocation.of(ctx)
+    # At once: it is not to begin like the other one, with messages that wait for it.
+    said = {"name": new, **things.said(BRIDGES, fields)}
+    made, _ = given.rest().exchange("POST", _path(name, "clone"), said, reason_header(reason))
+    given.output.facts(things.readable(given, made))
 
 
 def _path(name: str, deed: str) -> str:

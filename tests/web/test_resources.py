@@ -469,6 +469,16 @@ def test_a_bridge_is_cloned_with_its_password(ask: Ask) -> None:
     assert Bridge.objects.get(name="near").password == "s3cret-of-far"
 
 
+def test_a_clone_differs_from_its_first_version_on_where_that_is_said(ask: Ask) -> None:
+    said = {"hostname": "far", "window": 5, "comment": "the far one", "password": "s3cret-of-far"}
+    assert ask("PUT", "bridges/far", said).status == 201
+    differing = {"hostname": "nearer", "window": None, "password": "s3cret-of-near"}
+    made = ask("POST", "bridges/far/clone", {"name": "near", **differing})
+    assert (made.status, made.body["hostname"], made.body["window"]) == (201, "nearer", 2000), made.body
+    assert made.body["comment"] == "the far one"
+    assert Bridge.objects.get(name="near").password == "s3cret-of-near"
+
+
 def test_what_cannot_be_cloned_is_told(ask: Ask) -> None:
     assert ask("PUT", "bridges/far", {"hostname": "far"}).status == 201
     missing = ask("POST", "bridges/fra/clone", {"name": "near"})
@@ -477,7 +487,9 @@ def test_what_cannot_be_cloned_is_told(ask: Ask) -> None:
     assert ask("POST", "bridges/far/clone", {"name": "far"}).problem == (409, "conflict")
     assert ask("POST", "bridges/far/clone", {"name": "a/b"}).problem == (400, "invalid")
     assert ask("POST", "bridges/far/clone", {}).pointers == ["/name"]
-    assert ask("POST", "bridges/far/clone", {"name": "x", "port": 1}).pointers == ["/port"]
+    assert ask("POST", "bridges/far/clone", {"name": "x", "prot": 1}).pointers == ["/prot"]
+    assert ask("POST", "bridges/far/clone", {"name": "x", "port": 0}).pointers == ["/port"]
+    assert ask("POST", "bridges/far/clone", {"name": "x", "hostname": None}).pointers == ["/hostname"]
 
 
 def test_settings_of_a_bridge_are_checked_before_they_are_tested(ask: Ask) -> None:

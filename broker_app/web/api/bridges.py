@@ -11,7 +11,7 @@ from rest_framework.views import APIView
 
 from broker_app.bridge.trial import LONGEST_S
 from broker_app.net.acts import TESTED
-from broker_app.net.rest.openapi.shapes import TEXT, object_of, ref
+from broker_app.net.rest.openapi.shapes import TEXT, object_of, or_null, ref
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.remote import Remote
 from broker_app.web import actions
@@ -33,7 +33,14 @@ from broker_app.web.snapshot import read_version
 
 _KIND = "bridges"
 _NAME = {**TEXT, "minLength": 1, "maxLength": 300}
-_CLONE = object_of({"name": {**_NAME, "description": "of the new one"}})
+_CLONE = object_of(
+    {
+        "name": {**_NAME, "description": "of the new one"},
+        **{field: or_null(schema) for field, schema in SAID[_KIND].items()},
+        **SECRETS[_KIND],
+    },
+    required=("name",),
+)
 _TRY = object_of(
     {
         "name": {**_NAME, "description": "of the bridge; one that is there lends what is kept of it"},
@@ -60,14 +67,15 @@ class CloneBridge(APIView):
         },
     )  # fmt: skip
     def post(self, request: Request, name: str) -> Response:
-        """Make a bridge like this one under another name; its password is copied unseen"""
+        """Make a bridge like this one, but for what is said otherwise; its password is copied unseen"""
         reply = once(request, lambda: self._clone(request, name))
         wait_obeyed(request, read_version())
         return reply
 
     def _clone(self, request: Request, name: str) -> Response:
         query = asked.query(request, ("dry_run",))
-        new = _new_name(asked.body(request))
+        new, differing, other_secrets = _parted(asked.body(request))
+        check_storable(new, differing)
         copied = whole_bridge(name)
         if copied is None:
             raise Refusal("not-found", no_such("bridge", name[:100], KINDS[_KIND].read()))
@@ -75,7 +83,8 @@ class CloneBridge(APIView):
             raise actions.Conflict(f"There is a bridge {new} already.")
         tried = query.get("dry_run") == "true"
         said, secrets = copied
-        edit = actions.Edit(_KIND, new, said, 0, secrets=secrets)
+        whole = {field: value for field, value in (said | differing).items() if value is not None}
+        edit = actions.Edit(_KIND, new, whole, 0, secrets=secrets | other_secrets)
         outcome = actions.apply(by(request), [edit], dry_run=tried)
         if tried:
             return Response(dry_run.reply(outcome, node_of(request)))
@@ -108,28 +117,25 @@ class TryBridge(APIView):
         return Response(found)
 
 
-def _new_name(body: dict[str, Any]) -> str:
-    for field in body:
-        if field != "name":
-            raise unknown(f"/{field[:100]}", field, ("name",), "field")
+def _parted(body: dict[str, Any], *more: str) -> tuple[str, Said, Said]:
+    """The name, what is said of a bridge beside, and its secrets. `more` are fields that may be there too."""
+    said: Said = {field: value for field, value in body.items() if field not in ("name", *more)}
     name = body.get("name")
     if not isinstance(name, str):
         raise invalid("/name", "is missing" if name is None else "must be a text", name)
-    return name
+    secrets = {field: said.pop(field) for field in SECRETS[_KIND] if field in said}
+    for field in said:
+        if field not in SAID[_KIND]:
+            raise unknown(f"/{field[:100]}", field, ("name", *more, *SAID[_KIND], *SECRETS[_KIND]), "field")
+    return name, said, secrets
 
 
 def _remote(body: dict[str, Any]) -> tuple[Remote, str | None]:
     """What is to be tested. Raises Refusal and ValidationError."""
-    said: Said = dict(body)
-    name, queue = said.pop("name", None), said.pop("queue", None)
-    if not isinstance(name, str):
-        raise invalid("/name", "is missing" if name is None else "must be a text", name)
+    name, said, secrets = _parted(body, "queue")
+    queue = body.get("queue")
     if queue is not None and not isinstance(queue, str):
         raise invalid("/queue", "must be a text", queue)
-    secrets = {field: said.pop(field) for field in SECRETS[_KIND] if field in said}
-    for field in said:
-        if field not in SAID[_KIND]:
-            raise unknown(f"/{field[:100]}", field, ("name", "queue", *SAID[_KIND], *SECRETS[_KIND]), "field")
     kind = KINDS[_KIND]
     check_storable(name, said)
     whole = kind.complete(name, said, None)

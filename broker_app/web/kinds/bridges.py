@@ -56,7 +56,9 @@ class Bridges(Kind):
     def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
         protocol = said.get("protocol", DEFAULTS["protocol"])
         port = PORTS.get(protocol, DEFAULTS["port"]) if isinstance(protocol, str) else DEFAULTS["port"]
-        return {**DEFAULTS, "paused_queues": [], "port": port, **said}
+        completed = {**DEFAULTS, "paused_queues": [], "port": port, **said}
+        # Where it is comes first, as people look for it.
+        return {name: completed[name] for name in _FIELDS if name in completed} | completed
 
     def check(self, key: str, said: Said) -> None:
         if not 1 <= len(key.strip()) <= MAX_NAME or key != key.strip():
