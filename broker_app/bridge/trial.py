@@ -53,6 +53,8 @@ _MEND: Final = {
     troubles.LOST: "see the log of the remote broker; perhaps the port is one for TLS, or protocol is wrong",
 }
 
+_NO_USER: Final = "give the bridge a user of the remote broker and its password; it has none"
+
 
 class Failed(Exception):
     """A step ended badly."""
@@ -127,7 +129,9 @@ class Trial:
             self._note(name, began, ok=False, detail=failed.trouble.detail, mend=failed.mend)
             raise
         except (OSError, ConnectionLost, Refused, ValueError) as error:
-            why = Failed(troubles.of_connecting(error, self._remote.ca_file))
+            trouble = troubles.of_connecting(error, self._remote.ca_file)
+            nobody = trouble.code == troubles.LOGIN and not self._remote.user
+            why = Failed(trouble, _NO_USER if nobody else "")
             self._note(name, began, ok=False, detail=why.trouble.detail, mend=why.mend)
             raise why from error
         self._note(name, began, ok=True, detail=detail)

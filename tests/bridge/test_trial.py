@@ -60,7 +60,7 @@ class Scripted:
 
     def _reply(self, frame: str) -> str:
         match frame.partition("\n")[0]:
-            case "CONNECT" if "passcode:wrong" in frame:
+            case "CONNECT" if "passcode:wrong" in frame or "\nlogin:" not in frame:
                 return f"ERROR\ncontent-type:application/problem+json\n\n{problem('not-authenticated')}"
             case "CONNECT":
                 return f"CONNECTED\nversion:1.2\nheart-beat:0,0\n{self.connected}\n"
@@ -163,6 +163,9 @@ async def test_a_wrong_password_fails_at_the_login() -> None:
     assert failed(found)["name"] == "login"
     assert "user and password" in failed(found)["mend"]
     assert outcome(found)["sync-queue"] is None, "it was not tried"
+    async with listening(Scripted()) as remote:
+        found = await try_connection(replace(remote, user="", password=""), None, "home")
+    assert "it has none" in failed(found)["mend"]
 
 
 async def test_nobody_listens() -> None:

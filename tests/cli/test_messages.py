@@ -164,3 +164,8 @@ def test_wrong_use_of_bench(mom: CommandLine) -> None:
     assert mom("bench", "pub", "--msgs", "many").code == USAGE
     assert mom("bench", "e2e", "--size", "3").code == USAGE
     assert mom("bench", "pub", "/nonsense/q", "--msgs", "10").code == USAGE
+
+
+def test_what_the_broker_tells_is_a_topic_also_without_saying_so(mom: CommandLine) -> None:
+    heard = mom("sub", "$mom.stats", "-n", "1", "--raw")
+    assert (heard.code, '"connections"' in heard.out) == (OK, True), heard.err
