@@ -21,7 +21,7 @@ from broker_app.bridge.flow import Flow, Phase
 from broker_app.bridge.timeline import Timeline
 from broker_app.bridge.trouble import Trouble
 from broker_app.engine import Engine
-from broker_app.remote import DRAINING, Remote
+from broker_app.remote import DESIRED, DRAINING, Remote
 from mom_client.errors import ConnectionLost, Refused
 from mom_client.link import ErrorFrame, Link
 from mom_client.stomp import AckRun, Frame
@@ -42,6 +42,9 @@ TICK_S: Final = 1.0
 UNREADABLE: Final = ("too-large", "too-many-headers")
 #: where a MOM sends refusals of single acts
 REFUSED_SUBSCRIPTION: Final = "$mom.refused"
+
+#: what happened when people want something else of a bridge
+_WANTED: Final = dict(zip(DESIRED, ("resumed", "paused", "draining"), strict=True))
 
 #: the states of a pipe
 SUSPENDED, CONNECTING, RUNNING, RETRYING, FAILED = "suspended", "connecting", "running", "retrying", "failed"
@@ -96,7 +99,7 @@ class Pipe:
         return flow
 
     def drop(self, source: str) -> None:
-        """The queue is no more."""
+        """Forget a flow whose queue is no more."""
         flow = self.flows.pop(source)
         flow.leave()
         del self._by_id[flow.id]
@@ -107,6 +110,8 @@ class Pipe:
         former, self.remote = self.remote, remote
         for flow in self.flows.values():
             flow.adapt(remote)
+        if remote.desired != former.desired:
+            self.timeline.note(_WANTED[remote.desired])
         if not remote.connects_like(former):
             self.timeline.note("reconfigured", detail="it connects anew, as the configuration says now")
             self._part(None)

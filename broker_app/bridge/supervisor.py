@@ -24,6 +24,8 @@ _QUEUE = "/queue/"
 _FORWARDED = _QUEUE + storeandforward.PREFIX
 #: how long, in seconds, a queue may wait at most for a scan to find it
 LONGEST_SCAN_S = 60.0
+#: flows of a bridge whose figures are kept although their queues, which were empty, are forgotten
+REMEMBERED = 1_000
 
 #: hears of events: the bridge's name, and what happened
 Told = Callable[[str, Event], None]
@@ -73,7 +75,10 @@ class Supervisor:
             if address.startswith(_FORWARDED):
                 self._see(address, arrived=queue.depth > 0)
         for pipe in self._pipes.values():
-            for source in [source for source, flow in pipe.flows.items() if not flow.there]:
+            gone = [source for source, flow in pipe.flows.items() if not flow.there]
+            for source in gone:
+                pipe.flows[source].leave()
+            for source in gone[:-REMEMBERED]:
                 pipe.drop(source)
 
     def retry(self, name: str, queue: str | None = None) -> bool:

@@ -10,6 +10,7 @@ from broker_app.core.destination import (
     TEMP_QUEUE,
     Destination,
     has_wildcard,
+    is_forwarded,
     parse,
 )
 from broker_app.core.errors import Refused
@@ -107,7 +108,7 @@ class Publishing(Subscribing):
         queue = self.queues.get(address)
         shut = self.policies.of(address).refuses_producers if queue is None else queue.shut
         if shut:
-            raise Refused("paused", f"{address} takes no messages now: an administrator paused it")
+            raise Refused("paused", f"{address} takes no messages now: {_why_shut(address)}")
         if queue is None and destination.kind == QUEUE:
             self._check_creation(address)
         return destination
@@ -175,6 +176,12 @@ class Publishing(Subscribing):
         self.counters["discarded"] += 1
         self._unrecorded += 1
         return Message(envelope, body, self._unrecorded, self.now_ms, False)
+
+
+def _why_shut(address: str) -> str:
+    if is_forwarded(address):
+        return "an administrator paused it, or its bridge is being drained"
+    return "an administrator paused it"
 
 
 def sendable(address: str) -> Destination:

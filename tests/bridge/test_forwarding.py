@@ -111,6 +111,17 @@ async def test_idle_flows_sleep_and_then_their_connection_ends_until_something_c
         assert both.flow("b")["state"] == "suspended"
 
 
+async def test_a_flow_keeps_its_figures_when_its_empty_queue_is_forgotten(tmp_path: Path) -> None:
+    async with pair(tmp_path, idle_s=0.2) as both, both.home.stomp("john") as john:
+        await both.send(john, "orders", b"1")
+        await until(lambda: both.away.depth("orders") == 1 and both.flow("orders")["state"] == "suspended")
+        await both.home.node.rest.remove_queue(both.source("orders"), force=False)
+        both.home.node.bridges.scan()
+        assert both.flow("orders")["accepted"] == 1
+        await both.send(john, "orders", b"2")
+        await until(lambda: both.away.depth("orders") == 2 and both.flow("orders")["accepted"] == 2)
+
+
 async def test_a_paused_bridge_has_no_connection_and_goes_on_where_it_was(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, both.home.stomp("john") as john, both.away.stomp("john") as there:
         await both.send(john, "orders", *(str(number) for number in range(500)))
@@ -124,6 +135,8 @@ async def test_a_paused_bridge_has_no_connection_and_goes_on_where_it_was(tmp_pa
         assert flow["depth"] == 600 - flow["accepted"]
         await both.change()
         assert await receive(there, "orders", 600) == [str(number).encode() for number in range(600)]
+        events = [event["event"] for event in both.home.node.bridges.events_of("oslo") or ()]
+        assert events.index("paused") < events.index("resumed")
 
 
 async def test_a_draining_bridge_takes_no_more_and_forwards_what_is_there(tmp_path: Path) -> None:
@@ -133,7 +146,7 @@ async def test_a_draining_bridge_takes_no_more_and_forwards_what_is_there(tmp_pa
         await until(lambda: both.report()["drained"])
         assert both.away.depth("orders") == 2
         for queue in ("orders", "new"):
-            with pytest.raises(Refused, match="paused"):
+            with pytest.raises(Refused, match="bridge is being drained"):
                 await both.send(john, queue, b"3")
         await both.change()
         await both.send(john, "orders", b"3")
