@@ -18,6 +18,8 @@ class Link:
 
     def __init__(self, transport: Transport, connection: Connection) -> None:
         self.connection = connection
+        #: bytes that were to be sent since the login
+        self.written = 0
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._outbox: list[bytes] = []
@@ -47,6 +49,13 @@ class Link:
         if not self._outbox:
             self._loop.call_soon(self._flush)
         self._outbox.append(frame)
+        self.written += len(frame)
+
+    @property
+    def left(self) -> int:
+        """How many bytes of `written` the other side has got for sure: what waits here, in the kernel or on
+        the wire is not among them."""
+        return self.written - sum(map(len, self._outbox)) - self._transport.waiting_bytes
 
     def _flush(self) -> None:
         if self._outbox:

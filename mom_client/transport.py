@@ -12,8 +12,10 @@ shows the certificate, with its key, in the file of MOM_CERT_FILE.
 """
 
 import asyncio
+import contextlib
 import os
 import ssl
+import sys
 import urllib.parse
 from typing import Any, Protocol
 
@@ -21,6 +23,10 @@ from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as connect_websocket
 from websockets.exceptions import WebSocketException
 from websockets.typing import Subprotocol
+
+if sys.platform == "linux":
+    import fcntl
+    import termios
 
 __all__ = [
     "DEFAULT_ADDRESS",
@@ -52,6 +58,10 @@ class Transport(Protocol):
 
     def write(self, data: bytes) -> None:
         """Send `data` soon; never waits."""
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that were written and did not get there yet, as far as that is known."""
 
     async def drain(self) -> None:
         """Wait until there is room for more."""
@@ -140,6 +150,17 @@ async def _open_websocket(address: str, tls: ssl.SSLContext | None) -> Transport
     return WebSocketTransport(websocket)
 
 
+def _unsent(transport: asyncio.WriteTransport) -> int:
+    """Bytes that wait in `transport`, and in the kernel for their acknowledgement where it tells (Linux).
+    What TLS has encrypted and the kernel has not taken yet is known to nobody."""
+    waiting = transport.get_write_buffer_size()
+    socket = transport.get_extra_info("socket")
+    if sys.platform == "linux" and socket is not None:
+        with contextlib.suppress(OSError, ValueError):  # it was closed
+            waiting += int.from_bytes(fcntl.ioctl(socket.fileno(), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    return waiting
+
+
 class StreamTransport:
     """TCP or TLS."""
 
@@ -152,6 +173,10 @@ class StreamTransport:
             self._writer.write(data)
         except RuntimeError as error:  # so says uvloop when the connection was closed in between
             raise ConnectionResetError(str(error)) from error
+
+    @property
+    def waiting_bytes(self) -> int:
+        return _unsent(self._writer.transport)
 
     async def drain(self) -> None:
         await self._writer.drain()
@@ -179,7 +204,12 @@ class _SendingTransport:
         self._broken: Exception | None = None
 
     async def _send(self, data: bytes) -> None:
+        """Send, and take off `_waiting_bytes` what no longer waits."""
         raise NotImplementedError
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._waiting_bytes
 
     def write(self, data: bytes) -> None:
         if self._broken is not None:
@@ -194,7 +224,6 @@ class _SendingTransport:
             while self._outbox:
                 data, self._outbox = b"".join(self._outbox), []
                 await self._send(data)
-                self._waiting_bytes -= len(data)
         except (OSError, WebSocketException) as error:
             self._broken = error  # the reader sees the end of the connection and tells everybody
         finally:
@@ -220,7 +249,13 @@ class WebSocketTransport(_SendingTransport):
 
     async def _send(self, data: bytes) -> None:
         for start in range(0, len(data), WEBSOCKET_MESSAGE):
-            await self._websocket.send(data[start : start + WEBSOCKET_MESSAGE])
+            piece = data[start : start + WEBSOCKET_MESSAGE]
+            self._waiting_bytes -= len(piece)  # it waits in the socket from now on
+            await self._websocket.send(piece)
+
+    @property
+    def waiting_bytes(self) -> int:
+        return self._waiting_bytes + _unsent(self._websocket.transport)
 
     async def receive(self) -> bytes:
         try:
@@ -255,6 +290,7 @@ class PipeTransport(_SendingTransport):
 
     async def _send(self, data: bytes) -> None:
         await self._pipe.send(data)
+        self._waiting_bytes -= len(data)
 
     async def receive(self) -> bytes:
         return await self._pipe.receive()

@@ -23,6 +23,7 @@ from typing import Final
 from broker_app.bridge import trouble as troubles
 from broker_app.bridge.carriage import Carriage, ToMom, to_foreign
 from broker_app.bridge.counters import Counters
+from broker_app.bridge.flight import FLIGHT_BYTES, Budget, Flight
 from broker_app.bridge.timeline import Timeline
 from broker_app.bridge.trouble import Trouble
 from broker_app.core import commands as c
@@ -35,8 +36,6 @@ from mom_client.link import Link
 from mom_client.stomp import frame as wire
 from mom_client.storeandforward import SYNC_QUEUE
 
-#: bytes of bodies on their way: beyond, the queue hands out no more until half of them are answered
-FLIGHT_BYTES: Final = 8 * 1024 * 1024
 #: the problem of a message that came behind a refused one
 BROKEN: Final = "flow-broken"
 #: what a MOM tells bridges in CONNECTED: bytes of the largest body that it takes
@@ -71,7 +70,7 @@ _OVER_WHEN_OPEN: Final = (
 
 class Flow(InnerReceiver):
     """The flow of the queue with the address `source` to the remote queue named `queue`. `id` is its name on
-    the connection, `awoken` asks for one."""
+    the connection, `budget` is shared with the other flows of the pipe, `awoken` asks for a connection."""
 
     def __init__(
         self,
@@ -81,6 +80,7 @@ class Flow(InnerReceiver):
         remote: Remote,
         engine: Engine,
         timeline: Timeline,
+        budget: Budget,
         awoken: Callable[[], None],
     ) -> None:
         self.source = source
@@ -106,9 +106,8 @@ class Flow(InnerReceiver):
         self._peer: Peer | None = None
         self._link: Link | None = None
         self._carriage: Carriage
-        #: receipt → (tag, bytes) of what has no answer
-        self._flight: dict[bytes, tuple[int, int]] = {}
-        self._flight_bytes = 0
+        self._flight = Flight(budget)
+        self._budget = budget
         #: handed out and not written yet
         self._held: list[Delivery] = []
         #: nothing was taken yet since it began: the first message goes alone
@@ -127,6 +126,9 @@ class Flow(InnerReceiver):
         self._refused_position = self._refused_times = 0
         #: since when it waits for an answer, by the loop's clock; 0 while nothing is due
         self._waits_since = 0.0
+        #: bytes of the connection that have to leave before that answer can come, and that had left when it
+        #: was looked last
+        self._due_behind = self._left_bytes = 0
         self._quiet_since = 0.0
         #: what it is to be when it has left
         self._then = Phase.ASLEEP
@@ -139,7 +141,7 @@ class Flow(InnerReceiver):
 
     @property
     def in_flight(self) -> int:
-        return len(self._flight)
+        return len(self._flight.sent)
 
     @property
     def depth(self) -> int:
@@ -159,7 +161,7 @@ class Flow(InnerReceiver):
     @property
     def probing(self) -> bool:
         """Whether one message is on its way, the first since the flow began last."""
-        return self._probing and len(self._flight) == 1
+        return self._probing and self.in_flight == 1
 
     # ------------------------------------------------------------------ coming and going
 
@@ -184,6 +186,7 @@ class Flow(InnerReceiver):
     def connected(self, link: Link) -> None:
         """The pipe has a connection."""
         self._link = link
+        self._left_bytes = 0
         if self.phase is Phase.WAITING:
             self._begin(link)
 
@@ -203,7 +206,6 @@ class Flow(InnerReceiver):
             return
         self._carriage = ToMom(self.target, version, self.id)
         self.phase = Phase.BEGINNING
-        self._wait()
         headers = {
             "destination": f"/queue/{SYNC_QUEUE}",
             "id": self.id,
@@ -212,6 +214,7 @@ class Flow(InnerReceiver):
             "mom-target": self.target,
         }
         link.write(link.connection.encode(wire.SUBSCRIBE, headers))
+        self._wait(link)
 
     @property
     def _begin_receipt(self) -> str:
@@ -325,7 +328,7 @@ class Flow(InnerReceiver):
             self._left()
 
     def _see_to_leaving(self) -> None:
-        if self.phase is Phase.LEAVING and not self._flight:
+        if self.phase is Phase.LEAVING and not self._flight.sent:
             self._left()
 
     def _left(self) -> None:
@@ -356,13 +359,13 @@ class Flow(InnerReceiver):
 
     def _give_back(self) -> None:
         """Whatever was handed out and has no answer waits in the queue again."""
-        self.counters.unanswered += len(self._flight)
-        self._doubtful += map(int, self._flight)
-        self._flight.clear()
-        self._flight_bytes = 0
+        self.counters.unanswered += self.in_flight
+        self._doubtful += self._flight.abandon()
         self._held.clear()
         self._waits_since = 0.0
         self._end_consuming()
+        self._budget.step_aside(self)
+        self._budget.share()
 
     def _end_consuming(self) -> None:
         if self._peer is not None:
@@ -403,7 +406,7 @@ class Flow(InnerReceiver):
         self._quiet_since = 0.0
         if self.phase is Phase.OPEN:
             self._held += deliveries
-            self._send_held(peer)
+            self._send_held(peer, in_turn=False)
         else:
             self._submit(c.Return(peer, [tag for _, tag, _ in deliveries]))
 
@@ -413,18 +416,29 @@ class Flow(InnerReceiver):
         self._submit(c.Settle(peer, known), SETTLED_BYTES * len(known))
         return deliveries[len(known) :]
 
-    def _send_held(self, peer: Peer) -> None:
+    def _send_held(self, peer: Peer, in_turn: bool) -> None:
         """Send as much as may be on its way: one message alone as long as none was taken, then some bytes."""
-        if self._held and not self._flight and len(self._held[0][2].body) > self._largest:
+        held, flight = self._held, self._flight
+        if held and not flight.sent and len(held[0][2].body) > self._largest:
             self._keep_back(peer)
             return
-        count = self._fitting()
+        if not self._probing:
+            count = flight.fitting(held, self._largest, in_turn)
+        else:
+            count = 0 if flight.sent else min(1, len(held))
         if count:
-            self._send(self._held[:count])
-            del self._held[:count]
-        full = self._flight_bytes > FLIGHT_BYTES or (self._held and not self._probing)
-        if full and not peer.paused:
+            self._send(held[:count])
+            del held[:count]
+        if (flight.full or (held and not self._probing)) and not peer.paused:
             self._submit(c.Pause(peer))
+        if held and not self._probing and not flight.full:
+            self._ask_for_room(in_turn)
+
+    def _ask_for_room(self, in_turn: bool) -> None:
+        """Stand in line, if it is others who use the room up."""
+        budget = self._budget
+        if not (budget.room > 0 if in_turn else budget.open):
+            budget.stand_in_line(self)
 
     def _keep_back(self, peer: Peer) -> None:
         """The next message would cost all flows their connection: refused, without being sent."""
@@ -434,49 +448,24 @@ class Flow(InnerReceiver):
         self._count_refusal(message.position)
         self._turned_down(peer, tag, Trouble(troubles.TOO_LARGE, detail))
 
-    def _fitting(self) -> int:
-        if self._probing:
-            return 0 if self._flight else min(1, len(self._held))
-        room, largest = FLIGHT_BYTES - self._flight_bytes, self._largest
-        for count, (_, _, message) in enumerate(self._held):
-            if room <= 0 or len(message.body) > largest:
-                return count
-            room -= len(message.body)
-        return len(self._held)
-
     def _send(self, deliveries: list[Delivery]) -> None:
         link = self._link
         assert link is not None
-        flight = self._flight
-        if not flight:
-            self._wait()
-        size = 0
-        for _, tag, message in deliveries:
-            length = len(message.body)
-            size += length
-            flight[b"%d" % message.position] = (tag, length)
+        first = not self._flight.sent
+        self._flight.depart(deliveries)
         link.write(b"".join(self._carriage.frames(deliveries)))
         self.counters.sent += len(deliveries)
-        self._flight_bytes += size
+        if first:
+            self._wait(link)
 
     # ------------------------------------------------------------------ from the remote broker
 
     def answered(self, receipts: Sequence[bytes], start: int) -> int:
         """Settle what `receipts` confirm, from `start` to the first that is not of this flow; its index."""
-        pop = self._flight.pop
-        tags = []
-        size = 0
-        stop = start
-        for receipt in receipts[start:] if start else receipts:
-            sent = pop(receipt, None)
-            if sent is None:
-                break
-            tags.append(sent[0])
-            size += sent[1]
-            stop += 1
+        tags, size = self._flight.arrive(receipts, start)
         if tags and self._peer is not None:
             self._accepted(self._peer, tags, size)
-        return stop
+        return start + len(tags)
 
     def _accepted(self, peer: Peer, tags: list[int], size: int) -> None:
         counters = self.counters
@@ -486,8 +475,9 @@ class Flow(InnerReceiver):
             self._counted += len(tags)
         self._submit(c.Settle(peer, tags), SETTLED_BYTES * len(tags))
         self.progress_at = time.time()
-        self._waits_since = time.monotonic() if self._flight else 0.0
-        self._flight_bytes -= size
+        self._waits_since = 0.0
+        if self._flight.sent and self._link is not None:
+            self._wait(self._link)
         if self.trouble is not None:
             self._recover()
         self._probing = False
@@ -495,13 +485,19 @@ class Flow(InnerReceiver):
             self._go_on(peer)
         else:
             self._see_to_leaving()
+        self._budget.share()
 
     def _recover(self) -> None:
         self.trouble, self.stalled = None, False
         self._refused_times = 0
         self._timeline.note("recovered", self.queue)
 
-    def _go_on(self, peer: Peer) -> None:
+    def take_turn(self) -> None:
+        """Others left room on the way."""
+        if self.phase is Phase.OPEN and self._peer is not None:
+            self._go_on(self._peer, in_turn=True)
+
+    def _go_on(self, peer: Peer, in_turn: bool = False) -> None:
         """There is room for more on the way."""
         if self._cautious:
             self._cautious = False
@@ -509,9 +505,13 @@ class Flow(InnerReceiver):
             self._join()
             return
         if self._held:
-            self._send_held(peer)
-        if peer.paused and not self._held and self._flight_bytes < FLIGHT_BYTES // 2:
-            self._submit(c.Resume(peer))
+            self._send_held(peer, in_turn)
+        flight, budget = self._flight, self._budget
+        if peer.paused and not self._held and flight.bytes < FLIGHT_BYTES // 2:
+            if budget.open or (in_turn and budget.room > 0) or not flight.sent:
+                self._submit(c.Resume(peer))
+            else:
+                budget.stand_in_line(self)
 
     def refused(self, receipt: bytes, refused: RefusedThere) -> bool:
         """The remote broker said no to what has this receipt; False when that is not of this flow."""
@@ -519,15 +519,15 @@ class Flow(InnerReceiver):
             if self.phase is Phase.BEGINNING:
                 self.rest(troubles.of_refusal(refused))
             return True
-        sent = self._flight.pop(receipt, None)
-        if sent is None:
+        tag = self._flight.turn_down(receipt)
+        if tag is None:
             return False
         self.counters.refused += 1
         self._cautious = True
         why = troubles.of_refusal(refused)
         if refused.code != BROKEN:  # else it is not about this message
             self._count_refusal(int(receipt))
-        self._turned_down(self._peer, sent[0], why)
+        self._turned_down(self._peer, tag, why)
         return True
 
     def _turned_down(self, peer: Peer | None, tag: int, why: Trouble) -> None:
@@ -541,7 +541,7 @@ class Flow(InnerReceiver):
 
     def refused_first(self, refused: RefusedThere) -> None:
         """The remote broker said no to the one message that is on its way since the flow began."""
-        self.refused(next(iter(self._flight)), refused)
+        self.refused(next(iter(self._flight.sent)), refused)
 
     def broken(self, refused: RefusedThere) -> None:
         """The remote broker ended the flow by itself: a right was taken away."""
@@ -564,12 +564,17 @@ class Flow(InnerReceiver):
 
     # ------------------------------------------------------------------ time
 
-    def _wait(self) -> None:
-        """An answer is due from now on."""
+    def _wait(self, link: Link) -> None:
+        """An answer is due from now on, when all that was written so far has left."""
         self._waits_since = time.monotonic()
+        self._due_behind = link.written
 
-    def look(self, now: float) -> bool:
-        """See to what time brings; True when the flow is stalled, and the connection with it."""
+    def look(self, now: float, left: int) -> bool:
+        """See to what time brings; True when the flow is stalled, and the connection with it. `left` bytes
+        of the connection have left by now: a long body on a slow line is no stall."""
+        if self._waits_since and self._left_bytes < min(left, self._due_behind):
+            self._waits_since = now
+        self._left_bytes = left
         if self.phase is Phase.RESTING and now >= self.retry_at:
             self.retry()
         elif self.phase is Phase.JOINING:
@@ -588,7 +593,7 @@ class Flow(InnerReceiver):
         return False
 
     def _look_whether_idle(self, now: float) -> None:
-        if self._flight or self._held or self.depth:
+        if self._flight.sent or self._held or self.depth:
             self._quiet_since = 0.0
         elif not self._quiet_since:
             self._quiet_since = now

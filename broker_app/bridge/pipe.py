@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from broker_app.bridge import trouble as troubles
+from broker_app.bridge.flight import PIPE_BYTES, Budget
 from broker_app.bridge.flow import Flow, Phase
 from broker_app.bridge.timeline import Timeline
 from broker_app.bridge.trouble import Trouble
@@ -70,6 +71,7 @@ class Pipe:
         self._by_id: dict[str, Flow] = {}
         self._sender = sender
         self._engine = engine
+        self._budget = Budget(PIPE_BYTES)
         self._numbers = itertools.count(1)
         self._link: Link | None = None
         #: set while a flow has something to send
@@ -92,7 +94,8 @@ class Pipe:
         flow = self.flows.get(source)
         if flow is None:
             id = f"f{next(self._numbers)}"
-            flow = Flow(source, queue, id, self.remote, self._engine, self.timeline, self._needed.set)
+            told = (self.remote, self._engine, self.timeline, self._budget, self._needed.set)
+            flow = Flow(source, queue, id, *told)
             self.flows[source] = self._by_id[id] = flow
             if self._link is not None:
                 flow.connected(self._link)
@@ -245,7 +248,7 @@ class Pipe:
         try:
             for flow in list(self.flows.values()):
                 flow.connected(link)
-            self._tick()
+            self._tick(link)
             endings: set[asyncio.Future[Any]] = {reading, parting}
             await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
@@ -273,6 +276,7 @@ class Pipe:
         if self._timer is not None:
             self._timer.cancel()
         self._link = None
+        self._budget.dismiss()
         for flow in self.flows.values():
             flow.disconnected()
 
@@ -354,11 +358,11 @@ class Pipe:
 
     # ------------------------------------------------------------------ time
 
-    def _tick(self) -> None:
+    def _tick(self, link: Link) -> None:
         """See to what time brings, for all flows at once."""
-        now = time.monotonic()
+        now, left = time.monotonic(), link.left
         flows = list(self.flows.values())
-        stalled = [flow for flow in flows if flow.look(now)]
+        stalled = [flow for flow in flows if flow.look(now, left)]
         if stalled:
             self._part(Trouble(troubles.STALLED, f"nothing is answered for {stalled[0].queue}"))
         elif not any(flow.wants_connection for flow in flows):
@@ -366,7 +370,7 @@ class Pipe:
         else:
             remote = self.remote
             step = min(TICK_S, remote.idle_s / 4, remote.stalled_s / 4, remote.retry_s / 2)
-            self._timer = asyncio.get_running_loop().call_later(step, self._tick)
+            self._timer = asyncio.get_running_loop().call_later(step, self._tick, link)
 
 
 class _WrongConfiguration(Exception):

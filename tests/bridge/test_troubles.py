@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker_app.bridge.flow import FLIGHT_BYTES
+from broker_app.bridge.flight import FLIGHT_BYTES
 from broker_app.net.destinations import Destinations, Own
 from broker_app.remote import Remote
 from broker_app.rules.rule import Rule
@@ -287,6 +287,60 @@ async def test_bodies_on_their_way_are_bounded(tmp_path: Path) -> None:
             assert both.flow("orders")["in_flight"] <= FLIGHT_BYTES // 500_000 + 1
             network.back.release()
             assert await receive(there, "orders", 61) == [b"first", *bodies]
+
+
+async def test_bodies_on_their_way_of_all_flows_are_bounded_and_none_starves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker_app.bridge.pipe.PIPE_BYTES", 2_000_000)
+    queues = [f"q{number}" for number in range(10)]
+    async with pair(tmp_path) as both, proxy(both.away.node.stomp_port or 0) as network:
+        await both.change(port=network.port)
+        async with both.home.stomp("john") as john, both.away.stomp("john") as there:
+            for queue in queues:
+                await both.send(john, queue, b"first")
+            await until(lambda: all(both.flow(queue)["accepted"] == 1 for queue in queues))
+            network.back.hold()
+            bodies = [bytes([number]) * 200_000 for number in range(20)]
+            for queue in queues:
+                await both.send(john, queue, *bodies)
+            await until(lambda: all(both.flow(queue)["in_flight"] for queue in queues))
+            assert sum(both.flow(queue)["in_flight"] for queue in queues) <= 11 + 9
+            network.back.release()
+            for queue in queues:
+                assert await receive(there, queue, 21) == [b"first", *bodies]
+            await until(lambda: not any(both.flow(queue)["depth"] for queue in queues))
+            assert network.accepted == 1
+
+
+async def test_a_body_that_is_long_under_way_is_no_stall(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, proxy(both.away.node.stomp_port or 0, 65_536) as network:
+        await both.change(port=network.port, stalled_s=1.0)
+        async with both.home.stomp("john") as john, both.away.stomp("john") as there:
+            await both.send(john, "orders", b"first")
+            await both.send(john, "other", b"first")
+            await until(lambda: both.flow("orders")["accepted"] == both.flow("other")["accepted"] == 1)
+            network.out.rate = 300_000
+            body = bytes(1024 * 1024)
+            await both.send(john, "orders", body)
+            await both.send(john, "other", b"behind it")
+            assert await receive(there, "orders", 2) == [b"first", body]
+            assert await receive(there, "other", 2) == [b"first", b"behind it"]
+            assert network.accepted == 1
+            assert both.flow("orders")["unanswered"] == both.flow("other")["unanswered"] == 0
+
+
+async def test_a_line_that_carries_nothing_more_of_a_long_body_is_stalled(tmp_path: Path) -> None:
+    async with pair(tmp_path) as both, proxy(both.away.node.stomp_port or 0, 65_536) as network:
+        await both.change(port=network.port, stalled_s=0.5)
+        async with both.home.stomp("john") as john:
+            network.out.rate = 300_000
+            await both.send(john, "orders", bytes(4 * 1024 * 1024))
+            await until(lambda: network.out.passed > 100_000)
+            network.out.hold()
+            await until(lambda: ("stalled", "orders", "STALLED") in events(both))
+            network.heal()
+            await until(lambda: both.away.depth("orders") == 1)
 
 
 async def test_what_is_refused_costs_one_message_each_time_it_is_tried(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from websockets.asyncio.server import ServerConnection
+from websockets.asyncio.server import Server, ServerConnection
 from websockets.asyncio.server import serve as serve_websocket
+from websockets.typing import Subprotocol
 
 from mom_client.transport import PipeTransport, Transport, open_transport
 
@@ -197,3 +198,47 @@ async def test_an_unknown_certificate_is_refused(tmp_path: Path) -> None:
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(OSError, match="its certificate is not trusted: self-signed certificate"):
             await open_transport(f"stomp+tls://127.0.0.1:{port}")
+
+
+@contextlib.asynccontextmanager
+async def slow_server(kind: str, awake: asyncio.Event) -> AsyncIterator[str]:
+    """The address of a server that takes nothing until it is `awake`, and then all."""
+
+    async def take_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await awake.wait()
+        while await reader.read(65536):
+            pass
+        writer.close()
+
+    async def take_messages(websocket: ServerConnection) -> None:
+        await awake.wait()
+        async for _ in websocket:
+            pass
+
+    server: asyncio.Server | Server
+    if kind == "stomp":
+        server = await asyncio.start_server(take_stream, "127.0.0.1", 0)
+    else:
+        subprotocols = [Subprotocol("v12.stomp")]
+        server = await serve_websocket(take_messages, "127.0.0.1", 0, subprotocols=subprotocols, max_queue=1)
+    async with server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        yield f"{kind}://127.0.0.1:{port}/ws"
+
+
+@pytest.mark.parametrize("kind", ["stomp", "ws"])
+async def test_it_is_known_how_much_did_not_get_there_yet(kind: str) -> None:
+    awake = asyncio.Event()
+    size = 32 * 1024 * 1024
+    async with slow_server(kind, awake) as address:
+        transport = await open_transport(address)
+        transport.write(bytes(size))
+        for _ in range(100):  # as much has gone as goes
+            await asyncio.sleep(0)
+        assert size / 2 < transport.waiting_bytes <= size * 1.01
+        awake.set()
+        async with asyncio.timeout(10):
+            while transport.waiting_bytes:
+                await asyncio.sleep(0.01)
+        await transport.close()
+        assert transport.waiting_bytes == 0

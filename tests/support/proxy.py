@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ class Direction:
 
     #: seconds by which everything is late
     delay_s: float = 0.0
-    #: bytes a second; 0 is any number
+    #: bytes a second, and no more is taken than was carried; 0 is any number
     rate: int = 0
     #: whether what comes vanishes, while its sender believes that it went
     drops: bool = False
@@ -42,6 +43,8 @@ class Direction:
         async def take() -> None:
             while data := await reader.read(_PIECE):
                 await pieces.put((loop.time() + self.delay_s, data))
+                if self.rate:
+                    await pieces.join()
             await pieces.put((loop.time() + self.delay_s, b""))
 
         async with asyncio.TaskGroup() as group:
@@ -52,20 +55,22 @@ class Direction:
                 await self._open.wait()
                 if not data:
                     break
-                if self.drops:
-                    continue
-                if self.rate:
-                    await asyncio.sleep(len(data) / self.rate)
-                writer.write(data)
-                await writer.drain()
-                self.passed += len(data)
+                if not self.drops:
+                    if self.rate:
+                        await asyncio.sleep(len(data) / self.rate)
+                    writer.write(data)
+                    await writer.drain()
+                    self.passed += len(data)
+                pieces.task_done()
             writer.write_eof()
 
 
 class Proxy:
-    """What connects to `port` is connected to the target. `out` is the way there, `back` the other."""
+    """What connects to `port` is connected to the target. `out` is the way there, `back` the other; the
+    kernel keeps `buffer_bytes` of what comes, 0 for as many as it likes."""
 
-    def __init__(self, target_port: int, host: str = "127.0.0.1") -> None:
+    def __init__(self, target_port: int, host: str = "127.0.0.1", buffer_bytes: int = 0) -> None:
+        self._buffer_bytes = buffer_bytes
         self.target_port = target_port
         self.host = host
         self.port = 0
@@ -83,7 +88,10 @@ class Proxy:
         return len(self._open)
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._connect, self.host, self.port, limit=_PIECE)
+        listening = socket.create_server((self.host, self.port))
+        if self._buffer_bytes:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._buffer_bytes)
+        self._server = await asyncio.start_server(self._connect, sock=listening, limit=_PIECE)
         self.port = self._server.sockets[0].getsockname()[1]
 
     def cut(self) -> None:
@@ -132,9 +140,9 @@ class Proxy:
 
 
 @contextlib.asynccontextmanager
-async def proxy(target_port: int) -> AsyncIterator[Proxy]:
+async def proxy(target_port: int, buffer_bytes: int = 0) -> AsyncIterator[Proxy]:
     """A proxy for the length of a `with` block."""
-    made = Proxy(target_port)
+    made = Proxy(target_port, buffer_bytes=buffer_bytes)
     await made.start()
     try:
         yield made
