@@ -83,10 +83,12 @@ def of_orphan(forwarded: Forwarded, depth: int) -> dict[str, Any]:
 
 
 def of_mark(mark: Mark) -> dict[str, Any]:
-    """What another broker forwards here: all of its queue `source` up to `accepted`, in all `count`."""
+    """What another broker forwards here: all of its queue `source` up to `accepted`, in all `count`, as
+    the user `owner`."""
     return {
         "sender": mark.sender,
         "source": mark.source,
+        "owner": mark.owner,
         "accepted": mark.position,
         "count": mark.count,
         "time_ms": mark.time_ms,

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broker_app import spans
-from broker_app.cli import invocation, steering, things
+from broker_app.cli import invocation, saying, steering, things
+from broker_app.cli.confirming import confirm
+from broker_app.cli.failures import NOT_FOUND, Failure
 from broker_app.cli.kinds import BRIDGES
 from broker_app.cli.versions import is_for_programs
 from broker_app.cli.watching import beats
@@ -26,7 +28,7 @@ _FLOWS = (
 )  # fmt: skip
 _EVENTS = ("at", "queue", "event", "code", "detail", "times")
 _ORPHANS = ("bridge", "queue", "depth", "source")
-_INCOMING = ("sender", "source", "accepted", "count", "at")
+_INCOMING = ("sender", "source", "owner", "accepted", "count", "at")
 #: spans and times, which people read otherwise than programs
 _SPANS, _TIMES = ("oldest_s",), ("progress_at",)
 
@@ -113,10 +115,46 @@ def incoming(ctx: typer.Context) -> None:
     """List what other brokers forward to this one, and how far each has come.
 
     `accepted` is the number of the last message that was taken over, `count` how many were: a message that
-    is sent again, since its answer was lost, is known by it and not stored twice.
+    is sent again, since its answer was lost, is known by it and not stored twice. Only `owner`, the user who
+    began it, goes on with it; `mom bridge forget` ends that.
     """
     given = invocation.of(ctx)
     given.output.rows(_INCOMING, given.rest().get("/forwarding")["incoming"], whole=True)
+
+
+@app.command()
+def forget(
+    ctx: typer.Context,
+    sender: Annotated[str, typer.Argument(help="another broker, as `mom bridge incoming` lists it")],
+    source: Annotated[str, typer.Argument(help="name of the queue there")],
+    reason: saying.Reason = None,
+    yes: saying.Yes = False,
+    dry_run: saying.DryRun = False,
+    idempotent: saying.Idempotent = False,
+) -> None:
+    """Forget how far another broker has come with a queue: when it is gone for good, or is to forward as
+    another user. Its flow must not run.
+
+    What it has sent and did not yet hear answered may then arrive twice.
+    """
+    given = invocation.of(ctx)
+    given.output.say(f"how far {sender} has come with {source}, at {given.target().url}")
+    given.output.warn(f"what {sender} has sent and did not yet hear answered may arrive twice")
+    if dry_run:
+        return
+    if not yes:
+        confirm(sender, f"forget how far {sender} has come", production=given.target().production)
+    chosen = {"sender": sender, "source": source}
+    try:
+        given.rest().exchange(
+            "DELETE", "/forwarding/incoming", None, saying.reason_header(reason), query=chosen
+        )
+    except Failure as failure:
+        if failure.code != NOT_FOUND or not idempotent:
+            raise
+        given.output.say(f"nothing is known of {sender} and {source}")
+        return
+    given.output.say("forgotten")
 
 
 steering.add_to(app)

@@ -213,8 +213,9 @@ def _readable(
     if kind == records.FORGOTTEN:
         return {**shown, "record": "forgotten"}
     if kind == records.MARKED:
-        accepted, count, time_ms = records.mark(content, start)
-        return {**shown, "record": "marked", "accepted": accepted, "count": count, "time_ms": time_ms}
+        owner, accepted, count, time_ms = records.mark(content, start, end)
+        told = {"accepted": accepted, "count": count, "time_ms": time_ms, "owner": owner}
+        return {**shown, "record": "marked", **told}
     numbers = records.positions(content, start, end).tolist()
     if kind == records.ACKED:
         return {**shown, "record": "gone", "cause": records.CAUSES[flags], "positions": numbers}

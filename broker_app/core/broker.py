@@ -60,6 +60,7 @@ class Broker(Configuring):
             c.BeginFlow: self._begin_flow,
             c.Forward: self._forward,
             c.BreakFlow: self._break_flow,
+            c.ForgetMark: self._forget_mark,
             c.Reconfigure: self._reconfigure,
             c.MakeQueue: self._make,
             c.RemoveQueue: self._remove,

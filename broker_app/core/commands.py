@@ -269,7 +269,7 @@ class BeginFlow:
     """Begin, or begin anew, to take in what the broker `sender` forwards of its queue `source` (a name) to
     the queue `target` (an address). The peer is told the mark by a message whose headers are `accepted` and
     `count`, as if by a subscription `id`, and an `Unsubscribe` of that ends the flow. Any other flow of the
-    same queue of this sender is broken."""
+    same queue of this sender is broken. Refused for another user than the one who began it first."""
 
     peer: Peer
     id: str
@@ -298,6 +298,18 @@ class BreakFlow:
     peer: Peer
     flow: str
     refusal: Refused
+    receipt: Any = None
+
+
+@dataclass(slots=True)
+class ForgetMark:
+    """Forget how far the broker `sender` has come with what it forwards of its queue `source`; no flow of it
+    may run. What it sends again, because it had no answer yet, is then stored again, and whoever begins next
+    owns the new mark."""
+
+    peer: Peer
+    sender: str
+    source: str
     receipt: Any = None
 
 
@@ -364,6 +376,7 @@ Command = (
     | BeginFlow
     | Forward
     | BreakFlow
+    | ForgetMark
     | Reconfigure
     | MakeQueue
     | RemoveQueue

@@ -12,8 +12,8 @@ position and attempts; then the due times of what is delayed, and as many positi
 window, four numbers each (two halves of the digest, position, time in ms); at last the positions of a topic's
 history. `terms` are those of a durable subscription, else empty; `grouped` is the position of the newest
 message with a group, if it may still wait, else 0; `history` is [trimmed to, closed, [[messages, bytes,
-newest time] …]], the blocks of a history, else empty; `mark`, at the address of a mark, is [position, count,
-time in ms], else empty.
+newest time] …]], the blocks of a history, else empty; `mark`, at the address of a mark, is [owner, position,
+count, time in ms], else empty.
 
 Sections are taken one after the other while the broker works on. So each has a position of its own, and
 recovery passes over the records of a destination that lie before it. A destination without a section held
@@ -35,7 +35,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.message import Message
 from broker_app.core.queue import Lane, Queue
 
-FORMAT = 5  # grows with the version of the records, which it leads to
+FORMAT = 6  # grows with the version of the records, which it leads to
 _SIZES = Struct("<IQ")
 
 #: the address of a section that tells in place of a history what is lost of those that are forgotten
@@ -61,7 +61,7 @@ class Section:
         self.grouped = 0
         self.dedup = 0
         self.history: Sequence[Any] = ()
-        self.mark: Sequence[int] = ()
+        self.mark: Sequence[Any] = ()
 
     def add(self, chunks: Iterable[array[int]]) -> int:
         """Append numbers; how many."""
@@ -157,7 +157,7 @@ class Freezing:
             section.history = (self._broker.lost_to,)
         mark = self._broker.marks.get(address)
         if mark is not None and mark.position:
-            section.mark = mark.numbers
+            section.mark = mark.facts
         told = section.lanes, section.delayed, section.terms, section.dedup, section.history, section.mark
         if any(told):
             self.sections.append((address, section.parts()))
@@ -236,7 +236,7 @@ def _last_up_to(limit: int, chunks: Iterable[array[int]]) -> int:
 class Frozen:
     """A section read back: `lanes` as (priority, mark, positions, attempts by position), `delayed` as
     (due times, positions), `terms` of a durable subscription or nothing, `dedup` as `dedup.Duplicates`
-    wrote it, `history` of a topic or nothing, the positions `kept` in it, the numbers of a `mark` or none."""
+    wrote it, `history` of a topic or nothing, the positions `kept` in it, the facts of a `mark` or none."""
 
     def __init__(self, head: Sequence[Any], numbers: array[int]) -> None:
         self.address: str = head[0]
@@ -254,7 +254,7 @@ class Frozen:
         at += 2 * delayed
         self.dedup = numbers[at : at + dedup]
         self.history: Sequence[Any] = head[7]
-        self.mark: tuple[int, int, int] | tuple[()] = tuple(head[8])
+        self.mark: tuple[str, int, int, int] | tuple[()] = tuple(head[8])
         self.kept = numbers[at + dedup :]
 
 

@@ -23,13 +23,17 @@ MAX_SENDER, MAX_SOURCE = 100, MAX_NAME
 
 class Mark:
     """What is here of the queue `source` (its name there) of another broker: all up to `position`, `count`
-    messages, the last at `time_ms`."""
+    messages, the last at `time_ms`. `owner` is the user who began it, and who alone goes on from it: whoever
+    else could would push it ahead, and what is new would be taken for repeats."""
 
-    __slots__ = ("count", "position", "sender", "source", "time_ms")
+    __slots__ = ("count", "owner", "position", "sender", "source", "time_ms")
 
-    def __init__(self, sender: str, source: str, position: int = 0, count: int = 0, time_ms: int = 0) -> None:
+    def __init__(
+        self, sender: str, source: str, owner: str, position: int = 0, count: int = 0, time_ms: int = 0
+    ) -> None:
         self.sender = sender
         self.source = source
+        self.owner = owner
         self.position = position
         self.count = count
         self.time_ms = time_ms
@@ -39,9 +43,9 @@ class Mark:
         return address_of(self.sender, self.source)
 
     @property
-    def numbers(self) -> tuple[int, int, int]:
-        """What is recorded of it."""
-        return self.position, self.count, self.time_ms
+    def facts(self) -> tuple[str, int, int, int]:
+        """What is recorded of it: owner, position, count, time in ms."""
+        return self.owner, self.position, self.count, self.time_ms
 
 
 def address_of(sender: str, source: str) -> str:
@@ -49,9 +53,15 @@ def address_of(sender: str, source: str) -> str:
     return f"{_PREFIX}{sender}/{source}"
 
 
-def of_address(address: str, numbers: tuple[int, int, int]) -> Mark:
+def of_address(address: str, facts: tuple[str, int, int, int]) -> Mark:
+    """A mark that was recorded."""
     sender, _, source = address.removeprefix(_PREFIX).partition("/")
-    return Mark(sender, source, *numbers)
+    return Mark(sender, source, *facts)
+
+
+def is_mark(address: str) -> bool:
+    """Whether records of this address are of a mark."""
+    return address.startswith(_PREFIX)
 
 
 def check_names(sender: str, source: str) -> None:

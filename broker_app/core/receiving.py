@@ -14,6 +14,9 @@ from broker_app.core.queue import Queue
 from broker_app.core.state import UNRECORDED
 from broker_app.core.subscription import Subscription
 
+#: where what a mark says is given up
+_FORGETTING = "mom bridge forget SENDER SOURCE, or DELETE /api/v1/forwarding/incoming"
+
 
 class Receiving(Admitting):
     """Flows of other brokers, from their beginning to their end."""
@@ -43,12 +46,7 @@ class Receiving(Admitting):
     def _new_flow(self, command: c.BeginFlow) -> Flow:
         peer = command.peer
         self._check_subscribable(peer, command.id)
-        mark = self._mark_of(command.sender, command.source)
-        running = self.flows.get(mark.address)
-        if running is not None and running.peer.user != peer.user:
-            raise Refused(
-                "conflict", f"another user than {peer.user} forwards as {mark.sender} at the moment"
-            )
+        mark = self._mark_of(command.sender, command.source, peer.user)
         if self._check_sendable(command.target).kind != QUEUE:
             raise Refused(
                 "bad-destination", f"messages are forwarded to queues, and {command.target} is none"
@@ -60,17 +58,25 @@ class Receiving(Admitting):
         self._enter(subscription)
         return Flow(subscription, mark, command.target)
 
-    def _mark_of(self, sender: str, source: str) -> Mark:
-        """The mark that a flow goes on from."""
+    def _mark_of(self, sender: str, source: str, user: str) -> Mark:
+        """The mark that a flow of this user goes on from."""
         check_names(sender, source)
         mark = self.marks.get(address_of(sender, source))
         if mark is None and len(self.marks) >= self.limits.marks:
             raise Refused(
                 "too-many",
                 f"the broker knows how far {self.limits.marks} queues of other brokers have come, "
-                "and that is as many as it can",
+                "and that is as many as it can; an administrator may have it forget those of brokers that "
+                f"are gone ({_FORGETTING})",
             )
-        return mark or Mark(sender, source)
+        if mark is not None and mark.owner != user:
+            raise Refused(
+                "conflict",
+                f"{sender} forwards its {source} here as the user {mark.owner}, and {user} cannot go on with "
+                f"it; an administrator may have the broker forget how far it has come ({_FORGETTING}), and "
+                "then it is whoever begins next",
+            )
+        return mark or Mark(sender, source, user)
 
     def _say_mark(self, flow: Flow) -> None:
         """Tell who began a flow from where it goes on."""
@@ -167,9 +173,35 @@ class Receiving(Admitting):
         if not flow.mark.position:  # nothing ever came
             del self.marks[flow.mark.address]
 
+    def _forget_mark(self, command: c.ForgetMark) -> None:
+        try:
+            mark = self._forgettable(command.sender, command.source)
+        except Refused as refusal:
+            self._refuse(command.peer, command.receipt, refusal)
+            return
+        del self.marks[mark.address]
+        self._marked.pop(mark, None)  # what came in this batch is not to bring it back
+        self._out.record(records.forgotten(self._out.destination(mark.address)))
+        self._accept(command.peer, command.receipt)
+
+    def _forgettable(self, sender: str, source: str) -> Mark:
+        """The mark of a queue that nobody forwards at the moment."""
+        address = address_of(sender, source)
+        mark = self.marks.get(address)
+        if mark is None:
+            raise Refused("not-found", f"nothing is known here of a queue {source} of {sender}")
+        flow = self.flows.get(address)
+        if flow is not None:
+            raise Refused(
+                "conflict",
+                f"{sender} forwards its {source} at the moment as the user {flow.peer.user}: pause or remove "
+                "its bridge there, or end its connection here, before what it has reached is forgotten",
+            )
+        return mark
+
     def _record_marks(self) -> None:
         """One record for each flow of which something came in this batch."""
         out = self._out
         for mark in self._marked:
-            out.record(records.marked(out.destination(mark.address), mark.numbers))
+            out.record(records.marked(out.destination(mark.address), mark.facts))
         self._marked.clear()

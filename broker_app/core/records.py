@@ -13,12 +13,13 @@ RETURNED   u8 0 | u8 0 | u32 destination | (u64 position | u64 attempts) …  (h
 SUBSCRIBED u8 shared | u8 0 | u32 destination | u32 length of filter | u32 of selector
            | filter | selector | owner
 FORGOTTEN  u8 0 | u8 0 | u32 destination
-MARKED     u8 0 | u8 0 | u32 destination | u64 position | u64 count | u64 time ms   (of what another broker
-           forwards, all up to this position there is here: so many messages, the last at that time)
+MARKED     u8 0 | u8 0 | u32 destination | u64 position | u64 count | u64 time ms | owner   (of what another
+           broker forwards as this user, all up to this position there is here: so many messages, the last
+           at that time)
 
 The address in a PUBLISHED record is where the message was sent, for a copy that waits elsewhere. SUBSCRIBED
 and FORGOTTEN begin and end the durable subscription whose queue is the destination. That of MARKED is
-/mark/<sender>/<source>; one follows, in the same batch, the messages that it counts.
+/mark/<sender>/<source>; one follows, in the same batch, the messages that it counts, and FORGOTTEN ends it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from broker_app.core.message import Envelope, Message, MessageIds, Special
 from broker_app.core.named import Terms
 
 PUBLISHED, ACKED, DELIVERED, RETURNED, SUBSCRIBED, FORGOTTEN, MARKED = 1, 2, 3, 4, 5, 6, 7
-VERSION = 3  # versions 1 and 2 were never released
+VERSION = 4  # versions 1 to 3 were never released
 
 #: why a message left for good
 ACKNOWLEDGED, EXPIRED, DEAD_LETTERED, DISCARDED, PURGED, MOVED, DUE, TRIMMED = range(8)
@@ -122,16 +123,17 @@ def forgotten(destination: int) -> bytes:
     return _HEAD.pack(HEAD_SIZE, FORGOTTEN, VERSION, 0, 0, destination)
 
 
-def marked(destination: int, numbers: tuple[int, int, int]) -> bytes:
-    """`numbers` are position, count and time."""
-    head = _HEAD.pack(HEAD_SIZE + _MARK.size, MARKED, VERSION, 0, 0, destination)
-    return head + _MARK.pack(*numbers)
+def marked(destination: int, facts: tuple[str, int, int, int]) -> bytes:
+    """`facts` are owner, position, count and time in ms."""
+    owner, *numbers = facts
+    body = _MARK.pack(*numbers) + owner.encode()
+    return _HEAD.pack(HEAD_SIZE + len(body), MARKED, VERSION, 0, 0, destination) + body
 
 
-def mark(records: bytes, start: int) -> tuple[int, int, int]:
-    """What a MARKED record says: position, count, time in ms."""
+def mark(records: bytes, start: int, end: int) -> tuple[str, int, int, int]:
+    """What a MARKED record says: owner, position, count, time in ms."""
     position, count, time = _MARK.unpack_from(records, start + HEAD_SIZE)
-    return position, count, time
+    return records[start + HEAD_SIZE + _MARK.size : end].decode(), position, count, time
 
 
 def terms(records: bytes, start: int, end: int) -> Terms:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from broker_app.core import freezing, records
 from broker_app.core.broker import Broker
 from broker_app.core.dedup import Seen
-from broker_app.core.marks import SYNC_ADDRESS, of_address
+from broker_app.core.marks import SYNC_ADDRESS, is_mark, of_address
 from broker_app.core.named import Terms
 from broker_app.core.queue import Lane
 from broker_app.core.schedule import Schedule
@@ -91,11 +91,13 @@ class Recovery:
                 self._attempts.setdefault(address, {}).update(zip(numbers[::2], numbers[1::2], strict=True))
             elif kind == records.SUBSCRIBED:
                 self._subscribe(address, records.terms(batch, start, end))
+            elif kind == records.FORGOTTEN and is_mark(address):
+                self._broker.marks.pop(address, None)  # it may be forgotten before its section was taken
             elif kind == records.FORGOTTEN:
                 if (named := self._broker.named.get(address)) is not None:  # begun before the snapshot, else
                     self._broker.end_named(named)
             elif kind == records.MARKED:
-                self._broker.marks[address] = of_address(address, records.mark(batch, start))
+                self._broker.marks[address] = of_address(address, records.mark(batch, start, end))
             else:
                 raise ValueError(
                     f"record {position} has the unknown type {kind}; start a newer MOM on this data"

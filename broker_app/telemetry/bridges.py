@@ -100,7 +100,7 @@ def shown_event(event: Mapping[str, Any]) -> Facts:
 def shown_mark(mark: Mapping[str, Any]) -> Facts:
     """How far another broker has come with one of its queues."""
     return {
-        **{name: mark[name] for name in ("sender", "source", "accepted", "count")},
+        **{name: mark[name] for name in ("sender", "source", "owner", "accepted", "count")},
         "at": _time(mark["time_ms"]),
     }
 

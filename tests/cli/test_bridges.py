@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.cli.failures import FAILED, NOT_FOUND, OK, USAGE
+from broker_app.cli.failures import CONFLICT, FAILED, NOT_FOUND, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
@@ -105,17 +105,32 @@ def test_queues_without_a_bridge_and_marks_of_others(mom: CommandLine, bridged: 
     orphan = ["gone", "orders", "1", "/queue/storeAndForward:gone/queue/orders"]
     assert orphan in mom("bridge", "orphans").rows
     assert "queues without a bridge: " in mom("bridge", "ls").err
-    assert mom("bridge", "incoming").rows == [["sender", "source", "accepted", "count", "at"]]
+    assert mom("bridge", "incoming").rows == [["sender", "source", "owner", "accepted", "count", "at"]]
 
 
-def test_the_other_broker_lists_how_far_this_one_has_come(
-    bridged: CommandLine, command_line: CommandLine, west: BrokerProcess
+def test_the_other_broker_lists_how_far_this_one_has_come_and_forgets_it(
+    bridged: CommandLine, command_line: CommandLine, broker: BrokerProcess, west: BrokerProcess
 ) -> None:
     assert bridged("pub", "/bridge/west/marked", "one").code == OK
     poll(lambda: west.request("GET", "/api/v1/queues/marked").status == 200, 30)
     command_line.about(west)
     rows = command_line("bridge", "incoming").rows[1:]
-    assert ["marked", "1"] in [[row[1].rpartition("/")[2], row[3]] for row in rows]
+    (row,) = (row for row in rows if row[1].endswith("/marked"))
+    assert row[2:5:2] == [west.user, "1"]
+    forgets = ("bridge", "forget", *row[:2], "--yes")
+    warned = command_line("bridge", "forget", *row[:2], "--dry-run")
+    assert (warned.code, "may arrive twice" in warned.err) == (OK, True)
+    refused = command_line(*forgets)
+    assert (refused.code, "pause or remove its bridge" in refused.err) == (CONFLICT, True), refused.err
+    command_line.about(broker)
+    assert command_line("bridge", "pause", "west").code == OK
+    command_line.about(west)
+    poll(lambda: command_line(*forgets).code == OK, 30)
+    assert row[:2] not in [row[:2] for row in command_line("bridge", "incoming").rows]
+    assert command_line(*forgets).code == NOT_FOUND
+    assert command_line(*forgets, "--idempotent").code == OK
+    command_line.about(broker)
+    assert command_line("bridge", "resume", "west").code == OK
 
 
 @pytest.mark.parametrize(

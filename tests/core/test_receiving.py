@@ -9,6 +9,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
+from broker_app.core.freezing import Freezing
 from broker_app.core.marks import SYNC_ADDRESS, Mark
 from broker_app.core.message import Envelope, Special
 from broker_app.core.policy import REJECT_NEWEST, REMOVE_OLDEST, DestinationPolicy, Policies
@@ -75,12 +76,17 @@ def mark(stage: Stage) -> Mark:
     return found
 
 
+def forget(stage: Stage, source: str = SOURCE) -> None:
+    client = stage.client()
+    client.do(c.ForgetMark(client.peer, SENDER, source))
+
+
 def test_a_message_is_stored_and_answered_and_its_repeat_answered_alone(stage: Stage, bridge: Bridge) -> None:
     assert bridge.forward(3, 8) == [3, 8]
     assert bridge.forward(3, 8, 9) == [3, 8, 9]
     assert waiting(stage) == [b"3", b"8", b"9"]
     found = mark(stage)
-    assert (found.sender, found.source, found.numbers) == (SENDER, SOURCE, (9, 3, stage.now_ms))
+    assert (found.sender, found.source, found.facts) == (SENDER, SOURCE, ("", 9, 3, stage.now_ms))
     assert stage.broker.counters["duplicates"] == 2
 
 
@@ -90,10 +96,12 @@ def test_the_mark_is_one_record_in_the_batch_of_its_messages(stage: Stage, bridg
     stage.decide(bridge.forwarding(1, 2), other.forwarding(5), bridge.forwarding(3))
     stored = list(read(stage.batches[-1]))
     assert [record.kind for record in stored] == [records.PUBLISHED] * 4 + [records.MARKED] * 2
-    marks = {r.address: records.mark(r.content, 0) for r in stored if r.kind == records.MARKED}
+    marks = {
+        r.address: records.mark(r.content, 0, len(r.content)) for r in stored if r.kind == records.MARKED
+    }
     assert marks == {
-        f"/mark/{SENDER}/{SOURCE}": (3, 3, stage.now_ms),
-        f"/mark/{SENDER}/other": (5, 1, stage.now_ms),
+        f"/mark/{SENDER}/{SOURCE}": ("", 3, 3, stage.now_ms),
+        f"/mark/{SENDER}/other": ("", 5, 1, stage.now_ms),
     }
 
 
@@ -110,7 +118,7 @@ def test_a_mark_outlives_connections_and_crashes(stage: Stage, bridge: Bridge) -
     assert SYNC_ADDRESS in stage.broker.queues
     bridge = Bridge(stage)
     assert bridge.begin() == (7, 3)
-    assert mark(stage).numbers == (7, 3, stage.now_ms)
+    assert mark(stage).facts == ("", 7, 3, stage.now_ms)
 
 
 def test_from_every_cut_of_the_journal_come_messages_and_mark_alike(stage: Stage, bridge: Bridge) -> None:
@@ -128,7 +136,7 @@ def test_from_every_cut_of_the_journal_come_messages_and_mark_alike(stage: Stage
             recovery.finish(sum(len(list(read(batch))) for batch in stage.batches[:cut]) + 1)
             queue = broker.queues.get(TARGET)
             assert (queue.depth if queue else 0) == cut
-            assert [found.numbers[:2] for found in broker.marks.values()] == ([(cut, cut)] if cut else [])
+            assert [found.facts[1:3] for found in broker.marks.values()] == ([(cut, cut)] if cut else [])
 
 
 def test_a_snapshot_between_two_messages_counts_neither_twice(stage: Stage, bridge: Bridge) -> None:
@@ -136,7 +144,7 @@ def test_a_snapshot_between_two_messages_counts_neither_twice(stage: Stage, brid
     snapshot, before = stage.freeze(), len(stage.batches) - 1  # the batch before it is read again
     bridge.forward(2)
     broker = stage.recovered(snapshot, before)
-    assert [found.numbers[:2] for found in broker.marks.values()] == [(2, 2)]
+    assert [found.facts[1:3] for found in broker.marks.values()] == [(2, 2)]
     assert broker.queues[TARGET].depth == 2
 
 
@@ -196,15 +204,117 @@ def test_a_newer_flow_of_the_same_queue_ends_the_older(stage: Stage, bridge: Bri
     assert waiting(stage) == [b"1", b"2"]
 
 
-def test_another_user_does_not_end_a_flow_that_runs(stage: Stage, bridge: Bridge) -> None:
+@pytest.mark.parametrize("away", [False, True])
+def test_only_the_user_who_began_a_flow_goes_on_with_it(stage: Stage, bridge: Bridge, away: bool) -> None:
     bridge.forward(1)
+    if away:
+        bridge.disconnect()
+        stage.restart()
     stranger = Bridge(stage)
     stranger.peer.user = "mallory"
-    with pytest.raises(Refused, match="another user than mallory"):
+    with pytest.raises(Refused, match=r"forwards its .* as the user , and mallory cannot.*mom bridge forget"):
         stranger.begin()
+    if away:
+        bridge = Bridge(stage)
+        assert bridge.begin() == (1, 1)
+        bridge.answers()
     assert bridge.forward(2) == [2]
+
+
+def test_a_mark_that_is_forgotten_is_whose_who_begins_next(stage: Stage, bridge: Bridge) -> None:
+    bridge.forward(1)
     bridge.disconnect()
-    assert stranger.begin() == (2, 2)
+    forget(stage)
+    assert not stage.broker.marks
+    next_one = Bridge(stage)
+    next_one.peer.user = "next"
+    assert next_one.begin() == (0, 0)
+    next_one.answers()
+    assert next_one.forward(1) == [1], "nobody knows that it was here before"
+    next_one.disconnect()
+    stage.restart()
+    assert mark(stage).facts == ("next", 1, 1, stage.now_ms)
+    assert waiting(stage) == [b"1", b"1"]
+
+
+def test_the_mark_of_a_flow_that_runs_is_not_forgotten(stage: Stage, bridge: Bridge) -> None:
+    bridge.forward(1)
+    with pytest.raises(Refused, match=r"at the moment.* pause or remove its bridge") as refused:
+        forget(stage)
+    assert refused.value.code == "conflict"
+    assert bridge.forward(2) == [2]
+    with pytest.raises(Refused, match="nothing is known here of a queue other") as refused:
+        forget(stage, "other")
+    assert refused.value.code == "not-found"
+
+
+def test_what_comes_and_is_forgotten_in_one_batch_stays_forgotten(stage: Stage, bridge: Bridge) -> None:
+    client = stage.client()
+    ends, forgets = c.Unsubscribe(bridge.peer, "f"), c.ForgetMark(client.peer, SENDER, SOURCE)
+    stage.decide(bridge.forwarding(5), ends, forgets)
+    assert records.MARKED not in [record.kind for record in read(stage.batches[-1])]
+    stage.restart()
+    assert not stage.broker.marks
+
+
+def test_from_every_cut_of_the_journal_a_mark_is_there_or_forgotten(stage: Stage, bridge: Bridge) -> None:
+    held: list[list[tuple[str, int, int, int]]] = [[]]
+    frozen = [(stage.freeze(), 0)]
+
+    def note() -> None:
+        facts = [found.facts for found in stage.broker.marks.values() if found.position]
+        held.extend([facts] * (len(stage.batches) + 1 - len(held)))
+        frozen.append((stage.freeze(), len(stage.batches)))
+
+    for user in ("", "second", "third"):
+        bridge = Bridge(stage)
+        bridge.peer.user = user
+        bridge.begin(SOURCE, id="f")
+        bridge.begin("other", id="g")
+        bridge.answers()
+        for flow, position in (("f", 1), ("g", 4), ("f", 2)):
+            bridge.forward(position, id=flow)
+            note()
+        bridge.disconnect()
+        for source in (SOURCE, "other"):
+            forget(stage, source)
+            note()
+    assert len(held) == len(stage.batches) + 1 == 16
+    for cut in range(len(stage.batches) + 1):
+        for snapshot, before in frozen:
+            if before > cut:
+                continue
+            # A snapshot may be older than what is read again behind it.
+            for start in range(before + 1):
+                broker = type(stage.broker)(tag=stage.tag)
+                recovery = Recovery(broker)
+                recovery.thaw(snapshot)
+                for batch in stage.batches[start:cut]:
+                    recovery.replay(*batch)
+                recovery.finish(sum(len(list(read(batch))) for batch in stage.batches[:cut]) + 1)
+                found = [found.facts for found in broker.marks.values()]
+                assert sorted(found) == sorted(held[cut]), (cut, before, start)
+
+
+def test_a_mark_that_is_forgotten_while_a_snapshot_is_made_stays_forgotten(
+    stage: Stage, bridge: Bridge
+) -> None:
+    bridge.forward(1)
+    bridge.disconnect()
+    for work in range(1, 10):
+        freezing = Freezing(stage.broker)
+        done, before = False, len(stage.batches)
+        for _ in range(work):
+            done = done or freezing.step(1)
+        forget(stage)
+        while not done:
+            done = freezing.step(1)
+        assert not stage.recovered(b"".join(freezing.parts()), before).marks
+        bridge = Bridge(stage)
+        bridge.begin()
+        bridge.answers()
+        bridge.forward(work)
+        bridge.disconnect()
 
 
 def test_flows_of_other_senders_and_queues_do_not_touch_each_other(stage: Stage, bridge: Bridge) -> None:

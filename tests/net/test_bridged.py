@@ -8,10 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from broker_app.core import commands as c
 from broker_app.core.marks import SYNC_ADDRESS
+from broker_app.core.peer import InnerReceiver, Peer
+from broker_app.net.policy import UserFacts
 from broker_app.rules.rule import DENY, Rule
 from broker_app.rules.ruleset import Rules
-from tests.support.small_broker import RawClient, SmallBroker, small_broker
+from tests.support.small_broker import PASSWORD, RawClient, SmallBroker, small_broker
 
 SOURCE = "storeAndForward:b/queue/t"
 
@@ -246,6 +249,41 @@ async def test_a_right_that_is_lost_breaks_the_flow_and_one_that_returns_lets_it
     assert await begun(client) == ("1", "1")
     assert await client.ask(message(2, "2")) == receipt(2)
     assert bodies(broker) == [b"1", b"2"]
+
+
+async def test_another_user_cannot_push_ahead_the_mark_of_a_sender_that_is_away(
+    broker: SmallBroker, bridge: Connect
+) -> None:
+    logins = broker.lobby.logins
+    users = {name: UserFacts(name, PASSWORD) for name in ("anna", "mallory")}
+    logins.reload(replace(logins.policy, version=logins.policy.version + 1, users=users))
+    client = await bridge()
+    await begun(client)
+    assert await client.ask(message(1, "1")) == receipt(1)
+    await client.close()
+    stranger = await bridge(login="mallory")
+    stranger.send(begin() + message(500, "x"))
+    code, id, problem = await refusal(stranger)
+    assert (code, id) == ("conflict", "b-f")
+    assert "as the user anna, and mallory cannot" in str(problem["detail"])
+    assert (await refusal(stranger))[:2] == ("flow-broken", "500")
+    assert await begun(await bridge()) == ("1", "1")
+    # The mark of another queue is nobody's yet.
+    assert await begun(stranger, source="another") == ("0", "0")
+
+
+async def test_after_its_mark_was_forgotten_a_flow_begins_at_nothing(
+    broker: SmallBroker, bridge: Connect
+) -> None:
+    client = await bridge()
+    await begun(client)
+    assert await client.ask(message(9, "9")) == receipt(9)
+    assert await client.ask(b"UNSUBSCRIBE\nid:f\nreceipt:u\n\n\0") == receipt("u")
+    operator = Peer(InnerReceiver())
+    broker.engine.submit(c.ForgetMark(operator, "home~7f", SOURCE))
+    assert await begun(client) == ("0", "0")
+    assert await client.ask(message(9, "9")) == receipt(9)
+    assert bodies(broker) == [b"9", b"9"]
 
 
 async def test_a_change_of_policy_that_leaves_the_rights_leaves_the_flow(

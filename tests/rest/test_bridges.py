@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from broker_app.core import commands as c
+from broker_app.core.message import Envelope
+from broker_app.core.peer import InnerReceiver, Peer
 from broker_app.net.policy import UserFacts
 from broker_app.remote import Remote
 from broker_app.rules.rule import Rule
@@ -65,7 +68,7 @@ def bridged(rest: Rest) -> Rest:
 async def test_how_all_bridges_stand(bridged: Rest) -> None:
     orphan = {"bridge": "gone", "queue": "q", "source": "/queue/storeAndForward:gone/queue/q", "depth": 4}
     bridged.bridges.stray = [{**orphan, "error": {"code": "NO_BRIDGE", "detail": "none"}}]
-    mark = {"sender": "south~1f", "source": "bills", "accepted": 812, "count": 400}
+    mark = {"sender": "south~1f", "source": "bills", "owner": "s", "accepted": 812, "count": 400}
     bridged.bridges.marks = [{**mark, "time_ms": 1_750_000_000_000}]
     shown = (await bridged.alice.get("/forwarding")).json()
     east, west = shown["bridges"]
@@ -80,6 +83,56 @@ async def test_how_all_bridges_stand(bridged: Rest) -> None:
     brief = (await bridged.alice.get("/forwarding?flows=false")).json()
     assert brief["bridges"][1] == {name: value for name, value in west.items() if name != "flows"}
     assert "hidden" not in str(shown)
+
+
+def begin_flow(rest: Rest, user: str = "south") -> Peer:
+    """Forward one message as another broker; who does."""
+    peer = Peer(InnerReceiver(), user=user)
+    envelope = Envelope("/queue/t")
+    rest.engine.submit(c.BeginFlow(peer, "f", "south~1f", "bills", "/queue/t"))
+    rest.engine.submit(c.Forward(peer, "f", [(envelope, b"", None)], [812]))
+    return peer
+
+
+INCOMING = "/forwarding/incoming"
+BILLS_OF_SOUTH = f"{INCOMING}?sender=south~1f&source=bills"
+
+
+async def test_how_far_another_broker_has_come_is_forgotten_by_administrators(bridged: Rest) -> None:
+    peer = begin_flow(bridged)
+    await bridged.plane.turn()
+    refused = await bridged.alice.delete(BILLS_OF_SOUTH)
+    assert refused.status_code == 409, refused.text
+    assert "at the moment as the user south" in refused.json()["detail"]
+    bridged.engine.submit(c.Disconnect(peer))
+    refused = await bridged.bob.delete(BILLS_OF_SOUTH)
+    assert (refused.status_code, refused.json()["right"]) == (403, "administer")
+    assert bridged.engine.broker.marks
+    assert told(bridged) == []
+    assert (await bridged.alice.delete(BILLS_OF_SOUTH)).status_code == 204
+    assert not bridged.engine.broker.marks
+    assert told(bridged) == [("deleted", "marks", "south~1f/bills", {})]
+    assert (await bridged.alice.delete(BILLS_OF_SOUTH)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        ("", 400, "in `incoming`"),
+        ("?sender=south~1f", 400, "in `incoming`"),
+        ("?sender=suoth~1f&source=bills", 404, "did you mean south~1f?"),
+        ("?sender=south~1f&source=bill", 404, "did you mean bills?"),
+    ],
+)
+async def test_what_nobody_forwards_is_not_forgotten(
+    bridged: Rest, query: str, status: int, words: str
+) -> None:
+    bridged.engine.submit(c.Disconnect(begin_flow(bridged)))
+    await bridged.plane.turn()
+    refused = await bridged.alice.delete(INCOMING + query)
+    assert refused.status_code == status
+    assert words in refused.text
+    assert bridged.engine.broker.marks
 
 
 async def test_others_see_what_they_may_browse_and_nothing_else(bridged: Rest) -> None:

@@ -12,11 +12,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from broker_app.core import commands as c
 from broker_app.core.destination import parse
+from broker_app.core.marks import address_of
 from broker_app.net import acts
+from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, busy, invalid
-from broker_app.net.rest.replies import Reply, json_reply
+from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request, truth, whole_number
 from broker_app.remote import Remote
 from broker_app.rules.event import BROWSE, MANAGE
@@ -47,17 +50,19 @@ class Choice(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class BridgeDesk:
-    """Endpoints `forwarding` and `bridges/{name}/status|events|retry|test`. `remotes` are those of the policy
-    of the moment."""
+    """Endpoints `forwarding`, `forwarding/incoming` and `bridges/{name}/status|events|retry|test`. `remotes`
+    are those of the policy of the moment."""
 
     def __init__(
         self,
+        desk: Desk,
         statistics: Statistics,
         forwarding: Forwarding,
         trial: Trial,
         remotes: Remotes,
         limits: RestLimits,
     ) -> None:
+        self._desk = desk
         self._statistics = statistics
         self._forwarding = forwarding
         self._trial = trial
@@ -191,6 +196,39 @@ class BridgeDesk:
             return await self._trial(remote, queue)
         finally:
             self._tests -= 1
+
+    # ------------------------------------------------------------------ what others forward to this broker
+
+    async def forget(self, request: Request) -> Reply:
+        """DELETE forwarding/incoming: how far another broker has come with a queue is known no longer. An
+        administrator's deed, for what was not answered yet may come a second time."""
+        query = request.query(("sender", "source"))
+        if not request.access.is_admin(request.client.identity):
+            detail = "how far other brokers have come is forgotten by administrators alone"
+            raise Refusal("not-allowed", detail, right="administer")
+        for parameter in ("sender", "source"):
+            if not query.get(parameter):
+                raise invalid(
+                    f"query/{parameter}", "is missing; GET /api/v1/forwarding has both in `incoming`"
+                )
+        sender, source = query["sender"], query["source"]
+        self._check_known(sender, source)
+        ticket = self._desk.ticket()
+        self._desk.submit(c.ForgetMark(self._desk.peer, sender, source, ticket))
+        await self._desk.answer(ticket)
+        request.tell(acts.DELETED, "marks", f"{sender}/{source}")
+        return NO_CONTENT
+
+    def _check_known(self, sender: str, source: str) -> None:
+        """Refused with the nearest name there is."""
+        marks = self._desk.engine.broker.marks
+        if address_of(sender, source) in marks:
+            return
+        sources = [mark.source for mark in marks.values() if mark.sender == sender]
+        if sources:
+            raise no_such(f"queue that {sender} forwards here called", source, sources[:MAX_INCOMING])
+        senders = dict.fromkeys(mark.sender for mark in marks.values())
+        raise no_such("broker that forwards here called", sender, list(senders)[:MAX_INCOMING])
 
     def _permit(self, request: Request, chosen: Choice, done: str) -> None:
         """Raises Refusal or Refused for those who neither administer nor manage the queue that is meant."""

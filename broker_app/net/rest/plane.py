@@ -109,7 +109,7 @@ class RestPlane:
         )
         self._smash = Router(opsmanager.PREFIX)
         self._smash.add("GET", Place((b"application", b"_self")), monitored.stats)
-        self._bridges = BridgeDesk(statistics, forwarding, trial, self._remotes, self._limits)
+        self._bridges = BridgeDesk(self._desk, statistics, forwarding, trial, self._remotes, self._limits)
         self._router.add("GET", Place((b"events",)), Happenings(events, self._limits).page)
         self._add_endpoints(journal_read, jobs, statistics, connections, control_document)
 
@@ -252,6 +252,7 @@ class RestPlane:
         add("GET", queue, of_bridges.one)
         add("POST", queue, of_bridges.make)
         add("GET", Place((b"forwarding",)), desk.all)
+        add("DELETE", Place((b"forwarding", b"incoming")), desk.forget)
         for method, word, endpoint in (
             ("GET", b"status", desk.status),
             ("GET", b"events", desk.events),

@@ -7,6 +7,7 @@ from broker_app.net.rest.openapi import messages
 from broker_app.net.rest.openapi.operations import (
     AFTER,
     QUEUE,
+    empty_reply,
     in_path,
     json_body,
     json_reply,
@@ -76,6 +77,7 @@ _MARK = object_of(
     {
         "sender": {**TEXT, "description": "the other broker, with the tag of its journal"},
         "source": {**TEXT, "description": "name of the queue there"},
+        "owner": {**TEXT, "description": "the user as whom it forwards, and who alone goes on with it"},
         "accepted": {**COUNT, "description": "number of the last message that was taken over"},
         "count": {**COUNT, "description": "how many were taken over"},
         "at": OPTIONAL_TIME,
@@ -202,6 +204,17 @@ PATHS: Json = {
             "get_forwarding", "How all bridges stand, with their flows; queues without a bridge",
             {"200": json_reply("bridges", ref("Forwarding"))},
             parameters=[parameter("flows", {**TRUTH, "default": True}, "false: sums alone")],
+        ),
+    },
+    "/forwarding/incoming": {
+        "delete": operation(
+            "forget_incoming",
+            "Forget how far another broker has come with a queue; what it was not answered may come twice",
+            {"204": empty_reply("forgotten")}, 404, 409, 503,
+            parameters=[
+                parameter("sender", TEXT, "the other broker, with the tag of its journal; required"),
+                parameter("source", TEXT, "name of the queue there; required"),
+            ],
         ),
     },
     "/bridges/{name}/status": {
