@@ -13,7 +13,9 @@ from mom_client.transport import open_transport
 from tests.bridge.pair import pair, until
 
 
-async def test_a_mark_that_somebody_else_set_too_far_stops_the_flow_and_loses_nothing(tmp_path: Path) -> None:
+async def test_a_mark_that_another_bridge_of_the_user_set_too_far_stops_the_flow_and_loses_nothing(
+    tmp_path: Path,
+) -> None:
     async with pair(tmp_path) as both, both.home.stomp("john") as john:
         await both.send(john, "orders", b"1")
         await until(lambda: both.flow("orders")["accepted"] == 1)
@@ -21,7 +23,7 @@ async def test_a_mark_that_somebody_else_set_too_far_stops_the_flow_and_loses_no
         await both.change(desired="paused")
         await until(lambda: both.report()["state"] == "suspended")
         address = f"stomp://127.0.0.1:{both.away.node.stomp_port}"
-        hello = {"host": "/", "login": "john", "passcode": "john", "mom-bridge": mark.sender}
+        hello = {"host": "/", "login": "bridge", "passcode": "bridge", "mom-bridge": mark.sender}
         link = await Link.open(address, open_transport, Connection(heart_beat_s=(0, 0)), hello)
         begin = {"destination": f"/queue/{SYNC_QUEUE}", "id": "x", "mom-target": "/queue/orders"}
         link.write(encode(wire.SUBSCRIBE, {**begin, "mom-source": mark.source}))
