@@ -35,7 +35,8 @@ from broker_app.core.broker import Broker
 from broker_app.core.message import Message
 from broker_app.core.queue import Lane, Queue
 
-FORMAT = 6  # grows with the version of the records, which it leads to
+FORMAT = 5  # grows with the version of the records, which it leads to
+_WITHOUT_MARKS = 4  # is read, too: the head of its sections ends with the history
 _SIZES = Struct("<IQ")
 
 #: the address of a section that tells in place of a history what is lost of those that are forgotten
@@ -254,14 +255,14 @@ class Frozen:
         at += 2 * delayed
         self.dedup = numbers[at : at + dedup]
         self.history: Sequence[Any] = head[7]
-        self.mark: tuple[str, int, int, int] | tuple[()] = tuple(head[8])
+        self.mark: tuple[str, int, int, int] | tuple[()] = tuple(head[8]) if len(head) > 8 else ()
         self.kept = numbers[at + dedup :]
 
 
 def thaw(blob: bytes) -> Iterator[Frozen]:
     """The sections of a snapshot. Raises ValueError for another format."""
     view = memoryview(blob)
-    if view[0] != FORMAT:
+    if view[0] not in (FORMAT, _WITHOUT_MARKS):
         raise ValueError(
             f"the snapshot has format {view[0]}, this program reads format {FORMAT}; "
             "start the MOM that wrote this data"

@@ -34,7 +34,7 @@ from broker_app.core.message import Envelope, Message, MessageIds, Special
 from broker_app.core.named import Terms
 
 PUBLISHED, ACKED, DELIVERED, RETURNED, SUBSCRIBED, FORGOTTEN, MARKED = 1, 2, 3, 4, 5, 6, 7
-VERSION = 4  # versions 1 to 3 were never released
+VERSION = 3  # versions 1 and 2 were never released
 
 #: why a message left for good
 ACKNOWLEDGED, EXPIRED, DEAD_LETTERED, DISCARDED, PURGED, MOVED, DUE, TRIMMED = range(8)

@@ -1,7 +1,9 @@
 from array import array
+from struct import Struct
 from typing import Any
 
 import pytest
+from msgspec import msgpack
 
 from broker_app.core import commands as c
 from broker_app.core import records
@@ -137,6 +139,15 @@ def test_a_snapshot_may_be_made_in_steps_while_the_broker_works_on(stage: Stage)
     assert freezing.position < freezing.through <= stage.broker.next_position
     consumer.settle(1)
     assert freeze(stage.recovered(b"".join(freezing.parts()), before)) == stage.freeze()
+
+
+def test_a_snapshot_from_before_there_were_marks_is_read(stage: Stage) -> None:
+    consumer_of(stage, b"1", b"2")
+    head = msgpack.encode(["/queue/a", stage.broker.next_position, [[4, 0, 2, 0]], 0, [], 0, 0, []])
+    numbers = array("Q", (1, 2)).tobytes()
+    old = bytes((FORMAT - 1,)) + Struct("<IQ").pack(len(head), len(numbers)) + head + numbers
+    (section,) = thaw(old)
+    assert (section.lanes, section.mark) == ([(4, 0, array("Q", (1, 2)), {})], ())
 
 
 def test_a_snapshot_of_another_format_is_refused() -> None:
