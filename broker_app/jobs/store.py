@@ -13,6 +13,7 @@ import contextlib
 import os
 import shutil
 import sys
+import threading
 from array import array
 from collections.abc import Iterator
 from io import FileIO
@@ -124,8 +125,8 @@ class Store:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Replace a file at once, and be sure of it."""
-    new = path.with_suffix(".new")
+    """Replace a file at once, and be sure of it. Others may be writing it, too."""
+    new = path.with_suffix(f".{threading.get_ident()}.new")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -205,16 +205,20 @@ async def slow_server(kind: str, awake: asyncio.Event) -> AsyncIterator[str]:
     """The address of a server that takes nothing until it is `awake`, and then all."""
 
     async def take_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await awake.wait()
-        while await reader.read(65536):
-            pass
-        writer.close()
+        try:
+            await awake.wait()
+            while await reader.read(65536):
+                pass
+        finally:
+            writer.close()
+            done.set()
 
     async def take_messages(websocket: ServerConnection) -> None:
         await awake.wait()
         async for _ in websocket:
             pass
 
+    done = asyncio.Event()
     server: asyncio.Server | Server
     if kind == "stomp":
         server = await asyncio.start_server(take_stream, "127.0.0.1", 0)
@@ -224,6 +228,9 @@ async def slow_server(kind: str, awake: asyncio.Event) -> AsyncIterator[str]:
     async with server:
         port = next(iter(server.sockets)).getsockname()[1]
         yield f"{kind}://127.0.0.1:{port}/ws"
+        if kind == "stomp":
+            async with asyncio.timeout(10):
+                await done.wait()
 
 
 @pytest.mark.parametrize("kind", ["stomp", "ws"])

@@ -12,22 +12,21 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from mom_client.stomp.encode import encode
 from mom_client.stomp.frame import ACK, CONNECT, CONNECTED, MESSAGE, RECEIPT, SEND, SUBSCRIBE, Frame
 from mom_client.stomp.parser import Parser
-from tests.support.broker_process import BrokerProcess
+from tests.support.node_process import NodeProcess, nodes_in
 
 KILLS = int(os.environ.get("KILLS", "50"))
 QUEUES = 2
 CLIENTS = 8
 WINDOW = 64
 
-StartBroker = Callable[..., BrokerProcess]
 Key = tuple[int, int]  # producer, sequence
 
 
@@ -46,7 +45,7 @@ class Ledger:
 class Connection:
     """One client's conversation in one life of the broker."""
 
-    def __init__(self, broker: BrokerProcess) -> None:
+    def __init__(self, broker: NodeProcess) -> None:
         self._broker = broker
         self._parser = Parser(role="client", strict=True)  # frames alone, no runs
         self._frames: list[Frame] = []
@@ -139,7 +138,7 @@ def check_delivery(frame: Frame, last: dict[int, int], ledger: Ledger) -> Key:
     return key
 
 
-async def live_until_killed(broker: BrokerProcess, ledger: Ledger, life_s: float) -> None:
+async def live_until_killed(broker: NodeProcess, ledger: Ledger, life_s: float) -> None:
     """All clients at work on one life of the broker, which ends by SIGKILL."""
     connections = [Connection(broker) for _ in range(2 * CLIENTS)]
     for connection in connections:
@@ -156,20 +155,27 @@ async def live_until_killed(broker: BrokerProcess, ledger: Ledger, life_s: float
         connection.close()
 
 
-@pytest.mark.timeout(12 * KILLS)
-async def test_nothing_promised_is_lost_when_the_broker_is_killed(start_broker: StartBroker) -> None:
-    random.seed(7)
-    ledger = Ledger()
-    broker = start_broker("--segment-bytes", "4MiB", "--max-attempts", "1000000")
-    for _ in range(KILLS):
-        await live_until_killed(broker, ledger, random.uniform(0.02, 0.6))
-        broker.start()
+async def take_the_rest(broker: NodeProcess, ledger: Ledger) -> None:
+    """All that waits, until nothing comes any more."""
     rest = [Connection(broker) for _ in range(CLIENTS)]
     for connection in rest:
         await connection.open()
     await asyncio.gather(*(consume(number, rest[number], ledger, idle_s=2.0) for number in range(CLIENTS)))
     for connection in rest:
         connection.close()
+
+
+@pytest.mark.timeout(12 * KILLS)
+async def test_nothing_promised_is_lost_when_the_broker_is_killed(tmp_path: Path) -> None:
+    random.seed(7)
+    ledger = Ledger()
+    with nodes_in(tmp_path) as nodes:
+        broker = nodes.node("storm", max_attempts=1_000_000)
+        broker.start()
+        for _ in range(KILLS):
+            await live_until_killed(broker, ledger, random.uniform(0.02, 0.6))
+            broker.start()
+        await take_the_rest(broker, ledger)
     assert ledger.broken == []
     lost = ledger.promised - ledger.seen
     assert not lost, f"{len(lost)} promised messages never came, among them {sorted(lost)[:5]}"
