@@ -14,8 +14,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # Options for what is run: make run ARGS="--port 9000", make test ARGS="tests/core -x"
 ARGS ?=
-# Tests run in so many processes, a file of them in one.
-TEST_PROCESSES ?= 2
+# Tests run in so many processes, a file of them in one; many wait, so one more than two cores.
+TEST_PROCESSES ?= 3
 FUZZ_SECONDS ?= 600
 STORMS ?= 1000000
 KILLS ?= 500
