@@ -20,6 +20,7 @@ import pytest
 from mom_client.stomp.encode import encode
 from mom_client.stomp.frame import ACK, CONNECT, CONNECTED, MESSAGE, RECEIPT, SEND, SUBSCRIBE, Frame
 from mom_client.stomp.parser import Parser
+from tests.support.broker_process import BrokerProcess
 from tests.support.node_process import NodeProcess, nodes_in
 
 KILLS = int(os.environ.get("KILLS", "50"))
@@ -45,7 +46,7 @@ class Ledger:
 class Connection:
     """One client's conversation in one life of the broker."""
 
-    def __init__(self, broker: NodeProcess) -> None:
+    def __init__(self, broker: BrokerProcess | NodeProcess) -> None:
         self._broker = broker
         self._parser = Parser(role="client", strict=True)  # frames alone, no runs
         self._frames: list[Frame] = []
