@@ -13,9 +13,11 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     rolldownOptions: {
-      input: ["src/main.ts", "src/frame.ts", "src/style/console.css"],
-      // stompjs weighs most and changes least: its own file stays in the browser's cache.
-      output: { codeSplitting: { groups: [{ name: "vendor", test: /node_modules/ }] } },
+      input: ["src/console.ts", "src/style/console.css"],
+      // What every page needs of others changes least: its own file stays in the browser's cache.
+      output: {
+        codeSplitting: { groups: [{ name: "vendor", test: /node_modules.(htmx|lit|@lit|@stomp|tinykeys)/ }] },
+      },
     },
   },
 });

@@ -20,7 +20,7 @@ from broker_app.web.api import (
     tokens,
     versions,
 )
-from broker_app.web.console.destinations import DestinationsPage
+from broker_app.web.console.overview import OverviewPage
 
 
 class NameConverter(PathConverter):
@@ -33,7 +33,7 @@ register_converter(NameConverter, "name")
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="console"), name="root"),
-    path("console/", DestinationsPage.as_view(), name="console"),
+    path("console/", OverviewPage.as_view(), name="console"),
     path("console/", include("broker_app.web.console.urls")),
     path("login/", login.enter, name="login"),
     path("login/once/<str:secret>", login.once, name="login-once"),

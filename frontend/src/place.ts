@@ -1,19 +1,14 @@
 import { Source } from "./live/source.ts";
 
-export type Tab = "messages" | "publish" | "use";
-
 /** What the address bar says: every choice on the page, so that Back, reload and a copied link work. */
 export interface Choice {
   filter: string;
   kind: "" | "queue" | "topic";
   /** A column key, with a leading "-" for descending. */
   sort: string;
-  /** The destination in the panel; empty with a tab: a panel without a destination yet. */
-  show: string;
-  tab: Tab | "";
 }
 
-const START: Choice = { filter: "", kind: "", sort: "name", show: "", tab: "" };
+const START: Choice = { filter: "", kind: "", sort: "name" };
 
 export class Place extends Source {
   choice: Choice = read(location.search);

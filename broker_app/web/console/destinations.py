@@ -1,4 +1,4 @@
-"""The page of all destinations: a frame, which the browser fills over the broker's own STOMP and REST."""
+"""The lists of queues and of topics: frames, which the browser fills over REST and the broker's own STOMP."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -6,6 +6,14 @@ from django.shortcuts import render
 from broker_app.web.console.frame import Page
 
 
-class DestinationsPage(Page):
+class QueuesPage(Page):
+    kind = "queue"
+    title = "Queues"
+
     def get(self, request: HttpRequest) -> HttpResponse:
-        return render(request, "console/destinations.html")
+        return render(request, "console/destinations.html", {"kind": self.kind, "title": self.title})
+
+
+class TopicsPage(QueuesPage):
+    kind = "topic"
+    title = "Topics"

@@ -27,7 +27,14 @@ class Way(NamedTuple):
 
 
 WAYS = (
-    ("", (Way("console", "Destinations", True),)),
+    (
+        "",
+        (
+            Way("console", "Overview", True),
+            Way("console:queues", "Queues", True),
+            Way("console:topics", "Topics", True),
+        ),
+    ),
     (
         "Access",
         (

@@ -91,8 +91,8 @@ def shown_flow(flow: Mapping[str, Any]) -> Facts:
         **_spans(flow),
         "counts": [(label, flow[name]) for name, label in COUNTS.items()],
         "adds_up": flow["sent"] == rest,
-        "name": flow["source"].removeprefix("/queue/"),
-        "dead": f"{flow['source']}.dead",
+        "name": (name := flow["source"].removeprefix("/queue/")),
+        "dead_name": f"{name}.dead",
     }
 
 

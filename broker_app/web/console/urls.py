@@ -9,6 +9,8 @@ from broker_app.web.console import (
     configuration,
     definitions,
     denials,
+    destination,
+    destinations,
     explain,
     forwarding,
     groups,
@@ -21,6 +23,10 @@ from broker_app.web.console import (
 
 app_name = "console"
 urlpatterns = [
+    path("queues/", destinations.QueuesPage.as_view(), name="queues"),
+    path("queues/one", destination.QueuePage.as_view(), name="queue"),
+    path("topics/", destinations.TopicsPage.as_view(), name="topics"),
+    path("topics/one", destination.TopicPage.as_view(), name="topic"),
     path("rules/", rules.Rules.as_view(), name="rules"),
     path("rules/add", rules.AddRule.as_view(), name="rules-add"),
     path("rules/edit", rules.EditRule.as_view(), name="rules-edit"),

@@ -1,10 +1,11 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
-import { RequestRefused, type BrowsedMessage, type Rest } from "../live/rest.ts";
+import { RequestRefused, type BrowsedMessage } from "../live/rest.ts";
 import { bodyOf, hexDump, sniffBytes, type Body } from "../view/body.ts";
 import { bytes as inBytes } from "../view/format.ts";
 import { jsonTree } from "../view/json-tree.ts";
 import { copyButton } from "./copy-button.ts";
 import { Island } from "./island.ts";
+import { rest } from "../services.ts";
 
 type Form = "Pretty" | "Raw" | "Hex";
 
@@ -20,7 +21,6 @@ export class BodyView extends Island {
 
   declare message: BrowsedMessage;
   declare queue: string;
-  declare rest: Rest;
 
   #body!: Body;
   #form: Form = "Raw";
@@ -45,7 +45,7 @@ export class BodyView extends Island {
           )}
         </div>
         ${this.#body.text === undefined ? nothing : copyButton(this.#body.text, "Copy the body")}
-        <a href=${this.rest.bodyUrl(this.queue, this.message.id)} download=${this.message.id}>Download</a>
+        <a href=${rest.bodyUrl(this.queue, this.message.id)} download=${this.message.id}>Download</a>
       </div>
       ${this.#error ? html`<p class="notice" data-tone="bad" role="alert">${this.#error}</p>` : nothing}
       ${this.#cut()} ${this.#shown()}
@@ -69,7 +69,7 @@ export class BodyView extends Island {
     if (this.#body.exact) return;
     const { message } = this;
     try {
-      const bytes = await this.rest.body(this.queue, message.id);
+      const bytes = await rest.body(this.queue, message.id);
       if (message !== this.message) return;
       this.#body = sniffBytes(bytes);
       this.#error = "";

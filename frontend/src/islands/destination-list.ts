@@ -1,17 +1,18 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import type { Destination } from "../live/rest.ts";
+import { bindKeys } from "../keys.ts";
 import { Follow } from "../live/source.ts";
+import { say } from "../say.ts";
 import type { Statistics } from "../live/statistics.ts";
-import type { Place } from "../place.ts";
 import { conditionOf } from "../view/condition.ts";
 import { NONE, count, duration, plural, rate } from "../view/format.ts";
 import { chosen, type SortKey } from "../view/listing.ts";
-import { isQueue, nameOf } from "../view/name.ts";
-import type { Server } from "../view/snippets.ts";
+import { pageOf } from "../pages.ts";
+import { nameOf } from "../view/name.ts";
 import { sparkline } from "../view/sparkline.ts";
-import { firstRun } from "./first-run.ts";
 import { Island } from "./island.ts";
+import { place, statistics } from "../services.ts";
 
 const ROWS_A_PAGE = 200;
 
@@ -41,17 +42,29 @@ function pill(destination: Destination, statistics: Statistics): TemplateResult 
 
 /** All destinations, live. Rows keep their place while numbers change; order changes only when asked for. */
 export class DestinationList extends Island {
-  declare statistics: Statistics;
-  declare place: Place;
-  declare server: Server;
-
   #order: string[] = [];
   #orderedFor = "";
   #shown = ROWS_A_PAGE;
 
   constructor() {
     super();
-    new Follow(this, () => [this.statistics, this.place]);
+    new Follow(this, () => [statistics, place]);
+  }
+
+  #unbind: (() => void) | undefined;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.#unbind = bindKeys(
+      { keys: "/", says: say("Filter"), deed: () => this.focusFilter() },
+      { keys: "j", says: say("Next row"), deed: () => this.moveFocus(1) },
+      { keys: "k", says: say("Previous row"), deed: () => this.moveFocus(-1) },
+    );
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.#unbind?.();
   }
 
   /** Moves the focus `step` rows down (or up), from the panel's row or the first one. */
@@ -72,10 +85,10 @@ export class DestinationList extends Island {
   }
 
   protected override render() {
-    const all = this.statistics.destinations;
-    if (this.statistics.freshness === "none") return skeleton();
-    if (all.size === 0) return firstRun(this.place, this.server);
-    const matching = chosen(all.values(), this.place.choice);
+    const all = statistics.destinations;
+    if (statistics.freshness === "none") return skeleton();
+    if (all.size === 0) return html`<div class="empty"><p>There are none yet.</p></div>`;
+    const matching = chosen(all.values(), place.choice);
     const rows = this.#inPlace(matching);
     return html`
       ${this.#tools(matching)}
@@ -86,7 +99,7 @@ export class DestinationList extends Island {
 
   /** Rows in the order they had; newcomers come last until the list is sorted again. */
   #inPlace(matching: Destination[]): Destination[] {
-    const { filter, kind, sort } = this.place.choice;
+    const { filter, kind, sort } = place.choice;
     const asked = JSON.stringify([filter, kind, sort]);
     const byName = new Map(matching.map((destination) => [destination.name, destination]));
     if (asked !== this.#orderedFor) {
@@ -101,9 +114,9 @@ export class DestinationList extends Island {
   }
 
   #tools(matching: Destination[]): TemplateResult {
-    const { choice } = this.place;
+    const { choice } = place;
     const sorted = matching.every(({ name }, index) => this.#order[index] === name);
-    const all = this.statistics.destinations.size;
+    const all = statistics.destinations.size;
     return html`<div class="tools">
       <input
         id="filter"
@@ -120,7 +133,7 @@ export class DestinationList extends Island {
           (kind) => html`<button
             type="button"
             aria-pressed=${choice.kind === kind}
-            @click=${() => this.place.go({ kind })}
+            @click=${() => place.go({ kind })}
           >${kind ? `${kind}s` : "all"}</button>`,
         )}
       </div>
@@ -133,7 +146,7 @@ export class DestinationList extends Island {
 
   #filter(filter: string): void {
     this.#shown = ROWS_A_PAGE;
-    this.place.go({ filter }, { replace: true });
+    place.go({ filter }, { replace: true });
   }
 
   #sortAgain(): void {
@@ -157,27 +170,26 @@ export class DestinationList extends Island {
   }
 
   #heading({ key, label, sort, numeric }: Omit<Column, "cell">): TemplateResult {
-    const current = this.place.choice.sort;
+    const current = place.choice.sort;
     if (sort === undefined) return html`<th scope="col" class="col-${key}">${label}</th>`;
     const direction = current === sort ? "ascending" : current === `-${sort}` ? "descending" : undefined;
     // Numbers are looked for at their largest first.
     const next = numeric ? (direction === "descending" ? sort : `-${sort}`) : direction === "ascending" ? `-${sort}` : sort;
     const mark = direction ? html`<span class="mark" aria-hidden="true">${direction === "ascending" ? "↑" : "↓"}</span>` : nothing;
     return html`<th scope="col" class="col-${key}" aria-sort=${direction ?? nothing}>
-      <button type="button" @click=${() => this.place.go({ sort: next })}>${numeric ? [mark, label] : [label, mark]}</button>
+      <button type="button" @click=${() => place.go({ sort: next })}>${numeric ? [mark, label] : [label, mark]}</button>
     </th>`;
   }
 
   #row(row: Destination): TemplateResult {
-    const current = this.place.choice.show === row.name;
-    const href = this.place.href({ show: row.name, tab: isQueue(row.name) ? "messages" : "publish" });
-    return html`<tr data-current=${current}>
+    const href = pageOf(row.name);
+    return html`<tr>
       <th scope="row">
-        <a data-place data-name=${row.name} href=${href} aria-current=${current ? "true" : nothing}>${nameOf(row.name)}</a>
+        <a data-name=${row.name} href=${href}>${nameOf(row.name)}</a>
       </th>
       ${COLUMNS.map(
         ({ key, numeric, label, cell }) =>
-          html`<td class="col-${key} ${numeric ? "num" : ""}" data-label=${label}>${cell(row, this.statistics)}</td>`,
+          html`<td class="col-${key} ${numeric ? "num" : ""}" data-label=${label}>${cell(row, statistics)}</td>`,
       )}
     </tr>`;
   }
@@ -185,7 +197,7 @@ export class DestinationList extends Island {
   #nothingMatches(all: number): TemplateResult {
     return html`<div class="empty">
       <p>No destination matches. There are ${count(all)} without the filter.</p>
-      <button type="button" @click=${() => this.place.go({ filter: "", kind: "" })}>Clear filter</button>
+      <button type="button" @click=${() => place.go({ filter: "", kind: "" })}>Clear filter</button>
     </div>`;
   }
 
@@ -207,3 +219,5 @@ function skeleton(): TemplateResult {
     ${Array.from({ length: 6 }, () => html`<div></div>`)}
   </div>`;
 }
+
+customElements.define("mom-destination-list", DestinationList);

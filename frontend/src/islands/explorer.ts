@@ -1,28 +1,25 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { Follow } from "../live/source.ts";
 import type { Destination } from "../live/rest.ts";
-import type { Statistics } from "../live/statistics.ts";
-import type { Place } from "../place.ts";
 import { conditionOf } from "../view/condition.ts";
 import { count } from "../view/format.ts";
-import { bareName, isQueue } from "../view/name.ts";
+import { pageOf } from "../pages.ts";
+import { bareName } from "../view/name.ts";
 import { Island } from "./island.ts";
+import { place, statistics } from "../services.ts";
 
 const FOLD_ABOVE = 12;
 const SHOWN_CHILDREN = 100;
 
 /** The way around: a list of links in folding groups. Dotted names fold by their first part when there are many. */
 export class Explorer extends Island {
-  declare statistics: Statistics;
-  declare place: Place;
-
   constructor() {
     super();
-    new Follow(this, () => [this.statistics, this.place]);
+    new Follow(this, () => [statistics, place]);
   }
 
   protected override render() {
-    const all = [...this.statistics.destinations.values()];
+    const all = [...statistics.destinations.values()];
     return html`<nav aria-label="Explorer">
       <ul>
         ${this.#branch("Queues", all.filter(({ kind }) => kind !== "topic"))}
@@ -62,10 +59,8 @@ export class Explorer extends Island {
 
   #leaf(destination: Destination): TemplateResult {
     const { name } = destination;
-    const current = this.place.choice.show === name;
-    const tab = isQueue(name) ? "messages" : "publish";
     return html`<li>
-      <a data-place href=${this.place.href({ show: name, tab })} aria-current=${current ? "true" : nothing}>
+      <a href=${pageOf(name)}>
         <span title=${name}>${bareName(name)}</span> ${badge(destination.depth, this.#isTroubled([destination]))}
       </a>
     </li>`;
@@ -73,7 +68,7 @@ export class Explorer extends Island {
 
   #isTroubled(destinations: Destination[]): boolean {
     return destinations.some(
-      (destination) => conditionOf(destination, this.statistics.isGrowing(destination.name)).tone === "warn",
+      (destination) => conditionOf(destination, statistics.isGrowing(destination.name)).tone === "warn",
     );
   }
 }
@@ -96,3 +91,5 @@ function badge(value: number, troubled: boolean): TemplateResult {
     ? html`<span class="trouble" role="img" aria-label="needs attention">▲</span>`
     : nothing}</span>`;
 }
+
+customElements.define("mom-explorer", Explorer);

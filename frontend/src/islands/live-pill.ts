@@ -1,22 +1,18 @@
 import { html, nothing } from "lit";
-import type { Session } from "../live/session.ts";
 import { Follow } from "../live/source.ts";
-import type { Statistics } from "../live/statistics.ts";
 import { duration } from "../view/format.ts";
 import { Island } from "./island.ts";
+import { session, statistics } from "../services.ts";
 
 const TICK_MS = 500;
 
 /** Says how old the numbers on the page are, and dims them all when they are no longer true. */
 export class LivePill extends Island {
-  declare session: Session;
-  declare statistics: Statistics;
-
   #ticker: ReturnType<typeof setInterval> | undefined;
 
   constructor() {
     super();
-    new Follow(this, () => [this.session, this.statistics]);
+    new Follow(this, () => [session, statistics]);
   }
 
   override connectedCallback(): void {
@@ -30,7 +26,7 @@ export class LivePill extends Island {
   }
 
   protected override render() {
-    document.documentElement.dataset.freshness = this.statistics.freshness;
+    document.documentElement.dataset.freshness = statistics.freshness;
     const { tone, text } = this.#say();
     const role = tone === "bad" ? "alert" : nothing;
     return html`<span class="pill" role=${role} data-tone=${tone}>
@@ -39,13 +35,13 @@ export class LivePill extends Island {
   }
 
   #say(): { tone: string; text: string | ReturnType<typeof html> } {
-    const { status } = this.session;
-    const age = this.statistics.ageS;
+    const { status } = session;
+    const age = statistics.ageS;
     switch (status.kind) {
       case "connecting":
         return { tone: "quiet", text: "connecting" };
       case "live":
-        if (age === undefined || this.statistics.freshness !== "fresh") return { tone: "warn", text: "catching up" };
+        if (age === undefined || statistics.freshness !== "fresh") return { tone: "warn", text: "catching up" };
         return { tone: "good", text: `live ${duration(age)}` };
       case "reconnecting": {
         const left = Math.max(0, Math.ceil((status.due - Date.now()) / 1000));
@@ -61,3 +57,5 @@ export class LivePill extends Island {
     }
   }
 }
+
+customElements.define("mom-live-pill", LivePill);

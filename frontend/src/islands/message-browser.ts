@@ -1,21 +1,20 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
-import { RequestRefused, type BrowsedMessage, type Rest } from "../live/rest.ts";
+import { RequestRefused, type BrowsedMessage } from "../live/rest.ts";
 import { Follow } from "../live/source.ts";
-import type { Statistics } from "../live/statistics.ts";
 import { bodyOf, preview } from "../view/body.ts";
 import { ago, bytes, count, fullTime } from "../view/format.ts";
 import { bareName } from "../view/name.ts";
 import { Island } from "./island.ts";
 import "./body-view.ts";
+import { rest, statistics } from "../services.ts";
 
 const PAGE = 50;
 
 /** The messages of a queue, oldest first. Looking changes nothing: no delivery, no count, no order. */
 export class MessageBrowser extends Island {
-  static override properties = { queue: { attribute: false } };
+  /** Without its kind: `orders`. */
+  static override properties = { queue: {} };
 
-  declare rest: Rest;
-  declare statistics: Statistics;
   declare queue: string;
 
   #items: BrowsedMessage[] = [];
@@ -27,7 +26,7 @@ export class MessageBrowser extends Island {
 
   constructor() {
     super();
-    new Follow(this, () => [this.statistics]);
+    new Follow(this, () => [statistics]);
   }
 
   protected override willUpdate(changes: PropertyValues<this>): void {
@@ -68,7 +67,7 @@ export class MessageBrowser extends Island {
   }
 
   #isOutdated(): boolean {
-    const depth = this.statistics.destinations.get(this.queue)?.depth;
+    const depth = statistics.destinations.get(this.queue)?.depth;
     return this.#state === "shown" && depth !== undefined && depth !== this.#depthThen;
   }
 
@@ -78,7 +77,7 @@ export class MessageBrowser extends Island {
     this.#state = "loading";
     this.requestUpdate();
     try {
-      const page = await this.rest.browse(bareName(queue), after, PAGE);
+      const page = await rest.browse(bareName(queue), after, PAGE);
       if (queue !== this.queue) return;
       this.#items = after === null ? page.items : [...this.#items, ...page.items];
       this.#next = page.next;
@@ -93,7 +92,7 @@ export class MessageBrowser extends Island {
         this.#error = error instanceof RequestRefused ? error.message : "The broker cannot be reached.";
       }
     }
-    this.#depthThen = this.statistics.destinations.get(queue)?.depth;
+    this.#depthThen = statistics.destinations.get(queue)?.depth;
     this.requestUpdate();
   }
 
@@ -132,7 +131,7 @@ export class MessageBrowser extends Island {
   #details(item: BrowsedMessage): TemplateResult {
     const use = () => this.dispatchEvent(new CustomEvent("use-as-template", { detail: item }));
     return html`<div class="message-details">
-      <mom-body-view .rest=${this.rest} .queue=${bareName(this.queue)} .message=${item}></mom-body-view>
+      <mom-body-view .queue=${bareName(this.queue)} .message=${item}></mom-body-view>
       <h3>Headers</h3>
       <dl class="pairs">
         ${this.#facts(item).map(([key, value]) => html`<dt>${key}</dt><dd>${value}</dd>`)}

@@ -1,20 +1,18 @@
 import { html } from "lit";
 import { Follow } from "../live/source.ts";
-import type { Statistics } from "../live/statistics.ts";
 import { NONE, bytes, count, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
+import { statistics } from "../services.ts";
 
 /** The node in one line of numbers. */
 export class NodeFacts extends Island {
-  declare statistics: Statistics;
-
   constructor() {
     super();
-    new Follow(this, () => [this.statistics]);
+    new Follow(this, () => [statistics]);
   }
 
   protected override render() {
-    const { node, destinations } = this.statistics;
+    const { node, destinations } = statistics;
     const sum = (field: "depth" | "unsettled") =>
       [...destinations.values()].reduce((total, destination) => total + destination[field], 0);
     const facts: [label: string, value: string][] = node
@@ -35,3 +33,5 @@ export class NodeFacts extends Island {
     </dl>`;
   }
 }
+
+customElements.define("mom-node-facts", NodeFacts);

@@ -1,11 +1,11 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import type { BrowsedMessage } from "../live/rest.ts";
-import type { Draft, Outcome, Session } from "../live/session.ts";
-import type { Statistics } from "../live/statistics.ts";
-import type { Place } from "../place.ts";
+import type { Draft, Outcome } from "../live/session.ts";
 import { bodyOf } from "../view/body.ts";
 import { isQueue } from "../view/name.ts";
+import { pageOf } from "../pages.ts";
 import { Island } from "./island.ts";
+import { session, statistics } from "../services.ts";
 
 const CONTENT_TYPES = ["application/json", "text/plain", "application/xml", "text/csv"];
 const DEFAULT_PRIORITY = "4";
@@ -14,11 +14,8 @@ const RESERVED = new Set(["destination", "content-type", "content-length", "pers
 
 /** Publishes one message over the page's own session, and says what the broker answered. */
 export class PublishForm extends Island {
-  static override properties = { destination: { attribute: false }, template: { attribute: false } };
+  static override properties = { destination: {}, template: { attribute: false } };
 
-  declare session: Session;
-  declare statistics: Statistics;
-  declare place: Place;
   declare destination: string;
   declare template: BrowsedMessage | undefined;
 
@@ -50,7 +47,7 @@ export class PublishForm extends Island {
         />
       </label>
       <datalist id="destination-names">
-        ${[...this.statistics.destinations.keys()].map((name) => html`<option value=${name}></option>`)}
+        ${[...statistics.destinations.keys()].map((name) => html`<option value=${name}></option>`)}
       </datalist>
       <label>
         Body
@@ -149,7 +146,7 @@ export class PublishForm extends Island {
     this.#sending = true;
     this.#outcome = undefined;
     this.requestUpdate();
-    const outcome = await this.session.publish(draft);
+    const outcome = await session.publish(draft);
     this.#sending = false;
     this.#outcome = { outcome, destination: draft.destination };
     this.requestUpdate();
@@ -172,7 +169,7 @@ export class PublishForm extends Island {
         return html`<div class="notice" data-tone="good">
           <strong>● Confirmed</strong> by a receipt after ${outcome.tookMs.toFixed(1)} ms.
           ${isQueue(destination)
-            ? html`<a data-place href=${this.place.href({ show: destination, tab: "messages" })}>See the messages</a>`
+            ? html`<a href=${pageOf(destination)}>See the messages</a>`
             : nothing}
         </div>`;
       case "refused":

@@ -1,0 +1,22 @@
+/**
+ * The islands: elements that a page names and a module draws. A module is loaded when a page first shows its
+ * element, so that no page pays for what it does not show.
+ */
+
+const MODULES: Record<string, () => Promise<unknown>> = {
+  "mom-destination-code": () => import("./islands/destination-code.ts"),
+  "mom-destination-list": () => import("./islands/destination-list.ts"),
+  "mom-explorer": () => import("./islands/explorer.ts"),
+  "mom-key-list": () => import("./islands/key-list.ts"),
+  "mom-live-pill": () => import("./islands/live-pill.ts"),
+  "mom-message-browser": () => import("./islands/message-browser.ts"),
+  "mom-node-facts": () => import("./islands/node-facts.ts"),
+  "mom-publish-form": () => import("./islands/publish-form.ts"),
+};
+
+/** Loads the modules of all islands below `root` that are not running yet. Each module defines its own element. */
+export function wake(root: ParentNode): void {
+  for (const [name, load] of Object.entries(MODULES)) {
+    if (customElements.get(name) === undefined && root.querySelector(name) !== null) void load();
+  }
+}

@@ -1,0 +1,26 @@
+/** Sentences in the language of the page. Without a catalogue they are said as they are written here. */
+
+interface Catalogue {
+  gettext(text: string): string;
+  ngettext(one: string, many: string, count: number): string;
+}
+
+/** Django's script with the words of the page's language; English pages have none. */
+const catalogue = (globalThis as { django?: Partial<Catalogue> }).django ?? {};
+
+type Values = Record<string, string | number>;
+
+/** `say("{name} was paused", { name })`. */
+export function say(text: string, values: Values = {}): string {
+  return filled(catalogue.gettext?.(text) ?? text, values);
+}
+
+/** `sayCount("{count} message", "{count} messages", 3)`; the count is shown as the page shows numbers. */
+export function sayCount(one: string, many: string, count: number, values: Values = {}): string {
+  const text = catalogue.ngettext?.(one, many, count) ?? (count === 1 ? one : many);
+  return filled(text, { count: count.toLocaleString(document.documentElement.lang), ...values });
+}
+
+function filled(text: string, values: Values): string {
+  return text.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+}
