@@ -4,6 +4,7 @@
  */
 
 const MODULES: Record<string, () => Promise<unknown>> = {
+  "mom-chart": () => import("./islands/chart.ts"),
   "mom-destination-code": () => import("./islands/destination-code.ts"),
   "mom-destination-list": () => import("./islands/destination-list.ts"),
   "mom-explorer": () => import("./islands/explorer.ts"),
@@ -12,6 +13,7 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-message-browser": () => import("./islands/message-browser.ts"),
   "mom-node-facts": () => import("./islands/node-facts.ts"),
   "mom-publish-form": () => import("./islands/publish-form.ts"),
+  "mom-range-choice": () => import("./islands/range-choice.ts"),
 };
 
 /** Loads the modules of all islands below `root` that are not running yet. Each module defines its own element. */

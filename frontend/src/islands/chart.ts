@@ -1,0 +1,341 @@
+import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
+import { ref, createRef } from "lit/directives/ref.js";
+import uPlot from "uplot";
+import "../style/chart.css";
+import { moments, type Columns } from "../live/columns.ts";
+import { say, sayCount } from "../say.ts";
+import { NONE, bytes, count, duration, rate } from "../view/format.ts";
+import { Island } from "./island.ts";
+
+/** One line of a chart. */
+export interface Line {
+  /** The column that it draws. */
+  key: string;
+  label: string;
+  tone: "accent" | "good" | "warn" | "bad" | "quiet";
+  /** `steps` for what changes at once, such as a number of consumers. */
+  form?: "line" | "area" | "steps";
+  /** Broken, so that two lines can be told apart without their colours. */
+  dashed?: boolean;
+}
+
+/** Something that happened: a vertical line, and an entry in the list below the chart. */
+export interface Mark {
+  /** Seconds since 1970. */
+  time_s: number;
+  label: string;
+  href?: string;
+}
+
+/** What the numbers are; those of `rate` come as messages in a step, and are shown as messages a second. */
+export type Unit = "count" | "rate" | "seconds" | "bytes";
+
+const WRITTEN: Record<Unit, (value: number) => string> = {
+  count,
+  rate: (value) => say("{rate}/s", { rate: rate(value) }),
+  seconds: duration,
+  bytes,
+};
+const HEIGHT = 180;
+const SHOWN_STEPS = 100;
+const SHOWN_MARKS = 20;
+const LONG_S = 12 * 3600;
+
+/**
+ * A chart over time with a table that says the same.
+ *
+ * Attributes: `heading`, `unit`, `sync` (charts of one name move their cursors together), `height` in pixels. Properties:
+ * `lines`, `columns` (a new object draws anew, so appending is giving another one) and `marks`. Without columns it is loading.
+ */
+export class Chart extends Island {
+  static override properties = {
+    heading: {},
+    unit: {},
+    sync: {},
+    height: { type: Number },
+    lines: { attribute: false },
+    columns: { attribute: false },
+    marks: { attribute: false },
+  };
+
+  declare heading: string;
+  declare unit: Unit;
+  declare sync: string | undefined;
+  declare height: number;
+  declare lines: Line[];
+  declare columns: Columns | undefined;
+  declare marks: Mark[];
+
+  readonly #place = createRef<HTMLElement>();
+  #plot: uPlot | undefined;
+  #plotted = "";
+  /** The step under the cursor. */
+  #pointed: number | null = null;
+  #asTable = false;
+  readonly #resized = new ResizeObserver(() => this.#fit());
+  readonly #themed = new MutationObserver(() => this.#plot?.redraw(false));
+  readonly #dark = matchMedia("(prefers-color-scheme: dark)");
+  readonly #redraw = () => void this.#plot?.redraw(false);
+
+  constructor() {
+    super();
+    this.heading = "";
+    this.unit = "count";
+    this.height = HEIGHT;
+    this.lines = [];
+    this.marks = [];
+  }
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.#resized.observe(this);
+    this.#themed.observe(document.documentElement, { attributeFilter: ["data-theme", "data-freshness"] });
+    this.#dark.addEventListener("change", this.#redraw);
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.#resized.disconnect();
+    this.#themed.disconnect();
+    this.#dark.removeEventListener("change", this.#redraw);
+    this.#discard();
+  }
+
+  protected override render() {
+    const { columns } = this;
+    return html`<figure class="chart">
+      <figcaption>
+        <h3>${this.heading}</h3>
+        <ul class="chart-lines">
+          ${this.lines.map((line) => this.#legend(line))}
+        </ul>
+        ${columns
+          ? html`<button type="button" class="link" aria-pressed=${this.#asTable} @click=${() => this.#toggle()}>
+              ${this.#asTable ? say("View as chart") : say("View as table")}
+            </button>`
+          : nothing}
+      </figcaption>
+      ${columns === undefined ? this.#loading() : this.#asTable ? this.#table(columns) : this.#picture(columns)}
+      ${this.#markList()}
+    </figure>`;
+  }
+
+  protected override updated(changes: PropertyValues<this>): void {
+    const place = this.#place.value;
+    if (!place || !this.columns) return this.#discard();
+    // What uPlot takes only when it is made.
+    const made = JSON.stringify([this.lines, this.unit, this.sync, this.columns.step_s]);
+    if (this.#plot === undefined || made !== this.#plotted) {
+      this.#discard();
+      this.#plotted = made;
+      this.#plot = new uPlot(this.#options(place), this.#values(this.columns), place);
+    } else if (changes.has("columns") || changes.has("marks")) {
+      this.#plot.setData(this.#values(this.columns));
+    }
+  }
+
+  #discard(): void {
+    this.#plot?.destroy();
+    this.#plot = undefined;
+  }
+
+  #toggle(): void {
+    this.#asTable = !this.#asTable;
+    this.requestUpdate();
+  }
+
+  // ------------------------------------------------------------------ what is written
+
+  #legend(line: Line): TemplateResult {
+    const values = this.columns ? this.#line(line, this.columns) : [];
+    const value = this.#pointed === null ? values.findLast((each) => each !== null) : values[this.#pointed];
+    return html`<li>
+      <i class="chart-line" data-key=${line.key} data-tone=${line.tone} ?data-dashed=${line.dashed}></i>
+      ${line.label} <b class="num">${this.#written(value ?? null)}</b>
+    </li>`;
+  }
+
+  #picture(columns: Columns): TemplateResult {
+    const known = this.lines.some((line) => columns.series[line.key]?.some((value) => value !== null));
+    const text = known ? this.#summary(columns) : say("Nothing is known of this time: the past begins with the node.");
+    return html`<div class="chart-place" role="img" aria-label=${`${this.heading}. ${text}`} ${ref(this.#place)}></div>
+      ${known ? nothing : html`<p class="quiet chart-nothing">${text}</p>`}`;
+  }
+
+  /** The chart in a sentence for each line. */
+  #summary(columns: Columns): string {
+    const sentences = this.lines.map((line) => {
+      const values = this.#line(line, columns).filter((value) => value !== null);
+      if (values.length === 0) return say("{label}: nothing known.", { label: line.label });
+      const highest = values.reduce((most, value) => Math.max(most, value), -Infinity);
+      const lowest = values.reduce((least, value) => Math.min(least, value), Infinity);
+      return say("{label}: {last} at the end, {lowest} to {highest}.", {
+        label: line.label,
+        last: this.#written(values.at(-1)!),
+        lowest: this.#written(lowest),
+        highest: this.#written(highest),
+      });
+    });
+    return sentences.join(" ");
+  }
+
+  #table(columns: Columns): TemplateResult {
+    const times = moments(columns);
+    const lines = this.lines.map((line) => this.#line(line, columns));
+    const newest = times.map((_, index) => times.length - 1 - index).slice(0, SHOWN_STEPS);
+    return html`<div class="chart-table" tabindex="0" role="region" aria-label=${this.heading}>
+      <table class="things">
+        <caption class="quiet">
+          ${sayCount("The newest step of {all}", "The newest {count} steps of {all}", newest.length, { all: count(times.length) })}
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">${say("from")}</th>
+            ${this.lines.map(({ label }) => html`<th scope="col" class="num">${label}</th>`)}
+          </tr>
+        </thead>
+        <tbody>
+          ${newest.map(
+            (index) => html`<tr>
+              <th scope="row">${this.#clock(times[index]!, true)}</th>
+              ${lines.map((values) => html`<td class="num">${this.#written(values[index] ?? null)}</td>`)}
+            </tr>`,
+          )}
+        </tbody>
+      </table>
+    </div>`;
+  }
+
+  #markList(): TemplateResult | typeof nothing {
+    const marks = this.#marksShown().slice(-SHOWN_MARKS);
+    if (marks.length === 0) return nothing;
+    return html`<ol class="chart-marks">
+      ${marks.map(
+        ({ time_s, label, href }) =>
+          html`<li><span class="num">${this.#clock(time_s, true)}</span> ${href ? html`<a href=${href}>${label}</a>` : label}</li>`,
+      )}
+    </ol>`;
+  }
+
+  #loading(): TemplateResult {
+    return html`<div class="skeleton chart-loading" role="status">
+      <span class="visually-hidden">${say("Loading {what}", { what: this.heading })}</span>
+      <div></div>
+    </div>`;
+  }
+
+  #written(value: number | null): string {
+    return value === null ? NONE : WRITTEN[this.unit](value);
+  }
+
+  #clock(time_s: number, seconds: boolean): string {
+    const language = document.documentElement.lang || "en";
+    const second = seconds ? ({ second: "2-digit" } as const) : {};
+    const clock = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...second } as const;
+    return new Date(time_s * 1000).toLocaleTimeString(language, clock);
+  }
+
+  // ------------------------------------------------------------------ what is drawn
+
+  /** The values of a line as they are shown. */
+  #line({ key }: Line, columns: Columns): (number | null)[] {
+    const values = columns.series[key] ?? [];
+    if (this.unit !== "rate") return values;
+    return values.map((value) => (value === null ? null : value / columns.step_s));
+  }
+
+  #values(columns: Columns): uPlot.AlignedData {
+    return [moments(columns), ...this.lines.map((line) => this.#line(line, columns))] as uPlot.AlignedData;
+  }
+
+  #marksShown(): Mark[] {
+    const times = this.columns ? moments(this.columns) : [];
+    const [first, last] = [times[0] ?? Infinity, (times.at(-1) ?? 0) + (this.columns?.step_s ?? 0)];
+    return this.marks.filter(({ time_s }) => time_s >= first && time_s <= last);
+  }
+
+  /** A colour of the page as the canvas takes it. They are read at each drawing, so a new theme is only another drawing. */
+  #colour(selector: string, property: "color" | "backgroundColor" = "color"): string {
+    const element = this.querySelector(selector);
+    return element ? getComputedStyle(element)[property] : "gray";
+  }
+
+  #options(place: HTMLElement): uPlot.Options {
+    const text = () => this.#colour(".chart-place");
+    const font = `12px ${getComputedStyle(this).fontFamily}`;
+    const grid = { stroke: () => getComputedStyle(place).outlineColor, width: 1 };
+    const long = this.columns!.step_s * moments(this.columns!).length > LONG_S;
+    return {
+      width: Math.max(1, place.clientWidth),
+      height: this.height,
+      padding: [8, 8, 0, 0],
+      legend: { show: false },
+      cursor: {
+        y: false,
+        drag: { x: false, y: false },
+        points: { size: 7 },
+        ...(this.sync && { sync: { key: this.sync, setSeries: false } }),
+      },
+      scales: { y: { range: (_, __, highest) => [0, uPlot.rangeNum(0, highest || 1, 0.1, true)[1]!] } },
+      axes: [
+        {
+          stroke: text, font, grid, ticks: { show: false }, size: 28, space: 70,
+          values: (_, times) => times.map((time) => this.#clock(time, !long && time % 60 !== 0)),
+        },
+        {
+          stroke: text, font, grid, ticks: { show: false }, size: 64,
+          values: (_, values) => values.map((value) => this.#written(value)),
+        },
+      ],
+      series: [{}, ...this.lines.map((line) => this.#series(line))],
+      hooks: {
+        setCursor: [
+          (plot) => {
+            const pointed = plot.cursor.idx ?? null;
+            if (pointed === this.#pointed) return;
+            this.#pointed = pointed;
+            this.requestUpdate();
+          },
+        ],
+        draw: [(plot) => this.#drawMarks(plot)],
+      },
+    };
+  }
+
+  #series({ key, label, form = "line", dashed }: Line): uPlot.Series {
+    const swatch = `.chart-line[data-key="${CSS.escape(key)}"]`;
+    return {
+      label,
+      width: 1.5,
+      stroke: () => this.#colour(swatch),
+      ...(form === "area" && { fill: () => this.#colour(swatch, "backgroundColor") }),
+      ...(form === "steps" && { paths: uPlot.paths.stepped!({ align: 1 }) }),
+      ...(dashed && { dash: [5, 4] }),
+      points: { show: false },
+    };
+  }
+
+  #drawMarks({ ctx, bbox, valToPos }: uPlot): void {
+    const marks = this.#marksShown();
+    if (marks.length === 0) return;
+    ctx.save();
+    ctx.strokeStyle = this.#colour(".chart-place");
+    ctx.lineWidth = devicePixelRatio;
+    ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
+    for (const { time_s } of marks) {
+      const left = Math.round(valToPos(time_s, "x", true));
+      ctx.beginPath();
+      ctx.moveTo(left, bbox.top);
+      ctx.lineTo(left, bbox.top + bbox.height);
+      ctx.stroke();
+    }
+    ctx.restore();
+  }
+
+  #fit(): void {
+    const width = this.#place.value?.clientWidth ?? 0;
+    if (this.#plot && width > 0 && width !== this.#plot.width) this.#plot.setSize({ width, height: this.height });
+  }
+}
+
+customElements.define("mom-chart", Chart);

@@ -1,0 +1,44 @@
+/** The past as columns of numbers, one for each step, as `GET …/stats` gives it. */
+
+export interface Columns {
+  /** Where the first step begins, in seconds since 1970. */
+  t0: number;
+  step_s: number;
+  /** Null where nothing is known. */
+  series: Record<string, (number | null)[]>;
+}
+
+/** How many steps there are. */
+export function steps({ series }: Columns): number {
+  return Math.max(0, ...Object.values(series).map((column) => column.length));
+}
+
+/** Where each step begins, in seconds since 1970. */
+export function moments(columns: Columns): number[] {
+  return Array.from({ length: steps(columns) }, (_, index) => columns.t0 + index * columns.step_s);
+}
+
+/**
+ * The columns with one more second in them, as long as before: `counts` are added to what their step has, `gauges`
+ * stand in place of what was there. Columns that are not named know nothing of a new step.
+ */
+export function withSecond(
+  columns: Columns,
+  second: number,
+  counts: Record<string, number>,
+  gauges: Record<string, number>,
+): Columns {
+  const length = steps(columns);
+  const index = Math.floor((second - columns.t0) / columns.step_s);
+  const later = Math.max(0, index - length + 1);
+  if (index < 0 || length === 0) return columns;
+  const series: Columns["series"] = {};
+  for (const [key, column] of Object.entries(columns.series)) {
+    const values = later === 0 ? [...column] : [...column, ...Array<null>(later).fill(null)].slice(-length);
+    const at = index - later;
+    if (key in counts) values[at] = (values[at] ?? 0) + counts[key]!;
+    else if (key in gauges) values[at] = gauges[key]!;
+    series[key] = values;
+  }
+  return { t0: columns.t0 + later * columns.step_s, step_s: columns.step_s, series };
+}

@@ -1,0 +1,25 @@
+/** How far back the charts of a page reach: one choice for all of them, kept in the page's address. */
+
+export const RANGES = { "15m": 900, "3h": 10_800, "24h": 86_400 } as const;
+
+export type Range = keyof typeof RANGES;
+
+const FIRST: Range = "15m";
+
+export function chosenRange(): Range {
+  const asked = new URLSearchParams(location.search).get("range") ?? FIRST;
+  return asked in RANGES ? (asked as Range) : FIRST;
+}
+
+/** Puts the choice into the address. No new entry of the history: Back leaves the page in one step. */
+export function chooseRange(range: Range): void {
+  const url = new URL(location.href);
+  if (range === FIRST) url.searchParams.delete("range");
+  else url.searchParams.set("range", range);
+  history.replaceState(history.state, "", url);
+}
+
+/** `window_s` and `step_s` to ask the broker for: at most 180 steps for what is near, by the minute for a day. */
+export function spanOf(range: Range): { window_s: number; step_s: number } {
+  return { window_s: RANGES[range], step_s: range === "15m" ? 5 : range === "3h" ? 60 : 300 };
+}
