@@ -116,24 +116,51 @@ def incoming(ctx: typer.Context) -> None:
 
     `accepted` is the number of the last message that was taken over, `count` how many were: a message that
     is sent again, since its answer was lost, is known by it and not stored twice. Only `owner`, the user who
-    began it, goes on with it; `mom bridge forget` ends that.
+    began it, goes on with it; `mom bridge hand-over` makes it another.
     """
     given = invocation.of(ctx)
     given.output.rows(_INCOMING, given.rest().get("/forwarding")["incoming"], whole=True)
 
 
+_Sender = Annotated[str, typer.Argument(help="another broker, as `mom bridge incoming` lists it")]
+_Source = Annotated[str, typer.Argument(help="name of the queue there")]
+
+
+@app.command(name="hand-over")
+def hand_over(
+    ctx: typer.Context,
+    sender: _Sender,
+    source: _Source,
+    user: Annotated[str, typer.Argument(help="as whom the other broker logs in from now on")],
+    reason: saying.Reason = None,
+    dry_run: saying.DryRun = False,
+) -> None:
+    """Let another user go on with a queue of another broker, from where it has come. Its flow must not run.
+
+    First change the user of the bridge there, then hand over here: nothing is lost or arrives twice.
+    """
+    given = invocation.of(ctx)
+    given.output.say(f"what {sender} forwards of {source} goes on as {user}, at {given.target().url}")
+    if dry_run:
+        return
+    chosen = {"sender": sender, "source": source}
+    given.rest().exchange(
+        "PATCH", "/forwarding/incoming", {"owner": user}, saying.reason_header(reason), query=chosen
+    )
+    given.output.say("handed over")
+
+
 @app.command()
 def forget(
     ctx: typer.Context,
-    sender: Annotated[str, typer.Argument(help="another broker, as `mom bridge incoming` lists it")],
-    source: Annotated[str, typer.Argument(help="name of the queue there")],
+    sender: _Sender,
+    source: _Source,
     reason: saying.Reason = None,
     yes: saying.Yes = False,
     dry_run: saying.DryRun = False,
     idempotent: saying.Idempotent = False,
 ) -> None:
-    """Forget how far another broker has come with a queue: when it is gone for good, or is to forward as
-    another user. Its flow must not run.
+    """Forget how far another broker has come with a queue, when it is gone for good. Its flow must not run.
 
     What it has sent and did not yet hear answered may then arrive twice.
     """

@@ -61,6 +61,7 @@ class Broker(Configuring):
             c.Forward: self._forward,
             c.BreakFlow: self._break_flow,
             c.ForgetMark: self._forget_mark,
+            c.HandMarkOver: self._hand_mark_over,
             c.Reconfigure: self._reconfigure,
             c.MakeQueue: self._make,
             c.RemoveQueue: self._remove,

@@ -314,6 +314,18 @@ class ForgetMark:
 
 
 @dataclass(slots=True)
+class HandMarkOver:
+    """Have another user go on with what the broker `sender` forwards of its queue `source`, from where it
+    has come; no flow of it may run."""
+
+    peer: Peer
+    sender: str
+    source: str
+    owner: str
+    receipt: Any = None
+
+
+@dataclass(slots=True)
 class Reconfigure:
     """From now on these policies hold, and these limits where there are any. Queues that have a policy of
     their own are made."""
@@ -377,6 +389,7 @@ Command = (
     | Forward
     | BreakFlow
     | ForgetMark
+    | HandMarkOver
     | Reconfigure
     | MakeQueue
     | RemoveQueue

@@ -14,8 +14,9 @@ from broker_app.core.queue import Queue
 from broker_app.core.state import UNRECORDED
 from broker_app.core.subscription import Subscription
 
-#: where what a mark says is given up
-_FORGETTING = "mom bridge forget SENDER SOURCE, or DELETE /api/v1/forwarding/incoming"
+#: what an administrator does about marks
+_FORGETTING = "mom bridge forget SENDER SOURCE"
+_HANDING_OVER = "mom bridge hand-over SENDER SOURCE USER"
 
 
 class Receiving(Admitting):
@@ -73,8 +74,7 @@ class Receiving(Admitting):
             raise Refused(
                 "conflict",
                 f"{sender} forwards its {source} here as the user {mark.owner}, and {user} cannot go on with "
-                f"it; an administrator may have the broker forget how far it has come ({_FORGETTING}), and "
-                "then it is whoever begins next",
+                f"it before an administrator has handed it over ({_HANDING_OVER})",
             )
         return mark or Mark(sender, source, user)
 
@@ -175,7 +175,7 @@ class Receiving(Admitting):
 
     def _forget_mark(self, command: c.ForgetMark) -> None:
         try:
-            mark = self._forgettable(command.sender, command.source)
+            mark = self._resting_mark(command.sender, command.source)
         except Refused as refusal:
             self._refuse(command.peer, command.receipt, refusal)
             return
@@ -184,7 +184,17 @@ class Receiving(Admitting):
         self._out.record(records.forgotten(self._out.destination(mark.address)))
         self._accept(command.peer, command.receipt)
 
-    def _forgettable(self, sender: str, source: str) -> Mark:
+    def _hand_mark_over(self, command: c.HandMarkOver) -> None:
+        try:
+            mark = self._resting_mark(command.sender, command.source)
+        except Refused as refusal:
+            self._refuse(command.peer, command.receipt, refusal)
+            return
+        mark.owner = command.owner
+        self._marked[mark] = None
+        self._accept(command.peer, command.receipt)
+
+    def _resting_mark(self, sender: str, source: str) -> Mark:
         """The mark of a queue that nobody forwards at the moment."""
         address = address_of(sender, source)
         mark = self.marks.get(address)
@@ -195,7 +205,7 @@ class Receiving(Admitting):
             raise Refused(
                 "conflict",
                 f"{sender} forwards its {source} at the moment as the user {flow.peer.user}: pause or remove "
-                "its bridge there, or end its connection here, before what it has reached is forgotten",
+                "its bridge there, or end its connection here, before its mark is changed",
             )
         return mark
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-PURGED, DELETED, READ, CLOSED, BEGUN, CANCELLED, UNDONE, RETRIED, TESTED, LOST = (
+PURGED, DELETED, READ, CLOSED, BEGUN, CANCELLED, UNDONE, RETRIED, TESTED, HANDED_OVER, LOST = (
     "purged", "deleted", "read", "closed", "begun", "cancelled", "undone", "retried", "tested",
-    "not recorded",
+    "handed over", "not recorded",
 )  # fmt: skip
 #: ways of REST requests: a browser's session is the console
 CONSOLE, API = "console", "api"

@@ -125,6 +125,11 @@ def test_the_other_broker_lists_how_far_this_one_has_come_and_forgets_it(
     command_line.about(broker)
     assert command_line("bridge", "pause", "west").code == OK
     command_line.about(west)
+    hand_over = ("bridge", "hand-over", *row[:2], west.user)
+    assert "handed over" not in command_line(*hand_over, "--dry-run").err
+    poll(lambda: command_line(*hand_over).code == OK, 30)
+    unknown = command_line(*hand_over[:-1], f"{west.user}x")
+    assert (unknown.code, f"did you mean {west.user}?" in unknown.err) == (NOT_FOUND, True)
     poll(lambda: command_line(*forgets).code == OK, 30)
     assert row[:2] not in [row[:2] for row in command_line("bridge", "incoming").rows]
     assert command_line(*forgets).code == NOT_FOUND

@@ -81,6 +81,11 @@ def forget(stage: Stage, source: str = SOURCE) -> None:
     client.do(c.ForgetMark(client.peer, SENDER, source))
 
 
+def hand_over(stage: Stage, owner: str) -> None:
+    client = stage.client()
+    client.do(c.HandMarkOver(client.peer, SENDER, SOURCE, owner))
+
+
 def test_a_message_is_stored_and_answered_and_its_repeat_answered_alone(stage: Stage, bridge: Bridge) -> None:
     assert bridge.forward(3, 8) == [3, 8]
     assert bridge.forward(3, 8, 9) == [3, 8, 9]
@@ -212,7 +217,7 @@ def test_only_the_user_who_began_a_flow_goes_on_with_it(stage: Stage, bridge: Br
         stage.restart()
     stranger = Bridge(stage)
     stranger.peer.user = "mallory"
-    with pytest.raises(Refused, match=r"forwards its .* as the user , and mallory cannot.*mom bridge forget"):
+    with pytest.raises(Refused, match=r"forwards its .* as the user , and mallory cannot.*mom bridge hand-"):
         stranger.begin()
     if away:
         bridge = Bridge(stage)
@@ -235,6 +240,28 @@ def test_a_mark_that_is_forgotten_is_whose_who_begins_next(stage: Stage, bridge:
     stage.restart()
     assert mark(stage).facts == ("next", 1, 1, stage.now_ms)
     assert waiting(stage) == [b"1", b"1"]
+
+
+def test_a_mark_that_is_handed_over_goes_on_from_where_it_has_come(stage: Stage, bridge: Bridge) -> None:
+    bridge.forward(1, 4)
+    bridge.disconnect()
+    hand_over(stage, "next")
+    stage.restart()
+    with pytest.raises(Refused, match="as the user next, and  cannot go on"):
+        Bridge(stage).begin()
+    next_one = Bridge(stage)
+    next_one.peer.user = "next"
+    assert next_one.begin() == (4, 2)
+    next_one.answers()
+    assert next_one.forward(4, 5) == [4, 5]
+    assert waiting(stage) == [b"1", b"4", b"5"]
+
+
+def test_the_mark_of_a_flow_that_runs_is_not_handed_over(stage: Stage, bridge: Bridge) -> None:
+    bridge.forward(1)
+    with pytest.raises(Refused, match=r"at the moment.* pause or remove its bridge"):
+        hand_over(stage, "next")
+    assert bridge.forward(2) == [2]
 
 
 def test_the_mark_of_a_flow_that_runs_is_not_forgotten(stage: Stage, bridge: Bridge) -> None:

@@ -115,6 +115,20 @@ async def test_how_far_another_broker_has_come_is_forgotten_by_administrators(br
     assert (await bridged.alice.delete(BILLS_OF_SOUTH)).status_code == 404
 
 
+async def test_administrators_hand_over_what_another_broker_forwards(bridged: Rest) -> None:
+    peer = begin_flow(bridged)
+    await bridged.plane.turn()
+    assert (await bridged.alice.patch(BILLS_OF_SOUTH, json={"owner": "bob"})).status_code == 409
+    bridged.engine.submit(c.Disconnect(peer))
+    refused = await bridged.bob.patch(BILLS_OF_SOUTH, json={"owner": "bob"})
+    assert (refused.status_code, refused.json()["right"]) == (403, "administer")
+    refused = await bridged.alice.patch(BILLS_OF_SOUTH, json={"owner": "bbo"})
+    assert (refused.status_code, "did you mean bob?" in refused.json()["detail"]) == (404, True)
+    assert (await bridged.alice.patch(BILLS_OF_SOUTH, json={"owner": "bob"})).status_code == 204
+    assert [mark.owner for mark in bridged.engine.broker.marks.values()] == ["bob"]
+    assert told(bridged) == [("handed over", "marks", "south~1f/bills", {"owner": "bob"})]
+
+
 @pytest.mark.parametrize(
     ("query", "status", "words"),
     [

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from urllib.parse import quote
 
 import msgspec
 
 from broker_app.core.commands import MakeQueue
 from broker_app.core.destination import parse
-from broker_app.net.rest.bridges import Remotes, no_such
+from broker_app.net.policy import Policy
+from broker_app.net.rest.bridges import no_such
 from broker_app.net.rest.browse import Browser
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.destinations import QueueFacts
@@ -28,10 +30,15 @@ class BridgeQueues:
     """The same as below `queues`, for the queue here that waits for one of a remote broker."""
 
     def __init__(
-        self, desk: Desk, remotes: Remotes, publisher: Publisher, browser: Browser, facts: QueueFacts
+        self,
+        desk: Desk,
+        policy: Callable[[], Policy],
+        publisher: Publisher,
+        browser: Browser,
+        facts: QueueFacts,
     ) -> None:
         self._desk = desk
-        self._remotes = remotes
+        self._policy = policy
         self._publisher = publisher
         self._browser = browser
         self._facts = facts
@@ -74,7 +81,7 @@ class BridgeQueues:
         except ValueError as error:
             raise invalid("path", str(error)) from None
         request.access.recheck(request.client, right, parse(found.address))
-        if found.broker not in self._remotes():
-            raise no_such("bridge", found.broker, self._remotes())
+        if found.broker not in self._policy().bridges:
+            raise no_such("bridge", found.broker, self._policy().bridges)
         request.name = found.name
         return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
@@ -16,6 +16,7 @@ from broker_app.core import commands as c
 from broker_app.core.destination import parse
 from broker_app.core.marks import address_of
 from broker_app.net import acts
+from broker_app.net.policy import Policy
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, busy, invalid
@@ -34,8 +35,6 @@ MAX_INCOMING = 1_000
 #: connections that are tested at the same time
 MAX_TESTS = 8
 
-Remotes = Callable[[], Mapping[str, Remote]]
-
 
 class Trial(Protocol):
     """Tests the connection to a remote broker, and to one of its queues; step by step, as plain data."""
@@ -49,9 +48,15 @@ class Choice(msgspec.Struct, forbid_unknown_fields=True):
     queue: str | None = None
 
 
+class Owner(msgspec.Struct, forbid_unknown_fields=True):
+    """Who goes on with a flow."""
+
+    owner: Annotated[str, msgspec.Meta(min_length=1, max_length=150)]
+
+
 class BridgeDesk:
-    """Endpoints `forwarding`, `forwarding/incoming` and `bridges/{name}/status|events|retry|test`. `remotes`
-    are those of the policy of the moment."""
+    """Endpoints `forwarding`, `forwarding/incoming` and `bridges/{name}/status|events|retry|test`. `policy`
+    is that of the moment."""
 
     def __init__(
         self,
@@ -59,14 +64,14 @@ class BridgeDesk:
         statistics: Statistics,
         forwarding: Forwarding,
         trial: Trial,
-        remotes: Remotes,
+        policy: Callable[[], Policy],
         limits: RestLimits,
     ) -> None:
         self._desk = desk
         self._statistics = statistics
         self._forwarding = forwarding
         self._trial = trial
-        self._remotes = remotes
+        self._policy = policy
         self._limits = limits
         self._tests = 0
 
@@ -133,7 +138,7 @@ class BridgeDesk:
         """There is none, for those who may know."""
         name = request.name
         if request.access.is_unbound(request.client.identity):
-            return no_such("bridge", name, self._remotes())
+            return no_such("bridge", name, self._policy().bridges)
         detail = f"{request.user} may browse no queue of a bridge {name[:80]!r}"
         return Refusal("not-allowed", detail, right=BROWSE)
 
@@ -178,7 +183,7 @@ class BridgeDesk:
         request.query()
         chosen = await request.json(Choice, required=False)
         self._permit(request, chosen, "tested")
-        remote = self._remotes().get(request.name)
+        remote = self._policy().bridges.get(request.name)
         if remote is None:
             raise self._unseen(request)
         found = await self.try_remote(remote, chosen.queue)
@@ -202,10 +207,31 @@ class BridgeDesk:
     async def forget(self, request: Request) -> Reply:
         """DELETE forwarding/incoming: how far another broker has come with a queue is known no longer. An
         administrator's deed, for what was not answered yet may come a second time."""
+        _require_administrator(request)
+        sender, source = self._chosen_mark(request)
+        ticket = self._desk.ticket()
+        self._desk.submit(c.ForgetMark(self._desk.peer, sender, source, ticket))
+        await self._desk.answer(ticket)
+        request.tell(acts.DELETED, "marks", f"{sender}/{source}")
+        return NO_CONTENT
+
+    async def hand_over(self, request: Request) -> Reply:
+        """PATCH forwarding/incoming: another user goes on with a queue of another broker, from where it has
+        come. An administrator's deed, for who goes on could spoil what is forwarded."""
+        _require_administrator(request)
+        owner = (await request.json(Owner)).owner
+        sender, source = self._chosen_mark(request)
+        if owner not in (users := self._policy().users):
+            raise no_such("user", owner, users)
+        ticket = self._desk.ticket()
+        self._desk.submit(c.HandMarkOver(self._desk.peer, sender, source, owner, ticket))
+        await self._desk.answer(ticket)
+        request.tell(acts.HANDED_OVER, "marks", f"{sender}/{source}", owner=owner)
+        return NO_CONTENT
+
+    def _chosen_mark(self, request: Request) -> tuple[str, str]:
+        """Sender and source of the mark that is meant."""
         query = request.query(("sender", "source"))
-        if not request.access.is_admin(request.client.identity):
-            detail = "how far other brokers have come is forgotten by administrators alone"
-            raise Refusal("not-allowed", detail, right="administer")
         for parameter in ("sender", "source"):
             if not query.get(parameter):
                 raise invalid(
@@ -213,11 +239,7 @@ class BridgeDesk:
                 )
         sender, source = query["sender"], query["source"]
         self._check_known(sender, source)
-        ticket = self._desk.ticket()
-        self._desk.submit(c.ForgetMark(self._desk.peer, sender, source, ticket))
-        await self._desk.answer(ticket)
-        request.tell(acts.DELETED, "marks", f"{sender}/{source}")
-        return NO_CONTENT
+        return sender, source
 
     def _check_known(self, sender: str, source: str) -> None:
         """Refused with the nearest name there is."""
@@ -239,6 +261,12 @@ class BridgeDesk:
             detail = f"a whole bridge is {done} by administrators; name a queue of it that you manage"
             raise Refusal("not-allowed", detail, right="administer")
         request.permitted(MANAGE, address)
+
+
+def _require_administrator(request: Request) -> None:
+    if not request.access.is_admin(request.client.identity):
+        detail = "how far other brokers have come is changed by administrators alone"
+        raise Refusal("not-allowed", detail, right="administer")
 
 
 def no_such(what: str, name: str, known: Iterable[str]) -> Refusal:

@@ -20,6 +20,7 @@ from broker_app.net.connections import Connections
 from broker_app.net.destinations import Destinations
 from broker_app.net.login import Logins
 from broker_app.net.origin import Origins
+from broker_app.net.policy import Policy
 from broker_app.net.rest import items, openapi, opsmanager, refusals
 from broker_app.net.rest.batch import BatchPublisher
 from broker_app.net.rest.bridge_queues import BridgeQueues
@@ -109,7 +110,7 @@ class RestPlane:
         )
         self._smash = Router(opsmanager.PREFIX)
         self._smash.add("GET", Place((b"application", b"_self")), monitored.stats)
-        self._bridges = BridgeDesk(self._desk, statistics, forwarding, trial, self._remotes, self._limits)
+        self._bridges = BridgeDesk(self._desk, statistics, forwarding, trial, self._policy, self._limits)
         self._router.add("GET", Place((b"events",)), Happenings(events, self._limits).page)
         self._add_endpoints(journal_read, jobs, statistics, connections, control_document)
 
@@ -244,7 +245,7 @@ class RestPlane:
     def _add_bridges(self, publisher: Publisher, browser: Browser, *, control: bool) -> None:
         add, desk = self._router.add, self._bridges
         queues = QueueFacts(self._desk, self._said, self._limits)
-        of_bridges = BridgeQueues(self._desk, self._remotes, publisher, browser, queues)
+        of_bridges = BridgeQueues(self._desk, self._policy, publisher, browser, queues)
         self._once |= {of_bridges.publish, of_bridges.make}
         messages, queue = _of_bridge(b"messages"), _of_bridge()
         add("GET", messages, of_bridges.browse)
@@ -253,6 +254,7 @@ class RestPlane:
         add("POST", queue, of_bridges.make)
         add("GET", Place((b"forwarding",)), desk.all)
         add("DELETE", Place((b"forwarding", b"incoming")), desk.forget)
+        add("PATCH", Place((b"forwarding", b"incoming")), desk.hand_over)
         for method, word, endpoint in (
             ("GET", b"status", desk.status),
             ("GET", b"events", desk.events),
@@ -266,8 +268,8 @@ class RestPlane:
             for place in (Place((b"bridges",)), Place((b"bridges",), (), True)):
                 self._router.leave(("GET", "PUT", "PATCH", "DELETE"), place)
 
-    def _remotes(self) -> Mapping[str, Remote]:
-        return self._logins.policy.bridges
+    def _policy(self) -> Policy:
+        return self._logins.policy
 
     async def bridges(self) -> Facts:
         """How all bridges stand, for administrators."""

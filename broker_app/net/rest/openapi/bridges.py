@@ -134,6 +134,11 @@ _BRIDGE = in_path("name", "name of the bridge", _NAME)
 _OF_BRIDGE = in_path("bridge", "name of the bridge", _NAME)
 _ONE_QUEUE = {"queue": {"type": ["string", "null"], "maxLength": MAX_QUEUE, "description": "one flow alone"}}
 
+_OF_MARK = [
+    parameter("sender", TEXT, "the other broker, with the tag of its journal; required"),
+    parameter("source", TEXT, "name of the queue there; required"),
+]
+
 SCHEMAS: Json = {
     "Flow": _FLOW,
     "Forwarding": object_of(
@@ -155,6 +160,7 @@ SCHEMAS: Json = {
     "BridgeStatus": object_of({**_STANDING, "flows": _FLOWS}),
     "BridgeEventPage": object_of({"items": array_of(_EVENT), **PAGING}),
     "BridgeChoice": object_of(_ONE_QUEUE, required=()),
+    "MarkOwner": object_of({"owner": {**TEXT, "minLength": 1, "maxLength": 150}}),
     "BridgeTrial": object_of(
         {
             "ok": TRUTH,
@@ -211,10 +217,13 @@ PATHS: Json = {
             "forget_incoming",
             "Forget how far another broker has come with a queue; what it was not answered may come twice",
             {"204": empty_reply("forgotten")}, 404, 409, 503,
-            parameters=[
-                parameter("sender", TEXT, "the other broker, with the tag of its journal; required"),
-                parameter("source", TEXT, "name of the queue there; required"),
-            ],
+            parameters=_OF_MARK,
+        ),
+        "patch": operation(
+            "hand_over_incoming",
+            "Have another user go on with a queue of another broker, from where it has come",
+            {"204": empty_reply("handed over")}, 404, 408, 409, 413, 415, 503, parameters=_OF_MARK,
+            body=json_body("MarkOwner"),
         ),
     },
     "/bridges/{name}/status": {
