@@ -207,8 +207,7 @@ class BridgeDesk:
     async def forget(self, request: Request) -> Reply:
         """DELETE forwarding/incoming: how far another broker has come with a queue is known no longer. An
         administrator's deed, for what was not answered yet may come a second time."""
-        _require_administrator(request)
-        sender, source = self._chosen_mark(request)
+        sender, source = self._chosen_mark(self._asked_of_mark(request))
         ticket = self._desk.ticket()
         self._desk.submit(c.ForgetMark(self._desk.peer, sender, source, ticket))
         await self._desk.answer(ticket)
@@ -218,9 +217,9 @@ class BridgeDesk:
     async def hand_over(self, request: Request) -> Reply:
         """PATCH forwarding/incoming: another user goes on with a queue of another broker, from where it has
         come. An administrator's deed, for who goes on could spoil what is forwarded."""
-        _require_administrator(request)
+        query = self._asked_of_mark(request)
         owner = (await request.json(Owner)).owner
-        sender, source = self._chosen_mark(request)
+        sender, source = self._chosen_mark(query)
         if owner not in (users := self._policy().users):
             raise no_such("user", owner, users)
         ticket = self._desk.ticket()
@@ -229,9 +228,16 @@ class BridgeDesk:
         request.tell(acts.HANDED_OVER, "marks", f"{sender}/{source}", owner=owner)
         return NO_CONTENT
 
-    def _chosen_mark(self, request: Request) -> tuple[str, str]:
-        """Sender and source of the mark that is meant."""
+    def _asked_of_mark(self, request: Request) -> Mapping[str, str]:
+        """The query of an administrator about a mark."""
         query = request.query(("sender", "source"))
+        if not request.access.is_admin(request.client.identity):
+            detail = "how far other brokers have come is changed by administrators alone"
+            raise Refusal("not-allowed", detail, right="administer")
+        return query
+
+    def _chosen_mark(self, query: Mapping[str, str]) -> tuple[str, str]:
+        """Sender and source of the mark that is meant."""
         for parameter in ("sender", "source"):
             if not query.get(parameter):
                 raise invalid(
@@ -261,12 +267,6 @@ class BridgeDesk:
             detail = f"a whole bridge is {done} by administrators; name a queue of it that you manage"
             raise Refusal("not-allowed", detail, right="administer")
         request.permitted(MANAGE, address)
-
-
-def _require_administrator(request: Request) -> None:
-    if not request.access.is_admin(request.client.identity):
-        detail = "how far other brokers have come is changed by administrators alone"
-        raise Refusal("not-allowed", detail, right="administer")
 
 
 def no_such(what: str, name: str, known: Iterable[str]) -> Refusal:
