@@ -1,4 +1,5 @@
-"""The past of one destination: columns of numbers, a row for each second, ten seconds and minute.
+"""The past of a destination, or of the node: columns of numbers, a row for each second, ten seconds and
+minute.
 
 Only steps in which something happened are written; what lies between two of them is filled in when the
 next one comes or when somebody reads, so a destination where nothing happens costs nothing.
@@ -21,24 +22,49 @@ AGES = ("oldest_s",)
 DURATIONS = ("wait_p50_s", "wait_p95_s", "wait_p99_s", "hold_p50_s", "hold_p95_s", "hold_p99_s")
 COLUMNS = (*COUNTS, *GAUGES, *AGES, *DURATIONS)
 
-_CODES = "I" * len((*COUNTS, *GAUGES)) + "f" * len((*AGES, *DURATIONS))
 _MOST = (1 << 32) - 1
-_AGE = COLUMNS.index("oldest_s")
-_FIRST_DURATION = _AGE + 1
 
 Row = Sequence[float]
 Series = dict[str, list[float | None]]
+#: a step in seconds, and how many rows of it are kept
+Resolution = tuple[int, int]
+
+
+class Layout:
+    """The columns of a past, in this order: what happens within a step, how things stand at its end, how
+    long something has waited then, and durations, which are not known at every step."""
+
+    def __init__(
+        self,
+        counts: Sequence[str],
+        gauges: Sequence[str],
+        ages: Sequence[str],
+        durations: Sequence[str],
+    ) -> None:
+        self.columns = (*counts, *gauges, *ages, *durations)
+        #: of each column, how `array` keeps a number of it
+        self.codes = "I" * (len(counts) + len(gauges)) + "f" * (len(ages) + len(durations))
+        self.counts = len(counts)
+        #: where ages begin, and durations
+        self.first_age = len(counts) + len(gauges)
+        self.first_duration = self.first_age + len(ages)
+
+
+DESTINATION = Layout(COUNTS, GAUGES, AGES, DURATIONS)
+#: ten minutes, an hour, a day
+OF_DESTINATION: Sequence[Resolution] = ((1, 600), (10, 360), (60, 1_440))
 
 
 class Ring:
     """The newest `length` rows at `step_s` seconds each, in at most 4 bytes a number."""
 
-    __slots__ = ("_columns", "_first", "_last", "length", "step_s")
+    __slots__ = ("_columns", "_first", "_last", "_layout", "length", "step_s")
 
-    def __init__(self, step_s: int, length: int) -> None:
+    def __init__(self, step_s: int, length: int, layout: Layout = DESTINATION) -> None:
         self.step_s = step_s
         self.length = length
-        self._columns: list[array[Any]] = [array(code) for code in _CODES]
+        self._layout = layout
+        self._columns: list[array[Any]] = [array(code) for code in layout.codes]
         #: numbers of the step that stands at index 0 (or stood there rounds ago), and of the newest
         self._first = 0
         self._last = -1
@@ -71,10 +97,10 @@ class Ring:
         end = until // self.step_s // together * together + together  # behind the last row
         start = end - count * together
         found: Series = {}
-        for number, name in enumerate(COLUMNS):
+        for number, name in enumerate(self._layout.columns):
             rows = self._read(self._columns[number], start, end)
             steps = [rows[at : at + together] for at in range(0, len(rows), together)]
-            if name in COUNTS:
+            if number < self._layout.counts:
                 found[name] = [_sum(step) for step in steps]
             else:
                 found[name] = [_last(step) for step in steps]
@@ -83,7 +109,7 @@ class Ring:
     def _add(self, row: Row) -> None:
         index = (self._last - self._first) % self.length
         for number, (column, value) in enumerate(zip(self._columns, row, strict=True)):
-            before = column[index] if number < len(COUNTS) else 0
+            before = column[index] if number < self._layout.counts else 0
             column[index] = value if column.typecode == "f" else min(int(before + value), _MOST)
 
     def _fill(self, step: int) -> None:
@@ -91,22 +117,23 @@ class Ring:
         gap = min(step - self._last, self.length)
         if gap <= 0:
             return
+        layout = self._layout
         at = (self._last - self._first) % self.length
         last: list[float] = [column[at] for column in self._columns]
         skipped = step - self._last - gap  # forgotten before they were written
         if skipped:
             self._first = step - self.length + 1
-            self._columns = [array(code) for code in _CODES]
+            self._columns = [array(code) for code in layout.codes]
             self._last = self._first - 1
         start = self._last + 1
         for number, column in enumerate(self._columns):
             rest: array[Any]
-            if number < len(COUNTS):
+            if number < layout.counts:
                 rest = array(column.typecode, bytes(column.itemsize * gap))
-            elif number == _AGE and last[number]:
+            elif layout.first_age <= number < layout.first_duration and last[number]:
                 ages = (last[number] + self.step_s * (skipped + after) for after in range(1, gap + 1))
                 rest = array("f", ages)
-            elif number >= _FIRST_DURATION:
+            elif number >= layout.first_duration:
                 rest = array("f", (nan,)) * gap
             else:
                 rest = array(column.typecode, (last[number],)) * gap
@@ -139,15 +166,15 @@ class Window(NamedTuple):
 
 
 class History:
-    """The past of one destination, at three resolutions."""
+    """One past at several resolutions."""
 
-    #: step in seconds and number of rows: ten minutes, an hour, a day
-    RESOLUTIONS = ((1, 600), (10, 360), (60, 1_440))
     LONGEST_S = 86_400
     __slots__ = ("_rings",)
 
-    def __init__(self) -> None:
-        self._rings = tuple(Ring(step_s, length) for step_s, length in self.RESOLUTIONS)
+    def __init__(
+        self, layout: Layout = DESTINATION, resolutions: Sequence[Resolution] = OF_DESTINATION
+    ) -> None:
+        self._rings = tuple(Ring(step_s, length, layout) for step_s, length in resolutions)
 
     def put(self, second: int, row: Row) -> None:
         for ring in self._rings:

@@ -18,8 +18,9 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import is_reserved
 from broker_app.core.queue import NO_SAMPLES, Queue
 from broker_app.core.subscription import Subscription
+from broker_app.telemetry.backlog import Backlog, Sums
 from broker_app.telemetry.durations import Durations, Percentiles
-from broker_app.telemetry.rings import History, Window
+from broker_app.telemetry.rings import History, Layout, Window
 
 MAX_DESTINATIONS = 1_000
 #: destinations looked at in one go, so that a pass over many does not hold up messages
@@ -28,6 +29,15 @@ SLICE = 1_000
 MAX_SAMPLES = 128
 #: a destination makes room for another one's history only when it has been at rest so long
 REST_S = 60
+#: of the node; `wait_p95_s` is that of the destination where it is longest
+OF_NODE = Layout(
+    counts=("in", "out", "died"),
+    gauges=("backlog", "unsettled", "dead", "connections"),
+    ages=("oldest_s",),
+    durations=("wait_p95_s",),
+)
+#: a quarter of an hour, three hours, a day
+NODE_RESOLUTIONS = ((1, 900), (10, 1_080), (60, 1_440))
 
 
 class Totals(NamedTuple):
@@ -84,6 +94,12 @@ class Statistics:
         self._node_moved = (0, 0)
         self._connections = 0
         self._journal_bytes = 0
+        self._backlog = Backlog()
+        self._sums = Sums()
+        self._died = 0
+        #: the longest of the 95th percentiles of waits, of destinations that moved in this pass
+        self._longest_wait = float("nan")
+        self._past_of_node = History(OF_NODE, NODE_RESOLUTIONS)
         self._told: dict[str, Any] | None = None
         #: called after each pass
         self.listeners: set[Callable[[], None]] = set()
@@ -105,11 +121,12 @@ class Statistics:
         totals = counters["published"], counters["delivered"]
         self._node_moved = totals[0] - self._node_totals[0], totals[1] - self._node_totals[1]
         self._node_totals = totals
+        self._died, self._longest_wait = 0, float("nan")
         queues = iter(list(self._broker.queues.values()))
         schedules = self._broker.schedules
         while slice := list(islice(queues, SLICE)):
             for queue in slice:
-                # Totals only grow; consumers come and go.
+                # Totals only grow; consumers come and go, and messages come back.
                 sign = (
                     queue.published_total
                     + queue.delivered_total
@@ -118,9 +135,10 @@ class Statistics:
                     + queue.expired_total
                     + queue.removed_total
                     + (len(queue.consumers) << 64)
+                    + (queue.unsettled << 96)
                 )
                 if schedules:
-                    sign += self._broker.delayed(queue.address) << 96
+                    sign += self._broker.delayed(queue.address) << 128
                 if sign != queue.sampled:
                     self._queue_moved(queue)
                     queue.sampled = sign
@@ -128,6 +146,7 @@ class Statistics:
         for name, published in list(self._broker.topic_published.items()):
             if not is_reserved(name):
                 self._topic_moved(name, published)
+        self._note_node()
         self._shown = self._second
         self._told = None
         if len(self._pulses) > 2 * len(self._broker.queues) + len(self._remembered) + MAX_DESTINATIONS:
@@ -135,7 +154,18 @@ class Statistics:
         for listener in self.listeners:
             listener()
 
+    def _note_node(self) -> None:
+        self._sums = sums = self._backlog.sum(self._broker.queues)
+        gauges = sums.backlog, sums.unsettled, sums.dead, self._connections
+        row = *self._node_moved, self._died, *gauges, self._node_oldest_s(), self._longest_wait
+        self._past_of_node.put(self._second, row)
+
+    def _node_oldest_s(self) -> float:
+        since_ms = self._sums.since_ms
+        return max(0.0, self._time - since_ms / 1000) if since_ms is not None else 0.0
+
     def _queue_moved(self, queue: Queue) -> None:
+        self._backlog.note(queue, self._broker.policies.graves)
         totals = Totals(
             queue.published_total,
             queue.delivered_total,
@@ -144,6 +174,7 @@ class Statistics:
             queue.expired_total,
         )
         pulse = self._beat(queue.address, totals, anew=not queue.sampled)
+        self._died += pulse.moved.dead
         past = self._past(queue.address, pulse)
         if past is None:
             return
@@ -156,7 +187,10 @@ class Statistics:
         queue.holds.clear()
         waiting = queue.depth, queue.unsettled, self._broker.delayed(queue.address)
         gauges = *waiting, len(queue.consumers), self._oldest_s(queue)
-        durations = (*past.wait.percentiles(second)[:3], *past.hold.percentiles(second)[:3])
+        wait = past.wait.percentiles(second)
+        if wait.p95 is not None and not wait.p95 <= self._longest_wait:  # which may be no number
+            self._longest_wait = wait.p95
+        durations = (*wait[:3], *past.hold.percentiles(second)[:3])
         numbers = [float("nan") if value is None else value for value in durations]
         past.history.put(second, (*pulse.moved, *gauges, *numbers))
 
@@ -249,6 +283,10 @@ class Statistics:
             "out_rate": round(self._node_moved[1] / self._elapsed, 1),
             "published": self._node_totals[0],
             "delivered": self._node_totals[1],
+            "backlog": self._sums.backlog,
+            "unsettled": self._sums.unsettled,
+            "oldest_s": round(self._node_oldest_s(), 3),
+            "dead": self._sums.dead,
             "memory_bytes": resident_bytes(),
             "memory_level": self._broker.memory_level,
             "refuses": self._broker.strain.code if self._broker.strain else None,
@@ -310,6 +348,10 @@ class Statistics:
         pulse = self._pulses.get(address)
         history = pulse.past.history if pulse and pulse.past else History()
         return history.window(self._shown, window_s, step_s)
+
+    def window_of_node(self, window_s: int, step_s: int) -> Window:
+        """The past of the node, up to the last pass."""
+        return self._past_of_node.window(self._shown, window_s, step_s)
 
     def knows(self, address: str) -> bool:
         """Whether the destination exists, or its past is remembered."""

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from broker_app.telemetry.rings import COLUMNS
+from broker_app.telemetry.statistics import OF_NODE
 from tests.rest.conftest import Rest
 from tests.rest.test_events import Stream
 
@@ -106,3 +107,16 @@ async def test_streams_end_with_the_node(rest: Rest) -> None:
     rest.plane.stop()
     await stream.task
     assert stream.ended
+
+
+async def test_the_past_of_the_node_comes_as_columns(rest: Rest) -> None:
+    rest.statistics.sample(NOW)
+    await rest.publish("a", "1", "2")
+    rest.statistics.sample(NOW + 1, connections=3)
+    shown = (await rest.alice.get("/node/stats", params={"window_s": 2, "step_s": 1})).json()
+    assert (shown["t0"], shown["step_s"], shown["node"]["backlog"]) == (NOW, 1, 2)
+    assert set(shown["series"]) == set(OF_NODE.columns)
+    assert shown["series"]["in"] == [0, 2]
+    assert shown["series"]["connections"] == [0, 3]
+    assert (await rest.alice.get("/node/stats?window_s=86401")).status_code == 400
+    assert (await rest.nobody.get("/node/stats")).status_code == 401

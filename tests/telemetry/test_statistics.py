@@ -236,3 +236,44 @@ def test_temporary_queues_leave_nothing_behind() -> None:
     watched.tick(2)
     assert len(watched.statistics._pulses) < 2_000
     assert not watched.statistics._remembered
+
+
+def test_the_past_of_the_node_has_what_waits_everywhere_and_dead_letters_apart() -> None:
+    watched = Watched()
+    producer, taker = watched.stage.client(), watched.stage.client()
+    producer.publish("/queue/a")
+    producer.publish("/queue/a")
+    watched.tick()
+    producer.publish("/queue/b")
+    taker.subscribe("/queue/b")
+    producer.publish("/queue/a.dead")
+    watched.tick()
+    past = watched.statistics.window_of_node(2, 1).series
+    assert past["in"] == [2, 2]
+    assert past["out"] == [0, 1]
+    assert past["backlog"] == [2, 2]
+    assert past["unsettled"] == [0, 1]
+    assert past["dead"] == [0, 1]
+    assert past["oldest_s"] == [1.0, 2.0]
+    node = watched.statistics.head()["node"]
+    assert (node["backlog"], node["unsettled"], node["dead"], node["oldest_s"]) == (2, 1, 1, 2.0)
+    taker.disconnect()
+    watched.tick()
+    assert watched.statistics.head()["node"]["backlog"] == 3
+
+
+def test_what_waited_in_a_queue_that_is_gone_waits_no_longer() -> None:
+    watched = Watched()
+    watched.stage.client().publish("/queue/a")
+    watched.tick()
+    del watched.stage.broker.queues["/queue/a"]
+    watched.tick()
+    node = watched.statistics.head()["node"]
+    assert (node["backlog"], node["oldest_s"]) == (0, 0.0)
+
+
+def test_the_past_of_the_node_reaches_back_a_day_in_bounded_memory() -> None:
+    watched = Watched()
+    watched.tick(1_000)
+    steps = [watched.statistics.window_of_node(window_s, 1).step_s for window_s in (900, 901, 10_800, 86_400)]
+    assert steps == [1, 10, 10, 60]

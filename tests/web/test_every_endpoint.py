@@ -15,7 +15,8 @@ DOCUMENT = openapi.document(api.document())
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: what is done to destinations is decided by rules, or looked at by everybody; the rest is administration
 EVERYBODYS = frozenset(
-    "queues topics messages leases jobs subscriptions connections stats limits health tokens explain".split()
+    "queues topics messages leases jobs subscriptions connections stats node limits health tokens"
+    " explain".split()
 )
 
 

@@ -1,4 +1,4 @@
-"""Statistics over HTTP: of the node, and the past of one destination."""
+"""Statistics over HTTP: of the node and its past, and the past of one destination."""
 
 from __future__ import annotations
 
@@ -45,6 +45,12 @@ class Figures:
         """GET stats"""
         request.query()
         return json_reply({**self._seen_by(request), "bridges": self._bridges(request)})
+
+    async def past_of_node(self, request: Request) -> Reply:
+        """GET node/stats"""
+        window_s, step_s = _asked(request.query(("window_s", "step_s")))
+        window = self._statistics.window_of_node(window_s, step_s)
+        return json_reply({**self._statistics.head(), **window._asdict()})
 
     async def stream(self, request: Request) -> Reply | None:
         """GET stats/stream: an event a second"""
@@ -106,14 +112,11 @@ class Figures:
         return request.access.allows(request.client, BROWSE, destination)
 
     def _past(self, request: Request, kind: str) -> Reply:
-        query = request.query((kind, "window_s", "step_s"))
-        window_s = whole_number(query, "window_s", 600, 1, History.LONGEST_S)
-        least = -(-window_s // MAX_STEPS)
-        step_s = whole_number(query, "step_s", least, 1, 3_600)
+        window_s, step_s = _asked(request.query((kind, "window_s", "step_s")))
         destination = request.permitted(BROWSE, f"/{kind}/{request.name}")
         if not self._statistics.knows(destination.address):
             raise Refusal("not-found", f"there is no {kind} {destination.name}")
-        window = self._statistics.window(destination.address, window_s, max(step_s, least))
+        window = self._statistics.window(destination.address, window_s, step_s)
         there = self._statistics.is_there(destination.address)
         return json_reply(
             {
@@ -122,6 +125,13 @@ class Figures:
                 **window._asdict(),
             }
         )
+
+
+def _asked(query: dict[str, str]) -> tuple[int, int]:
+    """How far back, and in which steps, of which there are `MAX_STEPS` at most."""
+    window_s = whole_number(query, "window_s", 600, 1, History.LONGEST_S)
+    least = -(-window_s // MAX_STEPS)
+    return window_s, max(least, whole_number(query, "step_s", least, 1, 3_600))
 
 
 def _addresses(text: str) -> list[str]:

@@ -221,6 +221,7 @@ class RestPlane:
         add("GET", _queue(b"stats"), figures.of_queue)
         add("GET", Place((b"topics",), (b"stats",), True, "topic"), figures.of_topic)
         add("GET", Place((b"stats",)), figures.node)
+        add("GET", Place((b"node", b"stats")), figures.past_of_node)
         add("GET", Place((b"stats", b"stream")), figures.stream)
         add("GET", _queue(b"consumers"), people.consumers)
         add("GET", Place((b"connections",)), people.page)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker_app.net.rest.openapi.operations import QUEUE, TOPIC, json_reply, operation, parameter
 from broker_app.net.rest.openapi.shapes import (
     COUNT,
@@ -17,6 +19,7 @@ from broker_app.net.rest.openapi.shapes import (
     whole,
 )
 from broker_app.telemetry.rings import COLUMNS
+from broker_app.telemetry.statistics import OF_NODE
 
 _NODE_FIGURES = object_of(
     {
@@ -27,6 +30,10 @@ _NODE_FIGURES = object_of(
         "out_rate": RATE,
         "published": COUNT,
         "delivered": COUNT,
+        "backlog": {**COUNT, "description": "messages that wait, dead letters not among them"},
+        "unsettled": COUNT,
+        "oldest_s": {**SECONDS, "description": "age of the oldest of the backlog"},
+        "dead": {**COUNT, "description": "dead letters"},
         "memory_bytes": COUNT,
         "memory_level": {
             "enum": ["green", "yellow", "orange", "red"],
@@ -73,6 +80,21 @@ _WINDOW = [
     parameter("step_s", whole(1, 3_600), "length of a step; made longer where the past is coarser"),
 ]
 
+
+def _window(columns: Sequence[str]) -> Json:
+    """A piece of the past."""
+    return {
+        "t0": {"type": "integer", "description": "when the first step begins, seconds since 1970"},
+        "step_s": {**COUNT, "description": "length of a step"},
+        "series": {
+            "type": "object",
+            "required": list(columns),
+            "properties": {name: array_of({"type": ["number", "null"]}, 1_441) for name in columns},
+            "description": "a number for each step, null where nothing is known",
+        },
+    }
+
+
 SCHEMAS: Json = {
     "Statistics": object_of(
         {
@@ -90,16 +112,10 @@ SCHEMAS: Json = {
                 "type": ["object", "null"],
                 "description": "null when it is gone",
             },
-            "t0": {"type": "integer", "description": "when the first step begins, seconds since 1970"},
-            "step_s": {**COUNT, "description": "length of a step"},
-            "series": {
-                "type": "object",
-                "required": list(COLUMNS),
-                "properties": {name: array_of({"type": ["number", "null"]}, 1_441) for name in COLUMNS},
-                "description": "a number for each step, null where nothing is known",
-            },
+            **_window(COLUMNS),
         }
     ),
+    "NodeStatistics": object_of({"time": TIME, "node": _NODE_FIGURES, **_window(OF_NODE.columns)}),
 }
 
 PATHS: Json = {
@@ -113,6 +129,12 @@ PATHS: Json = {
         "get": operation(
             "get_topic_statistics", "The past of a topic, as columns", {"200": _PAST_REPLY}, 404,
             parameters=[TOPIC, *_WINDOW],
+        ),
+    },
+    "/node/stats": {
+        "get": operation(
+            "get_node_statistics", "The past of the node, as columns",
+            {"200": json_reply("the past, up to the last second", ref("NodeStatistics"))}, parameters=_WINDOW,
         ),
     },
     "/stats": {
