@@ -5,6 +5,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
 CONSOLE := static/console/dist/manifest.json
+LANGUAGES := $(patsubst %.po,%.mo,$(wildcard locale/*/LC_MESSAGES/*.po))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix frontend
 
@@ -24,18 +25,18 @@ MOMBENCH ?= ../shared/bench
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check build bench bench-peers fuzz soak lock clean test-tools bench-tools
+.PHONY: help run test check build messages bench bench-peers fuzz soak lock clean test-tools bench-tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(INSTALLED) $(CONSOLE) ## start a broker with its console, data in ./data
+run: $(INSTALLED) $(CONSOLE) $(LANGUAGES) ## start a broker with its console, data in ./data
 	@$(BIN)/python manage.py broker $(ARGS)
 
-test: $(INSTALLED) $(CONSOLE) test-tools ## run all tests but the long ones
+test: $(INSTALLED) $(CONSOLE) $(LANGUAGES) test-tools ## run all tests but the long ones
 	$(BIN)/pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-check: $(INSTALLED) $(CONSOLE) ## lint, types, import directions, migrations, map of the house
+check: $(INSTALLED) $(CONSOLE) $(LANGUAGES) ## lint, types, import directions, migrations, map of the house
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
@@ -44,7 +45,10 @@ check: $(INSTALLED) $(CONSOLE) ## lint, types, import directions, migrations, ma
 	$(NPM) run check
 	$(BIN)/pytest -q tests/docs/test_map.py
 
-build: $(CONSOLE) ## build the console's browser code
+build: $(CONSOLE) $(LANGUAGES) ## build the console's browser code and its languages
+
+messages: $(INSTALLED) ## bring texts that are marked since into locale/, to be translated
+	$(BIN)/python -m tests.languages.catalogues
 
 fuzz: $(INSTALLED) test-tools ## random input for the STOMP parser and the REST endpoints, FUZZ_SECONDS long
 	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_EXAMPLES=$(FUZZ_SECONDS) $(BIN)/pytest -m fuzz --timeout 0 $(ARGS)
@@ -65,7 +69,7 @@ lock: ## resolve pyproject.toml into requirements.lock; ARGS=--upgrade takes the
 	  --no-emit-index-url --no-emit-find-links --no-header --quiet -o requirements.lock $(ARGS)
 
 clean: ## remove what was installed and built; ./data stays
-	rm -rf .venv frontend/node_modules static/console/dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv frontend/node_modules static/console/dist $(LANGUAGES) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
@@ -81,6 +85,9 @@ $(CONSOLE): $(INSTALLED) $(shell find frontend -path frontend/node_modules -prun
 	@$(NPM) ci --no-progress
 	@$(NPM) run --silent build
 	@touch $@
+
+%.mo: %.po | $(INSTALLED)
+	@$(BIN)/pybabel --quiet compile --input-file $< --output-file $@
 
 # Debian's Chromium for the browser tests and curl for the README's examples; nothing else comes from outside .venv.
 test-tools:

@@ -40,6 +40,7 @@ MIDDLEWARE = [
     "servestatic.middleware.ServeStaticMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "broker_app.web.languages.LanguageOfReader",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -187,7 +188,14 @@ DEFAULT_EXCEPTION_REPORTER_FILTER = "mom_site.discretion.Reports"
 
 USE_TZ = True
 TIME_ZONE = "UTC"
-USE_I18N = False
+
+# Pages speak the language of who reads; programs hear English (broker_app.web.languages).
+USE_I18N = True
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]
+LANGUAGE_COOKIE_NAME = "mom_language"
+LOCALE_PATHS = [BASE_DIR / "locale"]
+FORMAT_MODULE_PATH = ["mom_site.formats"]
 
 LOGGING = {
     "version": 1,

@@ -1,4 +1,4 @@
-"""The template tag for what the front-end build made: `{% vite_asset "src/main.ts" %}`."""
+"""Template tags for scripts and styles: `{% vite_asset "src/main.ts" %}` and, before it, `{% words %}`."""
 
 import json
 from functools import cache
@@ -9,8 +9,12 @@ from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.core.exceptions import ImproperlyConfigured
 from django.templatetags.static import static
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language
+
+from broker_app.web import languages
 
 BUILT = "console/dist/"
 
@@ -36,6 +40,16 @@ def vite_asset(source: str) -> SafeString:
     ]
     tags.append(format_html('<script type="module" src="{}"></script>', static(BUILT + entry["file"])))
     return mark_safe("\n".join(tags))
+
+
+@register.simple_tag
+def words() -> SafeString:
+    """The tag that loads what islands say in the language of the page; English needs none."""
+    language = get_language() or settings.LANGUAGE_CODE
+    known = languages.stamp(language)
+    if known is None:
+        return mark_safe("")
+    return format_html('<script defer src="{}"></script>', reverse("words", args=[language, known]))
 
 
 def _stylesheet(file: str) -> SafeString:

@@ -7,7 +7,7 @@ from django.urls.converters import PathConverter
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView
 
-from broker_app.web import docs, login, pages
+from broker_app.web import docs, languages, login, pages
 from broker_app.web.api import (
     audit,
     bridges,
@@ -35,6 +35,7 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="console"), name="root"),
     path("console/", OverviewPage.as_view(), name="console"),
     path("console/", include("broker_app.web.console.urls")),
+    path("console/words/<str:language>/<str:known>.js", languages.words, name="words"),
     path("login/", login.enter, name="login"),
     path("login/once/<str:secret>", login.once, name="login-once"),
     path("logout/", login.leave, name="logout"),

@@ -1,0 +1,60 @@
+"""The language of a page, and the words that its islands say in it.
+
+Whoever reads chooses by the cookie `mom_language`, or else by the browser's own list. Programs do not: the
+API and what it points to, `/docs`, are English whatever a client accepts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+
+from django.conf import settings
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.middleware.locale import LocaleMiddleware
+from django.utils import translation
+from django.utils.translation import to_locale
+from django.views.decorators.cache import cache_control
+from django.views.i18n import JavaScriptCatalog
+
+_FOR_PROGRAMS = ("/api/", "/docs/")
+_A_YEAR_S = 365 * 86_400
+
+_catalogue = JavaScriptCatalog.as_view(packages=["broker_app"])
+
+
+class LanguageOfReader(LocaleMiddleware):
+    """Django's choice of a language, for pages alone."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        if _for_programs(request):
+            translation.activate(settings.LANGUAGE_CODE)
+            request.LANGUAGE_CODE = settings.LANGUAGE_CODE
+        else:
+            super().process_request(request)
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if _for_programs(request):
+            return response
+        return super().process_response(request, response)
+
+
+def _for_programs(request: HttpRequest) -> bool:
+    return request.path_info.startswith(_FOR_PROGRAMS)
+
+
+@cache
+def stamp(language: str) -> str | None:
+    """What changes with the sentences of islands in this language; none if they are said as written."""
+    path = settings.BASE_DIR / "locale" / to_locale(language) / "LC_MESSAGES" / "djangojs.mo"
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:12] if path.exists() else None
+
+
+@cache_control(public=True, max_age=_A_YEAR_S, immutable=True)
+def words(request: HttpRequest, language: str, known: str) -> HttpResponseBase:
+    """The sentences of the islands as a script; its address changes with them."""
+    if language not in dict(settings.LANGUAGES) or known != stamp(language):
+        raise Http404
+    with translation.override(language):
+        return _catalogue(request)

@@ -1,0 +1,54 @@
+"""The console speaks the language of who reads it; programs hear English."""
+
+import re
+
+import pytest
+from django.template import engines
+from django.test import Client
+from django.utils import translation
+
+pytestmark = pytest.mark.django_db
+
+GERMAN = {"Accept-Language": "de-AT,de;q=0.9,en;q=0.5"}
+
+
+def test_a_page_is_in_the_language_of_the_browser(client: Client) -> None:
+    german = client.get("/login/", headers=GERMAN)
+    assert '<html lang="de"' in german.content.decode() and german["Content-Language"] == "de"
+    assert "Accept-Language" in german["Vary"]
+    assert '<html lang="en"' in client.get("/login/", headers={"Accept-Language": "fr"}).content.decode()
+
+
+def test_the_choice_of_the_reader_counts_more(client: Client) -> None:
+    client.cookies["mom_language"] = "en"
+    assert '<html lang="en"' in client.get("/login/", headers=GERMAN).content.decode()
+    client.cookies["mom_language"] = "de"
+    assert '<html lang="de"' in client.get("/login/").content.decode()
+
+
+def test_islands_get_their_sentences_as_a_script_that_is_kept(inside: Client) -> None:
+    assert "console/words" not in inside.get("/console/").content.decode()
+    page = inside.get("/console/", headers=GERMAN).content.decode()
+    found = re.search(r'<script defer src="(/console/words/de/[0-9a-f]+\.js)">', page)
+    assert found, "the languages are not built: run make build"
+    script = inside.get(found[1])
+    assert script["Content-Type"].startswith("text/javascript") and "immutable" in script["Cache-Control"]
+    assert '"Cancel": "Abbrechen"' in script.content.decode()
+    assert inside.get("/console/words/de/000000000000.js").status_code == 404
+    assert inside.get("/console/words/xx/000000000000.js").status_code == 404
+
+
+def test_numbers_in_a_german_page_are_still_numbers_for_scripts() -> None:
+    with translation.override("de"):
+        assert engines["django"].from_string("{{ seconds }}").render({"seconds": 1234.5}) == "1234.5"
+
+
+def test_the_interface_of_programs_is_english_whatever_they_accept(inside: Client) -> None:
+    for address in ("/api/v1/queues/none", "/api/v1/rules?limit=x", "/docs/problems/"):
+        english, german = inside.get(address), inside.get(address, headers=GERMAN)
+        told = re.compile(rb'"trace_id": ?"[^"]*"')
+        assert told.sub(b"", english.content) == told.sub(b"", german.content)
+        assert "Content-Language" not in german and "Accept-Language" not in german.get("Vary", "")
+    refused = inside.post("/api/v1/rules", {"kind": "x"}, content_type="application/json", headers=GERMAN)
+    same = inside.post("/api/v1/rules", {"kind": "x"}, content_type="application/json")
+    assert refused.json() | {"trace_id": ""} == same.json() | {"trace_id": ""} and refused.status_code == 400
