@@ -157,6 +157,7 @@ class Node:
             boot=secrets.token_hex(4),
             connections=self.connections.all,
             bridges=lambda: [standing(self.statistics, report) for report in self.bridges.reports()],
+            jobs=lambda: [job.progress for job in self.jobs.all()],
             clock=time.time,
         )
         # A broker that begins anew is another sender: it numbers its messages from the beginning.

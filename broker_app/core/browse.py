@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message
-from broker_app.core.queue import Lane, Queue, order_of
+from broker_app.core.queue import UNREACHED, Lane, Queue, order_of
 from broker_app.core.state import UNRECORDED
 
 READY, UNSETTLED, DELAYED = "ready", "unsettled", "delayed"
@@ -47,34 +47,43 @@ def browse_delayed(
 
 
 def browse(
-    broker: Broker, address: str, *, after: tuple[int, int] | None = None, limit: int = 50
+    broker: Broker,
+    address: str,
+    *,
+    after: tuple[int, int] | None = None,
+    limit: int = 50,
+    backwards: bool = False,
 ) -> list[Item] | None:
     """Up to `limit` messages in the order of delivery, behind the (priority, position) `after`; None when
-    there is no such queue. Reads 8 bytes for each paged message it passes over, never the journal."""
+    there is no such queue. Backwards, the last one comes first, and `after` is the one before which to go on.
+    Reads 8 bytes for each paged message it passes over, never the journal."""
     queue = broker.queues.get(address)
     if queue is None:
         return None
-    return list(islice(_items(broker, queue, after), limit))
+    return list(islice(_items(broker, queue, after, backwards), limit))
 
 
-def _items(broker: Broker, queue: Queue, after: tuple[int, int] | None) -> Iterator[Item]:
+def _items(broker: Broker, queue: Queue, after: tuple[int, int] | None, backwards: bool) -> Iterator[Item]:
     held = [
         message
         for peer in broker.peers
         for subscription, message in peer.unsettled.values()
         if subscription.queue is queue
     ]
-    for lane in queue.lanes:
-        if after and lane.priority > after[0]:
+    in_lane = _lane_backwards if backwards else _lane_forwards
+    for lane in reversed(queue.lanes) if backwards else queue.lanes:
+        if after and (lane.priority < after[0] if backwards else lane.priority > after[0]):
             continue
         start = after[1] if after and lane.priority == after[0] else None
         unsettled = [message for message in held if queue.lane_of(message) == lane.priority]
-        yield from _in_lane(lane, unsettled, start)
+        states = dict.fromkeys(unsettled, UNSETTLED)
+        in_memory = sorted([*unsettled, *lane.in_memory()], key=order_of)
+        yield from in_lane(lane, states, in_memory, start)
 
 
-def _in_lane(lane: Lane, unsettled: list[Message], start: int | None) -> Iterator[Item]:
-    states = dict.fromkeys(unsettled, UNSETTLED)
-    in_memory = sorted([*unsettled, *lane.in_memory()], key=order_of)
+def _lane_forwards(
+    lane: Lane, states: dict[Message, str], in_memory: list[Message], start: int | None
+) -> Iterator[Item]:
     passed = 0
     if start is not None:
         # Where the last one seen is gone, those of its kind (recorded or not) say how far it had come.
@@ -85,16 +94,36 @@ def _in_lane(lane: Lane, unsettled: list[Message], start: int | None) -> Iterato
         outside = [position for position in (*lane.loading[:1], lane.paged.first) if position]
         if outside and min(outside) <= start < UNRECORDED:
             passed = max(passed, start + lane.shift)
-    here = (
-        (m.order, Item(lane.priority, m.position, states.get(m, READY), m.attempts, m))
-        for m in in_memory
-        if m.order > passed
-    )
+    here = ((m.order, _held(lane, m, states)) for m in in_memory if m.order > passed)
     beyond = max(0, passed - lane.shift)
     positions = merge(lane.loading[bisect_right(lane.loading, beyond) :], lane.paged.after(beyond))
     there = ((position + lane.shift, _paged(lane, position)) for position in positions)
     for _, item in merge(here, there, key=itemgetter(0)):
         yield item
+
+
+def _lane_backwards(
+    lane: Lane, states: dict[Message, str], in_memory: list[Message], start: int | None
+) -> Iterator[Item]:
+    reached = UNREACHED
+    if start is not None:
+        recorded = start < UNRECORDED
+        reached = min(
+            (m.order for m in in_memory if m.recorded is recorded and m.position >= start),
+            default=start + lane.shift if recorded else UNREACHED,
+        )
+    here = ((m.order, _held(lane, m, states)) for m in reversed(in_memory) if m.order < reached)
+    beyond = reached - lane.shift
+    loading = reversed(lane.loading[: bisect_left(lane.loading, beyond)])
+    positions = merge(loading, lane.paged.before(beyond), reverse=True)
+    there = ((position + lane.shift, _paged(lane, position)) for position in positions)
+    for _, item in merge(here, there, key=itemgetter(0), reverse=True):
+        yield item
+
+
+def _held(lane: Lane, message: Message, states: dict[Message, str]) -> Item:
+    state = states.get(message, READY)
+    return Item(lane.priority, message.position, state, message.attempts, message)
 
 
 def _paged(lane: Lane, position: int) -> Item:

@@ -171,6 +171,12 @@ class Positions:
             if chunk and chunk[-1] > position:
                 yield from chunk[bisect_right(chunk, position) :]
 
+    def before(self, position: int) -> Iterator[int]:
+        """Positions below `position`, the highest first, without walking what lies behind."""
+        for chunk in reversed(self._chunks):
+            if chunk and chunk[0] < position:
+                yield from reversed(chunk[: bisect_left(chunk, position)])
+
 
 def order_of(message: Message) -> int:
     return message.order

@@ -17,6 +17,8 @@ WAITING, RUNNING, DONE, CANCELLED, STOPPED, FAILED = (
     "failed",
 )
 OPEN = (WAITING, RUNNING)
+#: what may have become of each of its messages
+STATUSES = ("done", "gone", "unsettled", "refused")
 
 
 class Job(msgspec.Struct, kw_only=True):
@@ -63,6 +65,22 @@ class Job(msgspec.Struct, kw_only=True):
             and not self.undone_by
             and bool(self.counts.get("done"))
         )
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """How far it is, for listeners: of what it is about, nothing."""
+        return {
+            "id": self.id,
+            "op": self.op,
+            "state": self.state,
+            "total": self.total,
+            "processed": self.processed,
+            **{status: self.counts.get(status, 0) for status in STATUSES},
+            "reason": self.reason or None,
+            "started_ms": self.started_ms,
+            "ended_ms": self.ended_ms,
+            "can_undo": self.can_undo,
+        }
 
     def count(self, status: str, number: int = 1) -> None:
         self.processed += number

@@ -28,9 +28,12 @@ OPENED, CLOSED, SLOW = f"{SYSTEM}.conn.opened", f"{SYSTEM}.conn.closed", f"{SYST
 CONSUMER, DEAD = f"{SYSTEM}.consumer", f"{SYSTEM}.dead"
 FILES = f"{SYSTEM}.config.files"
 BRIDGE = f"{SYSTEM}.bridge"
+JOB = f"{SYSTEM}.job"
 
 #: events kept for the next second; of what comes beyond, only the number is told
 MAX_EVENTS = 5_000
+#: a job that ended so many seconds ago, or fewer, is told of though nobody heard it begin
+JUST_ENDED_S = 5.0
 #: things of one kind in a snapshot
 MAX_ITEMS = 1_000
 
@@ -51,7 +54,8 @@ class Speaker(Protocol):
 
 class News:
     """`name` is the broker's, `boot` tells this process from former ones, `connections` yields the facts
-    of those that are there and `bridges` how bridges stand, `clock` is seconds since 1970."""
+    of those that are there, `bridges` how bridges stand and `jobs` how far jobs are, also those that have
+    ended; `clock` is seconds since 1970."""
 
     def __init__(
         self,
@@ -63,6 +67,7 @@ class News:
         boot: str,
         connections: Callable[[], Iterable[Facts]],
         bridges: Callable[[], Iterable[Facts]],
+        jobs: Callable[[], Iterable[Facts]],
         clock: Callable[[], float],
     ) -> None:
         self._broker = broker
@@ -73,6 +78,9 @@ class News:
         self._connections = connections
         self._bridges = bridges
         self._changes = Changes()
+        self._jobs = jobs
+        #: by id: what was told of each job last
+        self._of_jobs: dict[str, Facts] = {}
         self._clock = clock
         self._sequence = 0
         #: (topic, event) for the next second
@@ -187,6 +195,7 @@ class News:
         self._see_who_has_room()
         self._see_who_is_slow()
         self._see_bridges()
+        self._see_jobs()
         self._joined.clear()
         self._dead.clear()
         events, self._events = [event for event in self._events if event[1]], []
@@ -205,6 +214,7 @@ class News:
         self._full.clear()
         self._slow.clear()
         self._changes.forget()
+        self._of_jobs.clear()
         self._missed = 0
 
     def _heard(self, topic: str) -> bool:
@@ -248,6 +258,17 @@ class News:
         for bridge in self._changes.due(self._bridges(), self._clock()):
             self._note(_of_bridge(bridge), "mom.bridge", bridge["name"], bridge)
 
+    def _see_jobs(self) -> None:
+        if not self._broker.topics.reaches(*JOB.split(".")):
+            self._of_jobs.clear()
+            return
+        told, self._of_jobs = self._of_jobs, {job["id"]: job for job in self._jobs()}
+        latest_ms = (self._clock() - JUST_ENDED_S) * 1000
+        for name, job in self._of_jobs.items():
+            news = told[name] != job if name in told else not 0 < job["ended_ms"] < latest_ms
+            if news:
+                self._note(f"{JOB}.{name}", "mom.job", name, job)
+
     # ------------------------------------------------------------------ how things stand
 
     def snapshot(self, address: str) -> list[Entry]:
@@ -275,6 +296,11 @@ class News:
             self._state(topic, [brief(bridge)])
             for topic, bridge in islice(bridges, MAX_ITEMS)
             if wanted(topic)
+        ]
+        entries += [
+            self._state(f"{JOB}.{job['id']}", [job])
+            for job in islice(self._jobs(), MAX_ITEMS)
+            if wanted(f"{JOB}.{job['id']}")
         ]
         consumed: dict[str, list[Facts]] = {}
         for subscription in self._consumers():

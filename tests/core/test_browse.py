@@ -17,10 +17,10 @@ def fill(stage: Stage, count: int, **facts: bool) -> list[int]:
     return [client.publish("/queue/a", b"%d" % number, **facts).position for number in range(count)]
 
 
-def pages(stage: Stage, limit: int) -> list[Item]:
+def pages(stage: Stage, limit: int, *, backwards: bool = False) -> list[Item]:
     found: list[Item] = []
     after = None
-    while items := browse(stage.broker, "/queue/a", after=after, limit=limit):
+    while items := browse(stage.broker, "/queue/a", after=after, limit=limit, backwards=backwards):
         assert len(items) <= limit
         assert len(found) < 1_000, "pages come to an end"
         found += items
@@ -102,6 +102,7 @@ def test_pages_together_show_each_message_once(stage: Stage, limit: int, transie
     fill(stage, 5)
     consumer(stage, 3)
     assert pages(stage, limit) == everything(stage)
+    assert pages(stage, limit, backwards=True) == everything(stage)[::-1]
     assert len(everything(stage)) == 11
 
 
@@ -126,5 +127,8 @@ def test_a_page_goes_on_behind_a_paged_message(stage: Stage) -> None:
     found = browse(stage.broker, "/queue/a", after=(4, positions[6]), limit=1)
     assert found is not None
     assert [item.position for item in found] == [positions[7]]
+    back = browse(stage.broker, "/queue/a", after=(4, positions[6]), limit=1, backwards=True)
+    assert back is not None
+    assert [item.position for item in back] == [positions[5]]
     stage.client().purge("/queue/a")
     assert browse(stage.broker, "/queue/a", after=(4, positions[6])) == []

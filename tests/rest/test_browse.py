@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker_app.core.limits import Limits
-from broker_app.net.rest import RestLimits
+from broker_app.net.rest import RestLimits, browse
 from tests.rest.conftest import MakeRest, Rest
 
 
@@ -241,17 +241,38 @@ async def test_looking_for_some(make_rest: MakeRest, params: dict[str, str], exp
     assert (page["scanned"], page["next"]) == (3, None)
 
 
-async def test_a_search_goes_on_page_by_page(make_rest: MakeRest) -> None:
-    rest = make_rest(limits=RestLimits(max_page_bytes=10))
+async def test_a_search_that_takes_long_stops_says_so_and_goes_on_where_it_stopped(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browse, "_MAX_SCANNED", 2)
+    monkeypatch.setattr(browse, "_RUN", 2)
     await rest.publish("a", *[f"message {number}" for number in range(5)])
-    found, pages, after = [], 0, None
+    found, stops, after = [], [], None
     while True:
         page = await look(rest, "a", q="message 4", **({"after": after} if after else {}))
         found += [item["body"] for item in page["items"]]
-        pages, after = pages + 1, page["next"]
+        stops.append((page["scanned"], page["stopped"]))
+        after = page["next"]
         if after is None:
             break
-    assert (found, pages > 1) == (["message 4"], True)
+    assert found == ["message 4"]
+    assert stops == [(2, True), (2, True), (1, False)]
+
+
+async def test_the_newest_come_first_when_asked(make_rest: MakeRest) -> None:
+    rest = make_rest(core=Limits(window=2, fetch_messages=2))
+    await rest.publish("a", *map(str, range(7)))
+    bodies, after = [], None
+    while True:
+        page = await look(rest, "a", limit=3, order="newest", **({"after": after} if after else {}))
+        bodies += [item["body"] for item in page["items"]]
+        after = page["next"]
+        if after is None:
+            break
+    assert bodies == [*map(str, reversed(range(7)))]
+    assert [item["body"] for item in (await look(rest, "a", order="newest", q="3"))["items"]] == ["3"]
+    for query in ("order=latest", "order=newest&state=delayed"):
+        assert (await rest.alice.get(f"/queues/a/messages?{query}")).status_code == 400
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,25 @@ async def bury(rest: Rest, queue: str, *texts: str, reason: str = "no", **header
     assert (await rest.alice.post("/leases/settle", json={"nack": nack})).status_code == 200
 
 
+async def test_a_digest_counts_dead_letters_by_where_and_why_they_died(rest: Rest) -> None:
+    await bury(rest, "orders", "1", "2", reason="schema v3")
+    await bury(rest, "orders", "3", reason="timeout")
+    digest = (await rest.alice.get("/queues/orders.dead/digest")).json()
+    assert digest.pop("oldest") <= digest.pop("newest")
+    assert digest == {
+        "matches": 3,
+        "bytes": 3,
+        "by_origin": {"orders": 3},
+        "by_reason": {"schema v3": 2, "timeout": 1},
+        "scanned": 3,
+        "stopped": False,
+        "approx_total": 3,
+    }
+    found = (await rest.alice.get("/queues/orders.dead/digest", params={"reason": "timeout"})).json()
+    assert (found["matches"], found["scanned"]) == (1, 3)
+    assert (await rest.alice.get("/queues/nobody/digest")).status_code == 404
+
+
 # ---------------------------------------------------------------------- plans
 
 

@@ -27,11 +27,12 @@ class Heard(Stage):
         self.published: list[str] = []
         self.connections: list[Body] = []
         self.bridges: list[Body] = []
+        self.jobs: list[Body] = []
         self.voice = self.client("$mom")
         self.statistics = Statistics(self.broker, "mom", "1")
         self.news = News(
             self.broker, self.statistics, self, name="mom", boot="b",
-            connections=lambda: self.connections, bridges=lambda: self.bridges,
+            connections=lambda: self.connections, bridges=lambda: self.bridges, jobs=lambda: self.jobs,
             clock=lambda: self.now_us / 1e6,
         )  # fmt: skip
 
@@ -365,3 +366,34 @@ def test_nobody_looks_at_bridges_while_nobody_listens_to_them() -> None:
     stage.news._bridges = lambda: pytest.fail("nobody asked")
     stage.listener("$mom.stats")
     stage.second()
+
+
+def job(name: str = "j_1", state: str = "running", processed: int = 0, ended_ms: int = 0) -> Body:
+    return {"id": name, "state": state, "total": 400, "processed": processed, "ended_ms": ended_ms}
+
+
+def test_a_job_is_told_of_when_it_comes_on_and_when_it_ends() -> None:
+    stage = Heard()
+    long_ago = job("j_0", "done", 400, ended_ms=1)
+    stage.jobs = [job(), long_ago]
+    listener = stage.listener("$mom.job.>")
+    stage.second()
+    assert [(topic, data["processed"]) for topic, _, data in events(listener)] == [("$mom.job.j_1", 0)]
+    stage.second()
+    assert events(listener) == [], "nothing is new"
+    stage.jobs = [job(processed=200), long_ago]
+    stage.second()
+    assert [data["processed"] for _, _, data in events(listener)] == [200]
+    stage.jobs = [job("j_1", "done", 400, ended_ms=stage.now_us // 1000), long_ago]
+    stage.second()
+    assert [data["state"] for _, _, data in events(listener)] == ["done"]
+
+
+def test_a_job_that_ended_before_anybody_could_hear_of_it_is_told_of() -> None:
+    stage = Heard()
+    listener = stage.listener("$mom.job.j_1")
+    stage.jobs = [job("j_1", "done", 400, ended_ms=stage.now_us // 1000)]
+    stage.second()
+    assert [data["state"] for _, _, data in events(listener)] == ["done"]
+    ((_, body),) = bodies(stage.listener("$mom.job.j_1", snapshot=True))
+    assert [one["state"] for one in body["data"]["items"]] == ["done"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from broker_app.core import browse as look
@@ -28,10 +29,14 @@ from broker_app.rules.event import BROWSE, MANAGE, READ
 READY, UNSETTLED = look.READY, look.UNSETTLED
 #: what `state` may say; `leased` is the word of those who receive by REST
 _STATES = {"ready": READY, "unsettled": UNSETTLED, "leased": UNSETTLED, "delayed": look.DELAYED}
-#: how many messages a filter passes over before a page ends without being full
-_MAX_SCANNED = 10_000
-#: the same where each of them may have to be read from the journal
-_MAX_READ = 2_000
+#: how many messages a page looks at, and how long, before it ends without being full
+_MAX_SCANNED = 50_000
+_MAX_SEARCH_S = 2.0
+#: how many of them, and how long, in one go; then others have their turn
+_RUN = 2_000
+_SLICE_S = 0.005
+#: bytes of bodies that are read at once for a filter
+_READ_BYTES = 1024 * 1024
 #: bodies read from the journal in one go, at first; then as many as the size of the last allows
 _FIRST_RUN = 16
 _MAX_RUN = 256
@@ -47,6 +52,16 @@ class Shown(NamedTuple):
     attempts: int
     message: Message
     due_ms: int = 0
+
+
+class Sought(NamedTuple):
+    """What a page is to show, `backwards` from the end; `fits` decides where there is a filter."""
+
+    address: str
+    limit: int
+    state: str | None = None
+    fits: filters.Fits | None = None
+    backwards: bool = False
 
 
 class Page(NamedTuple):
@@ -70,7 +85,7 @@ class Browser:
         self._read = journal_read
         self._blocks = blocks
         self._limits = limits
-        self._ids = desk.engine.broker.ids
+        self.ids = desk.engine.broker.ids
 
     @property
     def _broker(self) -> Broker:
@@ -80,19 +95,20 @@ class Browser:
 
     async def messages(self, request: Request) -> Reply:
         """GET queues/{name}/messages"""
-        query = request.query(("queue", "limit", "after", "state", "fields", *_FILTERS), _HEADER)
+        query = request.query(("queue", "limit", "after", "order", "state", "fields", *FILTERS), HEADER)
         address = request.permitted(BROWSE, "/queue/" + request.name).address
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
         after = _cursor(query["after"]) if "after" in query else None
-        chosen = _filter(query)
+        chosen = filter_of(query)
         fields = _fields(request, address, query, chosen)
         state = _state(query, chosen)
-        fits = None if chosen.empty else filters.fitting(chosen, self._ids, time.time_ns() // 1_000_000)
-        page = await self._desk.glance(lambda: self._page(address, after, limit, state, fits))
+        fits = None if chosen.empty else filters.fitting(chosen, self.ids, time.time_ns() // 1_000_000)
+        sought = Sought(address, limit, state, fits, _backwards(query, state))
+        page, stopped = await self.search(sought, after)
         rows = [
             items.browsed(
                 row.message,
-                self._ids.of(row.message),
+                self.ids.of(row.message),
                 row.state,
                 self._limits.max_preview_bytes,
                 self._blocks,
@@ -106,7 +122,9 @@ class Browser:
         if not fields or not items.BODY_FIELDS.isdisjoint(fields):
             request.tell_reading("queues", address, len(rows))
         following = encode(_cursor_text(page.next) if page.next else None)
-        tail = b'],"next":%b,"approx_total":%d,"scanned":%d}' % (following, page.approx_total, page.scanned)
+        tail = b'],"next":%b,"approx_total":%d,"scanned":%d,"stopped":%b}' % (
+            following, page.approx_total, page.scanned, b"true" if stopped else b"false"
+        )  # fmt: skip
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
 
     async def purge(self, request: Request) -> Reply:
@@ -125,39 +143,80 @@ class Browser:
 
     # ------------------------------------------------------------------ looking (between two batches)
 
-    def _page(
-        self, address: str, after: _Cursor | None, limit: int, state: str | None, fits: filters.Fits | None
-    ) -> Page:
-        queue = queue_of(self._broker, address)
-        # One more than wanted tells whether there is another page.
-        scan = _MAX_READ if fits is not None else limit if state is None else _MAX_SCANNED
-        browse = look.browse_delayed if state == look.DELAYED else look.browse
-        found = browse(self._broker, address, after=after, limit=scan + 1) or []
-        wanted: list[look.Item] = []
-        last: look.Item | None = None
-        scanned = read = 0
-        for last in found[:scan]:
-            scanned += 1
-            if state is not None and last.state != state:
-                continue
-            if fits is not None:
-                message = last.message or load(self._read, queue, [last.position])[0]
-                read += len(message.body)
-                if fits(message, self._ids.of(message)):
-                    wanted.append(last)
-            else:
-                wanted.append(last)
-            if len(wanted) == limit or read >= self._limits.max_page_bytes:
-                break
-        rows = self._with_bodies(queue, wanted)
-        if len(rows) < len(wanted):
-            last = wanted[len(rows) - 1]
-        more = last is not None and last is not found[-1]
-        following = last.cursor if last is not None and more else None
+    async def search(self, sought: Sought, after: _Cursor | None) -> tuple[Page, bool]:
+        """One page, in as many goes as it takes; and whether it ends because it looked at as many messages,
+        or for as long, as it may."""
+        clock = time.monotonic
+        ends_s = clock() + _MAX_SEARCH_S
+        page = Page([], after, 0, 0)
+        size = 0
+        while True:
+            left = sought._replace(limit=sought.limit - len(page.rows))
+            run = await self._desk.glance(partial(self._run, left, page.next))
+            page = Page(page.rows + run.rows, run.next, run.approx_total, page.scanned + run.scanned)
+            size += sum(len(row.message.body) for row in run.rows)
+            full = len(page.rows) >= sought.limit or size >= self._limits.max_page_bytes
+            if page.next is None or full:
+                return page, False
+            if page.scanned >= _MAX_SCANNED or clock() >= ends_s:
+                return page, True
+
+    def _run(self, sought: Sought, after: _Cursor | None) -> Page:
+        """What of the page one go finds."""
+        queue = queue_of(self._broker, sought.address)
         total = queue.depth + queue.unsettled
-        if state == look.DELAYED:
-            total = self._broker.delayed(address)
-        return Page(rows, following, total, scanned)
+        # One more than wanted tells whether there is another page.
+        plain = sought.fits is None and sought.state is None
+        most = sought.limit if plain else _RUN
+        if sought.state == look.DELAYED:
+            found = look.browse_delayed(self._broker, sought.address, after=after, limit=most + 1)
+            total = self._broker.delayed(sought.address)
+        else:
+            backwards = sought.backwards
+            found = (
+                look.browse(self._broker, queue.address, after=after, limit=most + 1, backwards=backwards)
+                or []
+            )
+        rows, scanned = (
+            (self._with_bodies(queue, found[:most]), 0) if plain else self._sift(queue, found[:most], sought)
+        )
+        scanned = scanned or len(rows)
+        more = scanned and found[scanned - 1] is not found[-1]
+        return Page(rows, found[scanned - 1].cursor if more else None, total, scanned)
+
+    def _sift(self, queue: Queue, found: Sequence[look.Item], sought: Sought) -> tuple[list[Shown], int]:
+        """Those of the messages that fit, and how many were looked at."""
+        until_s = time.monotonic() + _SLICE_S
+        rows: list[Shown] = []
+        size = read = scanned = 0
+        run = _FIRST_RUN
+        while scanned < len(found):
+            for item, message in self._loaded(queue, found[scanned : scanned + run], sought):
+                scanned += 1
+                if message is None:
+                    continue
+                read += len(message.body)
+                if sought.fits is None or sought.fits(message, self.ids.of(message)):
+                    rows.append(Shown(item.state, item.attempts, message, item.due_ms))
+                    size += len(message.body)
+                if len(rows) == sought.limit or size >= self._limits.max_page_bytes:
+                    return rows, scanned
+            if time.monotonic() >= until_s:
+                break
+            run = max(1, min(_MAX_RUN, _READ_BYTES // (read // scanned + 1)))
+        return rows, scanned
+
+    def _loaded(
+        self, queue: Queue, part: Sequence[look.Item], sought: Sought
+    ) -> Iterator[tuple[look.Item, Message | None]]:
+        """Each with its message; None for one that is in another state than is wanted."""
+        fits_state = [sought.state is None or item.state == sought.state for item in part]
+        outside = [
+            item.position for item, fits in zip(part, fits_state, strict=True) if fits and not item.message
+        ]
+        bodies = iter(load(self._read, queue, outside))
+        for item, fits in zip(part, fits_state, strict=True):
+            yield item, (item.message or next(bodies)) if fits else None
 
     def _with_bodies(self, queue: Queue, wanted: Sequence[look.Item]) -> list[Shown]:
         """The messages with their bodies, paged ones read from the journal; fewer where a page is full
@@ -204,11 +263,12 @@ def may_read(request: Request, address: str) -> bool:
 # ---------------------------------------------------------------------- the query
 
 #: what `where` says in one line, and each of its parts alone; headers come as `header.<name>`
-_TEXTS, _AGES, _HEADER = ("q", "selector", "reason", "origin"), ("age_gt_s", "age_lt_s"), "header."
-_FILTERS = ("where", *_TEXTS, *_AGES)
+_TEXTS, _AGES, HEADER = ("q", "selector", "reason", "origin"), ("age_gt_s", "age_lt_s"), "header."
+FILTERS = ("where", *_TEXTS, *_AGES)
 
 
-def _filter(query: dict[str, str]) -> Filter:
+def filter_of(query: dict[str, str]) -> Filter:
+    """What the conditions of a query say together. Raises Refused."""
     parts: dict[str, object] = {name: query[name] for name in _TEXTS if name in query}
     for name in _AGES:
         if name in query:
@@ -216,7 +276,7 @@ def _filter(query: dict[str, str]) -> Filter:
                 parts[name] = float(query[name])
             except ValueError:
                 raise invalid(f"query/{name}", "must be a number of seconds", query[name]) from None
-    headers = {name[len(_HEADER) :]: value for name, value in query.items() if name.startswith(_HEADER)}
+    headers = {name[len(HEADER) :]: value for name, value in query.items() if name.startswith(HEADER)}
     if headers:
         parts["headers"] = headers
     if "where" in query and parts:
@@ -231,6 +291,15 @@ def _state(query: dict[str, str], chosen: Filter) -> str | None:
     if value is not None and value not in _STATES:
         raise unknown("query/state", value, _STATES, "state")
     return _STATES[value] if value is not None else None
+
+
+def _backwards(query: dict[str, str], state: str | None) -> bool:
+    order = query.get("order", "oldest")
+    if order not in ("oldest", "newest"):
+        raise unknown("query/order", order, ("oldest", "newest"), "order")
+    if order == "newest" and state == look.DELAYED:
+        raise invalid("query/order", "delayed messages are shown in the order of their times alone")
+    return order == "newest"
 
 
 def _fields(request: Request, address: str, query: dict[str, str], chosen: Filter) -> Collection[str]:

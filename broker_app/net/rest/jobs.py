@@ -13,7 +13,7 @@ from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.destination import parse
 from broker_app.jobs import filters
-from broker_app.jobs.job import Job
+from broker_app.jobs.job import STATUSES, Job
 from broker_app.jobs.office import Jobs
 from broker_app.jobs.plan import Plan, Wish
 from broker_app.net import acts
@@ -190,7 +190,7 @@ def _accepted(job: Job) -> Reply:
 
 
 def _shown(job: Job) -> dict[str, Any]:
-    counts = {status: job.counts.get(status, 0) for status in ("done", "gone", "unsettled", "refused")}
+    counts = {status: job.counts.get(status, 0) for status in STATUSES}
     return {
         "id": job.id,
         "op": job.op,

@@ -30,6 +30,7 @@ from broker_app.net.rest.connections import ConnectionDesk
 from broker_app.net.rest.credentials import Credentials
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.destinations import QueueFacts, TopicFacts
+from broker_app.net.rest.digest import Digests
 from broker_app.net.rest.direct import Direct
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.events import Events
@@ -181,6 +182,7 @@ class RestPlane:
         add("POST", _queue(b"messages"), publisher.to_queue)
         add("GET", _queue(b"messages"), browser.messages)
         add("DELETE", _queue(b"messages"), browser.purge)
+        add("GET", _queue(b"digest"), Digests(browser).digest)
         add("POST", Place((b"topics",), (b"messages",), True, "topic"), publisher.to_topic)
         add("POST", _queue(b"receive"), receiver.receive)
         histories = Histories(desk, journal_read, blocks, limits)

@@ -19,9 +19,11 @@ from broker_app.net.rest.openapi.operations import (
 )
 from broker_app.net.rest.openapi.shapes import (
     COUNT,
+    COUNTS,
     HEADERS,
     NAME,
     OPTIONAL_TEXT,
+    OPTIONAL_TIME,
     PAGING,
     TEXT,
     TIME,
@@ -154,6 +156,23 @@ SCHEMAS: Json = {
             "items": array_of({**BROWSED, "required": []}),
             **PAGING,
             "scanned": {**COUNT, "description": "messages that were looked at for this page"},
+            "stopped": {
+                **TRUTH,
+                "description": "whether it looked at 50,000 messages, or for 2 s, and ends; next goes on",
+            },
+        }
+    ),
+    "Digest": object_of(
+        {
+            "matches": COUNT,
+            "bytes": COUNT,
+            "oldest": OPTIONAL_TIME,
+            "newest": OPTIONAL_TIME,
+            "by_origin": {**COUNTS, "description": "of dead letters: the 20 queues where most of them died"},
+            "by_reason": {**COUNTS, "description": "of dead letters: the 20 details, or reasons, of most"},
+            "scanned": COUNT,
+            "stopped": {**TRUTH, "description": "whether there are more than it looked at"},
+            "approx_total": COUNT,
         }
     ),
     "HistoryPage": object_of({"items": array_of({**BROWSED, "required": []}), **PAGING}),
@@ -180,6 +199,7 @@ PATHS: Json = {
                 QUEUE,
                 parameter("limit", whole(1, 500, 50), "most messages of a page"),
                 AFTER,
+                parameter("order", {"enum": ["oldest", "newest"]}, "which come first"),
                 parameter(
                     "state", {"enum": ["ready", "unsettled", "leased", "delayed"]}, "leased is unsettled"
                 ),
@@ -191,6 +211,13 @@ PATHS: Json = {
             "purge_queue", "Remove everything that waits in a queue", {"204": empty_reply("removed")},
             404, 503,
             parameters=[QUEUE, parameter("all", {"const": True}, "must be true", required=True)],
+        ),
+    },
+    "/queues/{name}/digest": {
+        "get": operation(
+            "digest_queue", "Count the messages of a queue that fit, by where and why they died",
+            {"200": json_reply("counts", ref("Digest"))}, 404, 503,
+            parameters=[QUEUE, *CONDITIONS],
         ),
     },
     "/queues/{name}/messages/batch": {
