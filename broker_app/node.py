@@ -164,7 +164,7 @@ class Node:
         self.bridges = Supervisor(self.engine, f"{self.config.name}~{self.journal.tag:x}")
         self.bridges.told = self._tell_of_bridge
         self.engine.told = self._hear
-        self.lobby.told = self._tell_of_connection
+        self.lobby.hearers.append(self._tell_of_connection)
         lines = MessageLines(RestLimits.of(self.config))
         self.jobs = Jobs(self.engine, self.journal.read, self.config.data / "jobs", lines)
         self.jobs.start()
@@ -291,6 +291,7 @@ class Node:
             sessions, on_disk = len(self.lobby.sessions), journal["bytes_on_disk"]
             for _ in self.statistics.passing(time.time(), connections=sessions, journal_bytes=on_disk):
                 await asyncio.sleep(0)
+            self.connections.look()
             self.news.tell()
             # A tenth into the next second: timers may be early, and each second is to have one pass.
             await asyncio.sleep(1.5 - (time.time() + 0.4) % 1.0)

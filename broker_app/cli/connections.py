@@ -14,6 +14,7 @@ app = typer.Typer(no_args_is_help=True, help="List, show and end connections.")
 _COLUMNS = (
     "id",
     "user",
+    "client",
     "transport",
     "address",
     "since",
@@ -35,6 +36,7 @@ _CONSUMER_COLUMNS = (
     "acknowledged",
     "waiting",
 )
+_EVENT_COLUMNS = ("at", "event", "code", "detail", "by", "times")
 
 _Id = Annotated[str, typer.Argument(help="id of the connection")]
 
@@ -43,10 +45,17 @@ _Id = Annotated[str, typer.Argument(help="id of the connection")]
 def list_connections(
     ctx: typer.Context,
     user: Annotated[str | None, typer.Option(help="of this user alone")] = None,
+    filter: Annotated[str | None, typer.Option(help="words in user, client-id, address or id")] = None,
+    sort: Annotated[
+        str | None, typer.Option(help="members, - before those that descend: -unsettled,user")
+    ] = None,
+    closed: Annotated[bool, typer.Option("--closed", help="those that ended within the day")] = False,
 ) -> None:
     """List the connections, oldest first."""
     given = invocation.of(ctx)
-    given.output.rows(_COLUMNS, given.rest().pages("/connections", user=user), whole=True)
+    chosen = {"user": user, "filter": filter, "sort": sort, "state": "closed" if closed else None}
+    columns = (*_COLUMNS[:6], "closed_at", "reason") if closed else _COLUMNS
+    given.output.rows(columns, given.rest().pages("/connections", **chosen), whole=True)
 
 
 @app.command()
@@ -74,3 +83,26 @@ def close(
     given = invocation.of(ctx)
     given.rest().call("DELETE", f"/connections/{quote(id, safe='')}", {"reason": reason})
     given.output.say("ended")
+
+
+@app.command()
+def events(ctx: typer.Context, id: _Id) -> None:
+    """Tell what happened to a client, also within the day after it has gone, the newest first."""
+    given = invocation.of(ctx)
+    given.output.rows(
+        _EVENT_COLUMNS, given.rest().pages(f"/connections/{quote(id, safe='')}/events"), whole=True
+    )
+
+
+@app.command()
+def drain(
+    ctx: typer.Context,
+    id: _Id,
+    reason: Annotated[str, typer.Option(help="what its client is told")],
+    within: Annotated[float, typer.Option(help="seconds that it has to settle what it holds")] = 30.0,
+) -> None:
+    """Give a client nothing new, and end it as soon as it has settled what it holds."""
+    given = invocation.of(ctx)
+    path = f"/connections/{quote(id, safe='')}/drain"
+    given.rest().call("POST", path, {"reason": reason, "within_s": within})
+    given.output.say("it is being drained")

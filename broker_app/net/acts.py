@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-PURGED, DELETED, READ, CLOSED, BEGUN, CANCELLED, UNDONE, RETRIED, TESTED, HANDED_OVER, LOST = (
-    "purged", "deleted", "read", "closed", "begun", "cancelled", "undone", "retried", "tested",
+PURGED, DELETED, READ, CLOSED, DRAINED, BEGUN, CANCELLED, UNDONE, RETRIED, TESTED, HANDED_OVER, LOST = (
+    "purged", "deleted", "read", "closed", "drained", "begun", "cancelled", "undone", "retried", "tested",
     "handed over", "not recorded",
 )  # fmt: skip
 #: ways of REST requests: a browser's session is the console

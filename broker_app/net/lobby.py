@@ -13,6 +13,7 @@ from broker_app.core.message import MessageIds
 from broker_app.engine import Engine
 from broker_app.net.access import Access, Way
 from broker_app.net.login import Logins
+from broker_app.telemetry.visits import Visits
 
 if TYPE_CHECKING:
     from broker_app.net.stomp import StompSession
@@ -66,8 +67,10 @@ class Lobby:
         #: of sessions that have ended
         self._bytes_gone = (0, 0)
         logins.present = lambda: (session.identity for session in self.sessions if session.identity)
-        #: hears of connections that log in and of those that end
-        self.told: Callable[[str, StompSession], None] | None = None
+        #: hear of connections that log in and of those that end
+        self.hearers: list[Callable[[str, StompSession], None]] = []
+        #: what happens to clients
+        self.visits = Visits(time.time)
         self._hosts = {"", "/", config.name, *config.known_hosts, socket.gethostname(), socket.getfqdn()}
         self._hosts = {host.lower() for host in self._hosts}
 
@@ -89,8 +92,8 @@ class Lobby:
         return came + sum(one for one, _ in now), went + sum(other for _, other in now)
 
     def tell(self, event: str, session: StompSession) -> None:
-        if self.told is not None:
-            self.told(event, session)
+        for hear in self.hearers:
+            hear(event, session)
 
     def knows_host(self, host: str) -> bool:
         """Whether a CONNECT's `host` names this broker: its name, one of its host names, or an address."""

@@ -31,6 +31,7 @@ from broker_app.net.pace import Pace
 from broker_app.net.rendering import Renderer
 from broker_app.net.tags import Tag, Tags
 from broker_app.rules.event import RECEIVE, SEND
+from broker_app.telemetry import visits
 from mom_client.stomp import frame as wire
 from mom_client.stomp.encode import encode
 from mom_client.stomp.errors import Malformed
@@ -47,6 +48,8 @@ TOO_FAST_S = 10.0
 MAX_SENDS = 1_000
 #: characters; it is remembered with what was decided of its client
 MAX_CLIENT_ID = 255
+#: the problem of a client whom an operator ended
+ENDED_BY_OPERATOR = "disconnected"
 #: how long the bytes of a frame that has begun may stay away
 PARTIAL_S = 60.0
 
@@ -75,6 +78,7 @@ class StompSession:
         "_client",
         "_client_id",
         "_cumulative",
+        "_drain",
         "_frames",
         "_heard",
         "_holds",
@@ -145,6 +149,8 @@ class StompSession:
         #: where it has sent to lately: whether that was allowed by the policy of now, or by a former one
         self._sends: dict[Destination, bool] = {}
         self._leave_receipt: bytes | None = None
+        #: why it is to end when it holds nothing any more, and when it ends at the latest; None for others
+        self._drain: tuple[str, float] | None = None
         self._beat_in_s = self._beat_out_s = 0.0
         self._since = self._heard = self._spoke = time.monotonic()
         self._stuck_since = 0.0
@@ -198,6 +204,16 @@ class StompSession:
     def silent_s(self) -> float:
         """How long nothing has come from the client."""
         return time.monotonic() - self._heard
+
+    @property
+    def tls(self) -> bool:
+        """Whether TLS protects the connection."""
+        return self._transport.way.tls
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether it gets nothing new, and ends when it holds nothing any more."""
+        return self._drain is not None
 
     @property
     def held_back(self) -> bool:
@@ -282,7 +298,8 @@ class StompSession:
     def uncongested(self) -> None:
         if self._state == OPEN:
             self._stuck_since = 0.0
-            self._submit(c.Resume(self._peer))
+            if self._drain is None:
+                self._submit(c.Resume(self._peer))
 
     def lost(self) -> None:
         """The connection is gone."""
@@ -574,6 +591,7 @@ class StompSession:
         subscribe.snapshot = headers.snapshot(given, destination)
         subscribe.start = times.start(given.get("from", ""))
         self._submit(subscribe)
+        self._note(visits.SUBSCRIBED, destination.address)
 
     def _begin_flow(self, frame: Frame, id: str, destination: Destination) -> None:
         given, assumed = frame.headers, self._bridge(bridged.SOURCE)
@@ -600,6 +618,8 @@ class StompSession:
             # A later reply-to subscribes again: what was planned for its headers holds no more.
             self._temporary.remove(subscription.address)
             self._parser.forget()
+        if subscription is not None:
+            self._note(visits.UNSUBSCRIBED, subscription.address)
         self._submit(c.Unsubscribe(self._peer, id, frame.receipt, forget=forget is not None))
 
     def _transaction(self, frame: Frame) -> None:
@@ -660,6 +680,13 @@ class StompSession:
     def close(self, refusal: Refused) -> None:
         self._refuse(refusal, None, soft=False)
 
+    def drain(self, reason: str, within_s: float) -> None:
+        """Give the client nothing new, and end it with `reason` when it has settled what it holds and ended
+        its transactions, or after `within_s`."""
+        if self._state == OPEN:
+            self._drain = reason, time.monotonic() + within_s
+            self._submit(c.Pause(self._peer))
+
     def _write(self, data: bytes) -> None:
         if self._state != CLOSED:
             self._spoke = time.monotonic()
@@ -691,6 +718,9 @@ class StompSession:
         """Say no to one act (`soft`, for clients that asked for it), or by an ERROR and the end."""
         if self._state == CLOSED:
             return
+        if refusal.code != ENDED_BY_OPERATOR:
+            by = str(refusal.facts.get("decided_by", ""))
+            self._note(visits.REFUSED, refusal.detail, refusal.code, by)
         self.frames_out += 1
         if soft and self._soft_errors:
             self._refusals_sent += 1
@@ -705,6 +735,10 @@ class StompSession:
         )
         self._write(self._renderer.error(refusal, receipt, extra))
         self._end()
+
+    def _note(self, event: str, detail: str, code: str = "", by: str = "") -> None:
+        """For people who ask what happened to this client."""
+        self._lobby.visits.note(self._peer.connection, event, code=code, detail=detail, by=by)
 
     def _end(self) -> None:
         """No further word from or to this client."""
@@ -738,6 +772,9 @@ class StompSession:
             self._refuse(
                 Refused("login-timeout", f"no CONNECT within {config.connect_timeout:g} s"), None, soft=False
             )
+        elif self._state == OPEN and self._is_drained(now):
+            assert self._drain is not None
+            self._refuse(Refused(ENDED_BY_OPERATOR, self._drain[0]), None, soft=False)
         elif self._state == OPEN:
             if self._beat_out_s and now - self._spoke >= self._beat_out_s - step:
                 self._write(b"\n")
@@ -750,6 +787,12 @@ class StompSession:
             elif self._parser.has_partial and silent > PARTIAL_S:
                 detail = f"a frame was begun and its rest did not come for {silent:.0f} s"
                 self._refuse(Refused("frame-timeout", detail), None, soft=False)
+
+    def _is_drained(self, now: float) -> bool:
+        """Whether it is to end now, for it holds nothing any more or was given time enough."""
+        if self._drain is None:
+            return False
+        return not (self._peer.unsettled or self._peer.transactions) or now > self._drain[1]
 
     def configured(self) -> None:
         """The settings of the node are others."""

@@ -122,7 +122,7 @@ async def test_an_operator_ends_a_connection_and_its_client_is_told_why(rest: Re
     assert await client.pipe.receive() == b""
     await rest.engine.wait_idle()
     assert rest.depth("a") == 1, "what it held goes back"
-    assert (await rest.alice.get(f"/connections/{client.id}")).status_code == 404
+    assert (await shown(rest, f"/connections/{client.id}"))["closed_at"] is not None
 
 
 async def test_what_is_wrong_is_said(rest: Rest) -> None:
@@ -146,3 +146,102 @@ async def test_consumers_of_the_rest_interface_have_no_connection(rest: Rest) ->
     assert (consumer["connection"], consumer["user"]) == (None, "alice")
     await rest.publish("a", "1")
     await waiting
+
+
+async def happened(rest: Rest, id: str) -> list[tuple[str, str]]:
+    items = (await shown(rest, f"/connections/{id}/events"))["items"]
+    return [(event["event"], event["detail"]) for event in reversed(items)]
+
+
+async def test_what_happened_to_a_client_is_told_after_it_has_gone(rest: Rest) -> None:
+    make_admin(rest, "alice")
+    client = await Client(rest, "bob").connect(**{"client-id": "till-7", "mom-soft-errors": "true"})
+    await client.ask("SUBSCRIBE\nid:1\ndestination:/queue/a\nreceipt:r\n\n\0")
+    await client.ask("SEND\ndestination:/topic/$mom.stats\n\nno\0")
+    reply = await rest.alice.request("DELETE", f"/connections/{client.id}", json={"reason": "it is too old"})
+    assert reply.status_code == 204
+    await client.pipe.receive()
+    await client.pipe.close()
+    await rest.engine.wait_idle()
+    assert (await shown(rest, "/connections"))["items"] == []
+    gone = await shown(rest, f"/connections/{client.id}")
+    assert (gone["client"], gone["reason"]) == ("till-7", "disconnected: it is too old")
+    assert gone["closed_at"] is not None
+    (row,) = (await shown(rest, "/connections", state="closed"))["items"]
+    assert row["id"] == client.id
+    assert [event for event, _ in await happened(rest, client.id)] == [
+        "connected", "subscribed", "refused", "disconnecting", "closed",
+    ]  # fmt: skip
+    newest_first = (await shown(rest, f"/connections/{client.id}/events"))["items"]
+    assert (newest_first[1]["by"], newest_first[1]["detail"]) == ("alice", "it is too old")
+    assert (newest_first[2]["code"], newest_first[2]["by"]) == ("not-allowed", "the broker")
+    make_admin(rest, "bob")
+    again = await rest.alice.delete(f"/connections/{client.id}")
+    assert (again.status_code, "ended at" in again.json()["detail"]) == (404, True)
+
+
+async def test_a_drained_client_gets_nothing_new_and_ends_when_it_has_settled_what_it_holds(
+    rest: Rest,
+) -> None:
+    make_admin(rest, "alice")
+    client = await Client(rest, "bob").connect()
+    await client.ask("SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client-individual\nreceipt:r\n\n\0")
+    await rest.publish("a", "1")
+    first = await client.pipe.receive()
+    reply = await rest.alice.post(f"/connections/{client.id}/drain", json={"reason": "for repairs"})
+    assert (reply.status_code, reply.json()["draining"], reply.json()["congested"]) == (202, True, False)
+    await rest.publish("a", "2")
+    for session in list(rest.lobby.sessions):
+        session.tick(0.0, 0.1)
+    assert rest.depth("a") == 1, "it does not get it"
+    assert (await shown(rest, f"/connections/{client.id}"))["unsettled"] == 1, (
+        "and has time for what it holds"
+    )
+    ack = first.decode().partition("ack:")[2].partition("\n")[0]
+    await client.pipe.send(f"ACK\nid:{ack}\n\n\0".encode())
+    await rest.engine.wait_idle()
+    for session in list(rest.lobby.sessions):
+        session.tick(0.0, 0.1)
+    assert "for repairs" in (await client.pipe.receive()).decode()
+    assert rest.depth("a") == 1
+
+
+async def test_a_client_that_does_not_settle_is_drained_for_so_long_and_no_longer(rest: Rest) -> None:
+    client = await Client(rest, "alice").connect()
+    await client.ask("SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\nreceipt:r\n\n\0")
+    await rest.publish("a", "1")
+    await client.pipe.receive()
+    refused = await rest.alice.post(f"/connections/{client.id}/drain", json={"within_s": 601})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (400, "/within_s")
+    assert (await rest.alice.post(f"/connections/{client.id}/drain", json={"within_s": 0})).status_code == 202
+    for session in list(rest.lobby.sessions):
+        session.tick(float("inf"), 0.1)
+    assert "disconnected" in (await client.pipe.receive()).decode()
+
+
+async def test_connections_are_found_sorted_and_cut_by_the_broker(rest: Rest) -> None:
+    for user, name in (("alice", "till-2"), ("bob", "till-1"), ("bob", "press"), ("alice", "till-3")):
+        await Client(rest, user).connect(**{"client-id": name})
+
+    async def found(**query: Any) -> list[str]:
+        return [row["client"] for row in (await shown(rest, "/connections", **query))["items"]]
+
+    assert await found(filter="TILL bob") == ["till-1"]
+    assert await found(client="press") == ["press"]
+    assert await found(sort="-client") == ["till-3", "till-2", "till-1", "press"]
+    page = await shown(rest, "/connections", sort="user,client", limit=3, fields="client")
+    assert page["items"] == [{"client": "till-2"}, {"client": "till-3"}, {"client": "press"}]
+    rest_of_it = await shown(rest, "/connections", sort="user,client", limit=3, after=page["next"])
+    assert [row["client"] for row in rest_of_it["items"]] == ["till-1"]
+    filtered = await shown(rest, "/connections", filter="nobody")
+    assert (filtered["approx_total"], filtered["all"]) == (0, 4)
+    wrong = await rest.alice.get("/connections", params={"sort": "usr"})
+    assert (wrong.status_code, "user" in wrong.json()["detail"]) == (400, True)
+
+
+async def test_clients_that_come_again_and_again_are_named(rest: Rest) -> None:
+    for _ in range(5):
+        client = await Client(rest, "bob").connect(**{"client-id": "till-7"})
+        await client.pipe.close()
+    (row,) = (await shown(rest, "/connections"))["flapping"]
+    assert (row["user"], row["client"], row["connects"]) == ("bob", "till-7", 5)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
 import msgspec
 
 from broker_app.net import acts
-from broker_app.net.connections import MAX_CONSUMERS, MAX_REASON, Connections
+from broker_app.net.connections import MAX_CONSUMERS, MAX_DRAIN_S, MAX_REASON, Connections
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.refusals import Refusal, invalid
+from broker_app.net.rest.listing import Listing
+from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
-from broker_app.net.rest.requests import Request, whole_number
+from broker_app.net.rest.requests import Request
 from broker_app.net.stomp import StompSession
 from broker_app.rules.event import BROWSE
 from broker_app.telemetry.statistics import consumer
@@ -20,6 +25,22 @@ class CloseRequest(msgspec.Struct, forbid_unknown_fields=True):
     reason: str = "an operator ended the connection"
 
 
+class DrainRequest(CloseRequest, forbid_unknown_fields=True):
+    #: seconds that the client has to settle what it holds
+    within_s: float = 30.0
+
+
+#: whose connections a list shows: those that are there, or those that ended within the day
+OPEN, CLOSED = STATES = ("open", "closed")
+_SORTABLE = (
+    "number", "user", "client", "transport", "protocol", "since", "bytes_in", "bytes_out", "frames_in",
+    "frames_out", "in_rate", "out_rate", "subscriptions", "unsettled", "silent_s", "slow",
+)  # fmt: skip
+#: connections that are looked at in one go
+_RUN = 1_000
+MAX_FLAPPING = 100
+
+
 class ConnectionDesk:
     """Endpoints `connections…` and `queues/{name}/consumers`. Where there are rules, those who are no
     administrators see their own connections alone."""
@@ -27,49 +48,124 @@ class ConnectionDesk:
     def __init__(self, desk: Desk, connections: Connections, limits: RestLimits) -> None:
         self._desk = desk
         self._connections = connections
-        self._max_page = limits.max_page
+        # What clients do not say is sorted as nothing.
+        there = {
+            **connections.members,
+            "client": lambda session: connections.members["client"](session) or "",
+        }
+        self._open: Listing[StompSession] = Listing(
+            there, {}, limits.max_page, sortable=_SORTABLE, sort="number", last="number"
+        )
+        gone = {name: _member(name) for name in (*connections.members,)}
+        self._closed: Listing[dict[str, Any]] = Listing(
+            gone, {}, limits.max_page, sortable=("number", "user", "since", "closed_at"), sort="-closed_at",
+            last="number",
+        )  # fmt: skip
 
     async def page(self, request: Request) -> Reply:
-        """GET connections: oldest first"""
-        query = request.query(("limit", "after", "user"))
-        limit = whole_number(query, "limit", 100, 1, self._max_page)
-        after = whole_number(query, "after", 0, 0, 10**15 - 1)
+        """GET connections: oldest first, or as `sort` says; those that have ended by `state=closed`."""
+        query = request.query(
+            ("limit", "after", "sort", "fields", "state", "filter", "user", "client", "address")
+        )
+        state = query.get("state", OPEN)
+        if state not in STATES:
+            raise unknown("query/state", state, STATES, "state")
         sees_all = request.access.is_unruled(request.client.identity)
-        user = query.get("user", None if sees_all else request.user)
-        if user != request.user and not sees_all:
+        if not sees_all and query.get("user", request.user) != request.user:
             raise _not_yours()
+        seen = self._seen(request, state, all_of_them=sees_all)
+        wanted = await self._wanted(seen, _texts_of_open if state == OPEN else _texts_of_closed, query)
+        listing: Listing[Any] = self._open if state == OPEN else self._closed
+        items, following, total = listing.page(wanted, query)
+        beside = {
+            "all": len(seen),
+            "flapping": self._connections.flapping()[:MAX_FLAPPING] if sees_all else [],
+            "complete": sees_all,
+        }
+        return json_reply({"items": items, "next": following, "approx_total": total, **beside})
 
-        def fits(session: StompSession) -> bool:
-            return user in (None, session.user) and (sees_all or _is_own(request, session))
+    def _seen(self, request: Request, state: str, *, all_of_them: bool) -> list[Any]:
+        """Sessions, or the last facts of those that have ended, that may be shown to who asks."""
+        if state == OPEN:
+            return [one for one in self._connections.sessions() if all_of_them or _is_own(request, one)]
+        access, identity = request.access, request.client.identity
+        return [
+            facts
+            for facts in self._connections.gone()
+            if all_of_them or access.is_wholly(identity, facts["user"])
+        ]
 
-        found = self._connections.page(after, limit + 1, fits)
-        following = str(found[limit - 1].number) if len(found) > limit else None
-        items = [self._connections.facts(session) for session in found[:limit]]
-        total = len(self._connections) if sees_all else len(items)
-        return json_reply({"items": items, "next": following, "approx_total": total})
+    async def _wanted(
+        self, seen: list[Any], texts: Callable[[Any], Texts], query: Mapping[str, str]
+    ) -> list[Any]:
+        """Those that fit; others have their turn meanwhile."""
+        fits = _condition(query)
+        if fits is None:
+            return seen
+        wanted = []
+        for at, one in enumerate(seen, 1):
+            if fits(texts(one)):
+                wanted.append(one)
+            if at % _RUN == 0:
+                await asyncio.sleep(0)
+        return wanted
 
     async def one(self, request: Request) -> Reply:
-        """GET connections/{id}"""
+        """GET connections/{id}; also of one that has ended within the day"""
         request.query()
-        session = self._find(request.name)
-        if not _is_own(request, session) and not request.access.is_unruled(request.client.identity):
-            raise _not_yours()
+        session = self._connections.find(request.name)
+        if session is None:
+            return json_reply({**self._gone(request), "consumers": []})
+        self._check_seen(request, session)
         return json_reply(self._connections.details(session))
+
+    async def events(self, request: Request) -> Reply:
+        """GET connections/{id}/events: what happened to a client, the newest first"""
+        request.query()
+        session = self._connections.find(request.name)
+        if session is not None:
+            self._check_seen(request, session)
+        else:
+            self._gone(request)
+        visit = self._connections.visits.find(request.name)
+        items = self._connections.events(visit) if visit is not None else []
+        return json_reply(
+            {"items": items, "next": None, "approx_total": len(items) + (visit.dropped if visit else 0)}
+        )
 
     async def close(self, request: Request) -> Reply:
         """DELETE connections/{id}: its user's right, and an administrator's; the client is told why."""
         request.query()
         wanted = await request.json(CloseRequest, required=False)
-        session = self._find(request.name)
+        session = self._to_end(request, wanted)
+        self._connections.close(session, wanted.reason, request.user)
+        request.tell(acts.CLOSED, "connections", request.name, user=session.user, told=wanted.reason)
+        return NO_CONTENT
+
+    async def drain(self, request: Request) -> Reply:
+        """POST connections/{id}/drain: it gets nothing new, and ends when it has settled what it holds."""
+        request.query()
+        wanted = await request.json(DrainRequest, required=False)
+        session = self._to_end(request, wanted)
+        if not 0 <= wanted.within_s <= MAX_DRAIN_S:
+            raise invalid("/within_s", f"must be from 0 to {MAX_DRAIN_S:g} seconds", wanted.within_s)
+        self._connections.drain(session, wanted.reason, wanted.within_s, request.user)
+        told = {"user": session.user, "told": wanted.reason, "within_s": wanted.within_s}
+        request.tell(acts.DRAINED, "connections", request.name, **told)
+        return json_reply(self._connections.facts(session), status=202)
+
+    def _to_end(self, request: Request, wanted: CloseRequest) -> StompSession:
+        """The connection that is to end for a reason. Raises Refusal."""
+        session = self._connections.find(request.name)
+        if session is None:
+            raise self._unknown(request.name)
         if not _is_own(request, session) and not request.access.is_admin(request.client.identity):
             raise Refusal(
                 "not-allowed", "connections of others are ended by administrators alone", right="close"
             )
         if not 0 < len(wanted.reason) <= MAX_REASON or not wanted.reason.isprintable():
             raise invalid("/reason", f"must be a line of 1 to {MAX_REASON} printable characters")
-        self._connections.close(session, wanted.reason)
-        request.tell(acts.CLOSED, "connections", request.name, user=session.user, told=wanted.reason)
-        return NO_CONTENT
+        return session
 
     async def consumers(self, request: Request) -> Reply:
         """GET queues/{name}/consumers: in the order in which they came"""
@@ -82,11 +178,73 @@ class ConnectionDesk:
         items = [consumer(broker, subscription) for subscription in queue.consumers[:MAX_CONSUMERS]]
         return json_reply({"items": items, "next": None, "approx_total": len(queue.consumers)})
 
-    def _find(self, id: str) -> StompSession:
-        session = self._connections.find(id)
-        if session is None:
-            raise Refusal("not-found", f"there is no connection {id[:40]!r}; it may have ended")
-        return session
+    def _check_seen(self, request: Request, session: StompSession) -> None:
+        if not _is_own(request, session) and not request.access.is_unruled(request.client.identity):
+            raise _not_yours()
+
+    def _gone(self, request: Request) -> dict[str, Any]:
+        """The last facts of a connection that has ended. Raises Refusal."""
+        visit = self._connections.visits.find(request.name)
+        if visit is None or visit.facts is None:
+            raise self._unknown(request.name)
+        own = request.access.is_wholly(request.client.identity, visit.caller.user)
+        if not own and not request.access.is_unruled(request.client.identity):
+            raise _not_yours()
+        return dict(visit.facts)
+
+    def _unknown(self, id: str) -> Refusal:
+        visit = self._connections.visits.find(id)
+        if visit is not None and visit.facts is not None:
+            return Refusal("not-found", f"connection {id[:40]!r} ended at {visit.facts['closed_at']}")
+        return Refusal("not-found", f"there is no connection {id[:40]!r}, and none has ended within a day")
+
+
+class Texts(NamedTuple):
+    """What a connection is found by."""
+
+    user: str
+    client: str
+    address: str
+    all: str
+
+
+def _texts_of_open(session: StompSession) -> Texts:
+    transport, _, address = session.peer_name.partition(" ")
+    client = session.client.way.client or "" if session.client is not None else ""
+    protocol = f"STOMP {session.version} {transport}"
+    return _texts(session.user, client, address, session.peer.connection, protocol)
+
+
+def _texts_of_closed(facts: Mapping[str, Any]) -> Texts:
+    protocol = f"{facts['protocol']} {facts['transport']}"
+    return _texts(facts["user"], facts["client"] or "", facts["address"] or "", facts["id"], protocol)
+
+
+def _texts(user: str, client: str, address: str, *others: str) -> Texts:
+    return Texts(user, client, address, " ".join((user, client, address, *others)).casefold())
+
+
+def _condition(query: Mapping[str, str]) -> Callable[[Texts], bool] | None:
+    """Whether a connection is one that `query` asks for: each word of `filter` is somewhere in what it is
+    called, `user` and `client` are those, and its `address` begins so; None where all are."""
+    exact = [name for name in ("user", "client") if name in query]
+    words = query.get("filter", "").casefold().split()
+    address = query.get("address", "")
+    if not (exact or words or address):
+        return None
+
+    def fits(texts: Texts) -> bool:
+        return (
+            all(getattr(texts, name) == query[name] for name in exact)
+            and texts.address.startswith(address)
+            and all(word in texts.all for word in words)
+        )
+
+    return fits
+
+
+def _member(name: str) -> Callable[[dict[str, Any]], Any]:
+    return lambda facts: facts[name]
 
 
 def _is_own(request: Request, session: StompSession) -> bool:

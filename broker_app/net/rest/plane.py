@@ -227,6 +227,8 @@ class RestPlane:
         add("GET", Place((b"stats", b"stream")), figures.stream)
         add("GET", _queue(b"consumers"), people.consumers)
         add("GET", Place((b"connections",)), people.page)
+        add("GET", Place((b"connections",), (b"events",), True), people.events)
+        add("POST", Place((b"connections",), (b"drain",), True), people.drain)
         add("GET", Place((b"connections",), (), True), people.one)
         add("DELETE", Place((b"connections",), (), True), people.close)
         self._add_bridges(publisher, browser, control=control_document is not None)

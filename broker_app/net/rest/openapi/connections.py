@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from broker_app.net.connections import MAX_DRAIN_S
 from broker_app.net.rest.openapi.operations import (
     AFTER,
     QUEUE,
@@ -21,10 +22,12 @@ from broker_app.net.rest.openapi.shapes import (
     TRUTH,
     Json,
     array_of,
+    number,
     object_of,
     ref,
     whole,
 )
+from broker_app.telemetry.visits import EVENTS, FLAP_S
 
 _CONSUMER = object_of(
     {
@@ -50,17 +53,25 @@ _CONSUMER = object_of(
         },
     }
 )
+_RATE: Json = {"type": "number", "minimum": 0}
 _CONNECTION: Json = {
     "id": {**TEXT, "description": "what CONNECTED told the client as session"},
+    "number": {**COUNT, "description": "the how-manieth of the node it is"},
     "user": TEXT,
+    "client": {**OPTIONAL_TEXT, "description": "client-id of CONNECT"},
     "transport": {"enum": ["tcp", "websocket", "local"]},
     "address": OPTIONAL_TEXT,
     "protocol": TEXT,
+    "tls": {**TRUTH, "description": "whether TLS protects it"},
     "since": TIME,
+    "closed_at": {**TIME, "type": ["string", "null"], "description": "null while it is there"},
+    "reason": {**OPTIONAL_TEXT, "description": "why it ended"},
     "bytes_in": COUNT,
     "bytes_out": COUNT,
     "frames_in": COUNT,
     "frames_out": COUNT,
+    "in_rate": {**_RATE, "description": "frames a second from it, since somebody looked at it last"},
+    "out_rate": {**_RATE, "description": "frames a second to it"},
     "subscriptions": COUNT,
     "transactions": COUNT,
     "unsettled": COUNT,
@@ -69,8 +80,40 @@ _CONNECTION: Json = {
     "silent_s": {"type": "number", "minimum": 0, "description": "since something came from the client"},
     "congested": {**TRUTH, "description": "the client does not take what was sent"},
     "held_back": {**TRUTH, "description": "the broker reads no more of it for the moment"},
+    "draining": {**TRUTH, "description": "it gets nothing new, and ends when it holds nothing any more"},
     "slow": {**TRUTH, "description": "one of its subscriptions is"},
 }
+#: what a page of connections, of those that are there or have ended, has beside its items
+_BESIDE: Json = {
+    "all": {**COUNT, "description": "connections without the filters"},
+    "complete": {**TRUTH, "description": "false: who asks sees his own connections alone"},
+    "flapping": array_of(
+        object_of(
+            {
+                "user": TEXT,
+                "client": OPTIONAL_TEXT,
+                "machine": TEXT,
+                "connects": {**COUNT, "description": f"within {FLAP_S:g} s"},
+                "last_at": TIME,
+                "last_reason": {**TEXT, "description": "why it ended before"},
+            }
+        ),
+        100,
+    ),
+}
+_EVENT = object_of(
+    {
+        "at": TIME,
+        "first_at": {**TIME, "description": "of the first one, where it happened several times in a row"},
+        "event": {"enum": list(EVENTS)},
+        "code": {**TEXT, "description": "the problem of a refusal"},
+        "detail": TEXT,
+        "by": {**TEXT, "description": "the rule that refused it, or the operator"},
+        "times": whole(1, 2**53),
+    }
+)
+_REASON: Json = {"reason": {"type": "string", "minLength": 1, "maxLength": 500}}
+_OF_WHAT: Json = {"type": "string", "maxLength": 255}
 _CONNECTION_ID = in_path("id", "of the connection", {"type": "string", "minLength": 1})
 
 SCHEMAS: Json = {
@@ -78,8 +121,13 @@ SCHEMAS: Json = {
     "ConsumerPage": object_of({"items": array_of(ref("Consumer"), 1000), **PAGING}),
     "Connection": object_of(_CONNECTION),
     "ConnectionDetails": object_of({**_CONNECTION, "consumers": array_of(ref("Consumer"), 1000)}),
-    "ConnectionPage": object_of({"items": array_of(ref("Connection")), **PAGING}),
-    "CloseRequest": object_of({"reason": {"type": "string", "minLength": 1, "maxLength": 500}}, required=()),
+    "ConnectionPage": object_of(
+        {"items": array_of(object_of(_CONNECTION, required=())), **PAGING, **_BESIDE}
+    ),
+    "ConnectionEvent": _EVENT,
+    "ConnectionEventPage": object_of({"items": array_of(ref("ConnectionEvent"), 50), **PAGING}),
+    "CloseRequest": object_of(_REASON, required=()),
+    "DrainRequest": object_of({**_REASON, "within_s": number(0, MAX_DRAIN_S, 30)}, required=()),
 }
 
 PATHS: Json = {
@@ -92,18 +140,24 @@ PATHS: Json = {
     },
     "/connections": {
         "get": operation(
-            "list_connections", "STOMP connections, oldest first",
+            "list_connections", "STOMP connections, oldest first, or those that ended within the day",
             {"200": json_reply("connections", ref("ConnectionPage"))},
             parameters=[
                 parameter("limit", whole(1, 500, 100), "most connections of a page"),
                 AFTER,
-                parameter("user", TEXT, "of this user alone"),
+                parameter("sort", TEXT, "members, `-` before those that descend: `-out_rate,user`"),
+                parameter("fields", TEXT, "members of the items, `id,user,unsettled`"),
+                parameter("state", {"enum": ["open", "closed"], "default": "open"}, "closed: within the day"),
+                parameter("filter", _OF_WHAT, "words in user, client, address, id, protocol or transport"),
+                parameter("user", _OF_WHAT, "of this user alone"),
+                parameter("client", _OF_WHAT, "of this client-id alone"),
+                parameter("address", _OF_WHAT, "whose address begins so"),
             ],
         ),
     },
     "/connections/{id}": {
         "get": operation(
-            "get_connection", "One connection and its subscriptions",
+            "get_connection", "One connection and its subscriptions; also for a day after it has ended",
             {"200": json_reply("the connection", ref("ConnectionDetails"))}, 404,
             parameters=[_CONNECTION_ID],
         ),
@@ -111,6 +165,20 @@ PATHS: Json = {
             "close_connection", "End a connection; its client is told why",
             {"204": empty_reply("told, and ended")}, 404, 408, 413, 415,
             parameters=[_CONNECTION_ID], body=json_body("CloseRequest", required=False),
+        ),
+    },
+    "/connections/{id}/events": {
+        "get": operation(
+            "list_connection_events", "What happened to a client, the newest first",
+            {"200": json_reply("events", ref("ConnectionEventPage"))}, 404,
+            parameters=[_CONNECTION_ID],
+        ),
+    },
+    "/connections/{id}/drain": {
+        "post": operation(
+            "drain_connection", "Give a client nothing new, and end it when it has settled what it holds",
+            {"202": json_reply("it is being drained", ref("Connection"))}, 404, 408, 413, 415,
+            parameters=[_CONNECTION_ID], body=json_body("DrainRequest", required=False),
         ),
     },
 }  # fmt: skip

@@ -1,0 +1,207 @@
+"""Visits: what happened to each client, from its login until a day after it has gone; and who flaps.
+
+It is for people who ask why a client was ended, so the rare things are kept, never a message: that it
+subscribed, was slow, was refused something and by what, and how it ended. All of it is bounded.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+#: what can happen
+CONNECTED, SUBSCRIBED, UNSUBSCRIBED, SLOW, RECOVERED, REFUSED, DRAINING, DISCONNECTING, CLOSED = EVENTS = (
+    "connected", "subscribed", "unsubscribed", "slow", "recovered", "refused", "draining", "disconnecting",
+    "closed",
+)  # fmt: skip
+
+#: how long is known what happened to a client that has gone
+KEPT_S: Final = 24 * 3600.0
+#: clients that have gone and are remembered; events of one client, and of all together
+MAX_GONE: Final = 2_000
+MAX_EACH: Final = 50
+MAX_EVENTS: Final = 100_000
+#: a client that logged in so often within so many seconds is flapping; clients whose coming is remembered
+FLAPS: Final = 5
+FLAP_S: Final = 300.0
+MAX_CALLERS: Final = 2_000
+MAX_DETAIL: Final = 500
+
+Facts = Mapping[str, Any]
+
+
+class Happened(NamedTuple):
+    """What happened `times` in a row, last at `at_s` and first at `first_s` (seconds since 1970). `code`
+    names the problem, `by` the rule or the operator that decided it."""
+
+    event: str
+    at_s: float
+    first_s: float
+    code: str = ""
+    detail: str = ""
+    by: str = ""
+    times: int = 1
+
+    def is_again(self, other: Happened) -> bool:
+        """Whether it is the same once more."""
+        return (self.event, self.code, self.detail, self.by) == (
+            other.event,
+            other.code,
+            other.detail,
+            other.by,
+        )
+
+
+class Caller(NamedTuple):
+    """By what a client is known again: its user, its client-id, and the machine it comes from."""
+
+    user: str
+    client: str | None
+    machine: str
+
+
+class Visit:
+    """One connection. `facts` are its last ones once it has ended, and None before."""
+
+    __slots__ = ("caller", "dropped", "events", "facts", "id", "sample")
+
+    def __init__(self, id: str, caller: Caller, since_s: float) -> None:
+        self.id = id
+        self.caller = caller
+        self.events: deque[Happened] = deque([Happened(CONNECTED, since_s, since_s)])
+        #: how many are no longer known
+        self.dropped = 0
+        self.facts: Facts | None = None
+        #: frames in and out up to a time, and the rates (frames a second) before it
+        self.sample = since_s, 0, 0, 0.0, 0.0
+
+    @property
+    def ended_s(self) -> float:
+        """When it ended; 0 while it has not."""
+        return self.events[-1].at_s if self.facts is not None else 0.0
+
+
+class Calls:
+    """When a caller logged in lately, and how it ended last."""
+
+    __slots__ = ("last_end", "times")
+
+    def __init__(self) -> None:
+        self.times: deque[float] = deque(maxlen=100)
+        self.last_end = ""
+
+
+class Visits:
+    """Written in the loop. `clock` is seconds since 1970."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._open: dict[str, Visit] = {}
+        #: the one that ended first is first
+        self._gone: OrderedDict[str, Visit] = OrderedDict()
+        self._callers: OrderedDict[Caller, Calls] = OrderedDict()
+        self._events = 0
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return self._clock()
+
+    # ------------------------------------------------------------------ what is written
+
+    def begin(self, id: str, caller: Caller) -> None:
+        """A client has logged in."""
+        now = self._clock()
+        self._open[id] = Visit(id, caller, now)
+        self._events += 1
+        calls = self._callers.get(caller)
+        if calls is None:
+            if len(self._callers) >= MAX_CALLERS:
+                self._callers.popitem(last=False)
+            calls = self._callers[caller] = Calls()
+        else:
+            self._callers.move_to_end(caller)
+        calls.times.append(now)
+
+    def note(self, id: str, event: str, *, code: str = "", detail: str = "", by: str = "") -> None:
+        """Something happened to a client that is there; of others nothing is noted."""
+        visit = self._open.get(id)
+        if visit is not None:
+            now = self._clock()
+            self._add(visit, Happened(event, now, now, code, detail[:MAX_DETAIL], by))
+
+    def end(self, id: str, facts: Facts, reason: str) -> None:
+        """A client has gone; `facts` are the last that were known of it."""
+        if id not in self._open:
+            return
+        self.note(id, CLOSED, detail=reason)
+        visit = self._open.pop(id)
+        visit.facts = facts
+        self._gone[id] = visit
+        if visit.caller in self._callers:
+            self._callers[visit.caller].last_end = reason[:MAX_DETAIL]
+        while self._gone and (len(self._gone) > MAX_GONE or self._is_over(next(iter(self._gone.values())))):
+            self._forget_first()
+
+    def rates(self, id: str, frames_in: int, frames_out: int) -> tuple[float, float]:
+        """Frames a second from a client and to it since somebody looked last, at least a second ago; at the
+        first look, since it came."""
+        visit = self._open.get(id)
+        if visit is None:
+            return 0.0, 0.0
+        at_s, in_, out, *before = visit.sample
+        passed = self._clock() - at_s
+        if passed < 1.0:
+            return before[0], before[1]
+        rates = round((frames_in - in_) / passed, 1), round((frames_out - out) / passed, 1)
+        visit.sample = at_s + passed, frames_in, frames_out, *rates
+        return rates
+
+    # ------------------------------------------------------------------ what is read
+
+    def find(self, id: str) -> Visit | None:
+        """One that is there, or has gone within the day."""
+        visit = self._open.get(id) or self._gone.get(id)
+        return None if visit is None or self._is_over(visit) else visit
+
+    def gone(self) -> Iterator[Visit]:
+        """Those that have ended within the day, the last one first."""
+        return (visit for visit in reversed(self._gone.values()) if not self._is_over(visit))
+
+    def flapping(self) -> list[tuple[Caller, int, float, str]]:
+        """Who logged in too often of late, the worst first: who, how often, when last, how it ended."""
+        since = self._clock() - FLAP_S
+        found = [
+            (caller, sum(at_s >= since for at_s in calls.times), calls.times[-1], calls.last_end)
+            for caller, calls in self._callers.items()
+        ]
+        return sorted((row for row in found if row[1] >= FLAPS), key=lambda row: -row[1])
+
+    # ------------------------------------------------------------------ bounds
+
+    def _add(self, visit: Visit, happened: Happened) -> None:
+        last = visit.events[-1]
+        if happened.is_again(last):
+            visit.events[-1] = happened._replace(first_s=last.first_s, times=last.times + 1)
+            return
+        visit.events.append(happened)
+        self._events += 1
+        if len(visit.events) > MAX_EACH:
+            self._drop(visit)
+        while self._events > MAX_EVENTS and self._gone:
+            self._forget_first()
+        if self._events > MAX_EVENTS and len(visit.events) > 2:
+            self._drop(visit)
+
+    def _drop(self, visit: Visit) -> None:
+        """Forget what happened first, but for that it came."""
+        del visit.events[1]
+        visit.dropped += 1
+        self._events -= 1
+
+    def _forget_first(self) -> None:
+        _, visit = self._gone.popitem(last=False)
+        self._events -= len(visit.events)
+
+    def _is_over(self, visit: Visit) -> bool:
+        return visit.facts is not None and visit.ended_s < self._clock() - KEPT_S
