@@ -53,9 +53,10 @@ def list_connections(
 ) -> None:
     """List the connections, oldest first."""
     given = invocation.of(ctx)
-    chosen = {"user": user, "filter": filter, "sort": sort, "state": "closed" if closed else None}
+    state = "closed" if closed else None
+    found = given.rest().pages("/connections", user=user, filter=filter, sort=sort, state=state)
     columns = (*_COLUMNS[:6], "closed_at", "reason") if closed else _COLUMNS
-    given.output.rows(columns, given.rest().pages("/connections", **chosen), whole=True)
+    given.output.rows(columns, found, whole=True)
 
 
 @app.command()
