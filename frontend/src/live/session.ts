@@ -1,4 +1,4 @@
-import { Client, ReconnectionTimeMode, type IFrame, type IMessage } from "@stomp/stompjs";
+import { Client, ReconnectionTimeMode, type IFrame, type IMessage, type StompSubscription } from "@stomp/stompjs";
 import { parseProblem, type Problem } from "./problem.ts";
 import { Source } from "./source.ts";
 
@@ -27,6 +27,12 @@ interface Pending {
   settle: (outcome: Outcome) => void;
 }
 
+/** Who reads a destination, and the subscription for all of them while there is a connection. */
+interface Heard {
+  receivers: Set<(body: string) => void>;
+  subscription?: StompSubscription;
+}
+
 const FIRST_DELAY_MS = 1_000;
 const LONGEST_DELAY_MS = 10_000;
 const RECEIPT_DEADLINE_MS = 30_000;
@@ -43,7 +49,7 @@ export class Session extends Source {
   status: Status = { kind: "connecting" };
 
   readonly #client: Client;
-  readonly #subscriptions = new Map<string, (body: string) => void>();
+  readonly #heard = new Map<string, Heard>();
   readonly #pending = new Map<string, Pending>();
   #attempts = 0;
   #receipts = 0;
@@ -73,10 +79,21 @@ export class Session extends Source {
     this.#client.activate();
   }
 
-  /** Reads `destination` with `receive` (given each body) over every reconnection. */
-  subscribe(destination: string, receive: (body: string) => void): void {
-    this.#subscriptions.set(destination, receive);
-    if (this.#client.connected) this.#subscribe(destination, receive);
+  /**
+   * Reads `destination` with `receive` (given each body) over every reconnection, until the returned function is
+   * called. Several may read the same one.
+   */
+  subscribe(destination: string, receive: (body: string) => void): () => void {
+    const heard = this.#heard.get(destination) ?? { receivers: new Set() };
+    this.#heard.set(destination, heard);
+    heard.receivers.add(receive);
+    if (this.#client.connected && heard.subscription === undefined) this.#subscribe(destination, heard);
+    return () => {
+      heard.receivers.delete(receive);
+      if (heard.receivers.size > 0 || this.#heard.get(destination) !== heard) return;
+      this.#heard.delete(destination);
+      if (this.#client.connected) heard.subscription?.unsubscribe();
+    };
   }
 
   /** Sends and waits for the broker's word: a receipt is only sent once the message is safe. Never rejects. */
@@ -106,12 +123,14 @@ export class Session extends Source {
 
   #connected(): void {
     this.#attempts = 0;
-    for (const [destination, receive] of this.#subscriptions) this.#subscribe(destination, receive);
+    for (const [destination, heard] of this.#heard) this.#subscribe(destination, heard);
     this.#become({ kind: "live" });
   }
 
-  #subscribe(destination: string, receive: (body: string) => void): void {
-    this.#client.subscribe(destination, (message) => receive(message.body));
+  #subscribe(destination: string, heard: Heard): void {
+    heard.subscription = this.#client.subscribe(destination, (message) => {
+      for (const receive of heard.receivers) receive(message.body);
+    });
   }
 
   #unhandled(message: IMessage): void {
