@@ -20,7 +20,7 @@ from broker_app.core.guard import Guard
 from broker_app.core.message import DEFAULT_PRIORITY, Message
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.records import Reader
-from broker_app.core.subscription import Subscription
+from broker_app.core.subscription import NO_SAMPLES, Subscription
 
 if TYPE_CHECKING:
     from broker_app.core.named import NamedSubscription
@@ -31,8 +31,6 @@ DEFAULT_POLICY = DestinationPolicy()
 ANY_PRIORITY = DEFAULT_PRIORITY
 #: beyond every position
 UNREACHED = 1 << 63
-#: takes samples that nobody wants
-NO_SAMPLES: deque[int] = deque(maxlen=0)
 
 
 class Positions:

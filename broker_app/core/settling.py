@@ -47,7 +47,9 @@ class Settling(Delaying):
                 queue.dirty = True
                 self._dirty.append(queue)
         if tags and subscription.probe_tag and subscription.probe_tag not in unsettled:
-            subscription.queue.holds.append(self.now_ms - subscription.probe_ms)
+            held_ms = self.now_ms - subscription.probe_ms
+            subscription.queue.holds.append(held_ms)
+            subscription.holds.append(held_ms)
             subscription.probe_tag = 0
         self._accept(peer, command.receipt)
 

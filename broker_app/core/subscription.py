@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections import deque
-
     from broker_app.core.peer import Peer
     from broker_app.core.queue import Queue
     from broker_app.core.replay import Replay
     from broker_app.core.selection import Selection
     from broker_app.core.selector import Selector
     from broker_app.core.topic import Look
+
+#: takes samples that nobody wants
+NO_SAMPLES: deque[int] = deque(maxlen=0)
 
 
 class Subscription:
@@ -32,6 +34,7 @@ class Subscription:
         "fanned_out_before",
         "handed_out",
         "head",
+        "holds",
         "id",
         "lease_ms",
         "look",
@@ -79,6 +82,8 @@ class Subscription:
         #: what its look had fanned out when it joined it
         self.fanned_out_before = 0
         self.probe_tag = self.probe_ms = 0
+        #: how long, in ms, it held what was timed; whoever wants that puts a bounded deque here
+        self.holds = NO_SAMPLES
         #: whether settling has to look closer: there are leases, or limits for the queue
         self.watched = lease_ms > 0
         #: whether it stands in `line`

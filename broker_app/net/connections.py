@@ -81,6 +81,10 @@ class Connections:
     def find(self, id: str) -> StompSession | None:
         return next((session for session in self.sessions() if session.peer.connection == id), None)
 
+    def by_id(self) -> dict[str, StompSession]:
+        """Those of now, by their ids."""
+        return {session.peer.connection: session for session in self.sessions()}
+
     def all(self) -> Iterator[Facts]:
         """The facts of all, oldest first."""
         return map(self.facts, self.sessions())

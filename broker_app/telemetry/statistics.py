@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from broker_app.core.broker import Broker
 from broker_app.core.destination import is_reserved
-from broker_app.core.queue import NO_SAMPLES, Queue
-from broker_app.core.subscription import Subscription
+from broker_app.core.queue import Queue
+from broker_app.core.subscription import NO_SAMPLES, Subscription
 from broker_app.telemetry.backlog import Backlog, Sums
 from broker_app.telemetry.durations import Durations, Percentiles
 from broker_app.telemetry.rings import History, Layout, Window
@@ -25,8 +25,9 @@ from broker_app.telemetry.rings import History, Layout, Window
 MAX_DESTINATIONS = 1_000
 #: destinations looked at in one go, so that a pass over many does not hold up messages
 SLICE = 1_000
-#: samples of one second
+#: samples of one second, and the newest ones of a consumer
 MAX_SAMPLES = 128
+MAX_HOLDS = 64
 #: a destination makes room for another one's history only when it has been at rest so long
 REST_S = 60
 #: of the node; `wait_p95_s` is that of the destination where it is longest
@@ -439,6 +440,18 @@ def consumer(broker: Broker, subscription: Subscription) -> dict[str, Any]:
         "since": rfc3339(subscription.since_ms / 1000),
         "slow_since": rfc3339(slow_ms / 1000) if slow_ms else None,
     }
+
+
+def hold_s(subscription: Subscription) -> dict[str, Any]:
+    """How long a consumer held what it settled of late, in seconds; timed from the first time that somebody
+    asks."""
+    if subscription.holds is NO_SAMPLES:
+        subscription.holds = deque(maxlen=MAX_HOLDS)
+    held = sorted(subscription.holds)
+    if not held:
+        return {"p50": None, "p95": None, "samples": 0}
+    p50, p95 = (held[-(-len(held) * percent // 100) - 1] / 1000 for percent in (50, 95))
+    return {"p50": p50, "p95": p95, "samples": len(held)}
 
 
 def _spelled(found: Percentiles | None) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from typing import Any
 from broker_app.net import local
 from broker_app.net.login import Identity
 from broker_app.net.policy import UserFacts
+from broker_app.rules.rule import Rule
+from broker_app.rules.ruleset import Rules
 from tests.rest.conftest import Rest, policy
 
 
@@ -63,7 +65,7 @@ async def test_a_connection_in_numbers(rest: Rest) -> None:
     one = await shown(rest, f"/connections/{client.id}")
     assert [consumer["destination"] for consumer in one["consumers"]] == ["/queue/a", "/topic/t"]
     (consumer,) = (await shown(rest, "/queues/a/consumers"))["items"]
-    assert consumer == one["consumers"][0]
+    assert consumer == consumer | one["consumers"][0]
     assert (consumer["connection"], consumer["user"]) == (client.id, "bob")
     assert (consumer["delivered"], consumer["acknowledged"], consumer["unsettled"]) == (3, 2, 1)
     assert one["consumers"][1]["delivered"] == 1
@@ -245,3 +247,38 @@ async def test_clients_that_come_again_and_again_are_named(rest: Rest) -> None:
         await client.pipe.close()
     (row,) = (await shown(rest, "/connections"))["flapping"]
     assert (row["user"], row["client"], row["connects"]) == ("bob", "till-7", 5)
+
+
+async def test_consumers_tell_how_they_came_and_how_long_they_hold_what_they_get(rest: Rest) -> None:
+    client = await Client(rest, "bob").connect(**{"client-id": "worker-1"})
+    await client.ask("SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client-individual\nreceipt:r\n\n\0")
+    (row,) = (await shown(rest, "/queues/a/consumers"))["items"]
+    assert (row["client"], row["protocol"], row["transport"]) == ("worker-1", "STOMP 1.2", "local")
+    assert row["hold_s"] == {"p50": None, "p95": None, "samples": 0}
+    await rest.publish("a", "1")
+    delivered = (await client.pipe.receive()).decode()
+    tag = delivered.partition("ack:")[2].partition("\n")[0]
+    await client.pipe.send(f"ACK\nid:{tag}\n\n\0".encode())
+    await rest.engine.wait_idle()
+    (row,) = (await shown(rest, "/queues/a/consumers"))["items"]
+    assert row["hold_s"]["samples"] == 1
+    assert row["hold_s"]["p50"] == row["hold_s"]["p95"] >= 0
+
+
+async def test_consumers_of_a_topic_are_those_of_every_filter_that_fits(rest: Rest) -> None:
+    client = await Client(rest, "bob").connect()
+    for number, name in enumerate(("prices.eu", "prices.*", "prices.us"), 1):
+        await client.ask(f"SUBSCRIBE\nid:{number}\ndestination:/topic/{name}\nreceipt:{number}\n\n\0")
+    found = await shown(rest, "/topics/prices.eu/consumers")
+    assert sorted(row["destination"] for row in found["items"]) == ["/topic/prices.*", "/topic/prices.eu"]
+    assert found["approx_total"] == 2
+
+
+async def test_where_there_are_rules_the_connections_of_others_stay_hidden(rest: Rest) -> None:
+    rules = Rules([Rule("all")])
+    rest.logins.reload(replace(policy(), rules=rules))
+    for user in ("alice", "bob"):
+        client = await Client(rest, user).connect(**{"client-id": f"of-{user}"})
+        await client.ask("SUBSCRIBE\nid:1\ndestination:/queue/a\nreceipt:r\n\n\0")
+    seen = (await rest.bob.get("/queues/a/consumers")).json()["items"]
+    assert {row["user"]: row["client"] for row in seen} == {"alice": None, "bob": "of-bob"}

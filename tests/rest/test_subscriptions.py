@@ -92,6 +92,9 @@ async def test_they_are_listed_in_pages_and_by_topic(rest: Rest) -> None:
     of_topic = (await rest.alice.get("/topics/prices/subscriptions")).json()
     assert [row["name"] for row in of_topic["items"]] == ["a", "c"]
     assert (await rest.alice.get("/subscriptions", params={"topic": "news"})).json()["approx_total"] == 1
+    await reader.subscribe("all", ">")
+    of_topic = (await rest.alice.get("/topics/prices/subscriptions")).json()
+    assert [row["name"] for row in of_topic["items"]] == ["a", "all", "c"], "those that keep what comes there"
 
 
 async def test_its_owner_deletes_it(rest: Rest) -> None:

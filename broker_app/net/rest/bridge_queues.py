@@ -58,7 +58,7 @@ class BridgeQueues:
         ticket = self._desk.ticket()
         self._desk.submit(MakeQueue(self._desk.peer, found.address, ticket))
         await self._desk.answer(ticket)
-        reply = await self._facts.of(found.address)
+        reply = await self._facts.of(request, found.address)
         place = f"/api/v1/bridges/{quote(found.broker, safe='')}/queues/{quote(found.queue)}"
         return reply._replace(
             status=200 if there else 201, headers=(*reply.headers, (b"location", place.encode()))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from broker_app.net import acts
-from broker_app.net.connections import MAX_CONSUMERS, MAX_DRAIN_S, MAX_REASON, Connections
+from broker_app.net.connections import MAX_DRAIN_S, MAX_REASON, Connections
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.listing import Listing
@@ -17,8 +17,6 @@ from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request
 from broker_app.net.stomp import StompSession
-from broker_app.rules.event import BROWSE
-from broker_app.telemetry.statistics import consumer
 
 
 class CloseRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -42,7 +40,7 @@ MAX_FLAPPING = 100
 
 
 class ConnectionDesk:
-    """Endpoints `connections…` and `queues/{name}/consumers`. Where there are rules, those who are no
+    """Endpoints `connections…`. Where there are rules, those who are no
     administrators see their own connections alone."""
 
     def __init__(self, desk: Desk, connections: Connections, limits: RestLimits) -> None:
@@ -87,7 +85,7 @@ class ConnectionDesk:
     def _seen(self, request: Request, state: str, *, all_of_them: bool) -> list[Any]:
         """Sessions, or the last facts of those that have ended, that may be shown to who asks."""
         if state == OPEN:
-            return [one for one in self._connections.sessions() if all_of_them or _is_own(request, one)]
+            return [one for one in self._connections.sessions() if all_of_them or is_own(request, one)]
         access, identity = request.access, request.client.identity
         return [
             facts
@@ -159,7 +157,7 @@ class ConnectionDesk:
         session = self._connections.find(request.name)
         if session is None:
             raise self._unknown(request.name)
-        if not _is_own(request, session) and not request.access.is_admin(request.client.identity):
+        if not is_own(request, session) and not request.access.is_admin(request.client.identity):
             raise Refusal(
                 "not-allowed", "connections of others are ended by administrators alone", right="close"
             )
@@ -167,19 +165,8 @@ class ConnectionDesk:
             raise invalid("/reason", f"must be a line of 1 to {MAX_REASON} printable characters")
         return session
 
-    async def consumers(self, request: Request) -> Reply:
-        """GET queues/{name}/consumers: in the order in which they came"""
-        request.query(("queue",))
-        destination = request.permitted(BROWSE, "/queue/" + request.name)
-        broker = self._desk.engine.broker
-        queue = broker.queues.get(destination.address)
-        if queue is None:
-            raise Refusal("not-found", f"there is no queue {destination.name}")
-        items = [consumer(broker, subscription) for subscription in queue.consumers[:MAX_CONSUMERS]]
-        return json_reply({"items": items, "next": None, "approx_total": len(queue.consumers)})
-
     def _check_seen(self, request: Request, session: StompSession) -> None:
-        if not _is_own(request, session) and not request.access.is_unruled(request.client.identity):
+        if not is_own(request, session) and not request.access.is_unruled(request.client.identity):
             raise _not_yours()
 
     def _gone(self, request: Request) -> dict[str, Any]:
@@ -247,7 +234,7 @@ def _member(name: str) -> Callable[[dict[str, Any]], Any]:
     return lambda facts: facts[name]
 
 
-def _is_own(request: Request, session: StompSession) -> bool:
+def is_own(request: Request, session: StompSession) -> bool:
     """Whether a connection is that of who asks: a token that lends a part of its owner's rights has none but
     those that came by itself."""
     identity = request.client.identity

@@ -11,17 +11,19 @@ from itertools import islice
 from typing import Any
 
 from broker_app.core.broker import Broker
-from broker_app.core.destination import QUEUE, TOPIC, is_reserved
+from broker_app.core.destination import QUEUE, TOPIC, is_reserved, parse
 from broker_app.core.queue import Queue
 from broker_app.core.subscription import Subscription
 from broker_app.net.destinations import Destinations, is_pattern
+from broker_app.net.policy import ADMINISTER
+from broker_app.net.rest.consumers import receivers
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request
-from broker_app.rules.event import BROWSE
+from broker_app.rules.event import BROWSE, METHODS
 from broker_app.telemetry.statistics import consumer
 
 #: subscriptions that the facts of one destination list
@@ -73,13 +75,13 @@ class QueueFacts:
     async def one(self, request: Request) -> Reply:
         """GET queues/{name}"""
         request.query(("queue",))
-        return await self.of(request.permitted(BROWSE, f"/{QUEUE}/{request.name}").address)
+        return await self.of(request, request.permitted(BROWSE, f"/{QUEUE}/{request.name}").address)
 
-    async def of(self, address: str) -> Reply:
+    async def of(self, request: Request, address: str) -> Reply:
         """The facts of a queue. Raises Refusal when there is none."""
         said = self._said()
         facts = await self._desk.glance(lambda: self._facts(address, declared=address in said.rows))
-        return _with_settings(facts, said, address)
+        return _with_settings(facts | {"may": _rights(request, address)}, said, address)
 
     def _queues(self) -> Iterator[Queue]:
         for address, queue in self._desk.engine.broker.queues.items():
@@ -96,6 +98,7 @@ class QueueFacts:
         return self._listing.row(queue) | {
             "dedup": _dedup(broker, address),
             "subscriptions": _subscriptions(broker, queue.consumers),
+            "usage": _usage(queue),
         }
 
 
@@ -138,7 +141,8 @@ class TopicFacts:
         request.query(("topic",))
         name = request.permitted(BROWSE, f"/{TOPIC}/{request.name}").name
         facts = await self._desk.glance(lambda: self._facts(name))
-        return _with_settings(facts, self._said(), f"/topic/{name}")
+        address = f"/{TOPIC}/{name}"
+        return _with_settings(facts | {"may": _rights(request, address)}, self._said(), address)
 
     def _facts(self, name: str) -> dict[str, Any]:
         facts = self._listing.row(name)
@@ -157,12 +161,7 @@ class TopicFacts:
         return {name for name in (*published, *declared) if not is_reserved(name)}
 
     def _matching(self, name: str) -> Iterator[Subscription]:
-        looks, singles, named = self._desk.engine.broker.topics.match(name)
-        for look in looks:
-            yield from look.members
-        yield from singles
-        for subscription in named:
-            yield from subscription.queue.consumers
+        return receivers(self._desk.engine.broker.topics.match(name))
 
 
 def _with_settings(facts: dict[str, Any], said: Destinations, address: str) -> Reply:
@@ -171,6 +170,24 @@ def _with_settings(facts: dict[str, Any], said: Destinations, address: str) -> R
         name: {"value": value, "source": source} for name, (value, source) in said.effective(address).items()
     }
     return json_reply(facts, headers=[(b"etag", b'"%d"' % said.version(address))])
+
+
+def _rights(request: Request, address: str) -> list[str]:
+    """What who asks may do with a destination: rights as rules and tokens name them, and "administer"."""
+    destination = parse(address)
+    rights = [right for right in METHODS if request.access.allows(request.client, right, destination)]
+    return [*rights, *([ADMINISTER] if request.access.is_admin(request.client.identity) else [])]
+
+
+def _usage(queue: Queue) -> dict[str, int | None]:
+    """How much of each limit is used; None for what is not counted, for there is no limit."""
+    guard = queue.guarded
+    return {
+        "messages": queue.depth + queue.unsettled,
+        "bytes": guard.estimated_bytes if guard and guard.policy.max_bytes else None,
+        "producers": len(guard.producers) if guard and guard.policy.max_producers else None,
+        "consumers": len(queue.consumers),
+    }
 
 
 def _subscriptions(broker: Broker, subscriptions: Iterable[Subscription]) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ from broker_app.net.rest.bridge_queues import BridgeQueues
 from broker_app.net.rest.bridges import BridgeDesk, Trial
 from broker_app.net.rest.browse import Browser
 from broker_app.net.rest.connections import ConnectionDesk
+from broker_app.net.rest.consumers import ConsumerDesk
 from broker_app.net.rest.credentials import Credentials
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.destinations import QueueFacts, TopicFacts
@@ -225,7 +226,9 @@ class RestPlane:
         add("GET", Place((b"stats",)), figures.node)
         add("GET", Place((b"node", b"stats")), figures.past_of_node)
         add("GET", Place((b"stats", b"stream")), figures.stream)
-        add("GET", _queue(b"consumers"), people.consumers)
+        consumers = ConsumerDesk(desk, connections)
+        add("GET", _queue(b"consumers"), consumers.of_queue)
+        add("GET", Place((b"topics",), (b"consumers",), True, "topic"), consumers.of_topic)
         add("GET", Place((b"connections",)), people.page)
         add("GET", Place((b"connections",), (b"events",), True), people.events)
         add("POST", Place((b"connections",), (b"drain",), True), people.drain)

@@ -10,6 +10,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import parse
 from broker_app.core.named import DURABLE_PREFIX, NamedSubscription
 from broker_app.core.queue import Queue
+from broker_app.core.topic import matches
 from broker_app.net import acts
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
@@ -43,12 +44,14 @@ class Subscriptions:
     async def all(self, request: Request) -> Reply:
         """GET subscriptions: by name; with ?topic= those of one topic filter"""
         query = request.query(("limit", "after", "topic"))
-        return await self._page(request, query, query.get("topic"))
+        topic = query.get("topic")
+        return await self._page(request, query, lambda filter: topic in (None, filter))
 
     async def of_topic(self, request: Request) -> Reply:
-        """GET topics/{name}/subscriptions"""
-        destination = request.permitted(BROWSE, "/topic/" + request.name)
-        return await self._page(request, request.query(("limit", "after", "topic")), destination.name)
+        """GET topics/{name}/subscriptions: those that keep what is published there, by whatever filter"""
+        name = request.permitted(BROWSE, "/topic/" + request.name).name
+        query = request.query(("limit", "after", "topic"))
+        return await self._page(request, query, lambda filter: matches(filter, name))
 
     async def one(self, request: Request) -> Reply:
         """GET subscriptions/{name}"""
@@ -73,7 +76,7 @@ class Subscriptions:
         request.tell(acts.DELETED, "subscriptions", request.name, destination=terms.filter)
         return NO_CONTENT
 
-    async def _page(self, request: Request, query: dict[str, str], topic: str | None) -> Reply:
+    async def _page(self, request: Request, query: dict[str, str], fits: Callable[[str], bool]) -> Reply:
         limit = whole_number(query, "limit", 100, 1, self._max_page)
         after = query.get("after", "")
         filters = {one.terms.filter for one in self._broker.named.values()}
@@ -84,7 +87,7 @@ class Subscriptions:
             fitting = sorted(
                 address
                 for address, one in named.items()
-                if (topic is None or one.terms.filter == f"/topic/{topic}")
+                if fits(one.terms.filter.removeprefix("/topic/"))
                 and (one.terms.filter in seen or one.terms.owner == request.user)
             )
             wanted = [address for address in fitting if address > after][: limit + 1]

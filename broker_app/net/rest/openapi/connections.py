@@ -6,6 +6,7 @@ from broker_app.net.connections import MAX_DRAIN_S
 from broker_app.net.rest.openapi.operations import (
     AFTER,
     QUEUE,
+    TOPIC,
     empty_reply,
     in_path,
     json_body,
@@ -29,30 +30,45 @@ from broker_app.net.rest.openapi.shapes import (
 )
 from broker_app.telemetry.visits import EVENTS, FLAP_S
 
-_CONSUMER = object_of(
-    {
-        "id": TEXT,
-        "destination": TEXT,
-        "connection": {**OPTIONAL_TEXT, "description": "null for those of the REST interface"},
-        "user": TEXT,
-        "ack": {"enum": ["auto", "client", "client-individual"]},
-        "selector": {**OPTIONAL_TEXT, "description": "null when it takes every message"},
-        "exclusive": TRUTH,
-        "active": {**TRUTH, "description": "false: stands by for an exclusive consumer"},
-        "credit": COUNT,
-        "unsettled": COUNT,
-        "delivered": {**COUNT, "description": "with repeats"},
-        "acknowledged": COUNT,
-        "returned": COUNT,
-        "waiting": {**COUNT, "description": "messages in its queue"},
-        "since": TIME,
-        "slow_since": {
-            **TIME,
-            "type": ["string", "null"],
-            "description": "it takes nothing, though messages wait",
-        },
-    }
-)
+_CONSUMER_FACTS: Json = {
+    "id": TEXT,
+    "destination": TEXT,
+    "connection": {**OPTIONAL_TEXT, "description": "null for those of the REST interface"},
+    "user": TEXT,
+    "ack": {"enum": ["auto", "client", "client-individual"]},
+    "selector": {**OPTIONAL_TEXT, "description": "null when it takes every message"},
+    "exclusive": TRUTH,
+    "active": {**TRUTH, "description": "false: stands by for an exclusive consumer"},
+    "credit": COUNT,
+    "unsettled": COUNT,
+    "delivered": {**COUNT, "description": "with repeats"},
+    "acknowledged": COUNT,
+    "returned": COUNT,
+    "waiting": {**COUNT, "description": "messages in its queue"},
+    "since": TIME,
+    "slow_since": {
+        **TIME,
+        "type": ["string", "null"],
+        "description": "it takes nothing, though messages wait",
+    },
+}
+_CAME_BY: Json = {
+    "client": {**OPTIONAL_TEXT, "description": "its client-id; as what follows, null where it is hidden"},
+    "address": OPTIONAL_TEXT,
+    "protocol": OPTIONAL_TEXT,
+    "transport": OPTIONAL_TEXT,
+    "hold_s": {
+        **object_of(
+            {
+                "p50": {"type": ["number", "null"], "minimum": 0},
+                "p95": {"type": ["number", "null"], "minimum": 0},
+                "samples": COUNT,
+            }
+        ),
+        "description": "time from delivery to acknowledgement, of the newest samples; taken from the first "
+        "time that somebody asks",
+    },
+}
 _RATE: Json = {"type": "number", "minimum": 0}
 _CONNECTION: Json = {
     "id": {**TEXT, "description": "what CONNECTED told the client as session"},
@@ -117,8 +133,10 @@ _OF_WHAT: Json = {"type": "string", "maxLength": 255}
 _CONNECTION_ID = in_path("id", "of the connection", {"type": "string", "minLength": 1})
 
 SCHEMAS: Json = {
-    "Consumer": _CONSUMER,
-    "ConsumerPage": object_of({"items": array_of(ref("Consumer"), 1000), **PAGING}),
+    "Consumer": object_of(_CONSUMER_FACTS),
+    "ConsumerPage": object_of(
+        {"items": array_of(object_of({**_CONSUMER_FACTS, **_CAME_BY}), 1000), **PAGING}
+    ),
     "Connection": object_of(_CONNECTION),
     "ConnectionDetails": object_of({**_CONNECTION, "consumers": array_of(ref("Consumer"), 1000)}),
     "ConnectionPage": object_of(
@@ -136,6 +154,13 @@ PATHS: Json = {
             "list_consumers", "Who consumes a queue; the first 1,000",
             {"200": json_reply("consumers", ref("ConsumerPage"))}, 404,
             parameters=[QUEUE],
+        ),
+    },
+    "/topics/{name}/consumers": {
+        "get": operation(
+            "list_topic_consumers", "Who gets what is published to a topic; the first 1,000",
+            {"200": json_reply("consumers", ref("ConsumerPage"))},
+            parameters=[TOPIC],
         ),
     },
     "/connections": {

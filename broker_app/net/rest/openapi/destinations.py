@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker_app.core.policy import PAUSES
 from broker_app.net.destinations import SETTINGS
+from broker_app.net.policy import ADMINISTER
 from broker_app.net.rest.destinations import MAX_SUBSCRIPTIONS
 from broker_app.net.rest.openapi.operations import (
     AFTER,
@@ -29,6 +30,7 @@ from broker_app.net.rest.openapi.shapes import (
     ref,
     whole,
 )
+from broker_app.rules.event import METHODS
 
 _PAUSED: Json = {"enum": list(PAUSES), "description": "who is held back"}
 _DECLARED: Json = {**TRUTH, "description": "whether it has settings of its own, and so is there for good"}
@@ -67,6 +69,10 @@ _OF_ONE: Json = {
         }
     ),
     "subscriptions": array_of(ref("Consumer"), MAX_SUBSCRIPTIONS),
+    "may": {
+        **array_of({"enum": [*METHODS, ADMINISTER]}),
+        "description": "what who asks may do with it",
+    },
     "settings": object_of(
         {
             name: object_of(
@@ -78,6 +84,11 @@ _OF_ONE: Json = {
             for name, setting in SETTINGS.items()
         }
     ),
+}
+_USED: Json = {"type": ["integer", "null"], "minimum": 0}
+_USAGE: Json = {
+    **object_of({"messages": COUNT, "bytes": _USED, "producers": _USED, "consumers": COUNT}),
+    "description": "how much of each limit is used; null where there is no such limit",
 }
 _SUBSCRIPTION = in_path("name", "name of the subscription", {"type": "string", "minLength": 1})
 _LISTING = [
@@ -113,7 +124,7 @@ SCHEMAS: Json = {
     "SubscriptionPage": object_of({"items": array_of(ref("Subscription")), **PAGING}),
     # With `fields`, any member of a row may be missing.
     "QueuePage": object_of({"items": array_of(object_of(_QUEUE_FACTS, required=())), **PAGING}),
-    "Queue": object_of({**_QUEUE_FACTS, **_OF_ONE}),
+    "Queue": object_of({**_QUEUE_FACTS, **_OF_ONE, "usage": _USAGE}),
     "TopicPage": object_of({"items": array_of(object_of(_TOPIC_FACTS, required=())), **PAGING}),
     "Topic": object_of({**_TOPIC_FACTS, **_OF_ONE}),
 }
