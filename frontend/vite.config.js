@@ -16,7 +16,7 @@ export default defineConfig({
       input: ["src/console.ts", "src/style/console.css"],
       // What every page needs of others changes least: its own file stays in the browser's cache.
       output: {
-        codeSplitting: { groups: [{ name: "vendor", test: /node_modules.(htmx|lit|@lit|@stomp|tinykeys)/ }] },
+        codeSplitting: { groups: [{ name: "vendor", test: /node_modules.(htmx|lit|@lit|tinykeys)/ }] },
       },
     },
   },

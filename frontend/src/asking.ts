@@ -30,7 +30,7 @@ export function ask(question: Question): Promise<Answer | null> {
   const dialog = document.createElement("dialog");
   dialog.setAttribute("aria-labelledby", "question");
   document.body.append(dialog);
-  const inProduction = document.body.dataset.environment?.toLowerCase() === "production";
+  const inProduction = document.querySelector<HTMLElement>("#environment")?.dataset.environment?.toLowerCase() === "production";
   let foreseen: string | TemplateResult | typeof nothing = question.dryRun ? say("Looking what it would do…") : nothing;
   let allowed = question.dryRun === undefined;
 

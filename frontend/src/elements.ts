@@ -4,10 +4,10 @@
  */
 
 const MODULES: Record<string, () => Promise<unknown>> = {
+  "mom-branch": () => import("./islands/branch.ts"),
   "mom-chart": () => import("./islands/chart.ts"),
   "mom-destination-code": () => import("./islands/destination-code.ts"),
   "mom-destination-list": () => import("./islands/destination-list.ts"),
-  "mom-explorer": () => import("./islands/explorer.ts"),
   "mom-key-list": () => import("./islands/key-list.ts"),
   "mom-live-pill": () => import("./islands/live-pill.ts"),
   "mom-message-browser": () => import("./islands/message-browser.ts"),

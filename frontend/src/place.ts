@@ -1,55 +1,41 @@
 import { Source } from "./live/source.ts";
 
-/** What the address bar says: every choice on the page, so that Back, reload and a copied link work. */
-export interface Choice {
-  filter: string;
-  kind: "" | "queue" | "topic";
-  /** A column key, with a leading "-" for descending. */
-  sort: string;
-}
+/** A change of the address's query: null or "" takes a name out. */
+export type Change = Record<string, string | null>;
 
-const START: Choice = { filter: "", kind: "", sort: "name" };
-
+/**
+ * What the address bar asks of the page: every choice, so that Back, reload and a copied link work.
+ *
+ * An island that follows it (`new Follow(this, () => [place])`) is told of each change, Back and Forward
+ * included, and draws what the address says; the page is not asked for again meanwhile.
+ */
 export class Place extends Source {
-  choice: Choice = read(location.search);
-
-  constructor() {
-    super();
-    addEventListener("popstate", () => {
-      this.choice = read(location.search);
-      this.changed();
-    });
+  /** The value of a name in the query, or "". */
+  get(name: string): string {
+    return new URLSearchParams(location.search).get(name) ?? "";
   }
 
-  /** Goes to a changed choice. Typing in a field replaces the entry, so that Back leaves the page in one step. */
-  go(change: Partial<Choice>, { replace = false } = {}): void {
-    this.choice = { ...this.choice, ...change };
-    const url = this.href();
-    if (replace) history.replaceState(null, "", url);
-    else history.pushState(null, "", url);
-    this.changed();
-  }
-
-  /** Follows a link to this very page without loading it again. */
-  visit(url: URL): void {
-    history.pushState(null, "", url);
-    this.choice = read(url.search);
+  /** Goes to a changed query. Typing in a field replaces the entry, so that Back leaves the page in one step. */
+  go(change: Change, { replace = false } = {}): void {
+    const address = this.href(change);
+    if (replace) history.replaceState({ ...history.state, htmx: true }, "", address);
+    else history.pushState({ htmx: true }, "", address);
     this.changed();
   }
 
   /** The address of the page with `change` applied, for links. */
-  href(change: Partial<Choice> = {}): string {
-    const query = new URLSearchParams();
-    for (const [key, value] of Object.entries({ ...this.choice, ...change })) {
-      if (value !== START[key as keyof Choice]) query.set(key, value);
+  href(change: Change = {}): string {
+    const query = new URLSearchParams(location.search);
+    for (const [name, value] of Object.entries(change)) {
+      if (value) query.set(name, value);
+      else query.delete(name);
     }
     const text = query.toString();
     return location.pathname + (text && `?${text}`);
   }
-}
 
-function read(search: string): Choice {
-  const query = new URLSearchParams(search);
-  const entries = Object.entries(START).map(([key, value]) => [key, query.get(key) ?? value]);
-  return Object.fromEntries(entries) as Choice;
+  /** Tells that the address has changed by itself. */
+  read(): void {
+    this.changed();
+  }
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.mixins import LoginRequiredMixin
@@ -11,51 +11,72 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.decorators import method_decorator
+from django.utils.translation import gettext_lazy as _
 from django.views import View
 from django.views.decorators.cache import never_cache
 
 from broker_app.models import Broker
 from broker_app.net.lobby import VERSION
 
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
+
 
 class Way(NamedTuple):
-    """One line of the navigation; `place` is the name of its address."""
+    """One line of the explorer; `place` is the name of its address."""
 
     place: str
-    title: str
+    title: StrPromise
     for_all: bool = False
+    #: pressed after g, it goes there
+    key: str = ""
+    #: the kind of destinations that are listed below the line
+    branch: str = ""
 
 
-WAYS = (
+#: stands in WAYS for the name of the broker
+BROKER = _("This broker")
+#: all pages that one goes to from anywhere, in the explorer's order; lines below a title are in its branch
+WAYS: tuple[tuple[StrPromise | str, tuple[Way, ...]], ...] = (
+    ("", (Way("console", _("Overview"), True, key="o"),)),
+    (
+        BROKER,
+        (
+            Way("console:queues", _("Queues"), True, key="q", branch="queue"),
+            Way("console:topics", _("Topics"), True, key="t", branch="topic"),
+        ),
+    ),
     (
         "",
         (
-            Way("console", "Overview", True),
-            Way("console:queues", "Queues", True),
-            Way("console:topics", "Topics", True),
+            Way("console:bridges", _("Bridges"), key="b"),
+            Way("console:rules", _("Rules"), key="r"),
+            Way("console:explain", _("Explain"), True, key="x"),
+            Way("console:configuration", _("Configuration"), key="c"),
+            Way("console:events", _("Events"), key="e"),
+            Way("console:audit", _("Audit"), key="u"),
         ),
     ),
     (
-        "Access",
+        _("Settings"),
         (
-            Way("console:rules", "Rules"),
-            Way("console:explain", "Explain", True),
-            Way("console:users", "Users"),
-            Way("console:groups", "Groups"),
-            Way("console:tokens", "Tokens", True),
-        ),
-    ),
-    (
-        "System",
-        (
-            Way("console:brokers", "Brokers"),
-            Way("console:bridges", "Bridges"),
-            Way("console:configuration", "Configuration"),
-            Way("console:events", "Events"),
-            Way("console:audit", "Audit"),
+            Way("console:brokers", _("Brokers")),
+            Way("console:users", _("Users")),
+            Way("console:groups", _("Groups")),
+            Way("console:tokens", _("Tokens"), True),
         ),
     ),
 )
+
+
+class Line(NamedTuple):
+    """A line of the explorer as it is drawn; `here` where the page lies below it."""
+
+    address: str
+    title: StrPromise
+    key: str
+    branch: str
+    here: bool
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
@@ -80,17 +101,20 @@ def _environment() -> str:
     return Broker.objects.filter(name=settings.MOM.name).values_list("environment", flat=True).first() or ""
 
 
-def _ways(path: str, administrator: bool) -> list[tuple[str, list[tuple[str, str, bool]]]]:
-    """The navigation: per group its lines, each with its address and whether the page lies below it."""
+def _ways(path: str, administrator: bool) -> list[tuple[StrPromise | str, list[Line]]]:
+    """The explorer: its branches with their lines, as far as they are for who looks."""
     groups = [
-        (group, [(reverse(way.place), way.title) for way in ways if administrator or way.for_all])
-        for group, ways in WAYS
+        (title, [(reverse(way.place), way) for way in ways if administrator or way.for_all])
+        for title, ways in WAYS
     ]
     addresses = [address for _, ways in groups for address, _ in ways if path.startswith(address)]
     here = max(addresses, key=len, default="")
     return [
-        (group, [(address, title, address == here) for address, title in ways])
-        for group, ways in groups
+        (
+            settings.MOM.name if title is BROKER else title,
+            [Line(address, way.title, way.key, way.branch, address == here) for address, way in ways],
+        )
+        for title, ways in groups
         if ways
     ]
 

@@ -7,7 +7,7 @@ import { say } from "../say.ts";
 import type { Statistics } from "../live/statistics.ts";
 import { conditionOf } from "../view/condition.ts";
 import { NONE, count, duration, plural, rate } from "../view/format.ts";
-import { chosen, type SortKey } from "../view/listing.ts";
+import { chosen, type Choice, type SortKey } from "../view/listing.ts";
 import { pageOf } from "../pages.ts";
 import { nameOf } from "../view/name.ts";
 import { sparkline } from "../view/sparkline.ts";
@@ -38,6 +38,10 @@ const COLUMNS: Column[] = [
 function pill(destination: Destination, statistics: Statistics): TemplateResult {
   const { word, tone, shape } = conditionOf(destination, statistics.isGrowing(destination.name));
   return html`<span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`;
+}
+
+function choice(): Choice {
+  return { filter: place.get("filter"), kind: place.get("kind"), sort: place.get("sort") || "name" };
 }
 
 /** All destinations, live. Rows keep their place while numbers change; order changes only when asked for. */
@@ -88,7 +92,7 @@ export class DestinationList extends Island {
     const all = statistics.destinations;
     if (statistics.freshness === "none") return skeleton();
     if (all.size === 0) return html`<div class="empty"><p>There are none yet.</p></div>`;
-    const matching = chosen(all.values(), place.choice);
+    const matching = chosen(all.values(), choice());
     const rows = this.#inPlace(matching);
     return html`
       ${this.#tools(matching)}
@@ -99,7 +103,7 @@ export class DestinationList extends Island {
 
   /** Rows in the order they had; newcomers come last until the list is sorted again. */
   #inPlace(matching: Destination[]): Destination[] {
-    const { filter, kind, sort } = place.choice;
+    const { filter, kind, sort } = choice();
     const asked = JSON.stringify([filter, kind, sort]);
     const byName = new Map(matching.map((destination) => [destination.name, destination]));
     if (asked !== this.#orderedFor) {
@@ -114,7 +118,7 @@ export class DestinationList extends Island {
   }
 
   #tools(matching: Destination[]): TemplateResult {
-    const { choice } = place;
+    const asked = choice();
     const sorted = matching.every(({ name }, index) => this.#order[index] === name);
     const all = statistics.destinations.size;
     return html`<div class="tools">
@@ -125,14 +129,14 @@ export class DestinationList extends Island {
         placeholder="filter: name or orders.*"
         autocomplete="off"
         spellcheck="false"
-        .value=${choice.filter}
+        .value=${asked.filter}
         @input=${(event: InputEvent) => this.#filter((event.target as HTMLInputElement).value)}
       />
       <div class="segments" role="group" aria-label="Kind">
         ${(["", "queue", "topic"] as const).map(
           (kind) => html`<button
             type="button"
-            aria-pressed=${choice.kind === kind}
+            aria-pressed=${asked.kind === kind}
             @click=${() => place.go({ kind })}
           >${kind ? `${kind}s` : "all"}</button>`,
         )}
@@ -170,7 +174,7 @@ export class DestinationList extends Island {
   }
 
   #heading({ key, label, sort, numeric }: Omit<Column, "cell">): TemplateResult {
-    const current = place.choice.sort;
+    const current = choice().sort;
     if (sort === undefined) return html`<th scope="col" class="col-${key}">${label}</th>`;
     const direction = current === sort ? "ascending" : current === `-${sort}` ? "descending" : undefined;
     // Numbers are looked for at their largest first.

@@ -1,4 +1,4 @@
-import { Client, ReconnectionTimeMode, type IFrame, type IMessage, type StompSubscription } from "@stomp/stompjs";
+import type { Client, IFrame, IMessage, StompSubscription } from "@stomp/stompjs";
 import { parseProblem, type Problem } from "./problem.ts";
 import { Source } from "./source.ts";
 
@@ -22,15 +22,15 @@ export interface Draft {
   headers: Record<string, string>;
 }
 
+/** Who hears a destination, and the subscription that they share while there is a connection. */
+interface Hearing {
+  receivers: Set<(body: string) => void>;
+  subscription?: StompSubscription;
+}
+
 interface Pending {
   sentAt: number;
   settle: (outcome: Outcome) => void;
-}
-
-/** Who reads a destination, and the subscription for all of them while there is a connection. */
-interface Heard {
-  receivers: Set<(body: string) => void>;
-  subscription?: StompSubscription;
 }
 
 const FIRST_DELAY_MS = 1_000;
@@ -48,8 +48,8 @@ const REFUSED = "$mom.refused";
 export class Session extends Source {
   status: Status = { kind: "connecting" };
 
-  readonly #client: Client;
-  readonly #heard = new Map<string, Heard>();
+  #client: Client | undefined;
+  readonly #hearings = new Map<string, Hearing>();
   readonly #pending = new Map<string, Pending>();
   #attempts = 0;
   #receipts = 0;
@@ -57,12 +57,17 @@ export class Session extends Source {
 
   /** `isSignedIn` asks the server whether the cookie is still good; a network failure counts as yes. */
   constructor(
-    url: string,
+    private readonly url: string,
     private readonly isSignedIn: () => Promise<boolean>,
   ) {
     super();
+  }
+
+  /** Begins the conversation. The client is loaded only now: the page is drawn before. */
+  async start(): Promise<void> {
+    const { Client, ReconnectionTimeMode } = await import("@stomp/stompjs");
     this.#client = new Client({
-      brokerURL: url,
+      brokerURL: this.url,
       connectHeaders: { "mom-soft-errors": "true" },
       reconnectDelay: FIRST_DELAY_MS,
       maxReconnectDelay: LONGEST_DELAY_MS,
@@ -72,33 +77,32 @@ export class Session extends Source {
       onUnhandledMessage: (message) => this.#unhandled(message),
       onWebSocketClose: () => void this.#closed(),
     });
-  }
-
-  start(): void {
     document.addEventListener("visibilitychange", () => this.#visibilityChanged());
     this.#client.activate();
   }
 
   /**
-   * Reads `destination` with `receive` (given each body) over every reconnection, until the returned function is
-   * called. Several may read the same one.
+   * Hears `destination` over every reconnection, until the returned function is called.
+   *
+   * `receive` is given each body. Several may hear the same destination; it is subscribed to once.
    */
   subscribe(destination: string, receive: (body: string) => void): () => void {
-    const heard = this.#heard.get(destination) ?? { receivers: new Set() };
-    this.#heard.set(destination, heard);
-    heard.receivers.add(receive);
-    if (this.#client.connected && heard.subscription === undefined) this.#subscribe(destination, heard);
+    const hearing = this.#hearings.get(destination) ?? { receivers: new Set() };
+    this.#hearings.set(destination, hearing);
+    hearing.receivers.add(receive);
+    if (this.#client?.connected && hearing.receivers.size === 1) this.#hear(destination, hearing);
     return () => {
-      heard.receivers.delete(receive);
-      if (heard.receivers.size > 0 || this.#heard.get(destination) !== heard) return;
-      this.#heard.delete(destination);
-      if (this.#client.connected) heard.subscription?.unsubscribe();
+      hearing.receivers.delete(receive);
+      if (hearing.receivers.size > 0 || this.#hearings.get(destination) !== hearing) return;
+      this.#hearings.delete(destination);
+      if (this.#client?.connected) hearing.subscription?.unsubscribe();
     };
   }
 
   /** Sends and waits for the broker's word: a receipt is only sent once the message is safe. Never rejects. */
   publish(draft: Draft): Promise<Outcome> {
-    if (!this.#client.connected) {
+    const client = this.#client;
+    if (!client?.connected) {
       return Promise.resolve({ kind: "unconfirmed", why: "Not sent: there is no connection to the broker." });
     }
     const receipt = `console-${++this.#receipts}`;
@@ -113,23 +117,23 @@ export class Session extends Source {
       };
       this.#pending.set(receipt, { sentAt: performance.now(), settle });
     });
-    this.#client.watchForReceipt(receipt, () => {
+    client.watchForReceipt(receipt, () => {
       const sentAt = this.#pending.get(receipt)?.sentAt ?? performance.now();
       this.#settle(receipt, { kind: "confirmed", tookMs: performance.now() - sentAt });
     });
-    this.#client.publish({ ...draft, headers: { ...draft.headers, receipt } });
+    client.publish({ ...draft, headers: { ...draft.headers, receipt } });
     return outcome;
   }
 
   #connected(): void {
     this.#attempts = 0;
-    for (const [destination, heard] of this.#heard) this.#subscribe(destination, heard);
+    for (const [destination, hearing] of this.#hearings) this.#hear(destination, hearing);
     this.#become({ kind: "live" });
   }
 
-  #subscribe(destination: string, heard: Heard): void {
-    heard.subscription = this.#client.subscribe(destination, (message) => {
-      for (const receive of heard.receivers) receive(message.body);
+  #hear(destination: string, hearing: Hearing): void {
+    hearing.subscription = this.#client!.subscribe(destination, ({ body }) => {
+      for (const receive of hearing.receivers) receive(body);
     });
   }
 
@@ -150,7 +154,7 @@ export class Session extends Source {
       const why = "The connection broke before the receipt came. The message may or may not be stored.";
       this.#settle(receipt, { kind: "unconfirmed", why });
     }
-    if (!this.#client.active) return;
+    if (!this.#client?.active) return;
     // The same series as the client's own: doubled after each failure, up to the longest.
     const delay = Math.min(FIRST_DELAY_MS * 2 ** this.#attempts, LONGEST_DELAY_MS);
     this.#attempts += 1;
@@ -166,14 +170,14 @@ export class Session extends Source {
       this.#hiddenTimer = setTimeout(() => void this.#pause(), HIDDEN_GRACE_MS);
     } else if (this.status.kind === "paused") {
       this.#become({ kind: "connecting" });
-      this.#client.activate();
+      this.#client!.activate();
     }
   }
 
   async #pause(): Promise<void> {
     if (this.status.kind === "signed out") return;
     this.#become({ kind: "paused" });
-    await this.#client.deactivate();
+    await this.#client!.deactivate();
   }
 
   #settle(receipt: string | undefined, outcome: Outcome): void {

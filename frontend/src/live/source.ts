@@ -10,6 +10,10 @@ export class Source {
     return () => this.#listeners.delete(listener);
   }
 
+  get isFollowed(): boolean {
+    return this.#listeners.size > 0;
+  }
+
   protected changed(): void {
     for (const listener of this.#listeners) listener();
   }

@@ -1,5 +1,4 @@
 import type { Destination } from "../live/rest.ts";
-import type { Choice } from "../place.ts";
 
 export type SortKey = "name" | "depth" | "in" | "out" | "oldest" | "unsettled" | "consumers";
 
@@ -12,6 +11,13 @@ const SORT_VALUE: Record<SortKey, (destination: Destination) => number | string>
   unsettled: (destination) => destination.unsettled,
   consumers: (destination) => destination.consumers,
 };
+
+/** What the address asks of a list. `sort` is a column key, with a leading "-" for descending. */
+export interface Choice {
+  filter: string;
+  kind: string;
+  sort: string;
+}
 
 /** The destinations that a choice asks for, in its order; equal ones by name. */
 export function chosen(destinations: Iterable<Destination>, choice: Choice): Destination[] {

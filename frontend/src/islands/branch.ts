@@ -6,34 +6,35 @@ import { count } from "../view/format.ts";
 import { pageOf } from "../pages.ts";
 import { bareName } from "../view/name.ts";
 import { Island } from "./island.ts";
-import { place, statistics } from "../services.ts";
+import { markCurrent } from "../navigation.ts";
+import { say } from "../say.ts";
+import { statistics } from "../services.ts";
 
 const FOLD_ABOVE = 12;
 const SHOWN_CHILDREN = 100;
 
-/** The way around: a list of links in folding groups. Dotted names fold by their first part when there are many. */
-export class Explorer extends Island {
+/** The destinations of a kind, below the explorer's line. Dotted names fold by their first part when there are many. */
+export class Branch extends Island {
+  static override properties = { kind: {} };
+  declare kind: string;
+
   constructor() {
     super();
-    new Follow(this, () => [statistics, place]);
+    new Follow(this, () => [statistics]);
+  }
+
+  override updated(): void {
+    markCurrent();
   }
 
   protected override render() {
     const all = [...statistics.destinations.values()];
-    return html`<nav aria-label="Explorer">
-      <ul>
-        ${this.#branch("Queues", all.filter(({ kind }) => kind !== "topic"))}
-        ${this.#branch("Topics", all.filter(({ kind }) => kind === "topic"))}
-      </ul>
-    </nav>`;
-  }
-
-  #branch(label: string, destinations: Destination[]): TemplateResult {
+    const destinations = all.filter(({ kind }) => (kind === "topic") === (this.kind === "topic"));
     const sorted = destinations.toSorted((a, b) => (a.name < b.name ? -1 : 1));
     const folded = sorted.length > FOLD_ABOVE ? groupByPrefix(sorted) : sorted.map((each) => ({ each }));
-    return html`<li>
+    return html`${badge(destinations.length, this.#isTroubled(destinations))}
       <details open>
-        <summary>${label} ${badge(destinations.length, this.#isTroubled(destinations))}</summary>
+        <summary aria-label=${this.kind === "topic" ? say("Topics") : say("Queues")}></summary>
         <ul>
           ${folded.slice(0, SHOWN_CHILDREN).map((entry) =>
             "each" in entry ? this.#leaf(entry.each) : this.#group(entry.prefix, entry.members),
@@ -42,8 +43,7 @@ export class Explorer extends Island {
             ? html`<li class="quiet">${count(folded.length - SHOWN_CHILDREN)} more: use the filter</li>`
             : nothing}
         </ul>
-      </details>
-    </li>`;
+      </details>`;
   }
 
   #group(prefix: string, members: Destination[]): TemplateResult {
@@ -92,4 +92,4 @@ function badge(value: number, troubled: boolean): TemplateResult {
     : nothing}</span>`;
 }
 
-customElements.define("mom-explorer", Explorer);
+customElements.define("mom-branch", Branch);

@@ -1,0 +1,201 @@
+/**
+ * Going from page to page. htmx exchanges the main part; frame, explorer and conversation stay.
+ *
+ * A page is another one when its path, or the thing it shows (`name`, `id`), changes: then it begins at its
+ * top and the focus goes to its heading. A tab keeps the focus where it was; a filter keeps also what is drawn.
+ */
+
+import htmx from "htmx.org";
+import { say } from "./say.ts";
+import { place } from "./services.ts";
+import { tell } from "./toasts.ts";
+
+interface Context {
+  sourceElement: Element;
+  text: string;
+  request: { action: string; method: string; form?: HTMLFormElement };
+  response?: { raw: Response };
+  push?: string;
+}
+interface Task {
+  type: string;
+  swapSpec: { style: string };
+}
+interface Detail {
+  ctx: Context;
+  tasks: Task[];
+}
+
+const { basePath = "/" } = document.body.dataset;
+const MAIN = { target: "#main", select: "#main", selectOOB: "#environment" };
+const FRAME = frameOf(document);
+
+/** The address of what is drawn now; the address bar is ahead of it while a page is on its way. */
+let shown = new URL(location.href);
+let focused: string | undefined;
+/** How far the page was scrolled that Back leads to. */
+let scrolled: number | undefined;
+
+/** Goes to a page of the console. */
+export function visit(address: string, { push = true } = {}): void {
+  void htmx.ajax("GET", address, { ...MAIN, swap: "outerHTML", push: push ? "true" : "false" } as object);
+}
+
+/** Follows the links and forms of this page and of all that come; `arrived` is called for each. */
+export function startNavigation(arrived: () => void): void {
+  history.replaceState({ ...history.state, htmx: true }, "");
+  on("config:request", ({ ctx }) => asBrowsersDo(ctx));
+  on("before:request", ({ ctx }, event) => {
+    const address = new URL(ctx.request.action, location.href);
+    if (ctx.request.method === "GET" && !address.pathname.startsWith(`${basePath}console/`)) leave(address.href, event);
+    else if (ctx.request.method !== "GET") ctx.request.form?.setAttribute("data-sending", "");
+  });
+  on("finally:request", ({ ctx }) => ctx.request.form?.removeAttribute("data-sending"));
+  on("before:response", ({ ctx }, event) => {
+    if (ctx.response!.raw.headers.get("content-type")?.startsWith("text/html")) return;
+    if (!answersForm(ctx)) return leave(ctx.response!.raw.url, event);
+    event.preventDefault();
+    tell({ text: say("The broker refused this: HTTP {status}", { status: ctx.response!.raw.status }), tone: "bad" });
+  });
+  on("after:request", ({ ctx }, event) => {
+    const answer = new DOMParser().parseFromString(ctx.text, "text/html");
+    if (frameOf(answer) === FRAME) return;
+    // Signed out, as somebody else, in another language, of another version, or no page of ours: whole, then.
+    if (!answersForm(ctx) || answer.querySelector("#main") !== null) return leave(ctx.response!.raw.url, event);
+    // A refusal of a form has no address of its own.
+    const says = answer.querySelector("main")?.innerHTML ?? `<h1>${ctx.response!.raw.status}</h1>`;
+    ctx.text = `<title>${answer.title}</title><main id="main" tabindex="-1"><div class="overview page">${says}</div></main>`;
+  });
+  on("before:swap", ({ ctx, tasks }) => {
+    keepScroll();
+    focused = traitOf(document.activeElement);
+    const main = tasks.find(({ type }) => type === "main");
+    if (main) main.swapSpec.style = viewOf(addressOf(ctx)) === viewOf(shown) ? "outerMorph" : "outerHTML";
+    if (answersForm(ctx) || ctx.response!.raw.url === location.href) ctx.push = "false";
+  });
+  on("after:swap", ({ ctx }) => {
+    const before = shown;
+    shown = addressOf(ctx);
+    arrived();
+    settle(before);
+    markCurrent();
+  });
+  on("error", ({ ctx }) => {
+    if (ctx) tell({ text: say("No answer from the broker. Nothing was changed on this page."), tone: "bad" });
+  });
+  document.addEventListener("htmx:before:history:restore", (event) => {
+    event.preventDefault();
+    const to = new URL(location.href);
+    if (viewOf(to) === viewOf(shown) && place.isFollowed) {
+      shown = to;
+      place.read();
+    } else {
+      scrolled = (history.state as { scroll?: number }).scroll ?? 0;
+      visit(to.pathname + to.search, { push: false });
+    }
+  });
+  // A form is sent once, however often its button is pressed meanwhile.
+  document.addEventListener("submit", (event) => {
+    if (!(event.target as Element).hasAttribute("data-sending")) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }, { capture: true });
+  document.addEventListener("click", followDrawn);
+  markCurrent();
+}
+
+function on(name: string, deed: (detail: Detail, event: Event) => void): void {
+  document.addEventListener(`htmx:${name}`, (event) => deed((event as CustomEvent<Detail>).detail, event));
+}
+
+/** A form that asks leaves behind what its address asked before, and an address without a path is this one. */
+function asBrowsersDo({ sourceElement, request }: Context): void {
+  if (!(sourceElement instanceof HTMLFormElement) || request.method !== "GET") return;
+  request.action = new URL(sourceElement.getAttribute("action") ?? "", location.href).pathname;
+}
+
+/** Whether this is what a form was answered with at once: nothing that has an address to be asked for again. */
+function answersForm({ request, response }: Context): boolean {
+  return request.method !== "GET" && !response!.raw.redirected;
+}
+
+function addressOf(ctx: Context): URL {
+  return answersForm(ctx) ? shown : new URL(ctx.response!.raw.url);
+}
+
+function leave(address: string, event: Event): void {
+  event.preventDefault();
+  location.assign(address);
+}
+
+/** What has to be the same for a page to fit into this frame: who looks, in which language, with which code. */
+function frameOf(page: Document): string {
+  const script = page.querySelector<HTMLScriptElement>("head script[type=module]")?.getAttribute("src");
+  return JSON.stringify([page.documentElement.lang, page.body.dataset.user, script, page.querySelector("#main") !== null]);
+}
+
+function subjectOf({ pathname, searchParams }: URL): string {
+  return JSON.stringify([pathname, searchParams.get("name"), searchParams.get("id")]);
+}
+
+function viewOf(address: URL): string {
+  return subjectOf(address) + (address.searchParams.get("tab") ?? "");
+}
+
+function keepScroll(): void {
+  const scroll = document.querySelector("#main > *")?.scrollTop ?? 0;
+  history.replaceState({ ...history.state, scroll }, "");
+}
+
+/** Puts the focus and the scrolling where somebody who reads on expects them. */
+function settle(before: URL): void {
+  const main = document.querySelector<HTMLElement>("#main")!;
+  const wrong = main.querySelector<HTMLElement>("[aria-invalid=true]");
+  const other = subjectOf(before) !== subjectOf(shown);
+  if (scrolled !== undefined || other) main.firstElementChild?.scrollTo({ top: scrolled ?? 0, behavior: "instant" });
+  scrolled = undefined;
+  if (main.querySelector("[autofocus]:focus")) return;
+  if (wrong) return wrong.focus();
+  const active = document.activeElement;
+  if (!other && active !== null && active !== document.body) return;
+  const same = !other && focused ? document.querySelector<HTMLElement>(focused) : null;
+  const heading = same ?? main.querySelector<HTMLElement>("h1");
+  if (heading?.matches("h1")) heading.tabIndex = -1;
+  heading?.focus({ preventScroll: true });
+}
+
+/** How the focused element is found again when it was drawn anew. */
+function traitOf(element: Element | null): string | undefined {
+  if (element === null || element === document.body) return undefined;
+  if (element.id) return `#${CSS.escape(element.id)}`;
+  for (const name of ["href", "name", "aria-label"]) {
+    const value = element.getAttribute(name);
+    if (value !== null) return `${element.localName}[${name}="${CSS.escape(value)}"]`;
+  }
+  return undefined;
+}
+
+/** Marks the line of the explorer that leads to what is shown: the longest address that begins its own. */
+export function markCurrent(): void {
+  const links = [...document.querySelectorAll<HTMLAnchorElement>("#navigation a[href]")];
+  const leaf = links.find((link) => link.search !== "" && subjectOf(new URL(link.href)) === subjectOf(shown));
+  const above = links
+    .filter((link) => link.search === "" && shown.pathname.startsWith(link.pathname))
+    .sort((a, b) => b.pathname.length - a.pathname.length)[0];
+  const current = leaf ?? above;
+  for (const link of links) {
+    if (link === current) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+/** htmx follows the links that pages came with; those that islands drew are followed here. */
+function followDrawn(event: MouseEvent): void {
+  const link = (event.target as Element).closest<HTMLAnchorElement>("a[href]");
+  if (link === null || event.defaultPrevented || link.hasAttribute("data-htmx-powered")) return;
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || event.button !== 0) return;
+  if (link.origin !== location.origin || link.target || link.hasAttribute("download")) return;
+  if (!link.pathname.startsWith(`${basePath}console/`) || link.getAttribute("href")!.startsWith("#")) return;
+  event.preventDefault();
+  visit(link.href);
+}
