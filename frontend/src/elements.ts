@@ -6,6 +6,8 @@
 const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-branch": () => import("./islands/branch.ts"),
   "mom-chart": () => import("./islands/chart.ts"),
+  "mom-connection-list": () => import("./islands/connection-list.ts"),
+  "mom-connection-page": () => import("./islands/connection-page.ts"),
   "mom-destination-code": () => import("./islands/destination-code.ts"),
   "mom-destination-list": () => import("./islands/destination-list.ts"),
   "mom-key-list": () => import("./islands/key-list.ts"),

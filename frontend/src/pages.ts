@@ -9,3 +9,8 @@ export function pageOf(destination: string, tab = ""): string {
   const query = new URLSearchParams({ name: bareName(destination), ...(tab && { tab }) });
   return `${basePath}console/${isQueue(destination) ? "queues" : "topics"}/one?${query}`;
 }
+
+/** The page of a client; `id` is what CONNECTED told it as its session. */
+export function connectionPage(id: string): string {
+  return `${basePath}console/connections/one?${new URLSearchParams({ id })}`;
+}

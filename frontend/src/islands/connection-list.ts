@@ -1,0 +1,262 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { repeat } from "lit/directives/repeat.js";
+import { bindKeys } from "../keys.ts";
+import { Polling } from "../live/polling.ts";
+import { Choices } from "../live/query.ts";
+import { read } from "../live/requests.ts";
+import { connectionPage } from "../pages.ts";
+import { say, sayCount } from "../say.ts";
+import { conditionOf, nameOf, protocolOf, type Connection } from "../view/connection.ts";
+import { NONE, count, duration, rate } from "../view/format.ts";
+import { moment } from "../view/moment.ts";
+import { Island } from "./island.ts";
+
+const EVERY_MS = 2_000;
+const ROWS = 100;
+
+interface Flapping {
+  user: string;
+  client: string | null;
+  machine: string;
+  connects: number;
+  last_at: string;
+  last_reason: string;
+}
+
+interface Answer {
+  items: Connection[];
+  next: string | null;
+  approx_total: number;
+  all: number;
+  flapping: Flapping[];
+  complete: boolean;
+}
+
+interface Column {
+  key: string;
+  label: string;
+  sort?: string;
+  numeric?: boolean;
+  hint?: string;
+  cell: (connection: Connection) => unknown;
+}
+
+const OPEN: Column[] = [
+  { key: "state", label: say("state"), cell: conditionOf },
+  { key: "user", label: say("user"), sort: "user", cell: ({ user }) => user },
+  { key: "machine", label: say("machine"), cell: ({ address }) => address ?? NONE },
+  { key: "protocol", label: say("protocol"), sort: "protocol", cell: protocolOf },
+  { key: "since", label: say("since"), sort: "since", cell: ({ since }) => moment(since) },
+  { key: "in", label: say("in/s"), sort: "in_rate", numeric: true, hint: say("frames a second"), cell: (row) => rate(row.in_rate) },
+  { key: "out", label: say("out/s"), sort: "out_rate", numeric: true, hint: say("frames a second"), cell: (row) => rate(row.out_rate) },
+  { key: "subscriptions", label: say("subscriptions"), sort: "subscriptions", numeric: true, cell: (row) => count(row.subscriptions) },
+  { key: "unsettled", label: say("in flight"), sort: "unsettled", numeric: true, cell: (row) => count(row.unsettled) },
+  { key: "silent", label: say("last heard"), sort: "silent_s", numeric: true, cell: beat },
+];
+const GONE: Column[] = [
+  { key: "user", label: say("user"), sort: "user", cell: ({ user }) => user },
+  { key: "machine", label: say("machine"), cell: ({ address }) => address ?? NONE },
+  { key: "since", label: say("since"), sort: "since", cell: ({ since }) => moment(since) },
+  { key: "closed", label: say("gone"), sort: "closed_at", cell: ({ closed_at }) => (closed_at ? moment(closed_at) : NONE) },
+  { key: "reason", label: say("why"), cell: ({ reason }) => reason },
+];
+
+/** Since when nothing came, and how often something should: a heart-beat that is late is marked. */
+function beat({ silent_s, heart_beat_in_s }: Connection): TemplateResult {
+  const late = heart_beat_in_s > 0 && silent_s > 1.5 * heart_beat_in_s;
+  const title = heart_beat_in_s > 0 ? say("a heart-beat every {span} was agreed", { span: duration(heart_beat_in_s) }) : say("no heart-beat was agreed");
+  return html`<span title=${title}>${late ? html`<span class="late" role="img" aria-label=${say("late")}>▲</span> ` : nothing}${duration(silent_s)}</span>`;
+}
+
+/** Who is connected, or was within the day. Filter, order and page are the broker's, and stand in the address. */
+export class ConnectionList extends Island {
+  readonly #choices = new Choices({ state: "open", filter: "", sort: "", after: "" });
+  readonly #polling = new Polling<Answer>(this, () => this.#read(), EVERY_MS, () => ["$mom.conn.>"]);
+  #order: string[] = [];
+  #leave: (() => void) | undefined;
+  readonly #moved = () => {
+    this.#order = [];
+    this.#polling.anew();
+    this.requestUpdate();
+  };
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    addEventListener("popstate", this.#moved);
+    const rows = () => [...this.querySelectorAll<HTMLAnchorElement>("tbody th a")];
+    const move = (step: number) => {
+      const links = rows();
+      const at = links.indexOf(document.activeElement as HTMLAnchorElement) + step;
+      links[Math.min(Math.max(at, 0), links.length - 1)]?.focus();
+    };
+    this.#leave = bindKeys(
+      { keys: "/", says: say("Filter"), deed: () => this.querySelector<HTMLInputElement>("input[type=search]")?.focus() },
+      { keys: "j", says: say("Next row"), deed: () => move(1) },
+      { keys: "k", says: say("Previous row"), deed: () => move(-1) },
+    );
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    removeEventListener("popstate", this.#moved);
+    this.#leave?.();
+  }
+
+  #read(): Promise<Answer> {
+    const [state, filter, sort, after] = (["state", "filter", "sort", "after"] as const).map((name) => this.#choices.get(name));
+    return read("connections", { state, filter, sort, after, limit: ROWS });
+  }
+
+  #go(change: Partial<Record<"state" | "filter" | "sort" | "after", string>>, replace = false): void {
+    this.#choices.go({ after: "", ...change }, { replace });
+    this.#order = [];
+    if (replace) this.#polling.again();
+    else this.#polling.anew();
+    this.requestUpdate();
+  }
+
+  protected override render() {
+    const { answer, fault } = this.#polling;
+    if (answer === undefined && !fault) return skeleton();
+    return html`
+      ${this.#tools(answer)}
+      ${fault
+        ? html`<p class="notice" data-tone=${answer ? "warn" : "bad"} role="status">
+            ${answer ? say("These are the last figures: {fault}", { fault }) : fault}
+            <button type="button" class="link" @click=${() => this.#polling.again()}>${say("Try again")}</button>
+          </p>`
+        : nothing}
+      ${answer ? html`${this.#flapping(answer.flapping)}${this.#body(answer, fault !== "")}` : nothing}
+    `;
+  }
+
+  #tools(answer: Answer | undefined): TemplateResult {
+    const state = this.#choices.get("state");
+    const found = answer === undefined ? "" : sayCount("{count} client", "{count} clients", answer.approx_total);
+    return html`<div class="tools sought">
+      <input
+        type="search"
+        aria-label=${say("Filter by user, client-id, address or id")}
+        placeholder=${say("filter: user, client, address")}
+        autocomplete="off"
+        spellcheck="false"
+        .value=${this.#choices.get("filter")}
+        @input=${(event: InputEvent) => this.#go({ filter: (event.target as HTMLInputElement).value }, true)}
+      />
+      <div class="segments" role="group" aria-label=${say("State")}>
+        ${[["open", say("connected")] as const, ["closed", say("gone within a day")] as const].map(
+          ([name, label]) =>
+            html`<button type="button" aria-pressed=${state === name} @click=${() => this.#go({ state: name, sort: "" })}>${label}</button>`,
+        )}
+      </div>
+      <span class="quiet" role="status">
+        ${answer && answer.approx_total < answer.all ? say("{found} of {all}", { found, all: count(answer.all) }) : found}${answer && !answer.complete
+          ? html` · ${say("your own; those of others are shown to administrators")}`
+          : nothing}
+      </span>
+    </div>`;
+  }
+
+  #flapping(callers: Flapping[]): TemplateResult | typeof nothing {
+    if (callers.length === 0) return nothing;
+    return html`<section class="flapping notice" data-tone="warn" aria-label=${say("Clients that come again and again")}>
+      <strong><span aria-hidden="true">▲</span> ${sayCount("{count} client is flapping", "{count} clients are flapping", callers.length)}</strong>
+      <ul>
+        ${callers.map(
+          (caller) => html`<li>
+            <button type="button" class="link" @click=${() => this.#go({ filter: caller.client ?? `${caller.user} ${caller.machine}` })}>
+              ${caller.client ?? caller.user}
+            </button>
+            ${caller.machine}:
+            ${sayCount("{count} login in 5 minutes", "{count} logins in 5 minutes", caller.connects)}${caller.last_reason
+              ? html`; ${say("last ended: {reason}", { reason: caller.last_reason })}`
+              : nothing}
+          </li>`,
+        )}
+      </ul>
+    </section>`;
+  }
+
+  #body(answer: Answer, old: boolean): TemplateResult {
+    if (answer.all === 0) return this.#none();
+    if (answer.items.length === 0) {
+      return html`<div class="empty">
+        <p>${say("No client matches. There are {count} without the filter.", { count: count(answer.all) })}</p>
+        <button type="button" @click=${() => this.#go({ filter: "" })}>${say("Clear filter")}</button>
+      </div>`;
+    }
+    const columns = this.#choices.get("state") === "open" ? OPEN : GONE;
+    return html`<table class="list connections" data-old=${old ? "true" : nothing}>
+        <caption class="visually-hidden">${say("Connections")}</caption>
+        <thead>
+          <tr>
+            ${this.#heading({ key: "name", label: say("client"), sort: "client", cell: nameOf })}
+            ${columns.map((column) => this.#heading(column))}
+          </tr>
+        </thead>
+        <tbody>
+          ${repeat(this.#inPlace(answer.items), ({ id }) => id, (row) => this.#row(row, columns))}
+        </tbody>
+      </table>
+      ${this.#pages(answer)}`;
+  }
+
+  /** Rows keep their place under the pointer; newcomers come last until another order is asked for. */
+  #inPlace(items: Connection[]): Connection[] {
+    const byId = new Map(items.map((item) => [item.id, item]));
+    const known = new Set(this.#order);
+    this.#order = [...this.#order.filter((id) => byId.has(id)), ...items.map(({ id }) => id).filter((id) => !known.has(id))];
+    return this.#order.map((id) => byId.get(id)!);
+  }
+
+  #heading({ key, label, sort, numeric, hint }: Column): TemplateResult {
+    const current = this.#choices.get("sort");
+    const name = `col-${key} ${numeric ? "num" : ""}`;
+    const sortable = this.#choices.get("state") === "open" || ["user", "since", "closed_at"].includes(sort ?? "");
+    if (sort === undefined || !sortable) return html`<th scope="col" class=${name} title=${hint ?? nothing}>${label}</th>`;
+    const direction = current === sort ? "ascending" : current === `-${sort}` ? "descending" : undefined;
+    const next = numeric ? (direction === "descending" ? sort : `-${sort}`) : direction === "ascending" ? `-${sort}` : sort;
+    const mark = direction ? html`<span class="mark" aria-hidden="true">${direction === "ascending" ? "↑" : "↓"}</span>` : nothing;
+    return html`<th scope="col" class=${name} title=${hint ?? nothing} aria-sort=${direction ?? nothing}>
+      <button type="button" @click=${() => this.#go({ sort: next })}>${numeric ? [mark, label] : [label, mark]}</button>
+    </th>`;
+  }
+
+  #row(row: Connection, columns: Column[]): TemplateResult {
+    return html`<tr>
+      <th scope="row"><a href=${connectionPage(row.id)}>${nameOf(row)}</a></th>
+      ${columns.map(
+        ({ key, numeric, label, cell }) => html`<td class="col-${key} ${numeric ? "num" : ""}" data-label=${label}>${cell(row)}</td>`,
+      )}
+    </tr>`;
+  }
+
+  #pages(answer: Answer): TemplateResult | typeof nothing {
+    const after = this.#choices.get("after");
+    if (!after && answer.next === null) return nothing;
+    return html`<nav class="tools more" aria-label=${say("Pages")}>
+      ${after ? html`<button type="button" @click=${() => this.#go({ after: "" })}>${say("First page")}</button>` : nothing}
+      ${answer.next !== null ? html`<button type="button" @click=${() => this.#go({ after: answer.next! })}>${say("Next page")}</button>` : nothing}
+    </nav>`;
+  }
+
+  #none(): TemplateResult {
+    const gone = this.#choices.get("state") === "closed";
+    return html`<div class="empty">
+      <p>
+        ${gone
+          ? say("Nobody has left within a day. What happened to a client is kept here for a day after it has gone.")
+          : say("Nobody is connected. Programs connect over STOMP; code to copy is on the page of a queue, under “Use it”.")}
+      </p>
+    </div>`;
+  }
+}
+
+function skeleton(): TemplateResult {
+  return html`<div class="skeleton" role="status">
+    <span class="visually-hidden">${say("Loading connections")}</span>
+    ${Array.from({ length: 6 }, () => html`<div></div>`)}
+  </div>`;
+}
+
+customElements.define("mom-connection-list", ConnectionList);

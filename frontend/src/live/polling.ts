@@ -1,0 +1,88 @@
+import type { ReactiveController, ReactiveControllerHost } from "lit";
+import { session } from "../services.ts";
+import { RequestRefused } from "./rest.ts";
+
+const RETRY_MS = 5_000;
+/** What happens close together is read once. */
+const SOON_MS = 300;
+
+/**
+ * Reads something again and again while its element is on the page and the page is seen; sooner, when the broker
+ * tells on one of `topics` that something happened. The last good answer stays when reading fails.
+ */
+export class Polling<Answer> implements ReactiveController {
+  answer: Answer | undefined;
+  /** Why the last reading failed; empty when it did not. */
+  fault = "";
+  /** Whether the broker said no, so that asking again by itself is of no use. */
+  refused = false;
+
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #leave: (() => void)[] = [];
+  #asked = 0;
+  readonly #seen = () => {
+    if (!document.hidden) this.again();
+  };
+
+  constructor(
+    private readonly host: ReactiveControllerHost,
+    private readonly read: () => Promise<Answer>,
+    private readonly every_ms: number,
+    private readonly topics: () => string[] = () => [],
+  ) {
+    host.addController(this);
+  }
+
+  hostConnected(): void {
+    document.addEventListener("visibilitychange", this.#seen);
+    this.#leave = this.topics().map((topic) => session.subscribe(`/topic/${topic}`, () => this.#in(SOON_MS, true)));
+    this.again();
+  }
+
+  hostDisconnected(): void {
+    document.removeEventListener("visibilitychange", this.#seen);
+    for (const leave of this.#leave) leave();
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#asked += 1;
+  }
+
+  /** Reads now: what is asked for has changed, or something was done to it. */
+  again(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    void this.#ask();
+  }
+
+  /** Forgets the answer, which is one to another question, and reads now. */
+  anew(): void {
+    this.answer = undefined;
+    this.again();
+  }
+
+  async #ask(): Promise<void> {
+    const number = ++this.#asked;
+    try {
+      const answer = await this.read();
+      if (number !== this.#asked) return;
+      this.answer = answer;
+      this.fault = "";
+      this.refused = false;
+    } catch (fault) {
+      if (number !== this.#asked) return;
+      this.fault = fault instanceof Error ? fault.message : String(fault);
+      this.refused = fault instanceof RequestRefused && [403, 404].includes(fault.problem.status ?? 0);
+    }
+    this.host.requestUpdate();
+    if (!this.refused) this.#in(this.fault ? RETRY_MS : this.every_ms, false);
+  }
+
+  #in(ms: number, sooner: boolean): void {
+    if (sooner) clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      // A page that nobody sees asks for nothing; it asks again when it is seen.
+      if (!document.hidden) this.again();
+    }, ms);
+  }
+}

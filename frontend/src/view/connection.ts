@@ -1,0 +1,87 @@
+/** Connections as REST tells them, and how they are drawn. Rates are frames a second. */
+
+import { html, nothing, type TemplateResult } from "lit";
+import { say } from "../say.ts";
+
+export interface Connection {
+  id: string;
+  number: number;
+  user: string;
+  client: string | null;
+  transport: string;
+  address: string | null;
+  protocol: string;
+  tls: boolean;
+  since: string;
+  closed_at: string | null;
+  reason: string | null;
+  bytes_in: number;
+  bytes_out: number;
+  frames_in: number;
+  frames_out: number;
+  in_rate: number;
+  out_rate: number;
+  subscriptions: number;
+  transactions: number;
+  unsettled: number;
+  heart_beat_in_s: number;
+  heart_beat_out_s: number;
+  silent_s: number;
+  congested: boolean;
+  held_back: boolean;
+  draining: boolean;
+  slow: boolean;
+}
+
+export interface Consumer {
+  id: string;
+  destination: string;
+  ack: string;
+  selector: string | null;
+  exclusive: boolean;
+  active: boolean;
+  credit: number;
+  unsettled: number;
+  delivered: number;
+  acknowledged: number;
+  returned: number;
+  waiting: number;
+  since: string;
+  slow_since: string | null;
+}
+
+export interface ClientEvent {
+  at: string;
+  first_at: string;
+  event: string;
+  code: string;
+  detail: string;
+  by: string;
+  times: number;
+}
+
+/** How a client is doing: shape, word and colour. */
+export function conditionOf(connection: Connection): TemplateResult {
+  const [tone, shape, word] = standing(connection);
+  return html`<span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`;
+}
+
+function standing(connection: Connection): [tone: string, shape: string, word: string] {
+  if (connection.closed_at !== null) return ["quiet", "○", say("gone")];
+  if (connection.draining) return ["warn", "◐", say("draining")];
+  if (connection.slow) return ["warn", "▲", say("slow")];
+  if (connection.congested) return ["warn", "▲", say("does not read")];
+  if (connection.held_back) return ["warn", "‖", say("held back")];
+  return ["good", "●", say("connected")];
+}
+
+/** A client is called by what it calls itself; its user stands beside. */
+export function nameOf(connection: Connection): string {
+  return connection.client ?? connection.user;
+}
+
+/** "STOMP 1.2 · websocket", with a lock where TLS protects it. */
+export function protocolOf(connection: Connection): TemplateResult {
+  const tls = html` <span class="tag" title=${say("TLS protects this connection")}>TLS</span>`;
+  return html`${connection.protocol} · ${connection.transport}${connection.tls ? tls : nothing}`;
+}
