@@ -158,9 +158,9 @@ class Connections:
         return any(slowness.since_ms(subscription) for subscription in session.peer.subscriptions.values())
 
 
-def _client_id(session: StompSession) -> str | None:
-    """What the client calls itself: `client-id` of CONNECT."""
-    return session.client.way.client if session.client is not None else None
+def _client_id(session: StompSession) -> str:
+    """What the client calls itself: `client-id` of CONNECT; empty where it does not."""
+    return session.client.way.client or "" if session.client is not None else ""
 
 
 def _machine(session: StompSession) -> str:

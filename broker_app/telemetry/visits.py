@@ -57,7 +57,7 @@ class Caller(NamedTuple):
     """By what a client is known again: its user, its client-id, and the machine it comes from."""
 
     user: str
-    client: str | None
+    client: str
     machine: str
 
 

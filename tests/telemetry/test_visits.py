@@ -8,7 +8,7 @@ from broker_app.telemetry import visits
 from broker_app.telemetry.visits import KEPT_S, MAX_EACH, MAX_GONE, Caller, Visits
 from tests.support.clock import Clock
 
-BOB = Caller("bob", None, "10.0.0.7")
+BOB = Caller("bob", "", "10.0.0.7")
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_who_logs_in_five_times_within_five_minutes_is_flapping(clock: Clock) ->
         kept.begin(str(number), BOB)
         kept.end(str(number), {}, f"for the {number}. time")
         clock.now += 20
-    kept.begin("once", Caller("alice", None, "10.0.0.8"))
+    kept.begin("once", Caller("alice", "", "10.0.0.8"))
     ((caller, times, _, reason),) = kept.flapping()
     assert (caller, times, reason) == (BOB, 5, "for the 4. time")
     clock.now += 250

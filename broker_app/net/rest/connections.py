@@ -46,15 +46,10 @@ class ConnectionDesk:
     def __init__(self, desk: Desk, connections: Connections, limits: RestLimits) -> None:
         self._desk = desk
         self._connections = connections
-        # What clients do not say is sorted as nothing.
-        there = {
-            **connections.members,
-            "client": lambda session: connections.members["client"](session) or "",
-        }
         self._open: Listing[StompSession] = Listing(
-            there, {}, limits.max_page, sortable=_SORTABLE, sort="number", last="number"
+            connections.members, {}, limits.max_page, sortable=_SORTABLE, sort="number", last="number"
         )
-        gone = {name: _member(name) for name in (*connections.members,)}
+        gone = {name: _member(name) for name in connections.members}
         self._closed: Listing[dict[str, Any]] = Listing(
             gone, {}, limits.max_page, sortable=("number", "user", "since", "closed_at"), sort="-closed_at",
             last="number",
@@ -204,7 +199,7 @@ def _texts_of_open(session: StompSession) -> Texts:
 
 def _texts_of_closed(facts: Mapping[str, Any]) -> Texts:
     protocol = f"{facts['protocol']} {facts['transport']}"
-    return _texts(facts["user"], facts["client"] or "", facts["address"] or "", facts["id"], protocol)
+    return _texts(facts["user"], facts["client"], facts["address"] or "", facts["id"], protocol)
 
 
 def _texts(user: str, client: str, address: str, *others: str) -> Texts:

@@ -16,7 +16,7 @@ const ROWS = 100;
 
 interface Flapping {
   user: string;
-  client: string | null;
+  client: string;
   machine: string;
   connects: number;
   last_at: string;
@@ -164,8 +164,8 @@ export class ConnectionList extends Island {
       <ul>
         ${callers.map(
           (caller) => html`<li>
-            <button type="button" class="link" @click=${() => this.#go({ filter: caller.client ?? `${caller.user} ${caller.machine}` })}>
-              ${caller.client ?? caller.user}
+            <button type="button" class="link" @click=${() => this.#go({ filter: caller.client || `${caller.user} ${caller.machine}` })}>
+              ${caller.client || caller.user}
             </button>
             ${caller.machine}:
             ${sayCount("{count} login in 5 minutes", "{count} logins in 5 minutes", caller.connects)}${caller.last_reason

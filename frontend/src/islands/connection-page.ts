@@ -108,7 +108,7 @@ export class ConnectionPage extends Island {
     const beat = (seconds: number) => (seconds ? duration(seconds) : say("none"));
     return [
       [say("user"), connection.user],
-      [say("client-id"), connection.client ?? NONE],
+      [say("client-id"), connection.client || NONE],
       [say("machine"), connection.address ?? NONE],
       [say("protocol"), protocolOf(connection)],
       [say("since"), moment(connection.since)],

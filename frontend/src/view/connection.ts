@@ -7,7 +7,7 @@ export interface Connection {
   id: string;
   number: number;
   user: string;
-  client: string | null;
+  client: string;
   transport: string;
   address: string | null;
   protocol: string;
@@ -77,7 +77,7 @@ function standing(connection: Connection): [tone: string, shape: string, word: s
 
 /** A client is called by what it calls itself; its user stands beside. */
 export function nameOf(connection: Connection): string {
-  return connection.client ?? connection.user;
+  return connection.client || connection.user;
 }
 
 /** "STOMP 1.2 · websocket", with a lock where TLS protects it. */

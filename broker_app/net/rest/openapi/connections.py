@@ -74,7 +74,7 @@ _CONNECTION: Json = {
     "id": {**TEXT, "description": "what CONNECTED told the client as session"},
     "number": {**COUNT, "description": "the how-manieth of the node it is"},
     "user": TEXT,
-    "client": {**OPTIONAL_TEXT, "description": "client-id of CONNECT"},
+    "client": {**TEXT, "description": "client-id of CONNECT; empty where it has none"},
     "transport": {"enum": ["tcp", "websocket", "local"]},
     "address": OPTIONAL_TEXT,
     "protocol": TEXT,
@@ -107,7 +107,7 @@ _BESIDE: Json = {
         object_of(
             {
                 "user": TEXT,
-                "client": OPTIONAL_TEXT,
+                "client": TEXT,
                 "machine": TEXT,
                 "connects": {**COUNT, "description": f"within {FLAP_S:g} s"},
                 "last_at": TIME,
