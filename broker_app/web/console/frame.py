@@ -44,6 +44,7 @@ WAYS: tuple[tuple[StrPromise | str, tuple[Way, ...]], ...] = (
         (
             Way("console:queues", _("Queues"), True, key="q", branch="queue"),
             Way("console:topics", _("Topics"), True, key="t", branch="topic"),
+            Way("console:connections", _("Connections"), True, key="n"),
         ),
     ),
     (

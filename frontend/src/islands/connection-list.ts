@@ -2,14 +2,15 @@ import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { bindKeys } from "../keys.ts";
 import { Polling } from "../live/polling.ts";
-import { Choices } from "../live/query.ts";
 import { read } from "../live/requests.ts";
 import { connectionPage } from "../pages.ts";
+import type { Change } from "../place.ts";
 import { say, sayCount } from "../say.ts";
 import { conditionOf, nameOf, protocolOf, type Connection } from "../view/connection.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
 import { moment } from "../view/moment.ts";
 import { Island } from "./island.ts";
+import { place } from "../services.ts";
 
 const EVERY_MS = 2_000;
 const ROWS = 100;
@@ -70,49 +71,49 @@ function beat({ silent_s, heart_beat_in_s }: Connection): TemplateResult {
 
 /** Who is connected, or was within the day. Filter, order and page are the broker's, and stand in the address. */
 export class ConnectionList extends Island {
-  readonly #choices = new Choices({ state: "open", filter: "", sort: "", after: "" });
   readonly #polling = new Polling<Answer>(this, () => this.#read(), EVERY_MS, () => ["$mom.conn.>"]);
   #order: string[] = [];
-  #leave: (() => void) | undefined;
-  readonly #moved = () => {
-    this.#order = [];
-    this.#polling.anew();
-    this.requestUpdate();
-  };
+  #leave: (() => void)[] = [];
 
   override connectedCallback(): void {
     super.connectedCallback();
-    addEventListener("popstate", this.#moved);
     const rows = () => [...this.querySelectorAll<HTMLAnchorElement>("tbody th a")];
     const move = (step: number) => {
       const links = rows();
       const at = links.indexOf(document.activeElement as HTMLAnchorElement) + step;
       links[Math.min(Math.max(at, 0), links.length - 1)]?.focus();
     };
-    this.#leave = bindKeys(
+    const unbind = bindKeys(
       { keys: "/", says: say("Filter"), deed: () => this.querySelector<HTMLInputElement>("input[type=search]")?.focus() },
       { keys: "j", says: say("Next row"), deed: () => move(1) },
       { keys: "k", says: say("Previous row"), deed: () => move(-1) },
     );
+    this.#leave = [unbind, place.watch(() => this.#moved())];
   }
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
-    removeEventListener("popstate", this.#moved);
-    this.#leave?.();
+    for (const leave of this.#leave) leave();
   }
 
   #read(): Promise<Answer> {
-    const [state, filter, sort, after] = (["state", "filter", "sort", "after"] as const).map((name) => this.#choices.get(name));
+    const [state, filter, sort, after] = ["state", "filter", "sort", "after"].map((name) => place.get(name));
     return read("connections", { state, filter, sort, after, limit: ROWS });
   }
 
-  #go(change: Partial<Record<"state" | "filter" | "sort" | "after", string>>, replace = false): void {
-    this.#choices.go({ after: "", ...change }, { replace });
+  /** Asks for something else, from its first page on. */
+  #go(change: Change, options = {}): void {
+    place.go({ after: null, ...change }, options);
+  }
+
+  #moved(): void {
     this.#order = [];
-    if (replace) this.#polling.again();
-    else this.#polling.anew();
+    this.#polling.again();
     this.requestUpdate();
+  }
+
+  get #shown(): "open" | "closed" {
+    return place.get("state") === "closed" ? "closed" : "open";
   }
 
   protected override render() {
@@ -131,7 +132,6 @@ export class ConnectionList extends Island {
   }
 
   #tools(answer: Answer | undefined): TemplateResult {
-    const state = this.#choices.get("state");
     const found = answer === undefined ? "" : sayCount("{count} client", "{count} clients", answer.approx_total);
     return html`<div class="tools sought">
       <input
@@ -140,13 +140,13 @@ export class ConnectionList extends Island {
         placeholder=${say("filter: user, client, address")}
         autocomplete="off"
         spellcheck="false"
-        .value=${this.#choices.get("filter")}
-        @input=${(event: InputEvent) => this.#go({ filter: (event.target as HTMLInputElement).value }, true)}
+        .value=${place.get("filter")}
+        @input=${(event: InputEvent) => this.#go({ filter: (event.target as HTMLInputElement).value }, { replace: true })}
       />
       <div class="segments" role="group" aria-label=${say("State")}>
-        ${[["open", say("connected")] as const, ["closed", say("gone within a day")] as const].map(
+        ${[["", say("connected")] as const, ["closed", say("gone within a day")] as const].map(
           ([name, label]) =>
-            html`<button type="button" aria-pressed=${state === name} @click=${() => this.#go({ state: name, sort: "" })}>${label}</button>`,
+            html`<button type="button" aria-pressed=${this.#shown === (name || "open")} @click=${() => this.#go({ state: name, sort: "" })}>${label}</button>`,
         )}
       </div>
       <span class="quiet" role="status">
@@ -185,7 +185,7 @@ export class ConnectionList extends Island {
         <button type="button" @click=${() => this.#go({ filter: "" })}>${say("Clear filter")}</button>
       </div>`;
     }
-    const columns = this.#choices.get("state") === "open" ? OPEN : GONE;
+    const columns = this.#shown === "open" ? OPEN : GONE;
     return html`<table class="list connections" data-old=${old ? "true" : nothing}>
         <caption class="visually-hidden">${say("Connections")}</caption>
         <thead>
@@ -210,9 +210,9 @@ export class ConnectionList extends Island {
   }
 
   #heading({ key, label, sort, numeric, hint }: Column): TemplateResult {
-    const current = this.#choices.get("sort");
+    const current = place.get("sort");
     const name = `col-${key} ${numeric ? "num" : ""}`;
-    const sortable = this.#choices.get("state") === "open" || ["user", "since", "closed_at"].includes(sort ?? "");
+    const sortable = this.#shown === "open" || ["user", "since", "closed_at"].includes(sort ?? "");
     if (sort === undefined || !sortable) return html`<th scope="col" class=${name} title=${hint ?? nothing}>${label}</th>`;
     const direction = current === sort ? "ascending" : current === `-${sort}` ? "descending" : undefined;
     const next = numeric ? (direction === "descending" ? sort : `-${sort}`) : direction === "ascending" ? `-${sort}` : sort;
@@ -232,7 +232,7 @@ export class ConnectionList extends Island {
   }
 
   #pages(answer: Answer): TemplateResult | typeof nothing {
-    const after = this.#choices.get("after");
+    const after = place.get("after");
     if (!after && answer.next === null) return nothing;
     return html`<nav class="tools more" aria-label=${say("Pages")}>
       ${after ? html`<button type="button" @click=${() => this.#go({ after: "" })}>${say("First page")}</button>` : nothing}
@@ -241,7 +241,7 @@ export class ConnectionList extends Island {
   }
 
   #none(): TemplateResult {
-    const gone = this.#choices.get("state") === "closed";
+    const gone = this.#shown === "closed";
     return html`<div class="empty">
       <p>
         ${gone

@@ -42,6 +42,11 @@ export class ConnectionPage extends Island {
 
   readonly #polling = new Polling<Answer>(this, () => this.#read(), EVERY_MS, () => ["$mom.conn.>"]);
 
+  protected override willUpdate(changed: Map<PropertyKey, unknown>): void {
+    // The frame keeps the element when one client's page follows another's.
+    if (changed.get("connection") !== undefined) this.#polling.anew();
+  }
+
   async #read(): Promise<Answer> {
     const path = `connections/${encodeURIComponent(this.connection)}`;
     const [connection, events] = await Promise.all([
