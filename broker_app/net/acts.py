@@ -14,6 +14,8 @@ PURGED, DELETED, READ, CLOSED, DRAINED, BEGUN, CANCELLED, UNDONE, RETRIED, TESTE
     "purged", "deleted", "read", "closed", "drained", "begun", "cancelled", "undone", "retried", "tested",
     "handed over", "not recorded",
 )  # fmt: skip
+#: of alerts
+ACKNOWLEDGED, SILENCED, WOKEN = "acknowledged", "silenced", "woken"
 #: ways of REST requests: a browser's session is the console
 CONSOLE, API = "console", "api"
 

@@ -66,7 +66,7 @@ class TokenFacts:
 class Policy:
     """Who may come in and do what, and what holds for destinations and the broker, as of `version`. Versions
     only grow. `broker` has the node's settings that are said for it (`config.RELOADABLE`), by name, and
-    `bridges` the remote brokers that store-and-forward queues are emptied to."""
+    `bridges` the remote brokers that store-and-forward queues are emptied to, `alerts` what is looked for."""
 
     version: int = 0
     users: Mapping[str, UserFacts] = field(default_factory=dict)
@@ -76,3 +76,4 @@ class Policy:
     rules: Rules = field(default_factory=Rules)
     broker: Mapping[str, Any] = field(default_factory=dict)
     bridges: Mapping[str, Remote] = field(default_factory=dict)
+    alerts: Sequence[AlertRule] = tuple(DEFAULT_RULES.values())

@@ -6,7 +6,7 @@ what rests costs a line of a loop.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from broker_app.core.destination import DEAD_SUFFIX
@@ -23,7 +23,10 @@ class Sums(NamedTuple):
     since_ms: int | None = None
 
 
-class _Held(NamedTuple):
+class Held(NamedTuple):
+    """A queue as it was when it moved last: how many wait, whether they are dead letters, and since when (ms
+    since 1970) the oldest of them in memory does."""
+
     queue: Queue
     depth: int
     is_dead: bool
@@ -34,7 +37,7 @@ class Backlog:
     """`note` takes each queue that moved, `sum` adds up."""
 
     def __init__(self) -> None:
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, Held] = {}
 
     def note(self, queue: Queue, graves: frozenset[str]) -> None:
         """A queue moved. `graves` are addresses that destinations name for their dead letters."""
@@ -43,9 +46,13 @@ class Backlog:
             self._held.pop(queue.address, None)
             return
         oldest = queue.oldest()
-        self._held[queue.address] = _Held(
+        self._held[queue.address] = Held(
             queue, depth, is_of_dead_letters(queue.address, graves), oldest.time_ms if oldest else None
         )
+
+    def __iter__(self) -> Iterator[Held]:
+        """Those that hold anything."""
+        return iter(self._held.values())
 
     def sum(self, queues: Mapping[str, Queue]) -> Sums:
         """Over those that are still among `queues`; the others are forgotten."""

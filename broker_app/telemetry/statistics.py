@@ -18,7 +18,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import is_reserved
 from broker_app.core.queue import Queue
 from broker_app.core.subscription import NO_SAMPLES, Subscription
-from broker_app.telemetry.backlog import Backlog, Sums
+from broker_app.telemetry.backlog import Backlog, Held, Sums
 from broker_app.telemetry.durations import Durations, Percentiles
 from broker_app.telemetry.rings import History, Layout, Window
 
@@ -353,6 +353,10 @@ class Statistics:
     def window_of_node(self, window_s: int, step_s: int) -> Window:
         """The past of the node, up to the last pass."""
         return self._past_of_node.window(self._shown, window_s, step_s)
+
+    def waiting(self) -> Iterator[Held]:
+        """Queues in which something waits or is handed out, as of the last pass."""
+        return iter(self._backlog)
 
     def knows(self, address: str) -> bool:
         """Whether the destination exists, or its past is remembered."""

@@ -1,0 +1,110 @@
+"""Alerts over HTTP, for administrators: they name queues, bridges and users."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from broker_app.net import acts
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.refusals import Refusal, invalid
+from broker_app.net.rest.replies import Reply, json_reply
+from broker_app.net.rest.requests import Request, whole_number
+from broker_app.telemetry.alerts.alert import ENDED, STATES, Alert
+from broker_app.telemetry.alerts.telling import shown
+
+#: the longest silence, in seconds
+MOST_SILENT_S = 30 * 86_400
+MAX_REASON = 500
+
+
+class Alerts(Protocol):
+    """What is asked of the node's alerts."""
+
+    def all(self) -> list[Alert]: ...
+    def find(self, id: str) -> Alert | None: ...
+    def acknowledge(self, alert: Alert, by: str, reason: str) -> None: ...
+    def silence(self, alert: Alert, for_s: float, by: str, reason: str) -> None: ...
+    def wake(self, alert: Alert) -> None: ...
+
+
+class Acknowledgement(msgspec.Struct, forbid_unknown_fields=True):
+    reason: str = ""
+
+
+class Silence(msgspec.Struct, forbid_unknown_fields=True):
+    """`for_s` 0 takes back what was said to the alert."""
+
+    for_s: float
+    reason: str = ""
+
+
+class AlertDesk:
+    """Endpoints `alerts…`."""
+
+    def __init__(self, alerts: Alerts, limits: RestLimits) -> None:
+        self._alerts = alerts
+        self._limits = limits
+
+    async def page(self, request: Request) -> Reply:
+        """GET alerts: those that are open, the worst first; then those that ended, the newest first"""
+        _check_administers(request)
+        query = request.query(("limit", "after", "state"))
+        limit = whole_number(query, "limit", 100, 1, self._limits.max_page)
+        start = whole_number(query, "after", 0, 0, 10**6)
+        states = query["state"].split(",") if "state" in query else list(STATES)
+        if wrong := [state for state in states if state not in STATES]:
+            raise invalid("query/state", f"must be of {', '.join(STATES)}, with commas between them", wrong[0])
+        found = [alert for alert in self._alerts.all() if alert.state in states]
+        items = [shown(alert) for alert in found[start : start + limit]]
+        following = str(start + limit) if len(found) > start + limit else None
+        return json_reply({"items": items, "next": following, "approx_total": len(found)})
+
+    async def acknowledge(self, request: Request) -> Reply:
+        """POST alerts/{id}/acknowledge: somebody sees to it"""
+        alert = self._open(request)
+        wanted = await request.json(Acknowledgement, required=False)
+        _check_reason(wanted.reason)
+        self._alerts.acknowledge(alert, request.user, wanted.reason)
+        self._tell(request, acts.ACKNOWLEDGED, alert, wanted.reason)
+        return json_reply(shown(alert))
+
+    async def silence(self, request: Request) -> Reply:
+        """POST alerts/{id}/silence: not to be told for a while, it and what comes after it"""
+        alert = self._open(request)
+        wanted = await request.json(Silence)
+        _check_reason(wanted.reason)
+        if not 0 <= wanted.for_s <= MOST_SILENT_S:
+            raise invalid("/for_s", f"must be between 0 and {MOST_SILENT_S}", wanted.for_s)
+        if wanted.for_s:
+            self._alerts.silence(alert, wanted.for_s, request.user, wanted.reason)
+            self._tell(request, acts.SILENCED, alert, wanted.reason, for_s=wanted.for_s)
+        else:
+            self._alerts.wake(alert)
+            self._tell(request, acts.WOKEN, alert, wanted.reason)
+        return json_reply(shown(alert))
+
+    def _open(self, request: Request) -> Alert:
+        """The alert of a request, which something can be said to. Raises Refusal."""
+        request.query()
+        _check_administers(request)
+        alert = self._alerts.find(request.name)
+        if alert is None:
+            raise Refusal("not-found", f"there is no alert {request.name[:40]!r}; it may have ended long ago")
+        if alert.state == ENDED:
+            raise Refusal("conflict", f"the alert has ended: {alert.rule} of {alert.subject}")
+        return alert
+
+    def _tell(self, request: Request, act: str, alert: Alert, reason: str, **facts: float) -> None:
+        request.tell(act, "alerts", f"{alert.rule}/{alert.subject}", told=reason, **facts)
+
+
+def _check_administers(request: Request) -> None:
+    if not request.access.is_admin(request.client.identity):
+        raise Refusal("not-allowed", "alerts are for administrators", right="administer")
+
+
+def _check_reason(reason: str) -> None:
+    if len(reason) > MAX_REASON or not (reason.isprintable() or not reason):
+        raise invalid("/reason", f"must be a line of at most {MAX_REASON} printable characters")

@@ -1,0 +1,23 @@
+"""Alerts: what needs somebody's attention, by rules that hold from the start and can be changed.
+
+`rule` says what is looked for, `symptoms` looks, `watch` decides what fires and what becomes of it, `telling`
+finds the words.
+"""
+
+from broker_app.telemetry.alerts.alert import ACKNOWLEDGED, ENDED, FIRING, SILENCED, Alert
+from broker_app.telemetry.alerts.rule import DEFAULT_RULES, AlertRule
+from broker_app.telemetry.alerts.symptoms import Symptom, Symptoms
+from broker_app.telemetry.alerts.watch import Watch
+
+__all__ = [
+    "ACKNOWLEDGED",
+    "DEFAULT_RULES",
+    "ENDED",
+    "FIRING",
+    "SILENCED",
+    "Alert",
+    "AlertRule",
+    "Symptom",
+    "Symptoms",
+    "Watch",
+]

@@ -1,0 +1,50 @@
+"""One alert: what is or was wrong with one thing, since when, and what somebody says to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final
+
+FIRING, ACKNOWLEDGED, SILENCED, ENDED = STATES = ("firing", "acknowledged", "silenced", "ended")
+#: of states in which something is still wrong
+OPEN: Final = (FIRING, ACKNOWLEDGED, SILENCED)
+
+
+@dataclass(slots=True)
+class Alert:
+    """Times are seconds since 1970. `value` is the latest; `by` and `reason` are of who acknowledged or silenced
+    it, `until` is when its silence ends."""
+
+    id: str
+    rule: str
+    condition: str
+    severity: str
+    subject: str
+    threshold: float
+    #: since when it is so, and since when it is told
+    since: float
+    fired_at: float
+    value: float
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    state: str = FIRING
+    by: str = ""
+    reason: str = ""
+    until: float | None = None
+    ended_at: float | None = None
+    #: when the condition was found last
+    seen_at: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What there is one alert of at a time."""
+        return self.rule, self.subject
+
+    def kept(self) -> dict[str, Any]:
+        """As it is written to a file."""
+        return asdict(self)
+
+    @classmethod
+    def again(cls, kept: Mapping[str, Any]) -> Alert:
+        """One that was kept; of another version's, what is still known. TypeError where that is too little."""
+        return cls(**{one.name: kept[one.name] for one in fields(cls) if one.name in kept})

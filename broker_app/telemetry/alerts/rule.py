@@ -1,0 +1,107 @@
+"""What is looked for: conditions, and rules that say from where on and for how long."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+OLDEST, DEAD_LETTERS, NO_CONSUMER, BRIDGE_STALLED, STORE, FLAPPING, CONFIGURATION = (
+    "oldest", "dead-letters", "no-consumer", "bridge-stalled", "store", "flapping", "configuration",
+)  # fmt: skip
+WARNING, CRITICAL = SEVERITIES = ("warning", "critical")
+#: seconds over which dead letters are counted
+GROWTH_S: Final = 600
+
+
+class Condition(NamedTuple):
+    """Something that may be wrong. `threshold` and `for_s` are what its rule says from the start; `subject` is
+    what it is wrong with, and what the pattern of a rule is compared with."""
+
+    about: str
+    subject: str
+    unit: str
+    threshold: float
+    for_s: float
+    severity: str
+
+
+CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
+    {
+        OLDEST: Condition(
+            "the oldest message of a queue that is consumed has waited so long", "destination", "seconds",
+            300, 0, WARNING,
+        ),
+        DEAD_LETTERS: Condition(
+            "so many messages became dead letters within ten minutes", "destination", "messages",
+            1, 0, WARNING,
+        ),
+        NO_CONSUMER: Condition(
+            "so many messages wait in a queue that nobody consumes", "destination", "messages",
+            1, 300, WARNING,
+        ),
+        BRIDGE_STALLED: Condition(
+            "so many messages wait for a bridge that is stalled, has no connection or cannot work", "bridge",
+            "messages", 1, 60, CRITICAL,
+        ),
+        STORE: Condition(
+            "so much of the room for the journal is taken", "node", "percent", 80, 60, CRITICAL
+        ),
+        FLAPPING: Condition(
+            "a client has connected so often from one machine within five minutes", "client", "connections",
+            10, 0, WARNING,
+        ),
+        CONFIGURATION: Condition(
+            "files of the configuration were refused, and the former ones hold", "file", "files", 1, 0, CRITICAL
+        ),
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRule:
+    """When something is wrong: a condition holds from `threshold` on, for `for_s` seconds, of subjects that fit
+    `pattern` (empty: all). `notify` is whom it is told to, in the words of `notices.target`."""
+
+    name: str
+    condition: str
+    threshold: float
+    for_s: float
+    severity: str
+    pattern: str = ""
+    enabled: bool = True
+    notify: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, said: Mapping[str, Any]) -> AlertRule:
+        """As the configuration says it."""
+        known = {field: said[field] for field in cls.__slots__ if field in said}
+        return cls(**{**known, "name": name, "notify": tuple(said.get("notify", ()))})
+
+    def is_about(self, subject: str) -> bool:
+        """Whether the pattern fits."""
+        return not self.pattern or _pattern(self.pattern).fullmatch(subject) is not None
+
+
+#: by name, those that hold where nothing else is said under their names
+DEFAULT_RULES: Final[Mapping[str, AlertRule]] = MappingProxyType(
+    {
+        name: AlertRule(name, name, condition.threshold, condition.for_s, condition.severity)
+        for name, condition in CONDITIONS.items()
+    }
+)
+
+
+def rules_with(own: Mapping[str, AlertRule]) -> tuple[AlertRule, ...]:
+    """Those that hold when `own` are said: beside them, what holds from the start under other names."""
+    return tuple({**DEFAULT_RULES, **own}.values())
+
+
+@lru_cache(maxsize=1_000)
+def _pattern(text: str) -> re.Pattern[str]:
+    """`*` stands for any characters, `>` at the end for the rest."""
+    body, rest = (text[:-1], ".*") if text.endswith(">") else (text, "")
+    return re.compile(".*".join(re.escape(part) for part in body.split("*")) + rest, re.DOTALL)

@@ -1,0 +1,86 @@
+"""How alerts are told: as facts of the API, in a sentence, and with the page that shows what is wrong."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from broker_app import spans
+from broker_app.telemetry.alerts import rule as rules
+from broker_app.telemetry.alerts.alert import Alert
+from broker_app.telemetry.statistics import rfc3339
+
+
+def shown(alert: Alert) -> dict[str, Any]:
+    """As the API, topics and notifications tell it."""
+    return {
+        "id": alert.id,
+        "rule": alert.rule,
+        "condition": alert.condition,
+        "severity": alert.severity,
+        "subject": alert.subject,
+        "state": alert.state,
+        "detail": sentence(alert),
+        "value": alert.value,
+        "threshold": alert.threshold,
+        "facts": dict(alert.facts),
+        "since": rfc3339(alert.since),
+        "fired_at": rfc3339(alert.fired_at),
+        "ended_at": _time(alert.ended_at),
+        "by": alert.by,
+        "reason": alert.reason,
+        "until": _time(alert.until),
+        "page": page(alert),
+    }
+
+
+def sentence(alert: Alert) -> str:
+    """What is wrong, in English."""
+    name, value = alert.subject.removeprefix("/queue/"), alert.value
+    match alert.condition:
+        case rules.OLDEST:
+            return f"{name}: the oldest message has waited {spans.in_words(value)}"
+        case rules.DEAD_LETTERS:
+            return f"{name} grew by {value:,.0f} in 10 min"
+        case rules.NO_CONSUMER:
+            return f"{name}: {_messages(value)}, and nobody consumes"
+        case rules.BRIDGE_STALLED:
+            code = f" ({alert.facts['error']})" if alert.facts.get("error") else ""
+            return f"bridge {name} is {alert.facts.get('state', 'stalled')}{code}: {_messages(value)}"
+        case rules.STORE:
+            return f"the store is {value:g} % full"
+        case rules.FLAPPING:
+            return f"{name} connected {value:,.0f} times in 5 min"
+        case _:
+            return f"files of the configuration were refused: {alert.facts.get('detail', '')}"
+
+
+def page(alert: Alert) -> str:
+    """The address below the console of the page that shows it, at the time when it began."""
+    name = alert.subject
+    match alert.condition:
+        case rules.BRIDGE_STALLED:
+            return "bridges/one?" + urlencode({"name": name})
+        case rules.FLAPPING:
+            return "connections/?" + urlencode({"user": name.partition("@")[0]})
+        case rules.CONFIGURATION:
+            return "configuration/files"
+        case rules.STORE:
+            return "?" + urlencode({"at": _second(alert.since)})
+        case _:
+            at = _second(alert.since)
+            query = {"name": name.removeprefix("/queue/"), "tab": "history", "at": at}
+            return "queues/one?" + urlencode(query)
+
+
+def _second(at: float) -> str:
+    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _messages(count: float) -> str:
+    return "1 message waits" if count == 1 else f"{count:,.0f} messages wait"
+
+
+def _time(at: float | None) -> str | None:
+    return rfc3339(at) if at is not None else None
