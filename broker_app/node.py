@@ -7,6 +7,7 @@ import contextlib
 import gc
 import logging
 import secrets
+import shutil
 import signal
 import socket
 import time
@@ -47,6 +48,8 @@ from broker_app.net.stomp import StompSession
 from broker_app.net.using import Using, in_use
 from broker_app.serve import listen, serve
 from broker_app.telemetry import News, Statistics
+from broker_app.telemetry.alerts import Duty, Symptoms, Told
+from broker_app.telemetry.alerts.telling import shown
 from broker_app.telemetry.bridges import standing
 from broker_app.telemetry.eventlog import BRIDGES, FILES, EventLog
 
@@ -133,6 +136,7 @@ class Node:
         self.jobs: Jobs
         self.rest: RestPlane
         self.bridges: Supervisor
+        self.alerts: Duty
 
     def _fail(self, error: BaseException) -> None:
         self.rest.engine_ended(error)
@@ -158,6 +162,7 @@ class Node:
             connections=self.connections.all,
             bridges=lambda: [standing(self.statistics, report) for report in self.bridges.reports()],
             jobs=lambda: [job.progress for job in self.jobs.all()],
+            alerts=lambda: [shown(alert) for alert in self.alerts.watch.open()],
             clock=time.time,
         )
         # A broker that begins anew is another sender: it numbers its messages from the beginning.
@@ -165,6 +170,8 @@ class Node:
         self.bridges.told = self._tell_of_bridge
         self.engine.told = self._hear
         self.lobby.hearers.append(self._tell_of_connection)
+        self.events.hearers.append(lambda event: self.news.logged(event.shown()))
+        self.alerts = self._watch()
         lines = MessageLines(RestLimits.of(self.config))
         self.jobs = Jobs(self.engine, self.journal.read, self.config.data / "jobs", lines)
         self.jobs.start()
@@ -182,6 +189,7 @@ class Node:
             trial=partial(try_connection, sender=self.config.name),
             sizes=self.journal.statistics,
             events=self.events,
+            alerts=self.alerts,
             control_document=self._control_document,
         )
         if stomp is not None:
@@ -196,6 +204,29 @@ class Node:
         self._spawn(self._obey())
         self._spawn(self._tell_statistics())
         self.bridges.start(self.logins.policy.bridges)
+
+    def _watch(self) -> Duty:
+        """The alerts, with what was said to them before the node stopped."""
+        symptoms = Symptoms(
+            self.broker,
+            self.statistics,
+            bridges=self.bridges.reports,
+            taken=self._store_taken,
+            flapping=self.connections.visits.flapping,
+            events=self.events.all,
+        )
+        duty = Duty(self.config.data / "alerts.json", symptoms, lambda: self.logins.policy.alerts, time.time)
+        duty.start()
+        duty.told.append(self._tell_of_alert)
+        return duty
+
+    def _store_taken(self) -> float:
+        """Which part of the room for the journal is taken: of what it may have, or of what the disk has."""
+        journal = self.journal.statistics()
+        if self.config.max_store_bytes:
+            return journal["bytes_stored"] / self.config.max_store_bytes
+        on_disk = journal["bytes_on_disk"]
+        return on_disk / max(1, on_disk + shutil.disk_usage(self.config.data).free)
 
     def _hear(self, facts: list[Fact]) -> None:
         """What happened in one batch, for everybody who wants to know of it."""
@@ -274,6 +305,9 @@ class Node:
     def _tell_of_bridge(self, name: str, event: BridgeEvent) -> None:
         self.events.note(BRIDGES, name, event.event, code=event.code, detail=event.detail, queue=event.queue)
 
+    def _tell_of_alert(self, told: Told) -> None:
+        self.news.alert(told.event, shown(told.alert))
+
     def _tell_of_connection(self, event: str, session: StompSession) -> None:
         if self.news.listened:
             self.news.connection(event, self.connections.facts(session), session.parting)
@@ -292,6 +326,7 @@ class Node:
             for _ in self.statistics.passing(time.time(), connections=sessions, journal_bytes=on_disk):
                 await asyncio.sleep(0)
             self.connections.look()
+            self.alerts.look()
             self.news.tell()
             # A tenth into the next second: timers may be early, and each second is to have one pass.
             await asyncio.sleep(1.5 - (time.time() + 0.4) % 1.0)
@@ -309,6 +344,7 @@ class Node:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.alerts.stop()
         await self.engine.stop()
         self.journal.close()
 

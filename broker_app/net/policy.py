@@ -1,6 +1,6 @@
 """Policy: the immutable snapshot of what deciding about a client needs, free of any database."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +8,7 @@ from broker_app.core.destination import TOPIC, Destination, is_reserved
 from broker_app.net.destinations import EVERYTHING, Destinations, is_pattern
 from broker_app.remote import Remote
 from broker_app.rules.ruleset import Rules
+from broker_app.telemetry.alerts.rule import DEFAULT_RULES, AlertRule
 
 #: the right of a token that may use the control plane, where its owner is an administrator
 ADMINISTER = "administer"

@@ -47,6 +47,8 @@ class EventLog:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._events: deque[Logged] = deque(maxlen=MOST)
+        #: called with each event
+        self.hearers: list[Callable[[Logged], None]] = []
         #: how many there were since the node started
         self.total = 0
 
@@ -55,7 +57,10 @@ class EventLog:
     ) -> None:
         """Something happened."""
         self.total += 1
-        self._events.append(Logged(self.total, self._clock(), kind, name, event, code, detail, facts))
+        logged = Logged(self.total, self._clock(), kind, name, event, code, detail, facts)
+        self._events.append(logged)
+        for hear in self.hearers:
+            hear(logged)
 
     def all(self) -> list[Logged]:
         """Those that are kept, the newest first; for other threads, too."""

@@ -28,6 +28,7 @@ OPENED, CLOSED, SLOW = f"{SYSTEM}.conn.opened", f"{SYSTEM}.conn.closed", f"{SYST
 CONSUMER, DEAD = f"{SYSTEM}.consumer", f"{SYSTEM}.dead"
 FILES = f"{SYSTEM}.config.files"
 BRIDGE = f"{SYSTEM}.bridge"
+ALERT, EVENT = f"{SYSTEM}.alert", f"{SYSTEM}.event"
 JOB = f"{SYSTEM}.job"
 
 #: events kept for the next second; of what comes beyond, only the number is told
@@ -68,6 +69,7 @@ class News:
         connections: Callable[[], Iterable[Facts]],
         bridges: Callable[[], Iterable[Facts]],
         jobs: Callable[[], Iterable[Facts]],
+        alerts: Callable[[], Iterable[Facts]],
         clock: Callable[[], float],
     ) -> None:
         self._broker = broker
@@ -79,6 +81,7 @@ class News:
         self._bridges = bridges
         self._changes = Changes()
         self._jobs = jobs
+        self._alerts = alerts
         #: by id: what was told of each job last
         self._of_jobs: dict[str, Facts] = {}
         self._clock = clock
@@ -136,6 +139,16 @@ class News:
         """Files of the configuration were read again, or could not be used."""
         if self.listened:
             self._note(FILES, "mom.config.files", about["occasion"], about)
+
+    def alert(self, event: str, about: Facts) -> None:
+        """An alert `fired`, was `acknowledged` or `silenced`, was `woken` from that, or `ended`."""
+        if self.listened:
+            self._note(ALERT, f"mom.alert.{event}", about["id"], about)
+
+    def logged(self, about: Facts) -> None:
+        """Something was written into the event log."""
+        if self.listened:
+            self._note(EVENT, "mom.event", about["name"], about)
 
     def _hear_full(self, address: str, detail: str) -> None:
         if address not in self._full:
@@ -287,6 +300,7 @@ class News:
             (MADE, self._destinations()),
             (FULL, self._full_ones()),
             (OPENED, iter(self._connections())),
+            (ALERT, self._alerts()),
             (SLOW, (consumer(self._broker, subscription) for subscription in self._broker.slowness)),
         ):
             if wanted(topic):

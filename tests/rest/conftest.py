@@ -28,6 +28,7 @@ from broker_app.net.rest import RestLimits, RestPlane
 from broker_app.net.rest.lines import MessageLines
 from broker_app.remote import Remote
 from broker_app.telemetry import Statistics
+from broker_app.telemetry.alerts import DEFAULT_RULES, Duty, Symptoms
 from broker_app.telemetry.eventlog import EventLog
 
 TOKENS = {"mom_alice": "alice", "mom_bob": "bob"}
@@ -114,6 +115,13 @@ class Rest:
         self.lobby = Lobby(self.engine, self.logins, self.access, Config(), ids=self.engine.broker.ids)
         self.bridges = FakeBridges()
         self.events = EventLog(lambda: 1_750_000_000.0)
+        self.now = 1_750_000_000.0
+        self.symptoms = Symptoms(
+            self.engine.broker, self.statistics, bridges=list, taken=lambda: 0.0,
+            flapping=list, events=self.events.all,
+        )  # fmt: skip
+        rules = tuple(DEFAULT_RULES.values())
+        self.alerts = Duty(jobs / "alerts.json", self.symptoms, lambda: rules, lambda: self.now)
         self.plane = RestPlane(
             self.engine,
             self.journal.read,
@@ -130,6 +138,7 @@ class Rest:
             trial=self.bridges.trial,
             sizes=self.journal.statistics,
             events=self.events,
+            alerts=self.alerts,
         )
         self.alice = self.client(authorization="Bearer mom_alice")
         self.bob = self.client(authorization="Bearer mom_bob")

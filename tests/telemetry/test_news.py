@@ -27,12 +27,14 @@ class Heard(Stage):
         self.published: list[str] = []
         self.connections: list[Body] = []
         self.bridges: list[Body] = []
+        self.alerts: list[Body] = []
         self.jobs: list[Body] = []
         self.voice = self.client("$mom")
         self.statistics = Statistics(self.broker, "mom", "1")
         self.news = News(
             self.broker, self.statistics, self, name="mom", boot="b",
             connections=lambda: self.connections, bridges=lambda: self.bridges, jobs=lambda: self.jobs,
+            alerts=lambda: self.alerts,
             clock=lambda: self.now_us / 1e6,
         )  # fmt: skip
 
@@ -262,7 +264,7 @@ def test_a_snapshot_says_how_things_stand_before_changes_come() -> None:
     got = dict(bodies(listener))
     assert set(got) == {
         "$mom.stats", "$mom.stats.a", "$mom.stats.b", "$mom.dest.created", "$mom.dest.full",
-        "$mom.conn.opened", "$mom.conn.slow", "$mom.consumer.a", "$mom.consumer.t",
+        "$mom.alert", "$mom.conn.opened", "$mom.conn.slow", "$mom.consumer.a", "$mom.consumer.t",
     }  # fmt: skip
     made = got["$mom.dest.created"]
     assert (made["type"], made["snapshot"]) == ("mom.dest.created.snapshot", True)
@@ -397,3 +399,22 @@ def test_a_job_that_ended_before_anybody_could_hear_of_it_is_told_of() -> None:
     assert [data["state"] for _, _, data in events(listener)] == ["done"]
     ((_, body),) = bodies(stage.listener("$mom.job.j_1", snapshot=True))
     assert [one["state"] for one in body["data"]["items"]] == ["done"]
+
+
+def test_alerts_are_told_as_they_fire_and_those_that_are_open_come_first() -> None:
+    stage = Heard()
+    stage.alerts = [{"id": "1", "subject": "/queue/a"}]
+    listener = stage.listener("$mom.alert", snapshot=True)
+    topic, body = bodies(listener)[0]
+    assert (topic, body["data"]["items"]) == ("$mom.alert", stage.alerts)
+    stage.news.alert("fired", {"id": "2", "subject": "/queue/b"})
+    stage.second()
+    assert events(listener) == [("$mom.alert", "mom.alert.fired", {"id": "2", "subject": "/queue/b"})]
+
+
+def test_what_is_written_into_the_event_log_is_told() -> None:
+    stage = Heard()
+    listener = stage.listener("$mom.event")
+    stage.news.logged({"id": "7", "name": "west", "event": "stalled"})
+    stage.second()
+    assert events(listener) == [("$mom.event", "mom.event", {"id": "7", "name": "west", "event": "stalled"})]

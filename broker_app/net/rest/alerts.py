@@ -55,7 +55,9 @@ class AlertDesk:
         start = whole_number(query, "after", 0, 0, 10**6)
         states = query["state"].split(",") if "state" in query else list(STATES)
         if wrong := [state for state in states if state not in STATES]:
-            raise invalid("query/state", f"must be of {', '.join(STATES)}, with commas between them", wrong[0])
+            raise invalid(
+                "query/state", f"must be of {', '.join(STATES)}, with commas between them", wrong[0]
+            )
         found = [alert for alert in self._alerts.all() if alert.state in states]
         items = [shown(alert) for alert in found[start : start + limit]]
         following = str(start + limit) if len(found) > start + limit else None

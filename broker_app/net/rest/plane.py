@@ -22,6 +22,7 @@ from broker_app.net.login import Logins
 from broker_app.net.origin import Origins
 from broker_app.net.policy import Policy
 from broker_app.net.rest import items, openapi, opsmanager, refusals
+from broker_app.net.rest.alerts import AlertDesk, Alerts
 from broker_app.net.rest.batch import BatchPublisher
 from broker_app.net.rest.bridge_queues import BridgeQueues
 from broker_app.net.rest.bridges import BridgeDesk, Trial
@@ -69,8 +70,8 @@ class RestPlane:
     `journal_read` is `Journal.read`, `jobs` are the node's; `limits` replace those that follow from `config`;
     `statistics` has what `/stats` shows, `connections` are those of the lobby, `acts` hears of what operators
     do, `forwarding` knows how bridges stand and `trial` tests their connections, `sizes` is
-    `Journal.statistics`, `events` the event log; `control_document` is an OpenAPI document whose paths are
-    added to ours.
+    `Journal.statistics`, `events` the event log, `alerts` the node's; `control_document` is an OpenAPI
+    document whose paths are added to ours.
     Made within the running loop. The node calls `policy_changed` after a new policy, `engine_ended`
     when the engine fails, and `stop` before it closes the listeners.
     """
@@ -92,6 +93,7 @@ class RestPlane:
         trial: Trial,
         sizes: Callable[[], Mapping[str, int]],
         events: EventLog,
+        alerts: Alerts,
         control_document: Mapping[str, Any] | None = None,
     ) -> None:
         self._limits = limits or RestLimits.of(config)
@@ -114,6 +116,7 @@ class RestPlane:
         self._smash.add("GET", Place((b"application", b"_self")), monitored.stats)
         self._bridges = BridgeDesk(self._desk, statistics, forwarding, trial, self._policy, self._limits)
         self._router.add("GET", Place((b"events",)), Happenings(events, self._limits).page)
+        self._add_alerts(AlertDesk(alerts, self._limits), control=control_document is not None)
         self._add_endpoints(journal_read, jobs, statistics, connections, control_document)
 
     def owns(self, scope: Scope) -> bool:
@@ -249,6 +252,15 @@ class RestPlane:
                 add("GET", place, endpoint)
                 if control_document is not None:
                     self._router.leave(("PUT", "PATCH", "DELETE"), place)
+
+    def _add_alerts(self, desk: AlertDesk, *, control: bool) -> None:
+        add, word = self._router.add, (b"alerts",)
+        add("GET", Place(word), desk.page)
+        add("POST", Place(word, (b"acknowledge",), True), desk.acknowledge)
+        add("POST", Place(word, (b"silence",), True), desk.silence)
+        if control:
+            for place in (Place((b"alerts", b"rules")), Place((b"alerts", b"rules"), (), True)):
+                self._router.leave(("GET", "PUT", "PATCH", "DELETE"), place)
 
     def _add_bridges(self, publisher: Publisher, browser: Browser, *, control: bool) -> None:
         add, desk = self._router.add, self._bridges

@@ -1,13 +1,14 @@
 """Alerts: what needs somebody's attention, by rules that hold from the start and can be changed.
 
-`rule` says what is looked for, `symptoms` looks, `watch` decides what fires and what becomes of it, `telling`
-finds the words.
+`rule` says what is looked for, `symptoms` looks, `watch` decides what fires and what becomes of it, `duty`
+runs that in a node, `telling` finds the words.
 """
 
 from broker_app.telemetry.alerts.alert import ACKNOWLEDGED, ENDED, FIRING, SILENCED, Alert
+from broker_app.telemetry.alerts.duty import Duty
 from broker_app.telemetry.alerts.rule import DEFAULT_RULES, AlertRule
 from broker_app.telemetry.alerts.symptoms import Symptom, Symptoms
-from broker_app.telemetry.alerts.watch import Watch
+from broker_app.telemetry.alerts.watch import Told, Watch
 
 __all__ = [
     "ACKNOWLEDGED",
@@ -17,7 +18,9 @@ __all__ = [
     "SILENCED",
     "Alert",
     "AlertRule",
+    "Duty",
     "Symptom",
     "Symptoms",
+    "Told",
     "Watch",
 ]

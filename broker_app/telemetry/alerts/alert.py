@@ -13,8 +13,8 @@ OPEN: Final = (FIRING, ACKNOWLEDGED, SILENCED)
 
 @dataclass(slots=True)
 class Alert:
-    """Times are seconds since 1970. `value` is the latest; `by` and `reason` are of who acknowledged or silenced
-    it, `until` is when its silence ends."""
+    """Times are seconds since 1970. `value` is the latest; `by` and `reason` are of who acknowledged or
+    silenced it, `until` is when its silence ends."""
 
     id: str
     rule: str
@@ -46,5 +46,5 @@ class Alert:
 
     @classmethod
     def again(cls, kept: Mapping[str, Any]) -> Alert:
-        """One that was kept; of another version's, what is still known. TypeError where that is too little."""
+        """One that was kept; of another version's, what is still known. TypeError where it is too little."""
         return cls(**{one.name: kept[one.name] for one in fields(cls) if one.name in kept})

@@ -1,4 +1,4 @@
-"""Duty: the alerts of a running node. It looks every few seconds, tells, and keeps what is to survive a restart."""
+"""Duty: the alerts of a running node. It looks every few seconds, tells, and keeps what is to stay."""
 
 from __future__ import annotations
 
@@ -25,7 +25,11 @@ class Duty:
     since 1970."""
 
     def __init__(
-        self, file: Path, symptoms: Symptoms, rules: Callable[[], Sequence[AlertRule]], clock: Callable[[], float]
+        self,
+        file: Path,
+        symptoms: Symptoms,
+        rules: Callable[[], Sequence[AlertRule]],
+        clock: Callable[[], float],
     ) -> None:
         self._file = file
         self._symptoms = symptoms
@@ -44,7 +48,7 @@ class Duty:
             self.watch.restore(kept, self._clock())
         except FileNotFoundError:
             return
-        except (OSError, ValueError, TypeError, KeyError, AssertionError) as error:
+        except (OSError, ValueError, TypeError, AttributeError, AssertionError) as error:
             # Alerts are found anew; only what somebody said to them is not known.
             log.warning("%s cannot be used, so alerts begin anew: %s", self._file, error)
             self.watch = Watch()

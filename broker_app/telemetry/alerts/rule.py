@@ -18,8 +18,8 @@ GROWTH_S: Final = 600
 
 
 class Condition(NamedTuple):
-    """Something that may be wrong. `threshold` and `for_s` are what its rule says from the start; `subject` is
-    what it is wrong with, and what the pattern of a rule is compared with."""
+    """Something that may be wrong. `threshold` and `for_s` are what its rule says from the start; `subject`
+    is what it is wrong with, and what the pattern of a rule is compared with."""
 
     about: str
     subject: str
@@ -55,7 +55,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
             10, 0, WARNING,
         ),
         CONFIGURATION: Condition(
-            "files of the configuration were refused, and the former ones hold", "file", "files", 1, 0, CRITICAL
+            "files of the configuration were refused, and the former ones hold", "file", "files",
+            1, 0, CRITICAL,
         ),
     }
 )  # fmt: skip
@@ -63,8 +64,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class AlertRule:
-    """When something is wrong: a condition holds from `threshold` on, for `for_s` seconds, of subjects that fit
-    `pattern` (empty: all). `notify` is whom it is told to, in the words of `notices.target`."""
+    """When something is wrong: a condition holds from `threshold` on, for `for_s` seconds, of subjects that
+    fit `pattern` (empty: all). `notify` is whom it is told to, in the words of `notices.target`."""
 
     name: str
     condition: str

@@ -31,8 +31,8 @@ class Symptom(NamedTuple):
 
 
 class Symptoms:
-    """`bridges` is how bridges stand (`bridge.report`), `taken` which part of the journal's room is used, from 0
-    to 1, `flapping` who logs in too often (`Visits.flapping`), `events` the event log, the newest first."""
+    """`bridges` is how bridges stand (`bridge.report`), `taken` which part of the journal's room is used,
+    from 0 to 1, `flapping` who logs in too often (`Visits.flapping`), `events` the event log, the newest first."""
 
     def __init__(
         self,
@@ -65,7 +65,9 @@ class Symptoms:
     def look(self, now: float) -> None:
         """To be called before `find`, with the time of now."""
         self._now = now
-        dead = {queue.address: queue.published_total for queue, depth, is_dead, _ in self._waiting() if is_dead}
+        dead = {
+            queue.address: queue.published_total for queue, depth, is_dead, _ in self._waiting() if is_dead
+        }
         self._growth.note(now, dead)
 
     def find(self, rule: AlertRule) -> list[Symptom]:
@@ -98,9 +100,10 @@ class Symptoms:
 
     def _stalled(self, rule: AlertRule) -> Iterator[Symptom]:
         for bridge in self._bridges():
-            states = {flow["state"] for flow in bridge["flows"] if not flow["paused"]} | {bridge["state"]}
+            flows = [flow for flow in bridge["flows"] if not flow["paused"]]
+            states = {flow["state"] for flow in flows} | {bridge["state"]}
             state = next((state for state in ("failed", "stalled", "retrying") if state in states), None)
-            backlog = sum(flow["depth"] for flow in bridge["flows"])
+            backlog = sum(flow["depth"] for flow in flows)
             if state is not None and bridge["desired"] != "paused" and backlog >= rule.threshold:
                 yield Symptom(bridge["name"], backlog, {"state": state, "error": _code(bridge)})
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from broker_app.net.rest.openapi import (
+    alerts,
     bridges,
     connections,
     destinations,
@@ -19,7 +20,7 @@ from broker_app.net.rest.openapi import (
 from broker_app.net.rest.openapi.shapes import Json
 
 _VERSION = "1"
-_PARTS = (messages, leases, destinations, jobs, connections, bridges, figures, node)
+_PARTS = (messages, leases, destinations, jobs, connections, bridges, alerts, figures, node)
 
 
 def document(control: Mapping[str, Any] | None = None) -> Json:

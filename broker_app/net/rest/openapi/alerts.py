@@ -1,0 +1,88 @@
+"""Alerts: what fires, and what somebody says to it."""
+
+from __future__ import annotations
+
+from broker_app.net.rest.alerts import MAX_REASON, MOST_SILENT_S
+from broker_app.net.rest.openapi.operations import AFTER, in_path, json_body, json_reply, operation, parameter
+from broker_app.net.rest.openapi.shapes import (
+    OPTIONAL_TIME,
+    PAGING,
+    TEXT,
+    TIME,
+    Json,
+    array_of,
+    number,
+    object_of,
+    ref,
+    whole,
+)
+from broker_app.telemetry.alerts.alert import STATES
+from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
+
+_ALERT = object_of(
+    {
+        "id": TEXT,
+        "rule": {**TEXT, "description": "name of the alert rule"},
+        "condition": {"enum": list(CONDITIONS)},
+        "severity": {"enum": list(SEVERITIES)},
+        "subject": {**TEXT, "description": "a destination, a bridge, a client, …"},
+        "state": {"enum": list(STATES)},
+        "detail": {**TEXT, "description": "a sentence"},
+        "value": {"type": "number", "description": "what was found, in the unit of the condition"},
+        "threshold": {"type": "number"},
+        "facts": {"type": "object"},
+        "since": {**TIME, "description": "when it was found first"},
+        "fired_at": TIME,
+        "ended_at": OPTIONAL_TIME,
+        "by": {**TEXT, "description": "who acknowledged or silenced it"},
+        "reason": TEXT,
+        "until": {**OPTIONAL_TIME, "description": "when its silence ends"},
+        "page": {**TEXT, "description": "of the console, below /console/, at that time"},
+    }
+)
+_REASON: Json = {"type": "string", "maxLength": MAX_REASON, "default": ""}
+_ID = in_path("id", "id of the alert")
+
+SCHEMAS: Json = {
+    "Alert": _ALERT,
+    "AlertsPage": object_of({"items": array_of(ref("Alert")), **PAGING}),
+    "AlertAcknowledgement": object_of({"reason": _REASON}, required=()),
+    "AlertSilence": object_of(
+        {
+            "for_s": {
+                **number(0, MOST_SILENT_S),
+                "description": "0 takes back what was said to the alert",
+            },
+            "reason": _REASON,
+        },
+        required=("for_s",),
+    ),
+}
+
+PATHS: Json = {
+    "/alerts": {
+        "get": operation(
+            "list_alerts", "Alerts that are open, the worst first; then those that ended, the newest first",
+            {"200": json_reply("alerts", ref("AlertsPage"))},
+            parameters=[
+                parameter("limit", whole(1, 500, 100), "most alerts of a page"),
+                AFTER,
+                parameter("state", TEXT, f"of these alone: {', '.join(STATES)}, with commas between them"),
+            ],
+        ),
+    },
+    "/alerts/{id}/acknowledge": {
+        "post": operation(
+            "acknowledge_alert", "Say that somebody sees to it; it is told no more until it ends",
+            {"200": json_reply("the alert", ref("Alert"))}, 404, 408, 409, 413, 415,
+            parameters=[_ID], body=json_body("AlertAcknowledgement", required=False),
+        ),
+    },
+    "/alerts/{id}/silence": {
+        "post": operation(
+            "silence_alert", "Have it, and what comes after it of its rule and subject, not told for a while",
+            {"200": json_reply("the alert", ref("Alert"))}, 404, 408, 409, 413, 415,
+            parameters=[_ID], body=json_body("AlertSilence"),
+        ),
+    },
+}  # fmt: skip

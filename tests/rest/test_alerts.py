@@ -1,0 +1,68 @@
+"""Alerts over HTTP."""
+
+from __future__ import annotations
+
+from broker_app.telemetry.alerts import Alert
+from tests.rest.conftest import Rest
+from tests.rest.test_connections import make_admin
+
+
+async def with_alert(rest: Rest) -> Alert:
+    """The alert of files that were refused, for alice, who administers."""
+    make_admin(rest, "alice")
+    rest.events.note("files", "reload", "refused", code="CONFIG", detail="zero.config:3: no")
+    rest.alerts.look()
+    return rest.alerts.all()[0]
+
+
+async def test_alerts_are_listed_acknowledged_and_silenced_for_a_while(rest: Rest) -> None:
+    alert = await with_alert(rest)
+    shown = (await rest.alice.get("/alerts")).json()
+    assert [(row["subject"], row["state"]) for row in shown["items"]] == [("files", "firing")]
+    assert shown["items"][0]["detail"] == "files of the configuration were refused: zero.config:3: no"
+    reply = await rest.alice.post(f"/alerts/{alert.id}/acknowledge", json={"reason": "on it"})
+    assert (reply.json()["state"], reply.json()["by"], reply.json()["reason"]) == (
+        "acknowledged",
+        "alice",
+        "on it",
+    )
+    reply = await rest.alice.post(f"/alerts/{alert.id}/silence", json={"for_s": 60, "reason": "later"})
+    assert (reply.json()["state"], reply.json()["until"]) == ("silenced", "2025-06-15T15:07:40.000Z")
+    assert (await rest.alice.get("/alerts?state=firing,ended")).json()["items"] == []
+    reply = await rest.alice.post(f"/alerts/{alert.id}/silence", json={"for_s": 0})
+    assert reply.json()["state"] == "firing"
+    done = [(act.act, act.key, act.facts["told"]) for act in rest.acts.take()]
+    assert done == [
+        ("acknowledged", "configuration/files", "on it"),
+        ("silenced", "configuration/files", "later"),
+        ("woken", "configuration/files", ""),
+    ]
+
+
+async def test_an_alert_that_ended_is_listed_and_nothing_can_be_said_to_it(rest: Rest) -> None:
+    alert = await with_alert(rest)
+    rest.events.note("files", "reload", "applied")
+    rest.now += 60
+    rest.alerts.look()
+    assert [row["state"] for row in (await rest.alice.get("/alerts")).json()["items"]] == ["ended"]
+    reply = await rest.alice.post(f"/alerts/{alert.id}/acknowledge")
+    assert (reply.status_code, reply.json()["type"]) == (409, "/docs/problems/conflict")
+
+
+async def test_what_is_wrong_with_a_request_about_alerts_is_said(rest: Rest) -> None:
+    alert = await with_alert(rest)
+    silence = f"/alerts/{alert.id}/silence"
+    for body in (
+        {},
+        {"for_s": -1},
+        {"for_s": 1e9},
+        {"for_s": 5, "reason": "a\nb"},
+        {"for_s": 5, "reason": "x" * 501},
+    ):
+        assert (await rest.alice.post(silence, json=body)).status_code == 400
+    assert (await rest.alice.get("/alerts?state=burning")).status_code == 400
+    assert (await rest.alice.post("/alerts/none/acknowledge")).status_code == 404
+    for path in ("/alerts", silence):
+        reply = await (rest.bob.get(path) if path == "/alerts" else rest.bob.post(path, json={"for_s": 1}))
+        assert (reply.status_code, reply.json()["right"]) == (403, "administer")
+    assert (await rest.nobody.get("/alerts")).status_code == 401

@@ -1,0 +1,331 @@
+"""Alerts: when they fire, what is said to them, and when they end; in a time that the test turns."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker_app.telemetry import Statistics
+from broker_app.telemetry.alerts import DEFAULT_RULES, Alert, AlertRule, Duty, Symptom, Symptoms, Told, Watch
+from broker_app.telemetry.alerts.telling import page, sentence, shown
+from broker_app.telemetry.alerts.watch import CALM_S, MOST_ENDED, MOST_OF_RULE
+from broker_app.telemetry.eventlog import FILES, EventLog
+from broker_app.telemetry.visits import Caller
+from tests.core.stage import Stage
+
+NOW = 1_800_000_000.0
+RULE = AlertRule("waits", "no-consumer", 1, 60, "warning")
+
+
+class Turned:
+    """A watch over symptoms that the test puts there."""
+
+    def __init__(self, *rules: AlertRule) -> None:
+        self.watch = Watch()
+        self.rules = rules or (RULE,)
+        self.now = NOW
+        self.found: dict[str, float] = {}
+
+    def after(self, seconds: float, **found: float) -> list[tuple[str, str]]:
+        """(event, subject) of what became of alerts when so much time had passed."""
+        self.now += seconds
+        told = self.watch.evaluate(self.now, self.rules, lambda rule: self._symptoms(found))
+        return [(event, alert.subject) for event, alert in told]
+
+    def _symptoms(self, found: dict[str, float]) -> list[Symptom]:
+        return [Symptom(subject, value) for subject, value in found.items()]
+
+
+def test_an_alert_fires_when_its_condition_has_held_for_long_enough_and_ends_when_it_is_calm() -> None:
+    turned = Turned()
+    assert turned.after(0, a=3) == []
+    assert turned.after(59, a=4) == []
+    assert turned.after(1, a=5) == [("fired", "a")]
+    alert = turned.watch.open()[0]
+    assert (alert.since, alert.fired_at, alert.value) == (NOW, NOW + 60, 5)
+    assert turned.after(5, a=9) == []
+    assert alert.value == 9
+    assert turned.after(CALM_S - 1) == []
+    assert turned.after(1) == [("ended", "a")]
+    assert alert.ended_at == turned.now
+    assert turned.watch.all() == [alert]
+    assert turned.watch.firing == 0
+
+
+def test_a_condition_that_passes_in_between_begins_anew() -> None:
+    turned = Turned()
+    turned.after(0, a=1)
+    turned.after(50)
+    assert turned.after(10, a=1) == []
+    assert turned.after(60, a=1) == [("fired", "a")]
+
+
+def test_what_is_acknowledged_is_still_there_and_behind_what_nobody_sees_to() -> None:
+    turned = Turned(replace(RULE, for_s=0))
+    turned.after(0, a=1)
+    turned.after(1, a=1, b=1)
+    first = turned.watch.open()[0]
+    told = turned.watch.acknowledge(first, "ann", "on it")
+    assert (told.event, first.state, first.by, first.reason) == (
+        "acknowledged",
+        "acknowledged",
+        "ann",
+        "on it",
+    )
+    assert [alert.subject for alert in turned.watch.open()] == ["b", "a"]
+    assert turned.watch.firing == 1
+    assert turned.after(5, a=1, b=1) == []
+    assert turned.after(CALM_S, b=1) == [("ended", "a")]
+    assert turned.after(1, a=1, b=1) == [("fired", "a")]
+
+
+def test_a_silence_covers_what_comes_again_and_ends_by_itself() -> None:
+    turned = Turned(replace(RULE, for_s=0))
+    turned.after(0, a=1)
+    turned.watch.silence(turned.watch.open()[0], turned.now + 100, "ann", "maintenance")
+    assert turned.after(CALM_S) == [("ended", "a")]
+    assert turned.after(1, a=1) == [("silenced", "a")]
+    assert turned.watch.open()[0].by == "ann"
+    assert turned.watch.firing == 0
+    assert turned.after(100, a=1) == [("fired", "a")]
+    assert turned.watch.open()[0].until is None
+
+
+def test_a_silence_is_taken_back() -> None:
+    turned = Turned(replace(RULE, for_s=0))
+    turned.after(0, a=1)
+    alert = turned.watch.open()[0]
+    turned.watch.silence(alert, turned.now + 100, "ann", "")
+    assert turned.watch.wake(alert) == Told("woken", alert)
+    assert alert.state == "firing"
+    turned.after(CALM_S)
+    assert turned.after(1, a=1) == [("fired", "a")]
+
+
+@pytest.mark.parametrize("rules", [(), (replace(RULE, for_s=0, enabled=False),)])
+def test_alerts_of_a_rule_that_is_gone_or_switched_off_end_at_once(rules: tuple[AlertRule, ...]) -> None:
+    turned = Turned(replace(RULE, for_s=0))
+    turned.after(0, a=1)
+    turned.rules = rules
+    assert turned.after(1, a=1) == [("ended", "a")]
+
+
+def test_of_many_alerts_of_a_rule_the_worst_are_there_and_the_others_are_counted() -> None:
+    turned = Turned(replace(RULE, for_s=0))
+    turned.after(0, **{f"q{number}": 1 for number in range(MOST_OF_RULE + 20)})
+    assert len(turned.watch.open()) == MOST_OF_RULE
+    assert turned.watch.missed == 20
+
+
+def test_of_those_that_ended_the_newest_are_remembered() -> None:
+    turned = Turned(replace(RULE, for_s=0))
+    for number in range(MOST_ENDED + 50):
+        turned.after(1, **{f"q{number}": 1})
+    turned.after(CALM_S)
+    ended = [alert.subject for alert in turned.watch.all()]
+    assert len(ended) == MOST_ENDED
+    assert ended[0] == f"q{MOST_ENDED + 49}"
+
+
+# ---------------------------------------------------------------------- what is found
+
+
+class Broken(Stage):
+    """A broker with symptoms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.statistics = Statistics(self.broker, "mom", "1")
+        self.bridges: list[dict[str, Any]] = []
+        self.taken = 0.1
+        self.flaps: list[tuple[Caller, int, float, str]] = []
+        self.events = EventLog(lambda: self.now_us / 1e6)
+        self.symptoms = Symptoms(
+            self.broker, self.statistics, bridges=lambda: self.bridges, taken=lambda: self.taken,
+            flapping=lambda: self.flaps, events=self.events.all,
+        )  # fmt: skip
+
+    def look(self, seconds: int = 0) -> None:
+        self.pass_time(seconds * 1_000)
+        self.statistics.sample(self.now_us / 1e6)
+        self.symptoms.look(self.now_us / 1e6)
+
+    def found(self, rule: str, **other: Any) -> dict[str, float]:
+        return {one.subject: one.value for one in self.symptoms.find(replace(DEFAULT_RULES[rule], **other))}
+
+
+def test_a_message_that_waits_too_long_for_its_consumers() -> None:
+    stage = Broken()
+    producer, taker = stage.client(), stage.client()
+    taker.subscribe("/queue/a", credit=1)
+    for _ in range(3):
+        producer.publish("/queue/a")
+    stage.look(299)
+    assert stage.found("oldest") == {}
+    stage.look(1)
+    assert stage.found("oldest") == {"/queue/a": 300}
+    assert stage.found("oldest", pattern="/queue/b>") == {}
+    assert stage.found("oldest", pattern="/queue/*a") == {"/queue/a": 300}
+    assert stage.found("no-consumer") == {}
+
+
+def test_messages_that_nobody_consumes() -> None:
+    stage = Broken()
+    stage.client().publish("/queue/a")
+    stage.client().publish("/queue/a.dead")
+    stage.client().publish("/queue/storeAndForward:west/queue/a")
+    stage.look()
+    assert stage.found("no-consumer") == {"/queue/a": 1}
+    assert stage.found("no-consumer", threshold=2) == {}
+
+
+def test_dead_letters_that_come_are_counted_for_ten_minutes_and_those_of_before_are_not() -> None:
+    stage = Broken()
+    producer = stage.client()
+    producer.publish("/queue/a.dead")
+    stage.look(1)
+    assert stage.found("dead-letters") == {}
+    for _ in range(3):
+        producer.publish("/queue/a.dead")
+    producer.publish("/queue/b.dead")
+    stage.look(5)
+    assert stage.found("dead-letters") == {"/queue/a.dead": 3, "/queue/b.dead": 1}
+    producer.purge("/queue/a.dead")
+    for _ in range(119):
+        stage.look(5)
+    assert stage.found("dead-letters") == {"/queue/a.dead": 3, "/queue/b.dead": 1}
+    for _ in range(12):
+        stage.look(5)
+    assert stage.found("dead-letters") == {}
+
+
+def flow(state: str, depth: int, *, paused: bool = False, code: str = "") -> dict[str, Any]:
+    error = {"code": code, "detail": "", "at_ms": 0} if code else None
+    return {"state": state, "depth": depth, "paused": paused, "error": error}
+
+
+def test_bridges_that_stall_with_messages_before_them() -> None:
+    stage = Broken()
+    rest = {"desired": "running", "error": None}
+    stage.bridges = [
+        {"name": "west", "state": "retrying", "flows": [flow("retrying", 7, code="REFUSED")], **rest},
+        {"name": "idle", "state": "retrying", "flows": [], **rest},
+        {"name": "fine", "state": "running", "flows": [flow("running", 9)], **rest},
+        {
+            "name": "slow",
+            "state": "running",
+            "flows": [flow("stalled", 3), flow("failed", 1, paused=True)],
+            **rest,
+        },
+        {**rest, "name": "off", "state": "suspended", "flows": [flow("failed", 4)], "desired": "paused"},
+    ]
+    stage.look()
+    found = stage.symptoms.find(DEFAULT_RULES["bridge-stalled"])
+    assert [(one.subject, one.value, one.facts["state"], one.facts["error"]) for one in found] == [
+        ("west", 7, "retrying", "REFUSED"), ("slow", 3, "stalled", ""),
+    ]  # fmt: skip
+
+
+def test_a_full_store_a_flapping_client_and_refused_files() -> None:
+    stage = Broken()
+    stage.look()
+    assert stage.found("store") == stage.found("flapping") == stage.found("configuration") == {}
+    stage.taken = 0.815
+    stage.flaps = [(Caller("ann", None, "10.0.0.1"), 12, NOW, "gone"), (Caller("bob", None, "h"), 9, NOW, "")]
+    stage.events.note(FILES, "reload", "refused", code="CONFIG", detail="zero.config:3: no")
+    assert stage.found("store") == {"store": 81.5}
+    assert stage.found("flapping") == {"ann@10.0.0.1": 12}
+    assert stage.found("configuration") == {"files": 1}
+    stage.events.note(FILES, "reload", "applied")
+    assert stage.found("configuration") == {}
+
+
+@pytest.mark.parametrize(
+    ("condition", "subject", "value", "said", "where"),
+    [
+        (
+            "oldest",
+            "/queue/a",
+            480,
+            "a: the oldest message has waited 8 min",
+            "queues/one?name=a&tab=history&at=",
+        ),
+        ("dead-letters", "/queue/a.dead", 400, "a.dead grew by 400 in 10 min", "queues/one?name=a.dead"),
+        ("no-consumer", "/queue/a", 1, "a: 1 message waits, and nobody consumes", "queues/one?name=a"),
+        (
+            "bridge-stalled",
+            "west",
+            1204,
+            "bridge west is stalled: 1,204 messages wait",
+            "bridges/one?name=west",
+        ),
+        ("store", "store", 81.5, "the store is 81.5 % full", "?at=2027-01-15T08%3A00%3A00Z"),
+        ("flapping", "ann@h", 12, "ann@h connected 12 times in 5 min", "connections/?user=ann"),
+        ("configuration", "files", 1, "files of the configuration were refused: ", "configuration/files"),
+    ],
+)
+def test_each_alert_has_a_sentence_and_a_page(
+    condition: str, subject: str, value: float, said: str, where: str
+) -> None:
+    alert = Alert("1", "r", condition, "warning", subject, 1, NOW, NOW, value)
+    assert sentence(alert) == said
+    assert page(alert).startswith(where)
+    assert shown(alert)["fired_at"] == "2027-01-15T08:00:00.000Z"
+
+
+# ---------------------------------------------------------------------- in a node
+
+
+class OnDuty(Broken):
+    """Alerts of a broker as a node has them."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.duty = Duty(
+            file, self.symptoms, lambda: tuple(DEFAULT_RULES.values()), lambda: self.now_us / 1e6
+        )
+        self.heard: list[str] = []
+        self.duty.told.append(lambda told: self.heard.append(f"{told.event} {told.alert.subject}"))
+        self.duty.start()
+
+    async def second(self, seconds: int = 1) -> None:
+        for _ in range(seconds):
+            self.pass_time(1_000)
+            self.statistics.sample(self.now_us / 1e6)
+            self.duty.look()
+
+
+async def test_what_is_said_to_an_alert_outlives_the_node(tmp_path: Path) -> None:
+    stage = OnDuty(tmp_path / "alerts.json")
+    stage.taken = 0.9
+    await stage.second(66)
+    assert stage.heard == ["fired store"]
+    stage.duty.silence(stage.duty.all()[0], 3_600, "ann", "a larger disk comes")
+    await stage.duty.stop()
+    again = OnDuty(tmp_path / "alerts.json")
+    again.taken, again.now_us = 0.9, stage.now_us
+    await again.second(10)
+    assert again.heard == []
+    alert = again.duty.all()[0]
+    assert (alert.state, alert.by, alert.reason) == ("silenced", "ann", "a larger disk comes")
+    again.taken = 0.1
+    await again.second(40)
+    assert again.heard == ["ended store"]
+    await again.duty.stop()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"alerts": [{}]}', '{"alerts": 7}', '{"silences": [[1]]}'])
+async def test_a_file_that_cannot_be_used_lets_alerts_begin_anew(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "alerts.json"
+    file.write_text(content)
+    stage = OnDuty(file)
+    assert stage.duty.all() == []
+    stage.taken = 0.9
+    await stage.second(66)
+    await stage.duty.stop()
+    assert len(json.loads(await asyncio.to_thread(file.read_text))["alerts"]) == 1
