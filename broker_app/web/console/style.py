@@ -1,0 +1,11 @@
+"""The style page: every component of the console in every state, for those who build pages and for tests."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from broker_app.web.console.frame import Page
+
+
+class StylePage(Page):
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return render(request, "console/style.html")
