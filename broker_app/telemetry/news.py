@@ -20,9 +20,11 @@ from broker_app.core.state import SYSTEM
 from broker_app.core.subscription import Subscription
 from broker_app.core.topic import matches
 from broker_app.telemetry.bridges import Changes, brief
+from broker_app.telemetry.moved import Moved
 from broker_app.telemetry.statistics import Statistics, consumer, rfc3339
 
 STATS_TOPIC = f"{SYSTEM}.stats"
+NODE_TOPIC, MOVED_TOPIC = f"{SYSTEM}.node", f"{SYSTEM}.moved"
 MADE, GONE, FULL = f"{SYSTEM}.dest.created", f"{SYSTEM}.dest.deleted", f"{SYSTEM}.dest.full"
 OPENED, CLOSED, SLOW = f"{SYSTEM}.conn.opened", f"{SYSTEM}.conn.closed", f"{SYSTEM}.conn.slow"
 CONSUMER, DEAD = f"{SYSTEM}.consumer", f"{SYSTEM}.dead"
@@ -80,6 +82,7 @@ class News:
         self._connections = connections
         self._bridges = bridges
         self._changes = Changes()
+        self._moved = Moved(statistics)
         self._jobs = jobs
         self._alerts = alerts
         #: by id: what was told of each job last
@@ -227,6 +230,7 @@ class News:
         self._full.clear()
         self._slow.clear()
         self._changes.forget()
+        self._moved.forget()
         self._of_jobs.clear()
         self._missed = 0
 
@@ -234,12 +238,26 @@ class News:
         return any(self._broker.topics.match(topic))
 
     def _numbers(self) -> Iterator[Entry]:
+        if self._heard(NODE_TOPIC):
+            yield _entry(NODE_TOPIC, self._of_node())
+        if not self._heard(MOVED_TOPIC):
+            self._moved.forget()
+        elif (moved := self._moved.tell()) is not None:
+            yield _entry(MOVED_TOPIC, moved)
         if self._heard(STATS_TOPIC):
             yield _entry(STATS_TOPIC, self._statistics.latest())
         for address in self._statistics.moving():
             topic = f"{STATS_TOPIC}.{_in_topic(address)}"
             if self._heard(topic):
                 yield self._of_destination(topic, address)
+
+    def _of_node(self) -> Facts:
+        head = self._statistics.head()
+        counts = {
+            "jobs": sum(not job["ended_ms"] for job in self._jobs()),
+            "alerts": sum(1 for _ in self._alerts()),
+        }
+        return {**head, "node": {**head["node"], **counts}}
 
     def _of_destination(self, topic: str, address: str) -> Entry:
         return _entry(topic, {"time": rfc3339(self._clock()), **self._statistics.full(address)})
@@ -289,6 +307,8 @@ class News:
         with at most `MAX_ITEMS` things in it."""
         wanted = partial(matches, parse(address).name)
         entries: list[Entry] = []
+        if wanted(NODE_TOPIC):
+            entries.append(_entry(NODE_TOPIC, self._of_node()))
         if wanted(STATS_TOPIC):
             entries.append(_entry(STATS_TOPIC, self._statistics.latest()))
         addresses = [row["name"] for row in self._statistics.latest()["destinations"]]

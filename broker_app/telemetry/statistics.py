@@ -18,7 +18,10 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import is_reserved
 from broker_app.core.queue import Queue
 from broker_app.core.subscription import NO_SAMPLES, Subscription
+from broker_app.telemetry import condition
 from broker_app.telemetry.backlog import Backlog, Held, Sums
+from broker_app.telemetry.condition import Condition
+from broker_app.telemetry.course import Course, Traffic
 from broker_app.telemetry.durations import Durations, Percentiles
 from broker_app.telemetry.rings import History, Layout, Window
 
@@ -64,11 +67,12 @@ class Past:
 
 class Pulse:
     """A destination that was active since the start: its totals, and how they moved in the last pass that
-    found them changed."""
+    found them changed. The `course` is of what waits in a queue, and of what comes to a topic."""
 
-    __slots__ = ("moved", "past", "second", "totals")
+    __slots__ = ("course", "moved", "past", "second", "totals")
 
-    def __init__(self) -> None:
+    def __init__(self, course: Course) -> None:
+        self.course = course
         self.second = 0
         self.totals = Totals()
         self.moved = Totals()
@@ -140,6 +144,8 @@ class Statistics:
                 )
                 if schedules:
                     sign += self._broker.delayed(queue.address) << 128
+                if queue.shut or queue.held:
+                    sign += (2 * queue.shut + queue.held) << 160
                 if sign != queue.sampled:
                     self._queue_moved(queue)
                     queue.sampled = sign
@@ -176,6 +182,7 @@ class Statistics:
         )
         pulse = self._beat(queue.address, totals, anew=not queue.sampled)
         self._died += pulse.moved.dead
+        pulse.course.put(self._second, queue.depth)
         past = self._past(queue.address, pulse)
         if past is None:
             return
@@ -204,6 +211,7 @@ class Statistics:
         consumers, depth, unsettled = self._listeners(name)
         out = before.out + (published - before.in_) * consumers
         pulse = self._beat(address, Totals(published, out, out))
+        pulse.course.put(self._second, pulse.moved.in_)
         past = self._past(address, pulse)
         if past is not None:
             row = (
@@ -221,7 +229,8 @@ class Statistics:
         """What a destination has moved since it was looked at last; from zero when it was made `anew`."""
         pulse = self._pulses.get(address)
         if pulse is None:
-            pulse = self._pulses[address] = Pulse()
+            course = Traffic() if address.startswith("/topic/") else Course()
+            pulse = self._pulses[address] = Pulse(course)
         self._pulses.move_to_end(address)
         before = Totals() if anew else pulse.totals
         pulse.moved = Totals(*map(int.__sub__, totals, before))
@@ -338,6 +347,33 @@ class Statistics:
             "wait_s": _spelled(past.wait.percentiles(self._second) if past else None),
             "hold_s": _spelled(past.hold.percentiles(self._second) if past else None),
         }
+
+    def rates(self, address: str) -> tuple[float, float]:
+        """Messages that came and went, a second, in the last pass."""
+        moved = self._moved(address)
+        return self._rate(moved.in_), self._rate(moved.out)
+
+    def condition(self, address: str) -> Condition:
+        """How a destination is doing. KeyError when there is no such queue."""
+        moved = self._moved(address)
+        moving = bool(moved.in_ or moved.out)
+        if address.startswith("/topic/"):
+            return condition.of_topic(self._broker, address, moving=moving)
+        pulse = self._pulses.get(address)
+        growth = pulse.course.growth(self._shown) if pulse is not None else None
+        return condition.of_queue(self._broker, self._broker.queues[address], moving=moving, growth=growth)
+
+    def depth(self, address: str) -> int:
+        """Messages that wait in a queue, or for the subscriptions of a topic. KeyError when there is none."""
+        if address.startswith("/topic/"):
+            return self._listeners(address.removeprefix("/topic/"))[1]
+        return self._broker.queues[address].depth
+
+    def trend(self, address: str) -> list[int]:
+        """What waited in a queue, or came to a topic, in steps of `course.STEP_S` up to the last pass; fewer
+        where less is known."""
+        pulse = self._pulses.get(address)
+        return pulse.course.trend(self._shown) if pulse is not None else []
 
     def acked_rate(self, address: str) -> float:
         """Messages of a destination that were acknowledged, a second, in the last pass."""

@@ -172,3 +172,34 @@ async def test_a_queue_is_removed(rest: Rest) -> None:
         await rest.plane.remove_queue("/queue/a", force=False)
     await rest.plane.remove_queue("/queue/a", force=True)
     assert not rest.engine.broker.queues
+
+
+async def test_lists_show_how_destinations_are_doing_and_are_filtered_and_sorted_by_it(rest: Rest) -> None:
+    say(rest, queue_limited={"max_messages": 4}, queue_held={"paused": "all"})
+    rest.statistics.sample(1e9)
+    await rest.publish("limited", "1", "2", "3", "4")
+    await rest.publish("waiting", "1")
+    await rest.alice.post("/topics/t/messages", content=b"x")
+    rest.statistics.sample(1e9 + 1)
+    assert await listed(rest, sort="state") == ["limited", "waiting", "held"]
+    assert await listed(rest, sort="-fill") == ["limited", "held", "waiting"]
+    assert await listed(rest, state="paused,no-consumer") == ["held", "waiting"]
+    assert await listed(rest, "topics", state="flowing") == ["t"]
+    reply = await rest.alice.get("/queues?fields=state,fill,full_in_s,in_rate,trend&q=LIMIT")
+    facts = {"state": "at-limit", "fill": 1.0, "full_in_s": None, "in_rate": 4.0, "trend": [4]}
+    assert reply.json()["items"] == [facts]
+    topic = (await rest.alice.get("/topics/t")).json()
+    assert (topic["in_rate"], topic["state"], topic["trend"]) == (1.0, "flowing", [1])
+    assert "trend" not in (await rest.alice.get("/queues")).json()["items"][0]
+    reply = await rest.alice.get("/queues?state=growin")
+    assert reply.status_code == 400
+    assert "did you mean growing?" in reply.json()["detail"]
+    assert (await rest.alice.get("/queues?sort=trend")).status_code == 400
+
+
+async def test_names_are_found_by_words_and_by_patterns(rest: Rest) -> None:
+    for name in ("orders.new", "orders.eu.new", "Mail new"):
+        await rest.publish(name, "1")
+    assert await listed(rest, q="NEW orders") == ["orders.eu.new", "orders.new"]
+    assert await listed(rest, q="orders.*.new") == ["orders.eu.new"]
+    assert await listed(rest, q="*new") == ["Mail new", "orders.eu.new", "orders.new"]

@@ -12,7 +12,7 @@ from broker_app.core.message import Envelope
 from broker_app.core.outcome import Outcome
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy, Policies
 from broker_app.core.subscription import Subscription
-from broker_app.telemetry import News, Statistics
+from broker_app.telemetry import News, Statistics, moved
 from broker_app.telemetry import news as told
 from tests.core.stage import Client, Stage
 
@@ -263,7 +263,7 @@ def test_a_snapshot_says_how_things_stand_before_changes_come() -> None:
     listener = stage.listener("$mom.>", snapshot=True)
     got = dict(bodies(listener))
     assert set(got) == {
-        "$mom.stats", "$mom.stats.a", "$mom.stats.b", "$mom.dest.created", "$mom.dest.full",
+        "$mom.node", "$mom.stats", "$mom.stats.a", "$mom.stats.b", "$mom.dest.created", "$mom.dest.full",
         "$mom.alert", "$mom.conn.opened", "$mom.conn.slow", "$mom.consumer.a", "$mom.consumer.t",
     }  # fmt: skip
     made = got["$mom.dest.created"]
@@ -418,3 +418,50 @@ def test_what_is_written_into_the_event_log_is_told() -> None:
     stage.news.logged({"id": "7", "name": "west", "event": "stalled"})
     stage.second()
     assert events(listener) == [("$mom.event", "mom.event", {"id": "7", "name": "west", "event": "stalled"})]
+
+
+def test_what_moved_is_told_in_rows_and_what_rests_is_not_told_again() -> None:
+    stage = Heard()
+    listener = stage.listener("$mom.moved", "$mom.node")
+    for _ in range(3):
+        stage.client().publish("/queue/a")
+    stage.client().publish("/temp-queue/mine")
+    stage.second()
+    (_, node), (_, moved) = bodies(listener)
+    assert node["node"]["backlog"] == 3
+    assert moved["rows"] == [["/queue/a", 3, 0, 0, 3.0, 0.0, 1.0, "no-consumer", None, None]]
+    assert moved["missed"] == 0
+    stage.second()
+    rates = [row[4] for _, body in bodies(listener) if "rows" in body for row in body["rows"]]
+    assert rates == [0.0], "that it came to rest is told"
+    stage.second()
+    assert [topic for topic, _ in bodies(listener)] == ["$mom.node"]
+
+
+def test_more_rows_than_a_message_holds_come_in_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moved, "MAX_ROWS", 2)
+    stage = Heard()
+    listener = stage.listener("$mom.moved")
+    for name in "abcde":
+        stage.client().publish(f"/queue/{name}")
+    told = []
+    for _ in range(4):
+        stage.second()
+        told += [([row[0][-1] for row in body["rows"]], body["missed"]) for _, body in bodies(listener)]
+    assert [missed for _, missed in told[:2]] == [3, 3], "those told are told once more when they rest"
+    names = [name for names, _ in told for name in names]
+    assert sorted(names[:5]) == list("abcde")
+
+
+def test_that_a_queue_grows_no_more_is_told_although_it_rests() -> None:
+    stage = Heard()
+    listener = stage.listener("$mom.moved")
+    taker = stage.client()
+    taker.subscribe("/queue/a", credit=1)
+    for _ in range(150):
+        stage.client().publish("/queue/a")
+        stage.second()
+    assert bodies(listener)[-1][1]["rows"][0][7] == "growing"
+    for _ in range(60):
+        stage.second()
+    assert bodies(listener)[-1][1]["rows"][0][7] == "idle"

@@ -20,10 +20,12 @@ from broker_app.net.rest.consumers import receivers
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.listing import Listing
-from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.refusals import Refusal, unknown
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request
 from broker_app.rules.event import BROWSE, METHODS
+from broker_app.telemetry import Statistics, condition
+from broker_app.telemetry.condition import Condition
 from broker_app.telemetry.statistics import consumer
 
 #: subscriptions that the facts of one destination list
@@ -33,9 +35,12 @@ MAX_SUBSCRIPTIONS = 100
 class QueueFacts:
     """Endpoints below `queues`. `said` has what is said about destinations at the moment."""
 
-    def __init__(self, desk: Desk, said: Callable[[], Destinations], limits: RestLimits) -> None:
+    def __init__(
+        self, desk: Desk, said: Callable[[], Destinations], statistics: Statistics, limits: RestLimits
+    ) -> None:
         self._desk = desk
         self._said = said
+        of = _Figures(statistics)
         delayed = desk.engine.broker.delayed
         facts: Mapping[str, Callable[[Queue], Any]] = {
             "name": lambda queue: queue.address.removeprefix("/queue/"),
@@ -52,13 +57,22 @@ class QueueFacts:
             "removed": lambda queue: queue.removed_total,
             "paused": lambda queue: queue.policy.paused,
             "declared": lambda queue: queue.address in self._said().rows,
+            **{name: _of_queue(figure) for name, figure in of.figures.items()},
         }
         filters: Mapping[str, Callable[[Queue], bool]] = {
             "empty": lambda queue: not (queue.depth or queue.unsettled or delayed(queue.address)),
             "consumed": lambda queue: bool(queue.consumers),
             "declared": facts["declared"],
         }
-        self._listing = Listing(facts, filters, limits.max_page)
+        self._listing = Listing(
+            facts,
+            filters,
+            limits.max_page,
+            matches={"state": lambda queue, text: of.is_in_state(queue.address, text)},
+            ranks={name: _of_queue(rank) for name, rank in of.ranks.items()},
+            sortable=facts.keys() - {"trend"},
+            on_request=("trend",),
+        )
 
     async def all(self, request: Request) -> Reply:
         """GET queues, or one of them with `?queue=`. Temporary queues are their owners' affair."""
@@ -66,10 +80,10 @@ class QueueFacts:
         if "queue" in query:
             request.name = query.pop("queue")
             return await self.one(request)
-        seen = await request.access.visible(request.client, [queue.address for queue in self._queues()])
-        page = await self._desk.glance(
-            lambda: self._listing.page((queue for queue in self._queues() if queue.address in seen), query)
-        )
+        _check_states(query)
+        queues = await self._desk.glance(lambda: list(self._queues()))
+        seen = await request.access.visible(request.client, [queue.address for queue in queues])
+        page = await self._listing.page_of_many((queue for queue in queues if queue.address in seen), query)
         return json_reply(page._asdict())
 
     async def one(self, request: Request) -> Reply:
@@ -82,6 +96,10 @@ class QueueFacts:
         said = self._said()
         facts = await self._desk.glance(lambda: self._facts(address, declared=address in said.rows))
         return _with_settings(facts | {"may": _rights(request, address)}, said, address)
+
+    def names(self) -> list[str]:
+        """Of all queues but temporary ones."""
+        return [queue.address.removeprefix("/queue/") for queue in self._queues()]
 
     def _queues(self) -> Iterator[Queue]:
         for address, queue in self._desk.engine.broker.queues.items():
@@ -106,9 +124,12 @@ class TopicFacts:
     """Endpoints below `topics`. A topic is there when it was published or subscribed to, or when something
     is said about it."""
 
-    def __init__(self, desk: Desk, said: Callable[[], Destinations], limits: RestLimits) -> None:
+    def __init__(
+        self, desk: Desk, said: Callable[[], Destinations], statistics: Statistics, limits: RestLimits
+    ) -> None:
         self._desk = desk
         self._said = said
+        of = _Figures(statistics)
         broker = desk.engine.broker
         facts: Mapping[str, Callable[[str], Any]] = {
             "name": lambda name: name,
@@ -117,12 +138,27 @@ class TopicFacts:
             "named": lambda name: len(broker.topics.match(name).named),
             "paused": lambda name: broker.policies.of(f"/topic/{name}").paused,
             "declared": lambda name: f"/topic/{name}" in self._said().rows,
+            "depth": lambda name: statistics.brief(f"/topic/{name}")["depth"],
+            "unsettled": lambda name: statistics.brief(f"/topic/{name}")["unsettled"],
+            **{
+                name: _of_topic(figure)
+                for name, figure in of.figures.items()
+                if name not in ("fill", "full_in_s")
+            },
         }
         filters: Mapping[str, Callable[[str], bool]] = {
             "consumed": lambda name: any(True for _ in self._matching(name)),
             "declared": facts["declared"],
         }
-        self._listing = Listing(facts, filters, limits.max_page)
+        self._listing = Listing(
+            facts,
+            filters,
+            limits.max_page,
+            matches={"state": lambda name, text: of.is_in_state(f"/topic/{name}", text)},
+            ranks={"state": _of_topic(of.ranks["state"])},
+            sortable=facts.keys() - {"trend"},
+            on_request=("trend",),
+        )
 
     async def all(self, request: Request) -> Reply:
         """GET topics, or one of them with `?topic=`."""
@@ -130,10 +166,10 @@ class TopicFacts:
         if "topic" in query:
             request.name = query.pop("topic")
             return await self.one(request)
-        seen = await request.access.visible(request.client, [f"/topic/{name}" for name in self._names()])
-        page = await self._desk.glance(
-            lambda: self._listing.page((name for name in self._names() if f"/topic/{name}" in seen), query)
-        )
+        _check_states(query)
+        names = await self._desk.glance(self.names)
+        seen = await request.access.visible(request.client, [f"/topic/{name}" for name in names])
+        page = await self._listing.page_of_many((name for name in names if f"/topic/{name}" in seen), query)
         return json_reply(page._asdict())
 
     async def one(self, request: Request) -> Reply:
@@ -146,7 +182,7 @@ class TopicFacts:
 
     def _facts(self, name: str) -> dict[str, Any]:
         facts = self._listing.row(name)
-        if not (facts["consumers"] or facts["named"] or facts["declared"] or name in self._names()):
+        if not (facts["consumers"] or facts["named"] or facts["declared"] or name in self.names()):
             raise Refusal("not-found", f"nobody has published or subscribed to the topic {name!r}")
         broker = self._desk.engine.broker
         return facts | {
@@ -154,7 +190,8 @@ class TopicFacts:
             "subscriptions": _subscriptions(broker, self._matching(name)),
         }
 
-    def _names(self) -> set[str]:
+    def names(self) -> set[str]:
+        """Of all topics that somebody published to, or said something about."""
         said = (at for at in self._said().rows if at.startswith("/topic/") and not is_pattern(at))
         declared = (address.removeprefix("/topic/") for address in said)
         published = self._desk.engine.broker.topic_published
@@ -162,6 +199,54 @@ class TopicFacts:
 
     def _matching(self, name: str) -> Iterator[Subscription]:
         return receivers(self._desk.engine.broker.topics.match(name))
+
+
+class _Figures:
+    """What statistics know of a destination, by its address. It may be gone by now."""
+
+    def __init__(self, statistics: Statistics) -> None:
+        self._statistics = statistics
+        self.figures: Mapping[str, Callable[[str], Any]] = {
+            "in_rate": lambda address: statistics.rates(address)[0],
+            "out_rate": lambda address: statistics.rates(address)[1],
+            "state": lambda address: self._condition(address).state,
+            "fill": lambda address: self._condition(address).fill,
+            "full_in_s": lambda address: self._condition(address).full_in_s,
+            "trend": statistics.trend,
+        }
+        #: by what they are sorted: states by how bad they are, the worst first, and what has no limit behind
+        self.ranks: Mapping[str, Callable[[str], float]] = {
+            "state": lambda address: condition.RANK[self._condition(address).state],
+            "fill": lambda address: _or(self._condition(address).fill, -1.0),
+            "full_in_s": lambda address: _or(self._condition(address).full_in_s, 1e12),
+        }
+
+    def is_in_state(self, address: str, states: str) -> bool:
+        return self._condition(address).state in states.split(",")
+
+    def _condition(self, address: str) -> Condition:
+        if address.startswith("/topic/") or self._statistics.is_there(address):
+            return self._statistics.condition(address)
+        return Condition(condition.IDLE)
+
+
+def _or(number: float | None, otherwise: float) -> float:
+    return otherwise if number is None else number
+
+
+def _of_queue(figure: Callable[[str], Any]) -> Callable[[Queue], Any]:
+    return lambda queue: figure(queue.address)
+
+
+def _of_topic(figure: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda name: figure(f"/topic/{name}")
+
+
+def _check_states(query: dict[str, str]) -> None:
+    """Raises Refusal when `state` names one that there is not."""
+    for state in query.get("state", condition.IDLE).split(","):
+        if state not in condition.STATES:
+            raise unknown("query/state", state, condition.STATES, "state")
 
 
 def _with_settings(facts: dict[str, Any], said: Destinations, address: str) -> Reply:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import nsmallest
+from itertools import islice
+from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
@@ -15,6 +19,11 @@ from broker_app.net.rest.requests import truth, whole_number
 _Thing = TypeVar("_Thing")
 _NAME = "name"
 _PAGE = ("limit", "after", "sort", "fields")
+#: things that are looked at in one go
+_SLICE = 250
+#: the name of a member, and whether the largest comes first
+_Column = tuple[str, bool]
+_Key = tuple[Any, ...]
 
 
 class _Descending:
@@ -43,8 +52,9 @@ class Page(NamedTuple):
 class Listing(Generic[_Thing]):
     """One kind of list. `facts` are the members of a row, by name and how they are found; by every one of
     them, or by `sortable` alone, can be sorted, and `sort` is how it is otherwise; `last`, behind all else,
-    makes the order definite. `filters` are yes-or-no questions that a query may put, `matches` questions
-    about a text of it.
+    makes the order definite. `ranks` says what is compared instead of some members, and `on_request` are
+    those that a row has only when `fields` names them. `filters` are yes-or-no questions that a query may
+    put, `matches` questions about a text of it.
 
     A cursor holds the sort key of the last row, so that a page goes on there even if that row has gone."""
 
@@ -56,10 +66,14 @@ class Listing(Generic[_Thing]):
         *,
         matches: Mapping[str, Callable[[_Thing, str], bool]] | None = None,
         sortable: Collection[str] | None = None,
+        ranks: Mapping[str, Callable[[_Thing], Any]] | None = None,
+        on_request: Collection[str] = (),
         sort: str = _NAME,
         last: str = _NAME,
     ) -> None:
         self._facts = facts
+        self._compared = {**facts, **(ranks or {})}
+        self._on_request = on_request
         self.filters = filters
         self.matches = matches or {}
         self._sortable = facts if sortable is None else sortable
@@ -70,35 +84,49 @@ class Listing(Generic[_Thing]):
 
     def page(self, things: Iterable[_Thing], query: dict[str, str]) -> Page:
         """The page that `query` asks for; its keys are among `parameters`. Raises Refusal."""
-        limit = whole_number(query, "limit", 100, 1, self._max_page)
-        columns = self._columns(query.get("sort", self._sort))
-        fields = self._fields(query)
-        key = self._key(columns)
-        passes = self._conditions(query)
-        wanted = [thing for thing in things if all(holds(thing) for holds in passes)]
-        total = len(wanted)
-        if "after" in query:
-            last = _behind(columns, query["after"])
-            try:
-                wanted = [thing for thing in wanted if last < key(thing)]
-            except TypeError:  # a cursor of another sort
-                raise _no_cursor(query["after"]) from None
-        found = nsmallest(limit + 1, wanted, key=key)
-        rows = [{name: self._facts[name](thing) for name in fields} for thing in found[:limit]]
-        following = self._cursor(columns, found[limit - 1]) if len(found) > limit else None
-        return Page(rows, following, total)
+        paging = self._paging(query)
+        paging.take(things)
+        return self._cut(paging)
+
+    async def page_of_many(self, things: Iterable[_Thing], query: dict[str, str]) -> Page:
+        """The same, in slices: others have their turn between them. What is said of a thing is as it was when
+        its slice was looked at."""
+        paging = self._paging(query)
+        rest = iter(things)
+        while slice := list(islice(rest, _SLICE)):
+            paging.take(slice)
+            await asyncio.sleep(0)
+        return self._cut(paging)
 
     def row(self, thing: _Thing) -> dict[str, Any]:
         """All facts of one thing."""
         return {name: fact(thing) for name, fact in self._facts.items()}
+
+    def _paging(self, query: dict[str, str]) -> _Paging[_Thing]:
+        return _Paging(
+            limit=whole_number(query, "limit", 100, 1, self._max_page),
+            columns=(columns := self._columns(query.get("sort", self._sort))),
+            fields=self._fields(query),
+            key=self._key(columns),
+            passes=self._conditions(query),
+            after=query.get("after"),
+        )
+
+    def _cut(self, paging: _Paging[_Thing]) -> Page:
+        found = [thing for _, thing in paging.first]
+        rows = [{name: self._facts[name](thing) for name in paging.fields} for thing in found[: paging.limit]]
+        if len(found) <= paging.limit:
+            return Page(rows, None, paging.total)
+        last, _ = paging.first[paging.limit - 1]
+        return Page(rows, _cursor(last), paging.total)
 
     # ------------------------------------------------------------------ what the query says
 
     def _conditions(self, query: dict[str, str]) -> list[Callable[[_Thing], bool]]:
         found: list[Callable[[_Thing], bool]] = []
         if "q" in query:
-            part, name = query["q"], self._facts.get(_NAME, self._facts[self._last])
-            found.append(lambda thing: part in name(thing))
+            fits, name = _pattern(query["q"]), self._facts.get(_NAME, self._facts[self._last])
+            found.append(lambda thing: fits(name(thing)))
         found += [self._match(name, query[name]) for name in self.matches.keys() & query.keys()]
         asked = self.filters.keys() & query.keys()
         return found + [self._condition(parameter, truth(query, parameter)) for parameter in asked]
@@ -111,8 +139,8 @@ class Listing(Generic[_Thing]):
         holds = self.filters[name]
         return lambda thing: holds(thing) == wanted
 
-    def _columns(self, text: str) -> list[tuple[str, bool]]:
-        """(name, whether descending) of what is sorted by."""
+    def _columns(self, text: str) -> list[_Column]:
+        """What is sorted by."""
         columns = []
         for part in text.split(","):
             name = part.removeprefix("-")
@@ -123,29 +151,77 @@ class Listing(Generic[_Thing]):
             columns.append((self._last, False))
         return columns
 
-    def _fields(self, query: dict[str, str]) -> Iterable[str]:
+    def _fields(self, query: dict[str, str]) -> Sequence[str]:
         if "fields" not in query:
-            return self._facts
+            return [name for name in self._facts if name not in self._on_request]
         fields = query["fields"].split(",")
         for name in fields:
             if name not in self._facts:
                 raise unknown("query/fields", name, self._facts, "member")
         return fields
 
-    # ------------------------------------------------------------------ order
-
-    def _key(self, columns: list[tuple[str, bool]]) -> Callable[[_Thing], tuple[Any, ...]]:
-        made = [(self._facts[name], descending) for name, descending in columns]
+    def _key(self, columns: list[_Column]) -> Callable[[_Thing], _Key]:
+        made = [(self._compared[name], descending) for name, descending in columns]
         return lambda thing: tuple(
             _Descending(fact(thing)) if descending else fact(thing) for fact, descending in made
         )
 
-    def _cursor(self, columns: list[tuple[str, bool]], thing: _Thing) -> str:
-        values = [self._facts[name](thing) for name, _ in columns]
-        return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
+
+class _Paging(Generic[_Thing]):
+    """One page on its way: things are taken in any order, in one go or in slices, and the first of those that
+    fit are kept."""
+
+    def __init__(
+        self,
+        *,
+        limit: int,
+        columns: list[_Column],
+        fields: Sequence[str],
+        key: Callable[[_Thing], _Key],
+        passes: list[Callable[[_Thing], bool]],
+        after: str | None,
+    ) -> None:
+        self.limit = limit
+        self.fields = fields
+        #: how many fit, on this page or another
+        self.total = 0
+        #: up to one more than the page has, with their sort keys
+        self.first: list[tuple[_Key, _Thing]] = []
+        self._key = key
+        self._passes = passes
+        self._after = after
+        self._behind = _behind(columns, after) if after is not None else None
+
+    def take(self, things: Iterable[_Thing]) -> None:
+        """Look at some things. Raises Refusal for a cursor of another list."""
+        passes, key = self._passes, self._key
+        wanted = [thing for thing in things if all(holds(thing) for holds in passes)]
+        self.total += len(wanted)
+        keyed = [(key(thing), thing) for thing in wanted]
+        if self._behind is not None and self._after is not None:
+            try:
+                keyed = [pair for pair in keyed if self._behind < pair[0]]
+            except TypeError:  # a cursor of another sort
+                raise _no_cursor(self._after) from None
+        self.first = nsmallest(self.limit + 1, [*self.first, *keyed], key=itemgetter(0))
 
 
-def _behind(columns: list[tuple[str, bool]], cursor: str) -> tuple[Any, ...]:
+def _pattern(text: str) -> Callable[[str], bool]:
+    """Whether a name has all words of a text, or is as its pattern with `*` says; case does not matter."""
+    text = text.casefold()
+    if "*" in text:
+        glob = re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
+        return lambda name: glob.fullmatch(name.casefold()) is not None
+    words = text.split()
+    return lambda name: all(word in name.casefold() for word in words)
+
+
+def _cursor(key: _Key) -> str:
+    values = [part.value if isinstance(part, _Descending) else part for part in key]
+    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode().rstrip("=")
+
+
+def _behind(columns: list[_Column], cursor: str) -> _Key:
     """The sort key in a cursor."""
     try:
         text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)

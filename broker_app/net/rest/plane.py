@@ -11,6 +11,7 @@ from typing import Any
 
 from broker_app.config import Config
 from broker_app.core.commands import RemoveQueue
+from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.jobs.office import Jobs
@@ -52,6 +53,7 @@ from broker_app.net.rest.requests import Departed, Receive, Request, Scope, Send
 from broker_app.net.rest.routing import Endpoint, Place, Router, raw_path_of
 from broker_app.net.rest.settle import Settler
 from broker_app.net.rest.subscriptions import Subscriptions
+from broker_app.net.rest.tree import Tree
 from broker_app.net.rest.waiting import Waiting
 from broker_app.net.tracing import trace_of
 from broker_app.remote import Remote
@@ -61,6 +63,8 @@ from broker_app.telemetry.bridges import Facts, Forwarding
 from broker_app.telemetry.eventlog import EventLog
 
 _log = logging.getLogger(__name__)
+#: what is said about patterns, beside what there is
+_SETTINGS = Place((b"destinations", b"settings"))
 _NO_STORE: Header = (b"cache-control", b"no-store")
 
 
@@ -237,13 +241,19 @@ class RestPlane:
         add("POST", Place((b"connections",), (b"drain",), True), people.drain)
         add("GET", Place((b"connections",), (), True), people.one)
         add("DELETE", Place((b"connections",), (), True), people.close)
-        self._add_bridges(publisher, browser, control=control_document is not None)
+        queues = QueueFacts(desk, self._said, statistics, limits)
+        topics = TopicFacts(desk, self._said, statistics, limits)
+        self._add_bridges(publisher, browser, queues, control=control_document is not None)
+        tree = Tree(desk, statistics, {QUEUE: queues.names, TOPIC: topics.names}, limits)
+        add("GET", Place((b"destinations", b"tree")), tree.level)
+        if control_document is not None:
+            for place in (_SETTINGS, _SETTINGS._replace(named=True)):
+                self._router.leave(("GET", "PUT", "PATCH", "DELETE"), place)
         add("GET", Place((b"limits",)), facts.limits)
         add("GET", Place((b"openapi.json",), open=True), facts.openapi)
         add("GET", Place((b"health", b"live"), open=True), facts.live)
         add("GET", Place((b"health", b"ready"), open=True), facts.ready)
         # These last: every other address below `queues` and `topics` would fit as well.
-        queues, topics = (kind(desk, self._said, limits) for kind in (QueueFacts, TopicFacts))
         for facts_of, word, parameter in ((queues, b"queues", "queue"), (topics, b"topics", "topic")):
             for place, endpoint in (
                 (Place((word,)), facts_of.all),
@@ -262,9 +272,10 @@ class RestPlane:
             for place in (Place((b"alerts", b"rules")), Place((b"alerts", b"rules"), (), True)):
                 self._router.leave(("GET", "PUT", "PATCH", "DELETE"), place)
 
-    def _add_bridges(self, publisher: Publisher, browser: Browser, *, control: bool) -> None:
+    def _add_bridges(
+        self, publisher: Publisher, browser: Browser, queues: QueueFacts, *, control: bool
+    ) -> None:
         add, desk = self._router.add, self._bridges
-        queues = QueueFacts(self._desk, self._said, self._limits)
         of_bridges = BridgeQueues(self._desk, self._policy, publisher, browser, queues)
         self._once |= {of_bridges.publish, of_bridges.make}
         messages, queue = _of_bridge(b"messages"), _of_bridge()

@@ -21,6 +21,7 @@ from broker_app.net.rest.openapi.shapes import (
     COUNT,
     NAME,
     PAGING,
+    RATE,
     SECONDS,
     TEXT,
     TRUTH,
@@ -31,9 +32,21 @@ from broker_app.net.rest.openapi.shapes import (
     whole,
 )
 from broker_app.rules.event import METHODS
+from broker_app.telemetry.condition import STATES
+from broker_app.telemetry.course import STEP_S, STEPS
 
 _PAUSED: Json = {"enum": list(PAUSES), "description": "who is held back"}
 _DECLARED: Json = {**TRUTH, "description": "whether it has settings of its own, and so is there for good"}
+_LIVE: Json = {
+    "in_rate": RATE,
+    "out_rate": RATE,
+    "state": {"enum": list(STATES), "description": "how it is doing"},
+    "trend": {
+        **array_of(COUNT, STEPS),
+        "description": f"what waited in a queue, or came to a topic, in steps of {STEP_S} s up to now; "
+        "in lists only if `fields` names it",
+    },
+}
 _QUEUE_FACTS: Json = {
     "name": NAME,
     "depth": {**COUNT, "description": "messages that wait"},
@@ -49,6 +62,18 @@ _QUEUE_FACTS: Json = {
     "removed": {**COUNT, "description": "messages that an operator purged, moved or deleted"},
     "paused": _PAUSED,
     "declared": _DECLARED,
+    **_LIVE,
+    "fill": {
+        "type": ["number", "null"],
+        "minimum": 0,
+        "maximum": 1,
+        "description": "how much of its limit is used; null without limits",
+    },
+    "full_in_s": {
+        "type": ["number", "null"],
+        "minimum": 0,
+        "description": "when it is full if it goes on growing like that",
+    },
 }
 _TOPIC_FACTS: Json = {
     "name": NAME,
@@ -57,6 +82,9 @@ _TOPIC_FACTS: Json = {
     "named": {**COUNT, "description": "durable and shared subscriptions, consumed or not"},
     "paused": _PAUSED,
     "declared": _DECLARED,
+    "depth": {**COUNT, "description": "messages that wait for its subscriptions"},
+    "unsettled": {**COUNT, "description": "messages handed out and not settled"},
+    **_LIVE,
 }
 _OF_ONE: Json = {
     "dedup": object_of(
@@ -90,13 +118,19 @@ _USAGE: Json = {
     **object_of({"messages": COUNT, "bytes": _USED, "producers": _USED, "consumers": COUNT}),
     "description": "how much of each limit is used; null where there is no such limit",
 }
+_BRANCH: Json = {
+    "depth": {**COUNT, "description": "messages that wait there, or below it together"},
+    "state": {"enum": list(STATES), "description": "its own, or the worst below it"},
+    "trouble": {**TRUTH, "description": "whether somebody ought to look"},
+}
 _SUBSCRIPTION = in_path("name", "name of the subscription", {"type": "string", "minLength": 1})
 _LISTING = [
     parameter("limit", whole(1, 500, 100), "most rows of a page"),
     AFTER,
     parameter("sort", TEXT, "members to sort by, separated by commas; `-` before one: descending"),
     parameter("fields", TEXT, "members of the rows, separated by commas"),
-    parameter("q", TEXT, "a part of the name"),
+    parameter("q", TEXT, "words that the name has, or a pattern with `*`; case does not matter"),
+    parameter("state", TEXT, f"one of these, separated by commas: {', '.join(STATES)}"),
     parameter("consumed", TRUTH, "whether it has consumers"),
     parameter("declared", TRUTH, "whether it has settings of its own"),
 ]
@@ -127,6 +161,30 @@ SCHEMAS: Json = {
     "Queue": object_of({**_QUEUE_FACTS, **_OF_ONE, "usage": _USAGE}),
     "TopicPage": object_of({"items": array_of(object_of(_TOPIC_FACTS, required=())), **PAGING}),
     "Topic": object_of({**_TOPIC_FACTS, **_OF_ONE}),
+    "DestinationTree": object_of(
+        {
+            "prefix": TEXT,
+            "count": {**COUNT, "description": "destinations whose names begin with the prefix"},
+            "items": {
+                **array_of(
+                    {
+                        "oneOf": [
+                            object_of({"name": NAME, **_BRANCH}),
+                            object_of(
+                                {
+                                    "prefix": NAME,
+                                    "count": {**COUNT, "description": "destinations below it"},
+                                    **_BRANCH,
+                                }
+                            ),
+                        ]
+                    }
+                ),
+                "description": "destinations, and prefixes that more than one of them has",
+            },
+            "next": PAGING["next"],
+        }
+    ),
 }
 
 PATHS: Json = {
@@ -170,6 +228,18 @@ PATHS: Json = {
         "get": operation(
             "get_queue", "What is known of a queue, and what holds for it",
             {"200": json_reply("the queue", ref("Queue"), _VERSION_HEADER)}, 404, 503, parameters=[QUEUE],
+        ),
+    },
+    "/destinations/tree": {
+        "get": operation(
+            "get_tree", "Queues or topics as a tree, a level at a time",
+            {"200": json_reply("the children of a branch", ref("DestinationTree"))},
+            parameters=[
+                parameter("kind", {"enum": ["queue", "topic"], "default": "queue"}, "what is asked for"),
+                parameter("prefix", TEXT, "the branch, such as `orders.`; without, the whole"),
+                parameter("limit", whole(1, 500, 100), "most children of a page"),
+                AFTER,
+            ],
         ),
     },
     "/topics": {

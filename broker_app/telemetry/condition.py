@@ -1,0 +1,81 @@
+"""How a destination is doing, in one word: decided here alone, so that page, API and command line agree."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from broker_app.core.broker import Broker
+from broker_app.core.destination import is_forwarded
+from broker_app.core.marks import SYNC_ADDRESS
+from broker_app.core.queue import Queue
+from broker_app.telemetry.backlog import is_of_dead_letters
+
+AT_LIMIT, NO_CONSUMER, GROWING, PAUSED, FLOWING, IDLE = STATES = (
+    "at-limit",
+    "no-consumer",
+    "growing",
+    "paused",
+    "flowing",
+    "idle",
+)
+#: the worst first
+RANK = {state: rank for rank, state in enumerate(STATES)}
+#: in which somebody ought to look
+TROUBLED = frozenset((AT_LIMIT, NO_CONSUMER, GROWING))
+
+
+class Condition(NamedTuple):
+    """`fill` is how much of the narrowest limit is used, from 0 to 1, None where there is none;
+    `full_in_s` is when a queue that grows is going to be full."""
+
+    state: str
+    fill: float | None = None
+    full_in_s: float | None = None
+
+
+def of_queue(broker: Broker, queue: Queue, *, moving: bool, growth: float | None) -> Condition:
+    """`moving` is whether messages came or went in the last second, `growth` by how many messages a second
+    it has been growing, None when it has not."""
+    fill = _fill(broker, queue)
+    if queue.policy.paused != "none":
+        return Condition(PAUSED, fill)
+    if fill is not None and fill >= 1.0:
+        return Condition(AT_LIMIT, fill)
+    full_in_s = _full_in_s(queue, fill, growth)
+    if not queue.consumers and (moving or queue.depth) and _wants_consumers(broker, queue.address):
+        return Condition(NO_CONSUMER, fill, full_in_s)
+    if growth is not None:
+        return Condition(GROWING, fill, full_in_s)
+    return Condition(FLOWING if moving else IDLE, fill)
+
+
+def of_topic(broker: Broker, address: str, *, moving: bool) -> Condition:
+    if broker.policies.of(address).paused != "none":
+        return Condition(PAUSED)
+    return Condition(FLOWING if moving else IDLE)
+
+
+def _wants_consumers(broker: Broker, address: str) -> bool:
+    """Dead letters wait for an operator, what is for another broker for its bridge, and what bridges note for
+    themselves for nobody."""
+    if address == SYNC_ADDRESS or is_forwarded(address):
+        return False
+    return not is_of_dead_letters(address, broker.policies.graves)
+
+
+def _fill(broker: Broker, queue: Queue) -> float | None:
+    guard, policy = queue.guarded, queue.policy
+    if guard is None or not (policy.max_messages or policy.max_bytes):
+        return None
+    # What is scheduled has its place already.
+    messages = queue.depth + queue.unsettled + broker.delayed(queue.address)
+    by_messages = messages / policy.max_messages if policy.max_messages else 0.0
+    by_bytes = guard.estimated_bytes / policy.max_bytes if policy.max_bytes and messages else 0.0
+    return min(1.0, 1.0 if guard.line else max(by_messages, by_bytes))
+
+
+def _full_in_s(queue: Queue, fill: float | None, growth: float | None) -> float | None:
+    """When the limit is reached if it goes on like that: what is used grows as the messages that wait do."""
+    if not fill or growth is None:
+        return None
+    return queue.depth * (1.0 - fill) / fill / growth
