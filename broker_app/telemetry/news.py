@@ -19,6 +19,7 @@ from broker_app.core.message import Envelope
 from broker_app.core.state import SYSTEM
 from broker_app.core.subscription import Subscription
 from broker_app.core.topic import matches
+from broker_app.telemetry.alerts.alert import FIRING
 from broker_app.telemetry.bridges import Changes, brief
 from broker_app.telemetry.moved import Moved
 from broker_app.telemetry.statistics import Statistics, consumer, rfc3339
@@ -255,7 +256,7 @@ class News:
         head = self._statistics.head()
         counts = {
             "jobs": sum(not job["ended_ms"] for job in self._jobs()),
-            "alerts": sum(1 for _ in self._alerts()),
+            "alerts": sum(alert["state"] == FIRING for alert in self._alerts()),
         }
         return {**head, "node": {**head["node"], **counts}}
 
