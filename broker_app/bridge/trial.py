@@ -145,6 +145,8 @@ class Trial:
         loop, remote = asyncio.get_running_loop(), self._remote
         found = await loop.getaddrinfo(remote.hostname, remote.port, type=socket.SOCK_STREAM)
         addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        if addresses == [remote.hostname]:
+            return f"{remote.hostname} is an address: there is nothing to be looked up"
         return f"{remote.hostname} is {', '.join(addresses[:5])}"
 
     async def _connect(self) -> str:

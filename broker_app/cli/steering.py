@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Annotated, Any
 
 import typer
@@ -56,6 +57,7 @@ def pause(ctx: typer.Context, name: Name, queue: _Queue = None, reason: Reason =
         _patch(given, name, {"desired": PAUSED}, reason)
     else:
         _patch_flows(given, name, reason, add=queue)
+        _warn_of_none(given, name, queue)
 
 
 def resume(ctx: typer.Context, name: Name, queue: _Queue = None, reason: Reason = None) -> None:
@@ -116,6 +118,15 @@ def _patch_flows(
         given.output.say(f"the flow of {name} to {take} is not paused")
         return
     _patch(given, name, {"paused_queues": after}, reason, version)
+
+
+def _warn_of_none(given: Invocation, name: str, queue: str) -> None:
+    """Says so where a flow was paused that there is not: it may be meant so, or mistyped."""
+    known = [flow["queue"] for flow in given.rest().get(_path(name, "status"))["flows"]]
+    if queue not in known:
+        near = difflib.get_close_matches(queue, known, n=1)
+        meant = f"; did you mean {near[0]}?" if near else "."
+        given.output.warn(f"{name} has no flow to {queue} yet{meant} One that begins will be paused")
 
 
 def _patch(

@@ -44,13 +44,15 @@ class Meaning:
         #: connections of which something was said before
         self._again = again
         self._config_file: str | None = None
+        self._looked_for: LookedFor = {}
         self._settings: dict[str, Said] = {}
         self._documents: dict[str, dict[str, Document]] = {kind: {} for kind in keys.KINDS}
         self._of_all: list[tuple[Key, Value]] = []
         self._known = [*KEYS, *(f"{keys.MOM}/{name}" for name in words.settings)]
 
     def of(self, root: Value, looked_for: LookedFor) -> Loaded:
-        """All that is said."""
+        """All that is said. `looked_for` are the files that were asked for, whether they are there or not."""
+        self._looked_for = looked_for
         for name, value in root.parts.items():
             self._take(f"/{name}", value)
         for key, value in self._of_all:
@@ -237,6 +239,8 @@ class Meaning:
         inner = value.content.partition("/")[2]
         name = next((name for name in (value.content, inner) if name in self._files), None)
         if name is None:
+            if value.content in self._looked_for or inner in self._looked_for:
+                return  # its @include has told that it is not there
             detail = f"{value.content} is not among the files that were read: it needs an @include, too"
             self._errors.add(value.place, detail)
             return

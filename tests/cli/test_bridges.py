@@ -59,6 +59,9 @@ def test_a_bridge_is_listed_shown_paused_and_resumed(bridged: CommandLine) -> No
         "orders",
         "bills",
     ]
+    mistyped = mom("bridge", "pause", "west", "-Q", "oders")
+    assert "west has no flow to oders yet; did you mean orders?" in mistyped.err
+    assert mom("bridge", "resume", "west", "-Q", "oders").code == OK
     assert mom("pub", "/bridge/west/orders", "two").code == OK
     assert listed(mom, "west")["backlog"] == "1"
     assert dict(mom("bridge", "resume", "west", "-Q", "orders").rows)["paused_queues"] == "bills"

@@ -117,6 +117,11 @@ def test_what_leads_nowhere_is_told_with_its_place(text: str, others: dict[str, 
     assert found[0].startswith(expected)
 
 
+def test_a_file_of_connections_that_is_not_there_is_told_once() -> None:
+    (told,) = faults('@include "b.config"\n/config/messaging/broker/configFile = "config/b.config"')
+    assert told.startswith("zero.config:1:10 there is no file b.config")
+
+
 def test_a_loop_of_references_is_told_at_each_of_its_keys() -> None:
     found = faults("/config/mom/port = ${/config/mom/credit}\n/config/mom/credit = ${/config/mom/port}")
     assert [fault.partition(" ")[0] for fault in found] == ["zero.config:1:20", "zero.config:2:22"]
