@@ -8,6 +8,7 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-chart": () => import("./islands/chart.ts"),
   "mom-connection-list": () => import("./islands/connection-list.ts"),
   "mom-connection-page": () => import("./islands/connection-page.ts"),
+  "mom-code-editor": () => import("./islands/code-editor.ts"),
   "mom-destination-code": () => import("./islands/destination-code.ts"),
   "mom-destination-list": () => import("./islands/destination-list.ts"),
   "mom-key-list": () => import("./islands/key-list.ts"),

@@ -27,7 +27,8 @@ export function boundKeys(): Key[] {
 }
 
 function press(key: Key, event: KeyboardEvent): void {
-  const target = event.target as Element;
+  // A key pressed inside an editor comes out of its shadow as one on its host.
+  const target = event.composedPath()[0] as Element;
   if (target.closest("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
   event.preventDefault();
   key.deed(event);

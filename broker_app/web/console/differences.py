@@ -6,9 +6,11 @@ import json
 from typing import Any, NamedTuple
 
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
 
 from broker_app.web.actions import Changed
-from broker_app.web.kinds import KINDS, Said
+from broker_app.web.console.words import done, one_of
+from broker_app.web.kinds import Said
 
 
 class Line(NamedTuple):
@@ -32,9 +34,9 @@ class Difference(NamedTuple):
 
 def difference(changed: Changed) -> Difference:
     """What a change does to one thing."""
-    one = KINDS[changed.kind].one if changed.kind in KINDS else changed.kind
     lines = between(changed.before, changed.after)
-    return Difference(changed.act, changed.kind, one, changed.key, lines, tuple(changed.secrets))
+    one = one_of(changed.kind)
+    return Difference(done(changed.act), changed.kind, one, changed.key, lines, tuple(changed.secrets))
 
 
 def between(before: Said | None, after: Said | None) -> list[Line]:
@@ -61,17 +63,17 @@ def in_words(value: Any) -> str:
     """A value as people read it: texts as they are, lists by comma, all else as JSON."""
     match value:
         case "":
-            return "(empty)"
+            return _("(empty)")
         case str():
             return value
         case []:
-            return "(none)"
+            return _("(none)")
         case list() if all(isinstance(one, str) for one in value):
             return ", ".join(value)
         case None:
-            return "(none)"
+            return _("(none)")
         case bool():
-            return "yes" if value else "no"
+            return _("yes") if value else _("no")
         case _:
             return json.dumps(value, ensure_ascii=False)
 

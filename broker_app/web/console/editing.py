@@ -7,6 +7,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 
 from broker_app.models import ChangedObject, Entry
 from broker_app.web.acting import by
@@ -14,6 +15,7 @@ from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale,
 from broker_app.web.console.differences import between, difference
 from broker_app.web.console.subject import SubjectPage, changes_of, tell
 from broker_app.web.console.thing_form import ThingForm, defaults_of
+from broker_app.web.console.words import thing
 from broker_app.web.kinds import Said
 
 
@@ -42,7 +44,7 @@ class EditPage(SubjectPage):
         else:
             if preview:
                 return self.show(request, form, **self.foreseen(request, outcome))
-            tell(request, outcome, f"{self.subject.one.capitalize()} {form.thing()}")
+            tell(request, outcome, thing(self.subject.kind, form.thing()))
             return redirect(self.subject.address)
         return self.show(request, form)
 
@@ -77,7 +79,7 @@ class EditPage(SubjectPage):
 
     def around(self, request: HttpRequest) -> dict[str, Any]:
         """What the page tells beside the form."""
-        key, _ = self.thing(request)
+        key, _said = self.thing(request)
         return {
             "key": key,
             "entry": Entry.objects.filter(kind=self.subject.kind, key=key).first(),
@@ -99,7 +101,11 @@ class AddPage(EditPage):
         return self.subject.form(request.POST)
 
     def overtaken(self, request: HttpRequest, form: ThingForm, edit: Edit, version: int) -> HttpResponse:
-        form.add_error("name", f"there is a {self.subject.one} {edit.key} already")
+        form.add_error(
+            "name",
+            _("This name is taken: there is a %(one)s %(name)s already.")
+            % {"one": self.subject.one, "name": edit.key},
+        )
         return self.show(request, form)
 
     def around(self, request: HttpRequest) -> dict[str, Any]:

@@ -9,40 +9,58 @@ from django.contrib.auth.models import User
 from django.core.validators import validate_ipv46_address
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.core.errors import Refused
 from broker_app.net.access import decided_for_all
 from broker_app.rules.event import METHODS, PROTOCOLS, Event
 from broker_app.rules.explain import Explanation
+from broker_app.rules.ruleset import Rules
 from broker_app.web.console.frame import Page, is_administrator
 from broker_app.web.events import destination_of
 from broker_app.web.snapshot import read_rules
 from mom_client.storeandforward import PREFIX
 
 _ABOUT = {
-    "send": "send to it",
-    "receive": "receive from it, subscribe to it",
-    "browse": "see which messages there are",
-    "read": "read messages without receiving them",
-    "manage": "purge, move, delete",
+    "send": gettext_lazy("send: send to it"),
+    "receive": gettext_lazy("receive: receive from it, subscribe to it"),
+    "browse": gettext_lazy("browse: see which messages there are"),
+    "read": gettext_lazy("read: read messages without receiving them"),
+    "manage": gettext_lazy("manage: purge, move, delete"),
 }
 
 
 class Question(forms.Form):
     """Who, what, where; and how he came here, as far as rules ask."""
 
-    user = forms.CharField(max_length=150)
-    deed = forms.ChoiceField(choices=[(right, f"{right}: {_ABOUT[right]}") for right in METHODS])
-    destination = forms.CharField(max_length=300, help_text="queue:orders, topic:prices.eu")
+    user = forms.CharField(max_length=150, label=gettext_lazy("User"))
+    deed = forms.ChoiceField(
+        label=gettext_lazy("Deed"), choices=[(right, _ABOUT[right]) for right in METHODS]
+    )
+    destination = forms.CharField(
+        max_length=300, label=gettext_lazy("Destination"), help_text="queue:orders, topic:prices.eu"
+    )
     address = forms.CharField(
-        required=False, validators=[validate_ipv46_address], label="IP address", help_text="Empty is unknown."
+        required=False,
+        validators=[validate_ipv46_address],
+        label=gettext_lazy("IP address"),
+        help_text=gettext_lazy("Empty is unknown."),
     )
     protocol = forms.ChoiceField(
-        required=False, choices=[("", "unknown"), *((name, name) for name in PROTOCOLS)]
+        required=False,
+        label=gettext_lazy("Protocol"),
+        choices=[("", gettext_lazy("unknown")), *((name, name) for name in PROTOCOLS)],
     )
     tls = forms.ChoiceField(
-        required=False, label="TLS", choices=(("", "unknown"), ("true", "yes"), ("false", "no"))
+        required=False,
+        label="TLS",
+        choices=(
+            ("", gettext_lazy("unknown")),
+            ("true", gettext_lazy("yes")),
+            ("false", gettext_lazy("no")),
+        ),
     )
     client = forms.CharField(required=False, max_length=300, label="STOMP client-id")
 
@@ -88,14 +106,15 @@ class ExplainPage(Page):
         if administrator:
             context["users"] = User.objects.order_by("username").values_list("username", flat=True)[:1000]
         if form.is_bound and form.is_valid():
-            context |= _answer(form, administrator)
+            context |= answer(form, read_rules(), administrator)
         return render(request, "console/explain.html", context)
 
 
-def _answer(form: Question, administrator: bool) -> dict[str, Any]:
+def answer(form: Question, rules: Rules, administrator: bool) -> dict[str, Any]:
+    """For the templates: what `rules` say to a valid question, and how they come to it."""
     user = User.objects.filter(username=form.cleaned_data["user"]).first()
     groups = frozenset(user.groups.values_list("name", flat=True)) if user is not None else frozenset()
-    explanation = read_rules().explain(form.event(groups))
+    explanation = rules.explain(form.event(groups))
     return {
         "fixed": decided_for_all(form.cleaned_data["deed"], form.meant),
         "explanation": explanation,
@@ -115,7 +134,7 @@ def _steps(explanation: Explanation, administrator: bool) -> list[tuple[int, str
             step.matched,
             step.why
             if administrator or step.rule.concerns(event.user, event.groups)
-            else "it is about others",
+            else _("it is about others"),
         )
         for step in explanation.steps
     ]

@@ -8,9 +8,11 @@ from django import forms
 
 
 class Lines(forms.CharField):
-    """A list of texts, one a line. Empty lines and blanks around are nothing; twice is once."""
+    """A list of texts, one a line. Empty lines and blanks around are nothing; twice is once. `language` is
+    one that the page's editor knows (`frontend/src/editor/languages.ts`)."""
 
-    def __init__(self, *, rows: int = 3, **options: Any) -> None:
+    def __init__(self, *, rows: int = 3, language: str = "", **options: Any) -> None:
+        self.language = language
         widget = forms.Textarea(attrs={"rows": rows, "spellcheck": "false", "autocapitalize": "none"})
         super().__init__(required=False, widget=widget, **options)
 
@@ -25,7 +27,8 @@ class Lines(forms.CharField):
 class Code(forms.CharField):
     """Text of several lines that a machine reads: it stays as it was written."""
 
-    def __init__(self, *, rows: int = 4, **options: Any) -> None:
+    def __init__(self, *, rows: int = 4, language: str = "", **options: Any) -> None:
+        self.language = language
         widget = forms.Textarea(attrs={"rows": rows, "spellcheck": "false", "autocapitalize": "none"})
         super().__init__(strip=False, widget=widget, **options)
 

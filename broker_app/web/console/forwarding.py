@@ -116,7 +116,7 @@ class ClonePage(SubjectPage):
     subject = BRIDGES
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        key, _ = self.thing(request)
+        key, _said = self.thing(request)
         found, new = whole(key), request.POST.get("new", "").strip()
         assert found is not None, "it is there"
         said, secrets = found

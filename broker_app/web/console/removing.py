@@ -7,12 +7,14 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 
 from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply, version_of
 from broker_app.web.console.differences import difference, in_a_sentence
 from broker_app.web.console.frame import in_production
 from broker_app.web.console.subject import SubjectPage, tell
+from broker_app.web.console.words import thing
 
 
 class RemovePage(SubjectPage):
@@ -22,17 +24,17 @@ class RemovePage(SubjectPage):
         return self.show(request)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        key, _ = self.thing(request)
+        key, _said = self.thing(request)
         if in_production() and request.POST.get("typed", "").strip() != key:
-            return self.show(request, "This is production: type the name to remove it.")
+            return self.show(request, _("This is production: type the name to remove it."))
         version = request.POST.get("version", "")
         try:
             outcome = self.removed(request, int(version) if version.isdecimal() else None)
         except (Conflict, InvalidEdits, ValidationError) as fault:
             return self.show(request, in_a_sentence(fault))
         except Stale:
-            return self.show(request, "It was changed meanwhile: below is what it says now.")
-        tell(request, outcome, f"{self.subject.one.capitalize()} {key}")
+            return self.show(request, _("It was changed meanwhile: below is what it says now."))
+        tell(request, outcome, thing(self.subject.kind, key))
         return redirect(self.subject.address)
 
     def removed(self, request: HttpRequest, expected: int | None, dry_run: bool = False) -> Outcome:
@@ -44,7 +46,7 @@ class RemovePage(SubjectPage):
         return {}
 
     def show(self, request: HttpRequest, fault: str = "") -> HttpResponse:
-        key, _ = self.thing(request)
+        key, _said = self.thing(request)
         outcome, obstacle = None, ""
         try:
             outcome = self.removed(request, None, dry_run=True)
@@ -53,7 +55,7 @@ class RemovePage(SubjectPage):
         context = {
             "subject": self.subject,
             "key": key,
-            "version": version_of(self.subject.kind, key),
+            "replaces": version_of(self.subject.kind, key),
             "differences": [difference(changed) for changed in outcome.changed] if outcome else [],
             "fault": fault or obstacle,
             "possible": outcome is not None,

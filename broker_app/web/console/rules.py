@@ -1,4 +1,4 @@
-"""Pages of rules: in their order, which decides."""
+"""Pages of rules: in their order, which decides; one of them; all of them as one text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from broker_app.models import Rule
 from broker_app.rules.errors import RuleError
@@ -17,12 +19,15 @@ from broker_app.rules.grammar import parse
 from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply
 from broker_app.web.console.editing import AddPage, EditPage
+from broker_app.web.console.explain import Question, answer
 from broker_app.web.console.fields import Code, Lines
 from broker_app.web.console.foreseeing import impact_of
 from broker_app.web.console.listing import ListPage
 from broker_app.web.console.removing import RemovePage
 from broker_app.web.console.subject import Subject, SubjectPage, tell
 from broker_app.web.console.thing_form import ThingForm
+from broker_app.web.console.words import thing
+from broker_app.web.impact import edited
 from broker_app.web.kinds import KINDS, Said
 from broker_app.web.obeying import node_of
 
@@ -34,46 +39,67 @@ class RuleForm(ThingForm):
     kind = "rules"
 
     effect = forms.ChoiceField(
-        choices=((Rule.ALLOW, "allow"), (Rule.DENY, "deny")), help_text="what the rule says where it matches"
+        label=gettext_lazy("Effect"),
+        choices=((Rule.ALLOW, gettext_lazy("allow")), (Rule.DENY, gettext_lazy("deny"))),
+        help_text=gettext_lazy("What the rule says where it matches."),
     )
     conditions = Code(
         required=False,
         rows=5,
-        help_text="When it matches: /event/queue == orders.new && /event/method == POST. Empty is always.",
+        language="conditions",
+        label=gettext_lazy("Conditions"),
+        help_text=gettext_lazy(
+            "When it matches: /event/queue == orders.new && /event/method == POST. Empty is always."
+        ),
     )
     users = Lines(
-        help_text="Whom it is about, one a line. Neither users nor groups: everybody who is logged in."
+        language="users",
+        label=gettext_lazy("Users"),
+        help_text=gettext_lazy(
+            "Whom it is about, one a line. Neither users nor groups: everybody who is logged in."
+        ),
     )
-    groups = Lines(help_text="Or the groups it is about, one a line.")
+    groups = Lines(
+        language="groups",
+        label=gettext_lazy("Groups"),
+        help_text=gettext_lazy("Or the groups it is about, one a line."),
+    )
     position = forms.IntegerField(
-        help_text="The first rule that matches decides; lower positions come first."
+        label=gettext_lazy("Position"),
+        help_text=gettext_lazy("The first rule that matches decides; lower positions come first."),
     )
-    comment = forms.CharField(required=False, max_length=1000, widget=forms.Textarea(attrs={"rows": 2}))
+    comment = forms.CharField(
+        required=False,
+        max_length=1000,
+        label=gettext_lazy("Comment"),
+        widget=forms.Textarea(attrs={"rows": 2}),
+    )
 
-    #: two lines that show where conditions are wrong
-    pointer = ""
+    #: what is wrong with the conditions, and where
+    mistake: RuleError | None = None
 
     def clean_conditions(self) -> str:
         conditions: str = self.cleaned_data["conditions"]
         try:
             parse(conditions)
         except RuleError as error:
-            self.pointer = error.pointer
+            self.mistake = error
             raise ValidationError(str(error)) from error
         return conditions
 
 
 RULES = Subject(
     kind="rules",
-    title="Rules",
-    about="Who may do what. Rules are tried in this order, and the first that matches decides.",
+    title=gettext_lazy("Rules"),
+    about=gettext_lazy("Who may do what. Rules are tried in this order, and the first that matches decides."),
+    adds=gettext_lazy("Add a rule"),
     form=RuleForm,
     columns={
-        "effect": "effect",
-        "conditions": "conditions",
-        "users": "users",
-        "groups": "groups",
-        "comment": "comment",
+        "effect": gettext_lazy("effect"),
+        "conditions": gettext_lazy("conditions"),
+        "users": gettext_lazy("users"),
+        "groups": gettext_lazy("groups"),
+        "comment": gettext_lazy("comment"),
     },
     list_template="console/rules.html",
     edit_template="console/rule.html",
@@ -82,6 +108,8 @@ RULES = Subject(
 
 class Rules(ListPage):
     subject = RULES
+    #: rules have an order, which is what they mean
+    sortable = ()
 
     def get(self, request: HttpRequest) -> HttpResponse:
         node = node_of(request)
@@ -93,7 +121,7 @@ class Rules(ListPage):
         return {key: {**said, "number": number} for number, (key, said) in enumerate(rules.items(), 1)}
 
     def more(self, everything: Mapping[str, Said]) -> dict[str, Any]:
-        return {"counted": self.hits is not None}
+        return {"counted": self.hits is not None, "question": Question(auto_id="ask_%s")}
 
     def row(self, key: str, said: Said) -> dict[str, Any]:
         who = [*said["users"], *(f"@{group}" for group in said["groups"])]
@@ -107,12 +135,20 @@ class Rules(ListPage):
 
 
 class _Foreseen(EditPage):
-    """The preview of a rule also tells what it would have decided otherwise, and who would lose something."""
+    """The preview of a rule also tells what it would have decided otherwise, who would lose something, and
+    what the edited rules say to a question."""
 
     subject = RULES
 
     def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
-        return {**super().foreseen(request, outcome), **impact_of(request, outcome.changed)}
+        return {
+            **super().foreseen(request, outcome),
+            **impact_of(request, outcome.changed),
+            **_asked(request, outcome),
+        }
+
+    def around(self, request: HttpRequest) -> dict[str, Any]:
+        return {**super().around(request), "question": _question(request)}
 
 
 class AddRule(_Foreseen, AddPage):
@@ -122,6 +158,22 @@ class AddRule(_Foreseen, AddPage):
 
 class EditRule(_Foreseen):
     pass
+
+
+def _question(request: HttpRequest) -> Question:
+    """What is asked of the edited rules; it is empty at first."""
+    question = Question(request.POST or None, prefix="asked", use_required_attribute=False)
+    question.fields["user"].initial = request.user.get_username()
+    return question
+
+
+def _asked(request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+    """What the rules would answer if they were saved; nothing where nothing is asked."""
+    question = _question(request)
+    if not request.POST.get("asked-destination") or not question.is_valid():
+        return {}
+    edits = {one.key: one.after for one in outcome.changed if one.kind == "rules"}
+    return answer(question, edited(KINDS["rules"].read(), edits), administrator=True)
 
 
 class RemoveRule(RemovePage):
@@ -138,14 +190,17 @@ class MoveRule(SubjectPage):
     subject = RULES
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        key, _ = self.thing(request)
+        key, _said = self.thing(request)
         step = -1 if request.POST.get("deed") == "up" else 1
         edits = moved(KINDS["rules"].read(), key, step)
         try:
             if edits:
-                tell(request, apply(by(request), edits), f"Rule {key}")
+                tell(request, apply(by(request), edits), thing("rules", key))
         except (Conflict, InvalidEdits, Stale) as refusal:
-            messages.error(request, f"Rule {key} cannot be moved: {refusal}.")
+            messages.error(
+                request,
+                _("%(what)s cannot be moved: %(why)s.") % {"what": thing("rules", key), "why": refusal},
+            )
         return redirect(self.subject.address)
 
 

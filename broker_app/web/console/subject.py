@@ -9,25 +9,31 @@ from typing import ClassVar
 from django.contrib import messages
 from django.http import Http404, HttpRequest
 from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
 
 from broker_app.models import Change, ChangedObject
 from broker_app.net.rest.refusals import Refusal
 from broker_app.web.actions import Outcome
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.thing_form import ThingForm
+from broker_app.web.console.words import one_of, was_done
 from broker_app.web.kinds import KINDS, Kind, Said
 from broker_app.web.obeying import wait_obeyed
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """`columns` of the list are fields with their headings; `about` says what such a thing is."""
+    """`columns` of the list are fields with their headings; `about` says what such a thing is, `adds` and
+    `none` are the sentences of the button that adds one and of the empty list."""
 
     kind: str
-    title: str
-    about: str
+    title: str | Promise
+    about: str | Promise
     form: type[ThingForm]
-    columns: Mapping[str, str]
+    columns: Mapping[str, str | Promise]
+    adds: str | Promise = ""
+    none: str | Promise = ""
     list_template: str = "console/things.html"
     edit_template: str = "console/thing.html"
 
@@ -37,7 +43,7 @@ class Subject:
 
     @property
     def one(self) -> str:
-        return self.of.one
+        return one_of(self.kind)
 
     @property
     def address(self) -> str:
@@ -73,10 +79,10 @@ class SubjectPage(AdministratorsPage):
 def tell(request: HttpRequest, outcome: Outcome, what: str) -> None:
     """Says on the next page what was done, with the version that it led to."""
     if outcome.version is None:
-        messages.info(request, f"{what} says that already: nothing was changed.")
+        messages.info(request, _("%(what)s says that already: nothing was changed.") % {"what": what})
     else:
         obeyed(request, outcome.version)
-        messages.success(request, f"{what} was {outcome.changed[0].act}.", extra_tags=str(outcome.version))
+        messages.success(request, was_done(what, outcome.changed[0].act), extra_tags=str(outcome.version))
 
 
 def obeyed(request: HttpRequest, version: int | None) -> None:
@@ -84,7 +90,7 @@ def obeyed(request: HttpRequest, version: int | None) -> None:
     try:
         wait_obeyed(request, version)
     except Refusal as refusal:
-        messages.warning(request, f"It is saved; {refusal.detail}.")
+        messages.warning(request, _("It is saved; %(why)s.") % {"why": refusal.detail})
 
 
 def changes_of(kind: str, key: str, most: int = 5) -> list[Change]:

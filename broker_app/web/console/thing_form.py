@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from typing import Any, ClassVar
+from zlib import crc32
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from broker_app.web.actions import Edit
+from broker_app.web.console.words import one_of
 from broker_app.web.kinds import KINDS, Said
 
 
@@ -30,7 +34,8 @@ class ThingForm(forms.Form):
     reason = forms.CharField(
         required=False,
         max_length=1000,
-        help_text="Why: kept in the history and the audit log.",
+        label=gettext_lazy("Reason"),
+        help_text=gettext_lazy("Why: kept in the history and the audit log."),
     )
 
     field_order = ("name",)
@@ -40,10 +45,15 @@ class ThingForm(forms.Form):
     ) -> None:
         super().__init__(data, initial={**(said or {}), "version": version})
         self.key = key
-        self.fields["name"].label = f"Name of the {KINDS[self.kind].one}"
+        self.fields["name"].label = _("Name of the %(one)s") % {"one": one_of(self.kind)}
         if key is not None:
             del self.fields["name"]
         self.order_fields([*(name for name in self.fields if name != "reason"), "reason"])
+
+    @property
+    def edition(self) -> str:
+        """Tells editors of this thing as it is now from all others, so that none is taken for another."""
+        return f"{crc32((self.key or '').encode()):x}-{self['version'].value() or 0}"
 
     def edits(self) -> list[Edit]:
         """What a valid form asks for; the edit of the thing itself comes first."""

@@ -31,7 +31,8 @@ class VersionsPage(AdministratorsPage):
 
     def get(self, request: HttpRequest) -> HttpResponse:
         before = whole(request.GET, "before")
-        found = history.versions(before, _A_PAGE + 1)
+        kind, author = request.GET.get("kind", ""), request.GET.get("author", "").strip()
+        found = history.versions(before, _A_PAGE + 1, kind=kind, author=author)
         context = {
             "versions": [(change, *_named(change)) for change in found[:_A_PAGE]],
             "newest": history.newest(),

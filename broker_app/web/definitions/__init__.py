@@ -11,6 +11,7 @@ from broker_app.web.definitions.document import (
     InvalidDocument,
     from_json,
     from_yaml,
+    node_at,
     to_json,
     to_yaml,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "export",
     "from_json",
     "from_yaml",
+    "node_at",
     "plan",
     "to_json",
     "to_yaml",

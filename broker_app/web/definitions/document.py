@@ -23,10 +23,13 @@ Document = dict[str, dict[str, Said]]
 
 
 class Fault(NamedTuple):
-    """Something wrong at a place of a document, given as a JSON pointer; or at a line, in the detail."""
+    """Something wrong at a place of a document, given as a JSON pointer; or at a line of its text, in the
+    detail too. Lines and columns count from 1; 0 is unknown."""
 
     pointer: str
     detail: str
+    line: int = 0
+    column: int = 0
 
 
 class InvalidDocument(Exception):
@@ -70,13 +73,30 @@ def from_yaml(content: bytes) -> Document:
         found = yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
-        raise InvalidDocument(
-            Fault("", place + ", ".join(filter(None, (error.context, error.problem))))
-        ) from None
+        detail = ", ".join(filter(None, (error.context, error.problem)))
+        if mark is None:
+            raise InvalidDocument(Fault("", detail)) from None
+        line, column = mark.line + 1, mark.column + 1
+        raise InvalidDocument(Fault("", f"line {line}, column {column}: {detail}", line, column)) from None
     except (yaml.YAMLError, ValueError) as error:
         raise InvalidDocument(Fault("", str(error).splitlines()[0])) from None
     return _checked(found)
+
+
+def node_at(text: str, pointer: str) -> yaml.Node | None:
+    """What stands at a place of a document in YAML, or the nearest above it; None for what is no YAML."""
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+    except yaml.YAMLError:
+        return None
+    for name in pointer.split("/")[1:]:
+        name = name.replace("~1", "/").replace("~0", "~")
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+        found = next((value for key, value in pairs if key.value == name), None)
+        if found is None:
+            break
+        node = found
+    return node
 
 
 def _text(content: bytes) -> str:
