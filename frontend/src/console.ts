@@ -7,7 +7,7 @@ import { bindKeys } from "./keys.ts";
 import type { Snapshot } from "./live/rest.ts";
 import { startNavigation } from "./navigation.ts";
 import { say } from "./say.ts";
-import { session, statistics } from "./services.ts";
+import { pulse, session, statistics } from "./services.ts";
 import { toggleTheme } from "./theme.ts";
 
 const showKeys = () => document.querySelector<KeyList>("mom-key-list")!.open();
@@ -33,6 +33,7 @@ function arrived(): void {
 startNavigation(arrived);
 arrived();
 
+pulse.hear(session);
 session.watch(() => {
   if (session.status.kind === "connecting" || session.status.kind === "reconnecting") statistics.expectAny();
 });

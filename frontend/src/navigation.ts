@@ -194,7 +194,7 @@ function followDrawn(event: MouseEvent): void {
   const link = (event.target as Element).closest<HTMLAnchorElement>("a[href]");
   if (link === null || event.defaultPrevented || link.hasAttribute("data-htmx-powered")) return;
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || event.button !== 0) return;
-  if (link.origin !== location.origin || link.target || link.hasAttribute("download")) return;
+  if (link.origin !== location.origin || link.target || link.hasAttribute("download") || link.hasAttribute("data-whole")) return;
   if (!link.pathname.startsWith(`${basePath}console/`) || link.getAttribute("href")!.startsWith("#")) return;
   event.preventDefault();
   visit(link.href);

@@ -1,5 +1,6 @@
 /** What every part of the page shares: one conversation with the broker, and what it told. Made once a tab. */
 
+import { Pulse } from "./live/pulse.ts";
 import { Rest } from "./live/rest.ts";
 import { Session } from "./live/session.ts";
 import { Statistics } from "./live/statistics.ts";
@@ -11,6 +12,7 @@ const base = location.origin + basePath;
 
 export const rest = new Rest(`${base}api/v1/`);
 export const session = new Session(`${base.replace(/^http/, "ws")}ws`, () => rest.isSignedIn());
+export const pulse = new Pulse();
 export const statistics = new Statistics();
 export const place = new Place();
 /** Where programs reach this broker, for the code that pages show. */

@@ -1,26 +1,76 @@
 import { html, nothing, type TemplateResult } from "lit";
-import { Follow } from "../live/source.ts";
-import type { Destination } from "../live/rest.ts";
-import { conditionOf } from "../view/condition.ts";
-import { count } from "../view/format.ts";
-import { pageOf } from "../pages.ts";
-import { bareName } from "../view/name.ts";
-import { Island } from "./island.ts";
+import { read } from "../live/requests.ts";
+import { sought } from "../live/sought.ts";
 import { markCurrent } from "../navigation.ts";
+import { pageOf } from "../pages.ts";
 import { say } from "../say.ts";
-import { statistics } from "../services.ts";
+import { session } from "../services.ts";
+import { count } from "../view/format.ts";
+import { Island } from "./island.ts";
 
-const FOLD_ABOVE = 12;
-const SHOWN_CHILDREN = 100;
+const AT_ONCE = 100;
+const MOST_REREAD = 500;
+/** How soon figures are read again that do not come by themselves: sums of folded branches, and newcomers. */
+const REREAD_MS = 10_000;
+const RETRY_MS = 5_000;
 
-/** The destinations of a kind, below the explorer's line. Dotted names fold by their first part when there are many. */
+interface Leaf {
+  name: string;
+  depth: number;
+  state: string;
+}
+interface Fold {
+  prefix: string;
+  count: number;
+  depth: number;
+  state: string;
+}
+interface Answer {
+  items: (Leaf | Fold)[];
+  next: string | null;
+  count: number;
+}
+/** What a filter finds, level or not. */
+interface Found {
+  items: Leaf[];
+  next: string | null;
+  approx_total: number;
+}
+/** A level of the tree that was unfolded; without an answer it is on its way. */
+interface Level {
+  answer?: Answer;
+  fault?: string;
+}
+/** [name, depth, unsettled, consumers, in_rate, out_rate, oldest_s, state, …] of what has changed */
+type Moved = { rows: [string, number, number, number, number, number, number, string][] };
+
+/** The destinations of a kind, below the explorer's line. Each level is read when it is first unfolded. */
 export class Branch extends Island {
   static override properties = { kind: {} };
-  declare kind: string;
+  declare kind: "queue" | "topic";
 
-  constructor() {
-    super();
-    new Follow(this, () => [statistics]);
+  #levels = new Map<string, Level>();
+  #open = new Set<string>();
+  #filter = "";
+  #leave: (() => void)[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.#open = new Set(JSON.parse(sessionStorage.getItem(this.#key) ?? (this.kind === "queue" ? '[""]' : "[]")) as string[]);
+    this.#leave = [
+      session.subscribe("/topic/$mom.moved", (body) => this.#moved((JSON.parse(body) as Moved).rows)),
+      session.watch(() => session.status.kind === "live" && this.#soon(0)),
+      sought.watch(() => this.#seek(sought.text)),
+    ];
+    void this.#read("");
+    for (const prefix of this.#open) if (prefix) void this.#read(prefix);
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    for (const leave of this.#leave) leave();
+    clearTimeout(this.#timer);
   }
 
   override updated(): void {
@@ -28,67 +78,129 @@ export class Branch extends Island {
   }
 
   protected override render() {
-    const all = [...statistics.destinations.values()];
-    const destinations = all.filter(({ kind }) => (kind === "topic") === (this.kind === "topic"));
-    const sorted = destinations.toSorted((a, b) => (a.name < b.name ? -1 : 1));
-    const folded = sorted.length > FOLD_ABOVE ? groupByPrefix(sorted) : sorted.map((each) => ({ each }));
-    return html`${badge(destinations.length, this.#isTroubled(destinations))}
-      <details open>
-        <summary aria-label=${this.kind === "topic" ? say("Topics") : say("Queues")}></summary>
-        <ul>
-          ${folded.slice(0, SHOWN_CHILDREN).map((entry) =>
-            "each" in entry ? this.#leaf(entry.each) : this.#group(entry.prefix, entry.members),
-          )}
-          ${folded.length > SHOWN_CHILDREN
-            ? html`<li class="quiet">${count(folded.length - SHOWN_CHILDREN)} more: use the filter</li>`
-            : nothing}
-        </ul>
+    const root = this.#levels.get("");
+    const label = this.kind === "topic" ? say("Topics") : say("Queues");
+    const troubled = root?.answer?.items.some(isTroubled) ?? false;
+    return html`${root?.answer ? badge(root.answer.count, troubled) : nothing}
+      <details .open=${this.#filter !== "" || this.#open.has("")} @toggle=${(event: Event) => this.#toggled(event, "")}>
+        <summary aria-label=${label}></summary>
+        ${this.#level("")}
       </details>`;
   }
 
-  #group(prefix: string, members: Destination[]): TemplateResult {
+  #level(prefix: string): TemplateResult {
+    const { answer, fault } = this.#levels.get(prefix) ?? {};
+    if (!answer) return html`<p class="quiet line">${fault ?? say("Loading…")}</p>`;
+    if (answer.items.length === 0) return html`<p class="quiet line">${this.#filter ? say("None matches") : say("None yet")}</p>`;
+    return html`<ul>
+      ${answer.items.map((item) => ("prefix" in item ? this.#fold(item, prefix) : this.#leaf(item, prefix)))}
+      ${answer.next === null
+        ? nothing
+        : html`<li><button type="button" class="link line" @click=${() => this.#read(prefix, answer)}>${say("100 more")}</button></li>`}
+    </ul>`;
+  }
+
+  #leaf(leaf: Leaf, above: string): TemplateResult {
+    const shown = leaf.name.startsWith(above) ? leaf.name.slice(above.length) || leaf.name : leaf.name;
     return html`<li>
-      <details>
-        <summary>${prefix} ${badge(members.length, this.#isTroubled(members))}</summary>
-        <ul>
-          ${members.slice(0, SHOWN_CHILDREN).map((member) => this.#leaf(member))}
-        </ul>
+      <a href=${pageOf(`/${this.kind}/${leaf.name}`)} title=${leaf.name}><span>${shown}</span>${badge(leaf.depth, isTroubled(leaf))}</a>
+    </li>`;
+  }
+
+  #fold(fold: Fold, above: string): TemplateResult {
+    return html`<li>
+      <details .open=${this.#open.has(fold.prefix)} @toggle=${(event: Event) => this.#toggled(event, fold.prefix)}>
+        <summary title=${say("{count} below {prefix}", { count: count(fold.count), prefix: fold.prefix })}>
+          <span>${fold.prefix.slice(above.length)}</span>${badge(fold.depth, isTroubled(fold))}
+        </summary>
+        ${this.#open.has(fold.prefix) ? this.#level(fold.prefix) : nothing}
       </details>
     </li>`;
   }
 
-  #leaf(destination: Destination): TemplateResult {
-    const { name } = destination;
-    return html`<li>
-      <a href=${pageOf(name)}>
-        <span title=${name}>${bareName(name)}</span> ${badge(destination.depth, this.#isTroubled([destination]))}
-      </a>
-    </li>`;
+  #toggled(event: Event, prefix: string): void {
+    const { open } = event.target as HTMLDetailsElement;
+    event.stopPropagation();
+    if (this.#filter || open === this.#open.has(prefix)) return;
+    if (open) this.#open.add(prefix);
+    else this.#open.delete(prefix);
+    sessionStorage.setItem(this.#key, JSON.stringify([...this.#open]));
+    if (open && !this.#levels.has(prefix)) void this.#read(prefix);
+    this.requestUpdate();
   }
 
-  #isTroubled(destinations: Destination[]): boolean {
-    return destinations.some(
-      (destination) => conditionOf(destination, statistics.isGrowing(destination.name)).tone === "warn",
+  get #key(): string {
+    return `mom.tree.${this.kind}`;
+  }
+
+  #seek(filter: string): void {
+    this.#filter = filter;
+    this.#levels.clear();
+    void this.#read("");
+    if (!filter) for (const prefix of this.#open) if (prefix) void this.#read(prefix);
+  }
+
+  /** Reads a level: its first hundred, what comes `behind` those that are here, or as many again as are shown. */
+  async #read(prefix: string, behind?: Answer): Promise<void> {
+    const level = this.#levels.get(prefix) ?? {};
+    this.#levels.set(prefix, level);
+    const filter = this.#filter;
+    const shown = level.answer?.items.length ?? 0;
+    const limit = behind ? AT_ONCE : Math.min(Math.max(shown, AT_ONCE), MOST_REREAD);
+    try {
+      const answer = await this.#ask(prefix, filter, limit, behind?.next);
+      if (filter !== this.#filter) return;
+      level.answer = behind ? { ...answer, items: [...behind.items, ...answer.items] } : answer;
+      level.fault = undefined;
+    } catch (fault) {
+      level.fault = fault instanceof Error ? fault.message : String(fault);
+      this.#soon(RETRY_MS);
+    }
+    this.requestUpdate();
+  }
+
+  #ask(prefix: string, filter: string, limit: number, after?: string | null): Promise<Answer> {
+    if (!filter) return read<Answer>("destinations/tree", { kind: this.kind, prefix, limit, after });
+    return read<Found>(`${this.kind}s`, { q: filter, fields: "name,depth,state", limit, after }).then(
+      ({ items, next, approx_total }) => ({ items, next, count: approx_total }),
     );
   }
-}
 
-type Entry = { each: Destination } | { prefix: string; members: Destination[] };
-
-/** Names that share the part before their first dot become one entry; a lonely one stays itself. */
-function groupByPrefix(destinations: Destination[]): Entry[] {
-  const groups = new Map<string, Destination[]>();
-  for (const destination of destinations) {
-    const prefix = /^[^.]+\./.exec(bareName(destination.name))?.[0] ?? destination.name;
-    groups.set(prefix, [...(groups.get(prefix) ?? []), destination]);
+  /** Figures of leaves that are shown change at once; sums and newcomers when the level is read again. */
+  #moved(rows: Moved["rows"]): void {
+    const start = `/${this.kind}/`;
+    const figures = new Map(rows.filter(([name]) => name.startsWith(start)).map((row) => [row[0].slice(start.length), row]));
+    if (figures.size === 0) return;
+    let met = 0;
+    for (const { answer } of this.#levels.values()) {
+      for (const item of answer?.items ?? []) {
+        const row = "name" in item ? figures.get(item.name) : undefined;
+        if (row === undefined) continue;
+        met += 1;
+        [, item.depth, , , , , , item.state] = row;
+      }
+    }
+    if (met > 0) this.requestUpdate();
+    if (met < figures.size) this.#soon(REREAD_MS);
   }
-  return [...groups].map(([prefix, members]) => (members.length === 1 ? { each: members[0]! } : { prefix, members }));
+
+  #soon(ms: number): void {
+    this.#timer ??= setTimeout(() => {
+      this.#timer = undefined;
+      if (document.hidden) return this.#soon(REREAD_MS);
+      for (const prefix of this.#levels.keys()) if (!prefix || this.#open.has(prefix)) void this.#read(prefix);
+    }, ms);
+  }
 }
 
-/** A count, and the mark of trouble below: shape and colour, and words for a screen reader. */
+function isTroubled({ state }: { state: string }): boolean {
+  return ["no-consumer", "growing", "at-limit"].includes(state);
+}
+
+/** A count, and the mark of trouble here or below: shape and colour, and words for a screen reader. */
 function badge(value: number, troubled: boolean): TemplateResult {
   return html`<span class="badge num">${count(value)}${troubled
-    ? html`<span class="trouble" role="img" aria-label="needs attention">▲</span>`
+    ? html`<span class="trouble" role="img" aria-label=${say("needs attention")}>▲</span>`
     : nothing}</span>`;
 }
 

@@ -1,8 +1,9 @@
 import { html, nothing } from "lit";
 import { Follow } from "../live/source.ts";
 import { duration } from "../view/format.ts";
+import { say } from "../say.ts";
 import { Island } from "./island.ts";
-import { session, statistics } from "../services.ts";
+import { pulse, session } from "../services.ts";
 
 const TICK_MS = 500;
 
@@ -12,7 +13,7 @@ export class LivePill extends Island {
 
   constructor() {
     super();
-    new Follow(this, () => [session, statistics]);
+    new Follow(this, () => [session, pulse]);
   }
 
   override connectedCallback(): void {
@@ -26,7 +27,7 @@ export class LivePill extends Island {
   }
 
   protected override render() {
-    document.documentElement.dataset.freshness = statistics.freshness;
+    document.documentElement.dataset.freshness = pulse.freshness;
     const { tone, text } = this.#say();
     const role = tone === "bad" ? "alert" : nothing;
     return html`<span class="pill" role=${role} data-tone=${tone}>
@@ -36,24 +37,24 @@ export class LivePill extends Island {
 
   #say(): { tone: string; text: string | ReturnType<typeof html> } {
     const { status } = session;
-    const age = statistics.ageS;
+    const age = pulse.ageS;
     switch (status.kind) {
       case "connecting":
-        return { tone: "quiet", text: "connecting" };
+        return { tone: "quiet", text: say("connecting") };
       case "live":
-        if (age === undefined || statistics.freshness !== "fresh") return { tone: "warn", text: "catching up" };
-        return { tone: "good", text: `live ${duration(age)}` };
+        if (age === undefined || pulse.freshness !== "fresh") return { tone: "warn", text: say("catching up") };
+        return { tone: "good", text: pulse.polled ? say("read every 5 s") : say("live {age}", { age: duration(age) }) };
       case "reconnecting": {
         const left = Math.max(0, Math.ceil((status.due - Date.now()) / 1000));
-        const next = left > 0 ? `next ${left} s` : "now";
-        return { tone: "warn", text: `reconnecting (try ${status.attempt}, ${next})` };
+        const next = left > 0 ? say("next {left} s", { left }) : say("now");
+        return { tone: "warn", text: say("reconnecting (try {attempt}, {next})", { attempt: status.attempt, next }) };
       }
       case "paused":
-        return { tone: "quiet", text: "paused (tab hidden)" };
+        return { tone: "quiet", text: say("paused (tab hidden)") };
       case "refused":
-        return { tone: "bad", text: `refused: ${status.problem.detail || status.problem.title}` };
+        return { tone: "bad", text: say("refused: {why}", { why: status.problem.detail || status.problem.title }) };
       case "signed out":
-        return { tone: "bad", text: html`signed out · <a href=${location.href}>sign in</a>` };
+        return { tone: "bad", text: html`${say("signed out")} · <a href=${location.href} data-whole>${say("sign in")}</a>` };
     }
   }
 }

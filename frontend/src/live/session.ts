@@ -23,9 +23,16 @@ export interface Draft {
 }
 
 /** Who hears a destination, and the subscription that they share while there is a connection. */
-interface Hearing {
+interface Hearing extends Wish {
   receivers: Set<(body: string) => void>;
   subscription?: StompSubscription;
+}
+
+/** How a destination is subscribed to. Of several who hear the same one, the first says it. */
+export interface Wish {
+  headers?: Record<string, string>;
+  /** Called where the broker does not let who looks hear it. */
+  refused?: (problem: Problem) => void;
 }
 
 interface Pending {
@@ -86,8 +93,8 @@ export class Session extends Source {
    *
    * `receive` is given each body. Several may hear the same destination; it is subscribed to once.
    */
-  subscribe(destination: string, receive: (body: string) => void): () => void {
-    const hearing = this.#hearings.get(destination) ?? { receivers: new Set() };
+  subscribe(destination: string, receive: (body: string) => void, wish: Wish = {}): () => void {
+    const hearing = this.#hearings.get(destination) ?? { receivers: new Set(), ...wish };
     this.#hearings.set(destination, hearing);
     hearing.receivers.add(receive);
     if (this.#client?.connected && hearing.receivers.size === 1) this.#hear(destination, hearing);
@@ -132,9 +139,14 @@ export class Session extends Source {
   }
 
   #hear(destination: string, hearing: Hearing): void {
-    hearing.subscription = this.#client!.subscribe(destination, ({ body }) => {
-      for (const receive of hearing.receivers) receive(body);
-    });
+    const receipt = `hearing-${++this.#receipts}`;
+    const settle = (outcome: Outcome) => outcome.kind === "refused" && hearing.refused?.(outcome.problem);
+    this.#pending.set(receipt, { sentAt: performance.now(), settle });
+    this.#client!.watchForReceipt(receipt, () => this.#pending.delete(receipt));
+    const receive = ({ body }: IMessage) => {
+      for (const receiver of hearing.receivers) receiver(body);
+    };
+    hearing.subscription = this.#client!.subscribe(destination, receive, { ...hearing.headers, receipt });
   }
 
   #unhandled(message: IMessage): void {

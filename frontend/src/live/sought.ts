@@ -1,0 +1,32 @@
+import { Source } from "./source.ts";
+
+const PAUSE_MS = 150;
+
+/** What is typed above the explorer: its pages are sifted here, its destinations by the broker. */
+class Sought extends Source {
+  text = "";
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor() {
+    super();
+    const field = document.querySelector<HTMLInputElement>("#tree-filter")!;
+    field.addEventListener("input", () => {
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(() => this.#seek(field.value.trim()), PAUSE_MS);
+    });
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Escape" && field.value) this.#seek((field.value = ""));
+    });
+  }
+
+  #seek(text: string): void {
+    this.text = text;
+    const wanted = text.toLowerCase();
+    for (const line of document.querySelectorAll<HTMLElement>("#ways li:not(:has(mom-branch)):not(mom-branch li):not(:has(> details))")) {
+      line.hidden = !line.textContent.toLowerCase().includes(wanted);
+    }
+    this.changed();
+  }
+}
+
+export const sought = new Sought();
