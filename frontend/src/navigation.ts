@@ -180,13 +180,18 @@ export function markCurrent(): void {
   const links = [...document.querySelectorAll<HTMLAnchorElement>("#navigation a[href]")];
   const leaf = links.find((link) => link.search !== "" && subjectOf(new URL(link.href)) === subjectOf(shown));
   const above = links
-    .filter((link) => link.search === "" && shown.pathname.startsWith(link.pathname))
+    .filter((link) => link.search === "" && isBelow(shown.pathname, link.pathname))
     .sort((a, b) => b.pathname.length - a.pathname.length)[0];
   const current = leaf ?? above;
   for (const link of links) {
     if (link === current) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+}
+
+/** Everything is below the overview, and no part of it. */
+function isBelow(path: string, page: string): boolean {
+  return page === `${basePath}console/` ? path === page : path.startsWith(page);
 }
 
 /** htmx follows the links that pages came with; those that islands drew are followed here. */

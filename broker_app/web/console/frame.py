@@ -108,7 +108,14 @@ def _ways(path: str, administrator: bool) -> list[tuple[StrPromise | str, list[L
         (title, [(reverse(way.place), way) for way in ways if administrator or way.for_all])
         for title, ways in WAYS
     ]
-    addresses = [address for _, ways in groups for address, _ in ways if path.startswith(address)]
+    # Everything is below the overview, and no part of it.
+    overview = reverse("console")
+    addresses = [
+        address
+        for _, ways in groups
+        for address, _ in ways
+        if path == address or (path.startswith(address) and address != overview)
+    ]
     here = max(addresses, key=len, default="")
     return [
         (
