@@ -18,6 +18,10 @@ from mom_site.settings import DATABASES  # noqa: E402
 # A file, because tests look at the database from several threads.
 DATABASES["default"]["TEST"] = {"NAME": Path(_DATA) / "test.sqlite3"}
 
+# Each client of a test would look through all static files again; browsers get them from real brokers.
+SERVESTATIC_USE_FINDERS = False
+PASSWORD_HASHERS = ["tests.support.passwords.QuickArgon2"]
+
 # Brokers that tests start are processes with settings of their own.
 del os.environ["MOM_DATA"]
 os.environ["DJANGO_SETTINGS_MODULE"] = "mom_site.settings"
