@@ -4,7 +4,9 @@
  */
 
 const MODULES: Record<string, () => Promise<unknown>> = {
+  "mom-attention-list": () => import("./islands/attention-list.ts"),
   "mom-branch": () => import("./islands/branch.ts"),
+  "mom-busiest-list": () => import("./islands/busiest-list.ts"),
   "mom-chart": () => import("./islands/chart.ts"),
   "mom-connection-list": () => import("./islands/connection-list.ts"),
   "mom-connection-page": () => import("./islands/connection-page.ts"),
@@ -12,9 +14,12 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-destination-code": () => import("./islands/destination-code.ts"),
   "mom-destination-list": () => import("./islands/destination-list.ts"),
   "mom-key-list": () => import("./islands/key-list.ts"),
+  "mom-latest-events": () => import("./islands/latest-events.ts"),
   "mom-live-pill": () => import("./islands/live-pill.ts"),
   "mom-message-browser": () => import("./islands/message-browser.ts"),
-  "mom-node-facts": () => import("./islands/node-facts.ts"),
+  "mom-node-charts": () => import("./islands/node-charts.ts"),
+  "mom-node-figures": () => import("./islands/node-figures.ts"),
+  "mom-node-topology": () => import("./islands/node-topology.ts"),
   "mom-publish-form": () => import("./islands/publish-form.ts"),
   "mom-range-choice": () => import("./islands/range-choice.ts"),
 };

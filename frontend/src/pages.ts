@@ -4,6 +4,16 @@ import { bareName, isQueue } from "./view/name.ts";
 
 const { basePath = "/" } = document.body.dataset;
 
+/** A page by its address below the console. */
+export function consolePage(path: string): string {
+  return `${basePath}console/${path}`;
+}
+
+/** The list of queues, filtered and sorted. */
+export function queuesPage(asked: Record<string, string>): string {
+  return consolePage(`queues/?${new URLSearchParams(asked)}`);
+}
+
 /** The page of a destination, at one of its tabs. */
 export function pageOf(destination: string, tab = ""): string {
   const query = new URLSearchParams({ name: bareName(destination), ...(tab && { tab }) });

@@ -32,7 +32,8 @@ class Symptom(NamedTuple):
 
 class Symptoms:
     """`bridges` is how bridges stand (`bridge.report`), `taken` which part of the journal's room is used,
-    from 0 to 1, `flapping` who logs in too often (`Visits.flapping`), `events` the event log, the newest first."""
+    from 0 to 1, `flapping` who logs in too often (`Visits.flapping`), `events` the event log, the newest
+    first."""
 
     def __init__(
         self,

@@ -1,0 +1,94 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { repeat } from "lit/directives/repeat.js";
+import { Polling } from "../live/polling.ts";
+import { act, read } from "../live/requests.ts";
+import { consolePage, pageOf } from "../pages.ts";
+import { say, sayCount } from "../say.ts";
+import { tell } from "../toasts.ts";
+import { sentenceOf, signOf, type Alert } from "../view/alert.ts";
+import { moment } from "../view/moment.ts";
+import "../style/overview.css";
+import { Island } from "./island.ts";
+
+const SHOWN = 6;
+const EVERY_MS = 30_000;
+
+interface Answer {
+  items: Alert[];
+  approx_total: number;
+}
+
+/** What needs attention, the worst first, each with its one best act. */
+export class AttentionList extends Island {
+  readonly #polling = new Polling<Answer>(
+    this,
+    () => read("alerts", { state: "firing,acknowledged", limit: SHOWN }),
+    EVERY_MS,
+    () => ["$mom.alert"],
+  );
+
+  protected override render() {
+    const { answer, fault, refused } = this.#polling;
+    if (refused) return html`<p class="inside quiet">${say("Alerts are for administrators.")}</p>`;
+    if (answer === undefined) {
+      return fault ? this.#failed(fault) : html`<div class="inside skeleton" role="status"><div></div><div></div></div>`;
+    }
+    if (answer.items.length === 0) {
+      return html`<p class="inside calm"><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${say("All is well")}</span>
+        <span class="quiet">${say("Nothing needs attention now.")}</span></p>`;
+    }
+    const more = answer.approx_total - answer.items.length;
+    return html`
+      ${fault ? this.#failed(fault) : nothing}
+      <ul class="attention" role="status">
+        ${repeat(answer.items, ({ id }) => id, (alert) => this.#row(alert))}
+      </ul>
+      ${more > 0 ? html`<footer><a href=${consolePage("alerts/")}>${sayCount("{count} more", "{count} more", more)}</a></footer>` : nothing}
+    `;
+  }
+
+  #failed(fault: string): TemplateResult {
+    return html`<p class="notice" data-tone="warn" role="status">
+      ${fault} <button type="button" class="link" @click=${() => this.#polling.again()}>${say("Try again")}</button>
+    </p>`;
+  }
+
+  #row(alert: Alert): TemplateResult {
+    const { tone, shape, word } = signOf(alert);
+    return html`<li data-tone=${tone}>
+      <span class="shape" role="img" aria-label=${word}>${shape}</span>
+      <a class="says" href=${consolePage(alert.page)}>${sentenceOf(alert)}</a>
+      <span class="quiet since">${alert.by ? say("{who} sees to it", { who: alert.by }) : nothing} ${moment(alert.since)}</span>
+      <span class="acts">${this.#best(alert)}</span>
+    </li>`;
+  }
+
+  /** The one act that most likely helps. */
+  #best(alert: Alert): TemplateResult {
+    switch (alert.condition) {
+      case "bridge-stalled":
+        return html`<button type="button" @click=${() => void this.#retry(alert)}>${say("Retry now")}</button>`;
+      case "dead-letters":
+        return html`<a class="button" href=${pageOf(alert.subject, "messages")}>${say("Review")}</a>`;
+      case "oldest":
+      case "no-consumer":
+        return html`<a class="button" href=${pageOf(alert.subject, "consumers")}>${say("Consumers")}</a>`;
+      case "configuration":
+        return html`<a class="button" href=${consolePage("configuration/files")}>${say("Review")}</a>`;
+      default:
+        return html`<a class="button" href=${consolePage(alert.page)}>${say("Open")}</a>`;
+    }
+  }
+
+  async #retry({ subject }: Alert): Promise<void> {
+    const link = { href: consolePage(`bridges/one?${new URLSearchParams({ name: subject })}`), text: say("Open") };
+    try {
+      await act("POST", `bridges/${encodeURIComponent(subject)}/retry`, {});
+      tell({ text: say("Bridge {name} tries again now.", { name: subject }), tone: "good", link });
+    } catch (fault) {
+      tell({ text: fault instanceof Error ? fault.message : String(fault), tone: "bad", link });
+    }
+  }
+}
+
+customElements.define("mom-attention-list", AttentionList);

@@ -1,0 +1,48 @@
+import { html } from "lit";
+import { repeat } from "lit/directives/repeat.js";
+import { Polling } from "../live/polling.ts";
+import { read } from "../live/requests.ts";
+import { say } from "../say.ts";
+import { aboutOf, type LoggedEvent } from "../view/event.ts";
+import { moment } from "../view/moment.ts";
+import "../style/overview.css";
+import { Island } from "./island.ts";
+
+const SHOWN = 10;
+const EVERY_MS = 30_000;
+
+/** What happened last. */
+export class LatestEvents extends Island {
+  readonly #polling = new Polling<{ items: LoggedEvent[] }>(
+    this,
+    () => read("events", { limit: SHOWN }),
+    EVERY_MS,
+    () => ["$mom.event"],
+  );
+
+  protected override render() {
+    const { answer, fault, refused } = this.#polling;
+    if (refused) return html`<p class="inside quiet">${say("The event log is for administrators.")}</p>`;
+    if (answer === undefined) {
+      return fault
+        ? html`<p class="notice" data-tone="warn" role="status">${fault}
+            <button type="button" class="link" @click=${() => this.#polling.again()}>${say("Try again")}</button></p>`
+        : html`<div class="inside skeleton" role="status"><div></div><div></div><div></div></div>`;
+    }
+    if (answer.items.length === 0) {
+      return html`<p class="inside quiet">${say("Nothing happened to bridges and files since the broker started.")}</p>`;
+    }
+    return html`<div class="inside"><ol class="story">
+      ${repeat(
+        answer.items,
+        ({ id }) => id,
+        (event) => html`<li data-tone=${event.code ? "bad" : "quiet"}>
+          ${moment(event.at)}
+          <span><a href=${aboutOf(event)}>${event.name}</a> ${event.event}${event.detail ? `: ${event.detail}` : ""}</span>
+        </li>`,
+      )}
+    </ol></div>`;
+  }
+}
+
+customElements.define("mom-latest-events", LatestEvents);

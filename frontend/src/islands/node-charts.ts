@@ -1,0 +1,54 @@
+import { html, nothing } from "lit";
+import { nodePast } from "../live/node.ts";
+import { Follow } from "../live/source.ts";
+import { say } from "../say.ts";
+import { chosenRange } from "../view/range.ts";
+import type { Line } from "./chart.ts";
+import "./chart.ts";
+import "../style/overview.css";
+import { Island } from "./island.ts";
+import "./range-choice.ts";
+
+const MOVED: Line[] = [
+  { key: "in", label: say("published"), tone: "accent" },
+  { key: "out", label: say("delivered"), tone: "good", dashed: true },
+];
+const WAITS: Line[] = [
+  { key: "backlog", label: say("backlog"), tone: "accent", form: "area" },
+  { key: "unsettled", label: say("in flight"), tone: "warn", dashed: true },
+];
+const AGES: Line[] = [
+  { key: "oldest_s", label: say("oldest waiting"), tone: "warn" },
+  { key: "wait_p95_s", label: say("time to delivery, p95"), tone: "accent", dashed: true },
+];
+
+/** What the node moved and what waited, over one range and under one cursor. */
+export class NodeCharts extends Island {
+  constructor() {
+    super();
+    new Follow(this, () => [nodePast]);
+  }
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    nodePast.choose(chosenRange());
+  }
+
+  protected override render() {
+    const { columns, fault } = nodePast;
+    return html`
+      <div class="tools">
+        <mom-range-choice @range=${() => nodePast.choose(chosenRange())}></mom-range-choice>
+        ${fault
+          ? html`<span class="state" data-tone="warn" role="status">▲ ${say("not read again: {fault}", { fault })}</span>
+              <button type="button" class="link" @click=${() => void nodePast.again()}>${say("Try again")}</button>`
+          : nothing}
+      </div>
+      <mom-chart heading=${say("Throughput")} unit="rate" sync="node" .lines=${MOVED} .columns=${columns}></mom-chart>
+      <mom-chart heading=${say("Waiting")} unit="count" sync="node" height="110" .lines=${WAITS} .columns=${columns}></mom-chart>
+      <mom-chart heading=${say("Latency")} unit="seconds" sync="node" height="110" .lines=${AGES} .columns=${columns}></mom-chart>
+    `;
+  }
+}
+
+customElements.define("mom-node-charts", NodeCharts);

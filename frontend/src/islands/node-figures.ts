@@ -1,0 +1,80 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { nodePast, type NodeFigures as Figures } from "../live/node.ts";
+import { Follow } from "../live/source.ts";
+import { consolePage, queuesPage } from "../pages.ts";
+import { say } from "../say.ts";
+import { NONE, count, duration, rate } from "../view/format.ts";
+import "../style/overview.css";
+import { Island } from "./island.ts";
+
+/** A message that waits longer is marked: it is what the alert rule `oldest` says from the start. */
+const LONG_S = 300;
+
+interface Figure {
+  label: string;
+  href: string;
+  value: (node: Figures) => string;
+  /** Whether somebody should look at it. */
+  marked?: (node: Figures) => boolean;
+}
+
+const FIGURES: Figure[] = [
+  { label: say("published/s"), href: queuesPage({ sort: "-in_rate" }), value: (node) => rate(node.in_rate) },
+  { label: say("delivered/s"), href: queuesPage({ sort: "-out_rate" }), value: (node) => rate(node.out_rate) },
+  { label: say("backlog"), href: queuesPage({ sort: "-depth" }), value: (node) => count(node.backlog) },
+  { label: say("in flight"), href: queuesPage({ sort: "-unsettled" }), value: (node) => count(node.unsettled) },
+  {
+    label: say("oldest waiting"),
+    href: queuesPage({ sort: "-oldest_s" }),
+    value: (node) => (node.backlog ? duration(node.oldest_s) : NONE),
+    marked: (node) => node.oldest_s > LONG_S,
+  },
+  {
+    label: say("dead letters"),
+    href: queuesPage({ filter: "*.dead", sort: "-depth" }),
+    value: (node) => count(node.dead),
+    marked: (node) => node.dead > 0,
+  },
+  { label: say("connections"), href: consolePage("connections/"), value: (node) => count(node.connections) },
+];
+
+/**
+ * The node in seven numbers, each of which leads to the list behind it; where there is nothing yet, how to begin.
+ *
+ * Attribute: `welcome`, the address of the first steps.
+ */
+export class NodeFigures extends Island {
+  static override properties = { welcome: {} };
+
+  declare welcome: string;
+
+  constructor() {
+    super();
+    this.welcome = "";
+    new Follow(this, () => [nodePast]);
+  }
+
+  protected override render() {
+    const { node } = nodePast;
+    return html`<div class="figures" aria-live="off">
+      ${FIGURES.map(({ label, href, value, marked }) => {
+        const warns = node !== undefined && marked?.(node);
+        return html`<a href=${href} data-tone=${warns ? "warn" : nothing}>
+          <span class="label">${label}</span>
+          <span class="value num">${node ? value(node) : NONE}${warns ? html` <span aria-hidden="true">▲</span>` : nothing}</span>
+        </a>`;
+      })}
+      </div>
+      ${node?.destinations === 0 ? this.#empty() : nothing}`;
+  }
+
+  #empty(): TemplateResult {
+    return html`<section class="card empty">
+      <h2>${say("Nothing was sent to this broker yet")}</h2>
+      <p>${say("A queue comes into being with its first message, and keeps it until a consumer has taken it.")}</p>
+      <a class="button primary" href=${this.welcome || queuesPage({})}>${say("Send a first message")}</a>
+    </section>`;
+  }
+}
+
+customElements.define("mom-node-figures", NodeFigures);

@@ -1,0 +1,135 @@
+/** What is connected with the broker, as a drawing of nodes and lines. Only what there is. */
+
+import type { NodeFigures } from "../live/node.ts";
+import { consolePage, queuesPage } from "../pages.ts";
+import { say, sayCount } from "../say.ts";
+import { count, duration, rate } from "./format.ts";
+
+export interface BridgeStanding {
+  name: string;
+  address: string;
+  state: string;
+  desired: string;
+  error: { code: string; detail: string } | null;
+  backlog: number;
+  oldest_s: number;
+  accepted_rate: number;
+  sent_rate: number;
+  progress_at: string | null;
+  flow_count: number;
+}
+
+export interface Incoming {
+  sender: string;
+  source: string;
+  at: string | null;
+}
+
+/** What `GET /forwarding?flows=false` answers. */
+export interface Forwarding {
+  bridges: BridgeStanding[];
+  incoming: Incoming[];
+}
+
+export type Tone = "good" | "warn" | "bad" | "quiet" | "accent";
+
+export interface Vertex {
+  id: string;
+  title: string;
+  says: string;
+  href: string;
+  tone: Tone;
+  shape: string;
+}
+
+export interface Line {
+  from: string;
+  to: string;
+  says: string;
+  tone: Tone;
+  flows: boolean;
+}
+
+export interface Drawing {
+  vertices: Vertex[];
+  lines: Line[];
+}
+
+/** Bridges that are drawn one by one; the others are one node. */
+const MOST_BRIDGES = 8;
+const MOST_SENDERS = 4;
+
+const STATES: Record<string, { tone: Tone; shape: string; word: string }> = {
+  running: { tone: "good", shape: "●", word: say("running") },
+  connecting: { tone: "quiet", shape: "○", word: say("connecting") },
+  suspended: { tone: "quiet", shape: "‖", word: say("asleep") },
+  retrying: { tone: "warn", shape: "▲", word: say("retrying") },
+  stalled: { tone: "bad", shape: "▲", word: say("stalled") },
+  failed: { tone: "bad", shape: "■", word: say("failed") },
+};
+
+export function stateOf({ state, desired }: BridgeStanding): { tone: Tone; shape: string; word: string } {
+  if (desired === "paused") return { tone: "quiet", shape: "‖", word: say("paused") };
+  return STATES[state] ?? { tone: "quiet", shape: "○", word: state };
+}
+
+/** Whether somebody has to see to a bridge: those come first. */
+function trouble(bridge: BridgeStanding): number {
+  return ["bad", "warn", "good", "quiet"].indexOf(stateOf(bridge).tone);
+}
+
+export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
+  const bridges = [...forwarding.bridges].sort((a, b) => trouble(a) - trouble(b) || a.name.localeCompare(b.name));
+  const forwarded = bridges.reduce((sum, { sent_rate }) => sum + sent_rate, 0);
+  const consumed = Math.max(0, node.out_rate - forwarded);
+  const vertices: Vertex[] = [
+    vertex("producers", say("Producers"), say("{rate}/s", { rate: rate(node.in_rate) }), queuesPage({ sort: "-in_rate" })),
+    {
+      ...vertex("broker", node.name, sayCount("{count} connection", "{count} connections", node.connections), consolePage("connections/")),
+      tone: "accent",
+    },
+    vertex("consumers", say("Consumers"), say("{rate}/s", { rate: rate(consumed) }), queuesPage({ sort: "-out_rate" })),
+  ];
+  const lines: Line[] = [
+    line("producers", "broker", say("{rate}/s", { rate: rate(node.in_rate) }), node.in_rate > 0),
+    line("broker", "consumers", say("{rate}/s", { rate: rate(consumed) }), consumed > 0),
+  ];
+  for (const bridge of bridges.slice(0, MOST_BRIDGES)) {
+    const { tone, shape, word } = stateOf(bridge);
+    const id = `bridge ${bridge.name}`;
+    const href = consolePage(`bridges/one?${new URLSearchParams({ name: bridge.name })}`);
+    const waits = bridge.backlog ? ` · ${sayCount("{count} waits", "{count} wait", bridge.backlog)}` : "";
+    vertices.push({ id, title: bridge.name, says: word + waits, href, tone, shape });
+    lines.push({ from: "broker", to: id, says: flowOf(bridge), tone, flows: bridge.accepted_rate > 0 });
+  }
+  if (bridges.length > MOST_BRIDGES) {
+    const rest = bridges.length - MOST_BRIDGES;
+    vertices.push(vertex("more bridges", sayCount("{count} more", "{count} more", rest), say("bridges"), consolePage("bridges/")));
+    lines.push(line("broker", "more bridges", "", false));
+  }
+  const senders = [...new Set(forwarding.incoming.map(({ sender }) => sender))];
+  for (const sender of senders.slice(0, MOST_SENDERS)) {
+    const id = `sender ${sender}`;
+    vertices.push(vertex(id, sender.replace(/~[0-9a-f]+$/, ""), say("forwards to this broker"), consolePage("bridges/")));
+    lines.push(line(id, "broker", "", false));
+  }
+  return { vertices, lines };
+}
+
+/** What stands at the line of a bridge: how much goes, or since when nothing does. */
+function flowOf(bridge: BridgeStanding): string {
+  if (bridge.accepted_rate > 0) return say("{rate}/s", { rate: rate(bridge.accepted_rate) });
+  if (["bad", "warn"].includes(stateOf(bridge).tone)) {
+    const since = bridge.progress_at === null ? "" : ` ${duration(Math.max(0, (Date.now() - Date.parse(bridge.progress_at)) / 1000))}`;
+    return `✕${since}`;
+  }
+  return say("{rate}/s", { rate: count(0) });
+}
+
+function vertex(id: string, title: string, says: string, href: string): Vertex {
+  return { id, title, says, href, tone: "quiet", shape: "" };
+}
+
+function line(from: string, to: string, says: string, flows: boolean): Line {
+  return { from, to, says, tone: flows ? "good" : "quiet", flows };
+}
