@@ -45,7 +45,7 @@ def read_version() -> int:
 def read_policy(anonymous: bool, former: Policy | None = None) -> Policy:
     """The models as they are now: one transaction, so all parts are of one version. What is as in `former`
     and was costly to make is taken from there."""
-    broker = _read_broker()
+    broker = read_broker()
     users = User.objects.filter(is_active=True).only("username", "password", "is_superuser")
     ended = Q(expires__lte=timezone.now())
     tokens = Token.objects.filter(~ended, owner__is_active=True).select_related("owner")
@@ -87,7 +87,7 @@ def _rule(row: models.Rule, origin: str) -> Rule:
     return Rule(row.name, row.effect, row.conditions, tuple(row.users), tuple(row.groups), origin)
 
 
-def _read_broker() -> dict[str, Any]:
+def read_broker() -> dict[str, Any]:
     """What is said for this broker, as far as this version of MOM can use it."""
     said = Broker.objects.filter(name=settings.MOM.name).values_list("settings", flat=True).first() or {}
     faults = {name: fault for name, value in said.items() if (fault := fault_of_override(name, value))}

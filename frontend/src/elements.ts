@@ -8,13 +8,17 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-branch": () => import("./islands/branch.ts"),
   "mom-busiest-list": () => import("./islands/busiest-list.ts"),
   "mom-chart": () => import("./islands/chart.ts"),
+  "mom-code-editor": () => import("./islands/code-editor.ts"),
   "mom-connection-list": () => import("./islands/connection-list.ts"),
   "mom-connection-page": () => import("./islands/connection-page.ts"),
-  "mom-code-editor": () => import("./islands/code-editor.ts"),
+  "mom-consumer-list": () => import("./islands/consumer-list.ts"),
   "mom-destination-code": () => import("./islands/destination-code.ts"),
+  "mom-destination-head": () => import("./islands/destination-head.ts"),
+  "mom-destination-history": () => import("./islands/destination-history.ts"),
   "mom-destination-list": () => import("./islands/destination-list.ts"),
   "mom-key-list": () => import("./islands/key-list.ts"),
   "mom-latest-events": () => import("./islands/latest-events.ts"),
+  "mom-limit-meter": () => import("./islands/limit-meter.ts"),
   "mom-live-pill": () => import("./islands/live-pill.ts"),
   "mom-message-browser": () => import("./islands/message-browser.ts"),
   "mom-node-charts": () => import("./islands/node-charts.ts"),
@@ -22,6 +26,7 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-node-topology": () => import("./islands/node-topology.ts"),
   "mom-publish-form": () => import("./islands/publish-form.ts"),
   "mom-range-choice": () => import("./islands/range-choice.ts"),
+  "mom-subscription-list": () => import("./islands/subscription-list.ts"),
 };
 
 /** Loads the modules of all islands below `root` that are not running yet. Each module defines its own element. */

@@ -2,44 +2,162 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import json
+from typing import Any, ClassVar
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.functional import Promise
 from django.utils.http import urlencode
+from django.utils.translation import gettext_lazy as _
 
-from broker_app.web.console.frame import Page
+from broker_app.core.destination import DEAD_SUFFIX, SYNC_QUEUE, check_name, is_reserved
+from broker_app.core.errors import Refused
+from broker_app.models import Bridge, DestinationSettings
+from broker_app.net.destinations import is_pattern
+from broker_app.web.console.destination_history import marks_of
+from broker_app.web.console.destination_routing import routing_of
+from broker_app.web.console.destination_settings import SettingsView
+from broker_app.web.console.frame import Page, is_administrator
+from mom_client import storeandforward
+
+TEMPORARY, SYSTEM, FORWARDED, PATTERN, PLAIN = "temporary", "system", "forwarded", "pattern", ""
+_TEMPORARY_PREFIXES = ("/temp-queue/", "/temp-topic/")
 
 
 class QueuePage(Page):
     kind = "queue"
     #: address and title of the list
-    place, list_title = "console:queues", "Queues"
+    place: ClassVar[str] = "console:queues"
+    list_title: ClassVar[str | Promise] = _("Queues")
     #: with titles; the first is shown where none is named. Each has templates/console/destination/<tab>.html
-    tabs: ClassVar[dict[str, str]] = {"messages": "Messages", "publish": "Publish", "use": "Use it"}
+    tabs: ClassVar[dict[str, str | Promise]] = {
+        "messages": _("Messages"),
+        "consumers": _("Consumers"),
+        "publish": _("Publish"),
+        "routing": _("Routing"),
+        "history": _("History"),
+        "settings": _("Settings"),
+        "use": _("Use it"),
+    }
+    #: what is left of them for those that are not like others
+    _tabs_of: ClassVar[dict[str, tuple[str, ...]]] = {
+        TEMPORARY: (),
+        SYSTEM: ("use",),
+        PATTERN: ("settings",),
+    }
 
     def get(self, request: HttpRequest) -> HttpResponse:
+        name, nature, tabs = self._chosen(request)
+        tab = request.GET.get("tab", next(iter(tabs), ""))
+        if tabs and tab not in tabs:
+            raise Http404(f"There is no such view of this {self.kind}.")
+        return self._drawn(request, name, nature, tabs, tab, self._of_tab(request, tab, name))
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """A change of its settings."""
+        name, nature, tabs = self._chosen(request)
+        if request.GET.get("tab") != "settings" or "settings" not in tabs:
+            raise Http404("Only settings are changed here.")
+        if not is_administrator(request):
+            return render(request, "console/refused.html", status=403)
+        view = SettingsView(request, self.kind, name)
+        answer = view.sent()
+        if isinstance(answer, HttpResponse):
+            return answer
+        return self._drawn(request, name, nature, tabs, "settings", answer)
+
+    def _of_tab(self, request: HttpRequest, tab: str, name: str) -> dict[str, Any]:
+        """What a tab shows that the server knows."""
+        match tab:
+            case "routing":
+                return routing_of(request, self.kind, name)
+            case "history":
+                return {"marks_json": json.dumps(marks_of(request, self.kind, name))}
+            case "settings":
+                return SettingsView(request, self.kind, name).shown()
+        return {}
+
+    def _chosen(self, request: HttpRequest) -> tuple[str, str, dict[str, str | Promise]]:
+        """Name, nature and tabs of what the address names. Raises Http404 for what can be no name."""
         name = request.GET.get("name", "")
-        tab = request.GET.get("tab", next(iter(self.tabs)))
-        if not name or tab not in self.tabs:
-            raise Http404(f"No {self.kind} or no such view of it.")
+        nature = nature_of(self.kind, name)
+        try:
+            check_name(name.removesuffix(">") or name if nature == PATTERN else name)
+        except Refused as refusal:
+            raise Http404(refusal.detail) from None
+        left = self._tabs_of.get(nature, tuple(self.tabs))
+        return name, nature, {tab: title for tab, title in self.tabs.items() if tab in left}
+
+    def _drawn(
+        self,
+        request: HttpRequest,
+        name: str,
+        nature: str,
+        tabs: dict[str, str | Promise],
+        tab: str,
+        more: dict[str, Any],
+    ) -> HttpResponse:
         context = {
             "kind": self.kind,
             "name": name,
+            "nature": nature,
+            "dead": self.kind == "queue" and takes_dead_letters(name),
             "address": f"/{self.kind}/{name}",
             "list_address": reverse(self.place),
             "list_title": self.list_title,
+            "tab": tab,
             "tabs": [
                 (view, title, f"{request.path}?{urlencode({'name': name, 'tab': view})}", view == tab)
-                for view, title in self.tabs.items()
+                for view, title in tabs.items()
             ],
-            "tab_template": f"console/destination/{tab}.html",
+            "tab_template": f"console/destination/{tab}.html"
+            if tab
+            else "console/destination/temporary.html",
+            "bridge": bridge_of(name) if nature == FORWARDED else None,
+            **more,
         }
         return render(request, "console/destination.html", context)
 
 
 class TopicPage(QueuePage):
     kind = "topic"
-    place, list_title = "console:topics", "Topics"
-    tabs: ClassVar[dict[str, str]] = {"publish": "Publish", "use": "Use it"}
+    place = "console:topics"
+    list_title = _("Topics")
+    tabs: ClassVar[dict[str, str | Promise]] = {
+        "subscriptions": _("Subscriptions"),
+        "publish": _("Publish"),
+        "routing": _("Routing"),
+        "history": _("History"),
+        "settings": _("Settings"),
+        "use": _("Use it"),
+    }
+
+
+def nature_of(kind: str, name: str) -> str:
+    """What sets a destination apart from plain ones; a temporary one is named by its whole address."""
+    if name.startswith(_TEMPORARY_PREFIXES):
+        return TEMPORARY
+    if is_reserved(name) or (kind == "queue" and name == SYNC_QUEUE):
+        return SYSTEM
+    if kind == "queue" and name.startswith(storeandforward.PREFIX):
+        return FORWARDED
+    return PATTERN if is_pattern(f"/{kind}/{name}") else PLAIN
+
+
+def takes_dead_letters(name: str) -> bool:
+    """Whether a queue is one to which dead letters go, by its name or by what is said about another."""
+    return (
+        name.endswith(DEAD_SUFFIX) or DestinationSettings.objects.filter(values__dead_letters=name).exists()
+    )
+
+
+def bridge_of(name: str) -> dict[str, Any]:
+    """The broker that a store-and-forward queue waits for, and whether a bridge to it is configured."""
+    try:
+        found = storeandforward.parse(name)
+    except ValueError:
+        found = None
+    broker = found.broker if found is not None else ""
+    return {"broker": broker, "known": Bridge.objects.filter(name=broker).exists()}

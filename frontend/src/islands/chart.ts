@@ -33,9 +33,11 @@ export type Unit = "count" | "rate" | "seconds" | "bytes";
 const WRITTEN: Record<Unit, (value: number) => string> = {
   count,
   rate: (value) => say("{rate}/s", { rate: rate(value) }),
-  seconds: duration,
+  seconds: (value) => (value > 0 && value < 1 ? `${count(Math.max(1, value * 1000))} ms` : value === 0 ? "0 s" : duration(value)),
   bytes,
 };
+/** Steps of an axis on which there are no halves. */
+const WHOLE = [1, 2, 5].flatMap((digit) => Array.from({ length: 10 }, (_, zeros) => digit * 10 ** zeros)).sort((a, b) => a - b);
 const HEIGHT = 180;
 const SHOWN_STEPS = 100;
 const SHOWN_MARKS = 20;
@@ -44,7 +46,8 @@ const LONG_S = 12 * 3600;
 /**
  * A chart over time with a table that says the same.
  *
- * Attributes: `heading`, `unit`, `sync` (charts of one name move their cursors together), `height` in pixels. Properties:
+ * Attributes: `heading`, `unit`, `sync` (charts of one name move their cursors together), `height` in pixels, and `unlisted` where
+ * another chart of the page lists the marks. Properties:
  * `lines`, `columns` (a new object draws anew, so appending is giving another one) and `marks`. Without columns it is loading.
  */
 export class Chart extends Island {
@@ -53,6 +56,7 @@ export class Chart extends Island {
     unit: {},
     sync: {},
     height: { type: Number },
+    unlisted: { type: Boolean },
     lines: { attribute: false },
     columns: { attribute: false },
     marks: { attribute: false },
@@ -62,6 +66,7 @@ export class Chart extends Island {
   declare unit: Unit;
   declare sync: string | undefined;
   declare height: number;
+  declare unlisted: boolean;
   declare lines: Line[];
   declare columns: Columns | undefined;
   declare marks: Mark[];
@@ -106,23 +111,24 @@ export class Chart extends Island {
     return html`<figure class="chart">
       <figcaption>
         <h3>${this.heading}</h3>
-        <ul class="chart-lines">
-          ${this.lines.map((line) => this.#legend(line))}
-        </ul>
         ${columns
           ? html`<button type="button" class="link" aria-pressed=${this.#asTable} @click=${() => this.#toggle()}>
               ${this.#asTable ? say("View as chart") : say("View as table")}
             </button>`
           : nothing}
+        <ul class="chart-lines">
+          ${this.lines.map((line) => this.#legend(line))}
+        </ul>
       </figcaption>
       ${columns === undefined ? this.#loading() : this.#asTable ? this.#table(columns) : this.#picture(columns)}
-      ${this.#markList()}
+      ${this.unlisted ? nothing : this.#markList()}
     </figure>`;
   }
 
   protected override updated(changes: PropertyValues<this>): void {
     const place = this.#place.value;
     if (!place || !this.columns) return this.#discard();
+    place.style.minHeight = `${this.height}px`;
     // What uPlot takes only when it is made.
     const made = JSON.stringify([this.lines, this.unit, this.sync, this.columns.step_s]);
     if (this.#plot === undefined || made !== this.#plotted) {
@@ -285,6 +291,7 @@ export class Chart extends Island {
         {
           stroke: text, font, grid, ticks: { show: false }, size: 64,
           values: (_, values) => values.map((value) => this.#written(value)),
+          ...(this.unit === "count" && { incrs: WHOLE }),
         },
       ],
       series: [{}, ...this.lines.map((line) => this.#series(line))],

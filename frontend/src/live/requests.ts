@@ -21,25 +21,42 @@ export function read<Answer>(path: string, query: Query = {}): Promise<Answer> {
   return asked<Answer>("GET", address(path, query));
 }
 
-/** An act, with the reason that is kept in the audit log. */
+/** The same with the version of what was read, for `match` of an act. */
+export async function readVersion<Answer>(path: string): Promise<{ body: Answer; version: string | null }> {
+  const reply = await answered("GET", path);
+  return { body: parseExact(await reply.text()) as Answer, version: reply.headers.get("etag") };
+}
+
+/** An act, with the reason that is kept in the audit log; `match` is the version that it replaces, or "*". */
 export function act<Answer = unknown>(
   method: "POST" | "PUT" | "PATCH" | "DELETE",
   path: string,
   body?: unknown,
   reason = "",
+  match = "",
 ): Promise<Answer> {
-  return asked<Answer>(method, path, body, reason);
+  return asked<Answer>(method, path, body, reason, match);
 }
 
-async function asked<Answer>(method: string, path: string, body?: unknown, reason = ""): Promise<Answer> {
+/** What went wrong, in words for a toast or a notice. */
+export function inWords(fault: unknown): string {
+  return fault instanceof Error ? fault.message : String(fault);
+}
+
+async function asked<Answer>(...request: Parameters<typeof answered>): Promise<Answer> {
+  const text = await (await answered(...request)).text();
+  return (text ? parseExact(text) : null) as Answer;
+}
+
+async function answered(method: string, path: string, body?: unknown, reason = "", match = ""): Promise<Response> {
   const headers: Record<string, string> = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (reason) headers["mom-reason"] = encodeURIComponent(reason);
+  if (match) headers["if-match"] = match;
   if (method !== "GET") headers["x-csrftoken"] = csrfToken();
   const reply = await fetch(API + path, { method, headers, body: body === undefined ? null : JSON.stringify(body) });
-  const text = await reply.text();
-  if (!reply.ok) throw new RequestRefused(parseProblem(text, `HTTP ${reply.status} ${reply.statusText}`));
-  return (text ? parseExact(text) : null) as Answer;
+  if (!reply.ok) throw new RequestRefused(parseProblem(await reply.text(), `HTTP ${reply.status} ${reply.statusText}`));
+  return reply;
 }
 
 /** That of the forms on the page: what Django's half of the API wants beside the cookie. */

@@ -1,5 +1,7 @@
 /** How far back the charts of a page reach: one choice for all of them, kept in the page's address. */
 
+import { place } from "../services.ts";
+
 export const RANGES = { "15m": 900, "3h": 10_800, "24h": 86_400 } as const;
 
 export type Range = keyof typeof RANGES;
@@ -13,10 +15,7 @@ export function chosenRange(): Range {
 
 /** Puts the choice into the address. No new entry of the history: Back leaves the page in one step. */
 export function chooseRange(range: Range): void {
-  const url = new URL(location.href);
-  if (range === FIRST) url.searchParams.delete("range");
-  else url.searchParams.set("range", range);
-  history.replaceState(history.state, "", url);
+  place.go({ range: range === FIRST ? null : range }, { replace: true });
 }
 
 /** `window_s` and `step_s` to ask the broker for: at most 180 steps for what is near, by the minute for a day. */

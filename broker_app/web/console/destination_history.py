@@ -1,0 +1,48 @@
+"""What was said about a destination in the past day, as marks of its charts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from broker_app.models import ChangedObject
+from broker_app.web.console.destination_patterns import addresses_about
+from broker_app.web.console.frame import is_administrator
+
+#: how far charts reach back
+_PAST = timedelta(days=1)
+MOST_MARKS = 50
+
+
+def marks_of(request: HttpRequest, kind: str, name: str) -> list[dict[str, Any]]:
+    """Changes of its settings, and of patterns that cover it: time, label, and for administrators the way
+    to the version."""
+    found = (
+        ChangedObject.objects.filter(
+            kind="destinations",
+            key__in=addresses_about(kind, name),
+            change__time__gte=timezone.now() - _PAST,
+        )
+        .select_related("change")
+        .order_by("-pk")[:MOST_MARKS]
+    )
+    administrator = is_administrator(request)
+    return [
+        {
+            "time_s": row.change.time.timestamp(),
+            "label": _label(row) % {"author": row.change.author},
+            **({"href": reverse("console:version", args=[row.change.number])} if administrator else {}),
+        }
+        for row in reversed(found)
+    ]
+
+
+def _label(row: ChangedObject) -> str:
+    if row.before is None:
+        return _("settings made by %(author)s")
+    return _("settings removed by %(author)s") if row.after is None else _("settings changed by %(author)s")

@@ -1,0 +1,97 @@
+"""Where messages of a destination may come from, and where they go: by rules, by dying, by bridges."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+
+from broker_app.core.destination import DEAD_SUFFIX, QUEUE, Destination
+from broker_app.models import DestinationSettings
+from broker_app.net.access import decided_for_all
+from broker_app.net.destinations import Effective
+from broker_app.rules.decision import Decision
+from broker_app.rules.event import METHODS, RECEIVE, SEND, Event
+from broker_app.rules.ruleset import Rules
+from broker_app.web.console.destination_patterns import addresses_about, said_about
+from broker_app.web.console.differences import in_words
+from broker_app.web.console.frame import is_administrator
+from broker_app.web.snapshot import read_rules
+
+MOST_USERS = 100
+_BY_OFFICE = "an administrator may do everything"
+
+
+class Verdict(NamedTuple):
+    """Whether somebody may do something, who says so, and the name of the rule if one does."""
+
+    allowed: bool
+    reason: str
+    rule: str
+
+
+class Person(NamedTuple):
+    """A user, and what he may do with a destination by what is known of him: rules may ask for his address or
+    protocol, which are not."""
+
+    name: str
+    put: Verdict
+    take: Verdict
+
+
+def routing_of(request: HttpRequest, kind: str, name: str) -> dict[str, Any]:
+    """What the tab shows. Who is no administrator sees himself alone."""
+    users = User.objects.filter(is_active=True).order_by("username").prefetch_related("groups")
+    if not is_administrator(request):
+        users = users.filter(username=request.user.get_username())
+    rules, destination = read_rules(), Destination(kind, name)
+    said = said_about(kind, name)
+    return {
+        "people": [_person(rules, user, destination) for user in users[:MOST_USERS]],
+        "more_people": max(0, users.count() - MOST_USERS),
+        "has_rules": len(rules) > 0,
+        "deaths": _deaths(name, said.effective(f"/{kind}/{name}")) if kind == QUEUE else None,
+        "said": [
+            (address, [(setting, in_words(value)) for setting, value in said.rows[address].values.items()])
+            for address in addresses_about(kind, name)
+            if address in said.rows
+        ],
+    }
+
+
+def _person(rules: Rules, user: User, destination: Destination) -> Person:
+    return Person(user.username, *(_verdict(rules, user, right, destination) for right in (SEND, RECEIVE)))
+
+
+def _verdict(rules: Rules, user: User, right: str, destination: Destination) -> Verdict:
+    fixed = decided_for_all(right, destination)
+    if fixed is None and user.is_superuser:
+        return Verdict(True, _BY_OFFICE, "")
+    decision: Decision = fixed or rules.decide(
+        Event(
+            user=user.username,
+            groups=frozenset(group.name for group in user.groups.all()),
+            method=METHODS[right],
+            queue=destination.name if destination.kind == QUEUE else None,
+            topic=None if destination.kind == QUEUE else destination.name,
+        )
+    )
+    return Verdict(decision.allowed, decision.reason, decision.rule.name if decision.rule else "")
+
+
+def _deaths(name: str, effective: dict[str, Effective]) -> dict[str, Any]:
+    """Where what is dead or expired goes, and whose dead letters come here."""
+    target = effective["dead_letters"].value or f"{name}{DEAD_SUFFIX}"
+    named = DestinationSettings.objects.filter(values__dead_letters=name, address__startswith="/queue/")
+    coming = [address.removeprefix("/queue/") for address in named.values_list("address", flat=True)[:20]]
+    if name.endswith(DEAD_SUFFIX):
+        coming.insert(0, name.removesuffix(DEAD_SUFFIX))
+    return {
+        "kept": effective["use_dead_letters"].value and not name.endswith(DEAD_SUFFIX),
+        "is_dead": name.endswith(DEAD_SUFFIX),
+        "target": target,
+        "attempts": effective["max_attempts"].value,
+        "expired": effective["dead_letter_expired"].value,
+        "coming": coming,
+    }

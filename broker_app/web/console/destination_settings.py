@@ -1,0 +1,276 @@
+"""The settings of a destination as a form and as JSON: what holds, from where, and what a change would do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from broker_app.core.destination import DEAD_SUFFIX
+from broker_app.models import ChangedObject, Entry
+from broker_app.net.destinations import DEFAULT, EVERYTHING, NODE, OWN, SETTINGS, Setting, is_pattern
+from broker_app.web.acting import by
+from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, version_of
+from broker_app.web.console.destination_patterns import said_about
+from broker_app.web.console.differences import between, difference, in_words
+from broker_app.web.console.fields import Code
+from broker_app.web.console.frame import is_administrator
+from broker_app.web.console.subject import changes_of, tell
+from broker_app.web.console.thing_form import ThingForm
+
+KIND = "destinations"
+_UNSAID = "—"
+
+
+class Group(NamedTuple):
+    """Settings that belong together. `of` is the kind of destination that has them, "" both."""
+
+    title: str | Promise
+    names: tuple[str, ...]
+    of: str = ""
+
+
+GROUPS = (
+    Group(
+        gettext_lazy("Limits"),
+        (
+            "max_messages",
+            "max_bytes",
+            "max_message_bytes",
+            "max_producers",
+            "max_consumers",
+            "limit_behavior",
+        ),
+    ),
+    Group(
+        gettext_lazy("Delivery"),
+        ("max_attempts", "retry_delay_s", "retry_factor", "max_retry_delay_s", "slow_consumer_s", "paused"),
+    ),
+    Group(gettext_lazy("Dead letters"), ("use_dead_letters", "dead_letters", "dead_letter_expired"), "queue"),
+    Group(gettext_lazy("History for replay"), ("retention_s", "retention_bytes"), "topic"),
+    Group(gettext_lazy("Repeats and names"), ("dedup_window_s", "auto_create")),
+)
+#: limits of which the broker counts how much is used → the member of `usage` that says so
+METERS: Mapping[str, str] = {
+    "max_messages": "messages",
+    "max_bytes": "bytes",
+    "max_producers": "producers",
+    "max_consumers": "consumers",
+}
+
+
+class SettingsForm(ThingForm):
+    """A field for each setting. An empty one says nothing: a pattern, the node or the default holds."""
+
+    kind: ClassVar[str] = KIND
+
+    def __init__(self, data: Any = None, *, destination: str, **options: Any) -> None:
+        super().__init__(data, **options)
+        for setting in settings_of(destination):
+            self.fields[setting.name] = _field(setting)
+        self.order_fields([*(name for name in self.fields if name != "reason"), "reason"])
+
+    def said(self) -> dict[str, Any]:
+        given = {name: self.cleaned_data[name] for name in SETTINGS if name in self.cleaned_data}
+        return {name: value for name, value in given.items() if value not in (None, "")}
+
+
+class JsonForm(ThingForm):
+    """The same as text."""
+
+    kind: ClassVar[str] = KIND
+    text = Code(rows=14, label="JSON")
+
+    def clean_text(self) -> dict[str, Any]:
+        try:
+            said = json.loads(self.cleaned_data["text"] or "{}")
+        except ValueError as error:
+            raise ValidationError(_("This is no JSON: %(error)s") % {"error": error}) from None
+        if not isinstance(said, dict):
+            raise ValidationError(_('It has to be an object such as {"max_messages": 1000}.'))
+        return said
+
+    def said(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.cleaned_data["text"]
+        return found
+
+    def field_of(self, pointer: str) -> str:
+        return "text"
+
+    def show_faults(self, fault: ValidationError) -> None:
+        if not hasattr(fault, "error_dict"):
+            return self.add_error("text", fault.messages)
+        for name, messages in fault.message_dict.items():
+            self.add_error("text", [f"{name}: {text}" for text in messages])
+        return None
+
+
+class Row(NamedTuple):
+    """A setting as the page shows it: its field, what holds, and from where; `place` is the way there."""
+
+    setting: Setting
+    field: Any
+    value: str
+    source: str
+    place: str
+    meter: str
+
+
+class SettingsView:
+    """The tab `settings` of one destination or pattern."""
+
+    def __init__(self, request: HttpRequest, kind: str, name: str) -> None:
+        self.request = request
+        self.kind, self.name = kind, name
+        self.address = f"/{kind}/{name}"
+        self.as_json = request.GET.get("as") == "json"
+
+    def shown(self) -> dict[str, Any]:
+        """What the page draws before anything is typed in."""
+        return self._drawn(self._blank())
+
+    def sent(self) -> dict[str, Any] | HttpResponse:
+        """What the page draws of a form that was sent, or where to go when it is saved."""
+        form = self._form(self.request.POST)
+        if not form.is_valid():
+            return self._drawn(form)
+        edit = Edit(KIND, self.address, form.said() or None, form.cleaned_data["version"] or 0)
+        if edit.said is None and not version_of(KIND, self.address):
+            return self._drawn(form, previewed=True, differences=[])
+        preview = self.request.POST.get("deed") != "save"
+        try:
+            outcome = apply(by(self.request, form.cleaned_data["reason"]), [edit], dry_run=preview)
+        except ValidationError as fault:
+            form.show_faults(fault)
+        except (Conflict, InvalidEdits) as refusal:
+            form.add_error(None, str(refusal))
+        except Stale as stale:
+            return self._overtaken(form, edit.said or {}, stale.version)
+        else:
+            if preview:
+                shown = [difference(changed) for changed in outcome.changed]
+                return self._drawn(form, previewed=True, differences=shown)
+            tell(self.request, outcome, _("What is said about %(name)s") % {"name": self.name})
+            return redirect(f"{self.request.path}?{self.request.GET.urlencode()}")
+        return self._drawn(form)
+
+    def _overtaken(self, form: ThingForm, wanted: Mapping[str, Any], version: int) -> dict[str, Any]:
+        """It was changed meanwhile: by whom, and what it says now beside what was typed in."""
+        last = ChangedObject.objects.filter(kind=KIND, key=self.address).select_related("change").last()
+        form.replace(version)
+        own = said_about(self.kind, self.name).rows.get(self.address)
+        return self._drawn(
+            form,
+            overtaken=last.change if last is not None else None,
+            beside=between(dict(own.values) if own else {}, dict(wanted)),
+        )
+
+    # ------------------------------------------------------------------ forms
+
+    def _form(self, data: Any = None, **options: Any) -> ThingForm:
+        if self.as_json:
+            return JsonForm(data, key=self.address, **options)
+        return SettingsForm(data, key=self.address, destination=self.kind, **options)
+
+    def _blank(self) -> ThingForm:
+        own = said_about(self.kind, self.name).rows.get(self.address)
+        said = dict(own.values) if own is not None else {}
+        version = version_of(KIND, self.address)
+        if self.as_json:
+            text = json.dumps(said, indent=2, ensure_ascii=False)
+            return self._form(said={"text": text}, version=version)
+        return self._form(said=said, version=version)
+
+    def _drawn(self, form: ThingForm, **more: Any) -> dict[str, Any]:
+        origin = Entry.objects.filter(kind=KIND, key=self.address).values_list("origin", flat=True).first()
+        base = {"name": self.name, "tab": "settings"}
+        return {
+            "form": form,
+            "as_json": self.as_json,
+            "groups": [] if self.as_json else self._groups(form),
+            "form_address": f"{self.request.path}?{urlencode(base)}",
+            "json_address": f"{self.request.path}?{urlencode({**base, 'as': 'json'})}",
+            "origin": origin,
+            "may_change": is_administrator(self.request) and not origin,
+            "changes": changes_of(KIND, self.address) if is_administrator(self.request) else [],
+            **more,
+        }
+
+    def _groups(self, form: ThingForm) -> list[tuple[str | Promise, list[Row]]]:
+        effective = said_about(self.kind, self.name).effective(self.address)
+        found = []
+        for group in GROUPS:
+            if group.of in ("", self.kind):
+                names = [name for name in group.names if name in form.fields]
+                found.append((group.title, [self._row(form[name], *effective[name]) for name in names]))
+        return found
+
+    def _row(self, field: Any, value: Any, source: str) -> Row:
+        setting = SETTINGS[field.name]
+        meter = METERS.get(setting.name, "") if self.kind == "queue" and not is_pattern(self.address) else ""
+        return Row(
+            setting, field, _shown(setting, value, self.name), _words_of(source), self._place(source), meter
+        )
+
+    def _place(self, source: str) -> str:
+        """The page where a pattern is written; empty for what is no pattern."""
+        if source in (OWN, NODE, DEFAULT, EVERYTHING) or not is_pattern(source):
+            return ""
+        kind, _sep, name = source.removeprefix("/").partition("/")
+        return f"{reverse(f'console:{kind}')}?{urlencode({'name': name, 'tab': 'settings'})}"
+
+
+def settings_of(kind: str) -> list[Setting]:
+    """The settings that a queue or a topic has."""
+    names = [name for group in GROUPS if group.of in ("", kind) for name in group.names]
+    return [SETTINGS[name] for name in names]
+
+
+def _shown(setting: Setting, value: Any, name: str) -> str:
+    if setting.name == "dead_letters" and value == "":
+        return f"{name}{DEAD_SUFFIX}"
+    if value == 0 and "0 is" in setting.about:
+        return setting.about.partition("0 is ")[2]
+    if setting.kind is float:
+        return f"{value:g}" + (" s" if setting.name.endswith("_s") else "")
+    return in_words(value)
+
+
+def _words_of(source: str) -> str:
+    match source:
+        case "own":
+            return _("said here")
+        case "node":
+            return _("setting of the node")
+        case "default":
+            return _("default")
+        case ">":
+            return _("said about everything")
+    return _("pattern %(pattern)s") % {"pattern": source}
+
+
+def _field(setting: Setting) -> forms.Field:
+    label = setting.name.removesuffix("_s").replace("_", " ")
+    about: dict[str, Any] = {"required": False, "label": label, "help_text": setting.about}
+    if setting.kind is int:
+        return forms.IntegerField(min_value=int(setting.least), max_value=int(setting.most), **about)
+    if setting.kind is float:
+        return forms.FloatField(min_value=setting.least, max_value=setting.most, **about)
+    if setting.kind is bool:
+        choices = [("", _UNSAID), ("true", _("yes")), ("false", _("no"))]
+        return forms.TypedChoiceField(
+            choices=choices, coerce=lambda text: text == "true", empty_value=None, **about
+        )
+    if setting.choices:
+        return forms.ChoiceField(choices=[("", _UNSAID), *((one, one) for one in setting.choices)], **about)
+    return forms.CharField(max_length=300, **about)

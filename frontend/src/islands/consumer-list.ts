@@ -1,0 +1,218 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { repeat } from "lit/directives/repeat.js";
+import { ask } from "../asking.ts";
+import { oneDestination, pathOf, topicOf, type Kind } from "../live/one-destination.ts";
+import { act, inWords, read } from "../live/requests.ts";
+import { session } from "../services.ts";
+import { say, sayCount } from "../say.ts";
+import { tell } from "../toasts.ts";
+import { NONE, ago, count, duration, fullTime, rate } from "../view/format.ts";
+import { Island } from "./island.ts";
+
+interface Consumer {
+  id: string;
+  destination: string;
+  connection: string | null;
+  user: string;
+  client: string | null;
+  address: string | null;
+  protocol: string | null;
+  transport: string | null;
+  ack: string;
+  selector: string | null;
+  exclusive: boolean;
+  active: boolean;
+  credit: number;
+  unsettled: number;
+  delivered: number;
+  acknowledged: number;
+  returned: number;
+  since: string;
+  slow_since: string | null;
+  hold_s: { p50: number | null; p95: number | null; samples: number };
+}
+
+interface Rates {
+  delivered: number;
+  acknowledged: number;
+}
+
+const READ_EVERY_MS = 2_000;
+const { basePath = "/" } = document.body.dataset;
+
+/** Who consumes a destination, how each keeps up, and ending one. */
+export class ConsumerList extends Island {
+  static override properties = { kind: {}, name: {} };
+
+  declare kind: Kind;
+  declare name: string;
+
+  #consumers: Consumer[] | undefined;
+  #total = 0;
+  #rates = new Map<string, Rates>();
+  #readAt = 0;
+  #fault: unknown;
+  #timer: ReturnType<typeof setInterval> | undefined;
+  #unsubscribe: (() => void) | undefined;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    // Who comes and goes is told at once, how far each is has to be asked.
+    this.#unsubscribe = session.subscribe(topicOf("consumer", this.name), () => void this.#read());
+    this.#timer = setInterval(() => void (document.hidden || this.#read()), READ_EVERY_MS);
+    void this.#read();
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.#unsubscribe?.();
+    clearInterval(this.#timer);
+  }
+
+  protected override render() {
+    if (oneDestination(this.kind, this.name).isMissing) return this.#empty();
+    if (this.#consumers === undefined) return this.#fault === undefined ? skeleton() : this.#failed();
+    if (this.#consumers.length === 0 && this.#fault === undefined) return this.#empty();
+    return html`${this.#fault === undefined ? nothing : this.#failed()}
+      <p class="quiet" role="status">
+        ${sayCount("{count} consumer", "{count} consumers", this.#total)}${this.#total > this.#consumers.length
+          ? say("; the first {shown} are shown", { shown: count(this.#consumers.length) })
+          : nothing}
+      </p>
+      <table class="things consumers" data-old=${this.#fault === undefined ? nothing : "true"}>
+        <thead>
+          <tr>
+            <th scope="col">${say("client")}</th>
+            <th scope="col">${say("ack")}</th>
+            <th scope="col">${say("selector")}</th>
+            <th scope="col" class="num">${say("in flight of credit")}</th>
+            <th scope="col" class="num">${say("delivered")}</th>
+            <th scope="col" class="num">${say("acknowledged")}</th>
+            <th scope="col" class="num">${say("holds, p50 · p95")}</th>
+            <th scope="col">${say("since")}</th>
+            <th scope="col"><span class="visually-hidden">${say("acts")}</span></th>
+          </tr>
+        </thead>
+        <tbody>
+          ${repeat(this.#consumers, keyOf, (consumer) => this.#row(consumer))}
+        </tbody>
+      </table>`;
+  }
+
+  #row(consumer: Consumer): TemplateResult {
+    const rates = this.#rates.get(keyOf(consumer));
+    const { p50, p95 } = consumer.hold_s;
+    const { connection, slow_since: slow } = consumer;
+    const about = [consumer.client, consumer.address, consumer.protocol, consumer.transport].filter((each) => each !== null);
+    return html`<tr>
+      <th scope="row">
+        ${connection
+          ? html`<a href=${`${basePath}console/connections/one?${new URLSearchParams({ id: connection })}`}>${consumer.user}</a>`
+          : html`${consumer.user} <span class="tag">REST</span>`}
+        ${slow ? html`<span class="state" data-tone="warn" title=${say("takes nothing since {time}", { time: fullTime(slow) })}>▲ ${say("slow")}</span>` : nothing}
+        ${consumer.active ? nothing : html`<span class="tag">${say("stands by")}</span>`}
+        ${consumer.exclusive ? html`<span class="tag">${say("exclusive")}</span>` : nothing}
+        <span class="quiet about">${about.join(" · ")}${this.kind === "topic" ? ` · ${consumer.destination}` : ""}</span>
+      </th>
+      <td data-label=${say("ack")}>${consumer.ack}</td>
+      <td data-label=${say("selector")}>${consumer.selector === null ? html`<span class="quiet">${say("all")}</span>` : html`<code>${consumer.selector}</code>`}</td>
+      <td class="num" data-label=${say("in flight of credit")}>${count(consumer.unsettled)} / ${count(consumer.credit)}</td>
+      <td class="num" data-label=${say("delivered")}>${count(consumer.delivered)} ${perSecond(rates?.delivered)}</td>
+      <td class="num" data-label=${say("acknowledged")}>${count(consumer.acknowledged)} ${perSecond(rates?.acknowledged)}</td>
+      <td class="num" data-label=${say("holds, p50 · p95")}>${p50 === null || p95 === null ? NONE : `${duration(p50)} · ${duration(p95)}`}</td>
+      <td data-label=${say("since")}><time datetime=${consumer.since} title=${fullTime(consumer.since)}>${ago(consumer.since)}</time></td>
+      <td>
+        ${connection
+          ? html`<button type="button" @click=${() => void this.#close(consumer, connection)} aria-label=${say("Close the connection of {user}", { user: consumer.user })}>
+              ${say("Close…")}
+            </button>`
+          : nothing}
+      </td>
+    </tr>`;
+  }
+
+  async #close(consumer: Consumer, connection: string): Promise<void> {
+    const answer = await ask({
+      title: say("Close the connection of {user}", { user: consumer.user }),
+      effect: say("All its subscriptions end, and what it holds goes back to the queue. A client that reconnects by itself comes again."),
+      act: say("Close"),
+      danger: true,
+      typed: consumer.user,
+      fields: html`<label>${say("What the client is told")}
+        <input name="told" maxlength="500" required value=${say("an operator ended the connection")} />
+      </label>`,
+    });
+    if (answer === null) return;
+    try {
+      const reason = String(answer.fields.get("told"));
+      const path = `connections/${encodeURIComponent(connection)}`;
+      await act("DELETE", path, { reason }, answer.reason);
+      tell({ text: say("The connection of {user} is closed: it was told why.", { user: consumer.user }), tone: "good" });
+    } catch (fault) {
+      tell({ text: inWords(fault), tone: "bad" });
+    }
+    await this.#read();
+  }
+
+  async #read(): Promise<void> {
+    try {
+      const body = await read<{ items: Consumer[]; approx_total: number }>(`${pathOf(this.kind, this.name)}/consumers`);
+      const now = performance.now();
+      this.#measure(body.items, (now - this.#readAt) / 1000);
+      this.#readAt = now;
+      this.#consumers = body.items;
+      this.#total = body.approx_total;
+      this.#fault = undefined;
+    } catch (fault) {
+      this.#fault = fault;
+    }
+    this.requestUpdate();
+  }
+
+  /** Rates between this reading and the one before. */
+  #measure(consumers: Consumer[], elapsed_s: number): void {
+    const before = new Map(this.#consumers?.map((consumer) => [keyOf(consumer), consumer]));
+    // Two readings at once, for somebody came: the former rates say more.
+    if (elapsed_s < 1 && before.size > 0) return;
+    this.#rates = new Map();
+    for (const consumer of consumers) {
+      const former = before.get(keyOf(consumer));
+      if (former === undefined) continue;
+      this.#rates.set(keyOf(consumer), {
+        delivered: (consumer.delivered - former.delivered) / elapsed_s,
+        acknowledged: (consumer.acknowledged - former.acknowledged) / elapsed_s,
+      });
+    }
+  }
+
+  #empty(): TemplateResult {
+    return html`<div class="empty">
+      <p>${this.kind === "queue" ? say("Nobody consumes this queue now. What comes waits.") : say("Nobody listens to this topic now.")}</p>
+      <a class="button primary" href=${`?${new URLSearchParams({ name: this.name, tab: "use" })}`}>${say("Code to consume it")}</a>
+    </div>`;
+  }
+
+  #failed(): TemplateResult {
+    return html`<p class="notice" data-tone="bad" role="status">
+      <strong>${say("Consumers could not be read.")}</strong> ${inWords(this.#fault)}
+      <button type="button" class="link" @click=${() => void this.#read()}>${say("Try again")}</button>
+    </p>`;
+  }
+}
+
+function keyOf({ connection, user, id, destination }: Consumer): string {
+  return `${connection ?? user}/${id}/${destination}`;
+}
+
+function perSecond(value: number | undefined): TemplateResult | typeof nothing {
+  return value === undefined ? nothing : html`<span class="quiet">${say("{rate}/s", { rate: rate(Math.max(0, value)) })}</span>`;
+}
+
+function skeleton(): TemplateResult {
+  return html`<div class="skeleton" role="status">
+    <span class="visually-hidden">${say("Loading consumers")}</span>
+    ${Array.from({ length: 4 }, () => html`<div></div>`)}
+  </div>`;
+}
+
+customElements.define("mom-consumer-list", ConsumerList);

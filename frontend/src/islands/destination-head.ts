@@ -1,0 +1,294 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { ask } from "../asking.ts";
+import { askJob } from "../job-asking.ts";
+import { oneDestination, pathOf, type Facts, type Kind, type OneDestination, type Right } from "../live/one-destination.ts";
+import { act, inWords, read } from "../live/requests.ts";
+import { RequestRefused } from "../live/rest.ts";
+import { Follow } from "../live/source.ts";
+import { pageOf } from "../pages.ts";
+import { say, sayCount } from "../say.ts";
+import { tell } from "../toasts.ts";
+import { conditionOf } from "../view/condition.ts";
+import { count, duration, rate } from "../view/format.ts";
+import { Island } from "./island.ts";
+
+type Paused = Facts["paused"];
+
+const PAUSES: Record<Kind, Paused[]> = { queue: ["all", "producers", "consumers"], topic: ["producers"] };
+const HELD: Record<Paused, string> = {
+  none: say("nobody"),
+  producers: say("producers: what they send is refused"),
+  consumers: say("consumers: they are handed nothing"),
+  all: say("producers and consumers"),
+};
+/** Origins of dead letters that the head names. */
+const SHOWN_ORIGINS = 3;
+
+/** How a queue or topic stands, and what can be done to it as a whole. */
+export class DestinationHead extends Island {
+  static override properties = { kind: {}, name: {}, dead: { type: Boolean }, list: {} };
+
+  declare kind: Kind;
+  declare name: string;
+  /** Whether dead letters come here. */
+  declare dead: boolean;
+  /** The address of the list that it is in. */
+  declare list: string;
+
+  #origins: [name: string, share: number][] = [];
+  #digested = false;
+
+  constructor() {
+    super();
+    new Follow(this, () => [this.#one]);
+  }
+
+  get #one(): OneDestination {
+    return oneDestination(this.kind, this.name);
+  }
+
+  protected override render() {
+    const one = this.#one;
+    if (one.isMissing) return this.#missing();
+    if (one.facts === undefined) return one.fault === undefined ? this.#loading() : this.#failed(one.fault);
+    if (this.dead && !this.#digested && one.facts.depth) void this.#digest();
+    return html`<div class="standing" data-old=${one.fault === undefined ? nothing : "true"}>
+      <p class="standing-facts">${this.#pill(one.facts)} ${this.kind === "queue" ? this.#ofQueue(one.facts) : this.#ofTopic(one.facts)}</p>
+      <div class="tools">${this.#acts(one.facts)}</div>
+    </div>`;
+  }
+
+  // ------------------------------------------------------------------ how it stands
+
+  #pill(facts: Facts): TemplateResult {
+    const { tone, shape, word } = this.#condition(facts);
+    return html`<span class="pill" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`;
+  }
+
+  #condition(facts: Facts): { tone: string; shape: string; word: string } {
+    if (facts.paused !== "none") {
+      return { tone: "warn", shape: "‖", word: say("paused: {who}", { who: facts.paused }) };
+    }
+    const full = (["messages", "bytes"] as const).some((kind) => {
+      const limit = Number(facts.settings[`max_${kind}`]?.value ?? 0);
+      return limit > 0 && (facts.usage?.[kind] ?? 0) >= limit;
+    });
+    if (full) return { tone: "bad", shape: "■", word: say("at limit") };
+    const now = this.#one.now;
+    return now
+      ? conditionOf(now, false)
+      : conditionOf({ ...rested(this.#one), depth: facts.depth ?? 0, consumers: facts.consumers }, false);
+  }
+
+  #ofQueue(facts: Facts): TemplateResult {
+    const { depth = 0, unsettled = 0, delayed = 0, oldest_s = 0 } = facts;
+    return html`<span><b class="num">${count(depth)}</b> ${say("ready")}</span>
+      <span><b class="num">${count(unsettled)}</b> ${say("leased")}</span>
+      <span><b class="num">${count(delayed)}</b> ${say("delayed")}</span>
+      ${depth ? html`<span>${say("oldest")} <b class="num">${duration(oldest_s)}</b></span>` : nothing}
+      ${this.#rates()}
+      ${this.#origins.length
+        ? html`<span>${say("origin")}:
+            ${this.#origins.map(([name, share], index) => html`${index ? ", " : ""}<a href=${pageOf(`/queue/${name}`)}>${name}</a> ${share} %`)}</span>`
+        : nothing}`;
+  }
+
+  #ofTopic(facts: Facts): TemplateResult {
+    return html`<span><b class="num">${count(facts.consumers)}</b> ${say("subscribers now")}</span>
+      <span><b class="num">${count(facts.named ?? 0)}</b> ${say("durable or shared")}</span>
+      <span><b class="num">${count(facts.published)}</b> ${say("published since the start")}</span>
+      ${this.#rates()}`;
+  }
+
+  #rates(): TemplateResult | typeof nothing {
+    const { now } = this.#one;
+    if (now === undefined) return nothing;
+    return html`<span>${say("in")} <b class="num">${rate(now.in_rate)}/s</b></span>
+      <span>${say("out")} <b class="num">${rate(now.out_rate)}/s</b></span>`;
+  }
+
+  /** Where its dead letters come from; asked once, for it looks at the messages. */
+  async #digest(): Promise<void> {
+    this.#digested = true;
+    try {
+      const path = `${pathOf("queue", this.name)}/digest`;
+      const { matches, by_origin } = await read<{ matches: number; by_origin: Record<string, number> }>(path);
+      const named = Object.entries(by_origin).slice(0, SHOWN_ORIGINS);
+      this.#origins = named.map(([name, number]) => [name, Math.round((100 * number) / Math.max(1, matches))]);
+      this.requestUpdate();
+    } catch {
+      // Without it the head is only shorter.
+    }
+  }
+
+  // ------------------------------------------------------------------ what can be done
+
+  #acts(facts: Facts): TemplateResult {
+    const publish = this.#address("publish");
+    const paused = facts.paused !== "none";
+    return html`${this.#one.may("send") ? html`<a class="button primary" href=${publish}>${say("Publish")}</a>` : nothing}
+      ${this.#act(paused ? say("Resume") : say("Pause…"), "administer", () => (paused ? this.#resume(facts) : this.#pause(facts)))}
+      ${this.kind === "topic"
+        ? nothing
+        : html`${this.dead ? this.#act(say("Retry…"), "manage", () => this.#retry()) : nothing}
+            ${this.#act(say("Purge…"), "manage", () => this.#purge(facts))}
+            ${this.#act(say("Delete…"), "administer", () => this.#remove(facts), "bad")}`}`;
+  }
+
+  #act(text: string, right: Right, deed: () => Promise<unknown>, tone?: string): TemplateResult {
+    const may = this.#one.may(right);
+    const title = may ? nothing : say("needs {right} on {name}", { right, name: this.name });
+    return html`<button type="button" data-tone=${tone ?? nothing} ?disabled=${!may} title=${title} @click=${() => void deed()}>
+      ${text}
+    </button>`;
+  }
+
+  async #pause(facts: Facts): Promise<void> {
+    const answer = await ask({
+      title: say("Pause {name}", { name: this.name }),
+      effect: say("Nothing is lost: what is held back goes on when it is resumed. It is kept over a restart."),
+      act: say("Pause"),
+      typed: this.name,
+      fields: html`<label>${say("Who is held back")}
+        <select name="paused">
+          ${PAUSES[this.kind].map((who) => html`<option value=${who}>${HELD[who]}</option>`)}
+        </select>
+      </label>`,
+    });
+    if (answer) await this.#setPaused(String(answer.fields.get("paused")) as Paused, facts, answer.reason);
+  }
+
+  #resume(facts: Facts): Promise<void> {
+    return this.#setPaused("none", facts, "");
+  }
+
+  /** Says it, and how it is taken back. */
+  async #setPaused(paused: Paused, facts: Facts, reason: string): Promise<void> {
+    const own = facts.settings.paused?.source === "own";
+    const before = own ? facts.paused : null;
+    const done = await this.#change({ paused: paused === "none" && own ? null : paused }, reason);
+    if (!done) return;
+    tell({
+      text: paused === "none" ? say("{name} goes on.", { name: this.name }) : say("{name} is paused.", { name: this.name }),
+      tone: "good",
+      undo: () => void this.#change({ paused: before }, say("undone")),
+    });
+  }
+
+  async #change(settings: object, reason: string): Promise<boolean> {
+    return this.#try(() => act("PATCH", pathOf(this.kind, this.name), settings, reason, "*"));
+  }
+
+  async #purge({ depth = 0 }: Facts): Promise<void> {
+    const job = await askJob({
+      wish: { op: "purge", source: this.name },
+      title: say("Purge {name}", { name: this.name }),
+      effect: sayCount(
+        "The {count} message that waits is removed for good. What is leased stays with who has it.",
+        "All {count} messages that wait are removed for good. What is leased stays with who has it.",
+        depth,
+      ),
+      act: say("Purge"),
+      danger: true,
+      typed: this.name,
+      begun: ({ total }) => sayCount("{name}: {count} message is being removed.", "{name}: {count} messages are being removed.", total, { name: this.name }),
+    });
+    if (job) void this.#one.read();
+  }
+
+  async #retry(): Promise<void> {
+    const job = await askJob({
+      wish: { op: "retry", source: this.name },
+      title: say("Retry the dead letters of {name}", { name: this.name }),
+      effect: say("Each goes back to the queue where it died, at its end, and its attempts begin anew."),
+      act: say("Retry"),
+      typed: this.name,
+      paced: true,
+      begun: ({ total }) => sayCount("{count} dead letter is on its way back.", "{count} dead letters are on their way back.", total),
+    });
+    if (job) void this.#one.read();
+  }
+
+  async #remove({ depth = 0, unsettled = 0, delayed = 0 }: Facts): Promise<void> {
+    const there = depth + unsettled + delayed;
+    const query = there > 0 ? "?force=true" : "";
+    const path = `${pathOf("queue", this.name)}${query}`;
+    const match = this.#one.version ?? "*";
+    const consumers = this.#one.facts?.consumers ?? 0;
+    const answer = await ask({
+      title: say("Delete {name}", { name: this.name }),
+      effect: there
+        ? sayCount("Its settings and {count} message go for good.", "Its settings and {count} messages go for good.", there)
+        : say("It and what was said about it are gone; its first use makes it again."),
+      act: say("Delete"),
+      danger: true,
+      typed: this.name,
+      dryRun: async () => {
+        if (consumers) throw new Error(sayCount("{count} consumer is here: close it first.", "{count} consumers are here: close them first.", consumers));
+        await act("DELETE", `${path}${query ? "&" : "?"}dry_run=true`, undefined, "", match);
+        return say("Nothing stands in the way.");
+      },
+    });
+    if (answer === null) return;
+    const gone = await this.#try(() => act("DELETE", path, undefined, answer.reason, match));
+    if (gone) tell({ text: say("{name} is deleted.", { name: this.name }), tone: "good", link: { href: this.list, text: say("All queues") } });
+  }
+
+  /** Does it and reads anew; what goes wrong is told. */
+  async #try(deed: () => Promise<unknown>): Promise<boolean> {
+    try {
+      await deed();
+      return true;
+    } catch (fault) {
+      tell({ text: inWords(fault), tone: "bad" });
+      return false;
+    } finally {
+      await this.#one.read();
+    }
+  }
+
+  // ------------------------------------------------------------------ other states
+
+  #missing(): TemplateResult {
+    const create = async () => {
+      const made = await this.#try(() => act("PUT", pathOf(this.kind, this.name), {}));
+      if (made) tell({ text: say("{name} is made.", { name: this.name }), tone: "good" });
+    };
+    return html`<div class="standing">
+      <p class="standing-facts">
+        <span class="pill" data-tone="quiet"><span aria-hidden="true">○</span> ${say("does not exist yet")}</span>
+        <span>${say("Its first message or subscription makes it. Looking at it does not.")}</span>
+      </p>
+      <div class="tools">
+        <a class="button primary" href=${this.#address("publish")}>${say("Publish")}</a>
+        <button type="button" @click=${() => void create()}>${say("Make it now")}</button>
+      </div>
+    </div>`;
+  }
+
+  #failed(fault: unknown): TemplateResult {
+    const refused = fault instanceof RequestRefused && fault.problem.status === 403;
+    return html`<p class="notice" data-tone=${refused ? "quiet" : "bad"} role="status">
+      <strong>${refused ? say("This is not for you.") : say("It could not be read.")}</strong> ${inWords(fault)}
+      <button type="button" class="link" @click=${() => void this.#one.read()}>${say("Try again")}</button>
+    </p>`;
+  }
+
+  #loading(): TemplateResult {
+    return html`<div class="skeleton standing" role="status">
+      <span class="visually-hidden">${say("Loading {what}", { what: this.name })}</span>
+      <div></div>
+    </div>`;
+  }
+
+  #address(tab: string): string {
+    return pageOf(`/${this.kind}/${this.name}`, tab);
+  }
+}
+
+/** A destination of which nothing is told, for it is at rest. */
+function rested({ kind, address }: OneDestination) {
+  return { name: address, kind, unsettled: 0, in_rate: 0, out_rate: 0, oldest_s: 0 };
+}
+
+customElements.define("mom-destination-head", DestinationHead);

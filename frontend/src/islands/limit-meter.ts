@@ -1,0 +1,40 @@
+import { html, nothing } from "lit";
+import { oneDestination } from "../live/one-destination.ts";
+import { Follow } from "../live/source.ts";
+import { say } from "../say.ts";
+import { bytes, count } from "../view/format.ts";
+import { Island } from "./island.ts";
+
+const NEARLY = 0.8;
+
+/** How much of one limit of a queue is used; nothing where there is no limit. */
+export class LimitMeter extends Island {
+  static override properties = { name: {}, used: {}, limit: {} };
+
+  declare name: string;
+  /** A member of `usage`. */
+  declare used: "messages" | "bytes" | "producers" | "consumers";
+  /** The setting that limits it. */
+  declare limit: string;
+
+  constructor() {
+    super();
+    new Follow(this, () => [oneDestination("queue", this.name)]);
+  }
+
+  protected override render() {
+    const { facts } = oneDestination("queue", this.name);
+    const limit = Number(facts?.settings[this.limit]?.value ?? 0);
+    const used = facts?.usage?.[this.used] ?? null;
+    if (limit <= 0 || used === null) return nothing;
+    const share = used / limit;
+    const write = this.used === "bytes" ? bytes : count;
+    const text = say("{used} of {limit} used", { used: write(used), limit: write(limit) });
+    return html`<span class="limit-meter" data-tone=${share >= 1 ? "bad" : share >= NEARLY ? "warn" : "good"}>
+      <meter min="0" max=${limit} .value=${used} high=${limit * NEARLY} aria-label=${text}></meter>
+      <span class="num">${text}</span>
+    </span>`;
+  }
+}
+
+customElements.define("mom-limit-meter", LimitMeter);

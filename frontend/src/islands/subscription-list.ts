@@ -1,0 +1,220 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { repeat } from "lit/directives/repeat.js";
+import { ask } from "../asking.ts";
+import { oneDestination, pathOf } from "../live/one-destination.ts";
+import { act, inWords, read } from "../live/requests.ts";
+import { Follow } from "../live/source.ts";
+import { say, sayCount } from "../say.ts";
+import { tell } from "../toasts.ts";
+import { NONE, count, duration, rate } from "../view/format.ts";
+import { askJob } from "../job-asking.ts";
+import { Island } from "./island.ts";
+import "./consumer-list.ts";
+
+interface Subscription {
+  name: string;
+  topic: string;
+  durable: boolean;
+  shared: boolean;
+  selector: string | null;
+  owner: string;
+  state: "offline" | "active" | "stalled";
+  consumers: number;
+  backlog: number;
+  unsettled: number;
+  lag: number;
+  lag_s: number;
+  acknowledged: number;
+}
+
+const READ_EVERY_MS = 3_000;
+const LOOKS: Record<Subscription["state"], { tone: string; shape: string; word: string }> = {
+  offline: { tone: "warn", shape: "▲", word: say("offline") },
+  stalled: { tone: "warn", shape: "▲", word: say("stalled") },
+  active: { tone: "good", shape: "●", word: say("active") },
+};
+
+/** The durable and shared subscriptions of a topic, who listens besides, and what is kept for replay. */
+export class SubscriptionList extends Island {
+  static override properties = { name: {} };
+
+  declare name: string;
+
+  #subscriptions: Subscription[] | undefined;
+  #total = 0;
+  #rates = new Map<string, number>();
+  #readAt = 0;
+  #fault: unknown;
+  #timer: ReturnType<typeof setInterval> | undefined;
+
+  constructor() {
+    super();
+    new Follow(this, () => [oneDestination("topic", this.name)]);
+  }
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.#timer = setInterval(() => void (document.hidden || this.#read()), READ_EVERY_MS);
+    void this.#read();
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    clearInterval(this.#timer);
+  }
+
+  protected override render() {
+    return html`<section>
+        <h2>${say("Durable and shared subscriptions")}</h2>
+        ${this.#fault === undefined ? nothing : this.#failed()} ${this.#list()}
+      </section>
+      <section>
+        <h2>${say("Who listens now")}</h2>
+        <mom-consumer-list kind="topic" name=${this.name}></mom-consumer-list>
+      </section>
+      ${this.#kept()}`;
+  }
+
+  #list(): TemplateResult {
+    if (this.#subscriptions === undefined) {
+      return html`<div class="skeleton" role="status"><span class="visually-hidden">${say("Loading subscriptions")}</span><div></div><div></div></div>`;
+    }
+    if (this.#subscriptions.length === 0) {
+      return html`<p class="quiet">
+        ${say("There are none. A durable subscription keeps what is published while its client is away; a shared one is read by several, each message by one of them.")}
+      </p>`;
+    }
+    return html`<p class="quiet" role="status">
+        ${sayCount("{count} subscription", "{count} subscriptions", this.#total)}${this.#total > this.#subscriptions.length
+          ? say("; the first {shown} are shown", { shown: count(this.#subscriptions.length) })
+          : nothing}
+      </p>
+      <table class="things" data-old=${this.#fault === undefined ? nothing : "true"}>
+        <thead>
+          <tr>
+            <th scope="col">${say("name")}</th>
+            <th scope="col">${say("state")}</th>
+            <th scope="col">${say("filter")}</th>
+            <th scope="col" class="num">${say("backlog")}</th>
+            <th scope="col" class="num">${say("lag")}</th>
+            <th scope="col" class="num">${say("acknowledged/s")}</th>
+            <th scope="col" class="num">${say("consumers")}</th>
+            <th scope="col"><span class="visually-hidden">${say("acts")}</span></th>
+          </tr>
+        </thead>
+        <tbody>
+          ${repeat(this.#subscriptions, ({ name }) => name, (one) => this.#row(one))}
+        </tbody>
+      </table>`;
+  }
+
+  #row(one: Subscription): TemplateResult {
+    const { tone, shape, word } = LOOKS[one.state];
+    const kinds = [one.durable && say("durable"), one.shared && say("shared")].filter(Boolean);
+    const speed = this.#rates.get(one.name);
+    return html`<tr>
+      <th scope="row">
+        ${one.name} ${kinds.map((kind) => html`<span class="tag">${kind}</span> `)}
+        <span class="quiet">${say("of {owner}", { owner: one.owner })}</span>
+      </th>
+      <td data-label=${say("state")}><span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></td>
+      <td data-label=${say("filter")}>${one.topic}${one.selector === null ? nothing : html` <code>${one.selector}</code>`}</td>
+      <td class="num" data-label=${say("backlog")}>${count(one.backlog)}</td>
+      <td class="num" data-label=${say("lag")}>${count(one.lag)} · ${one.lag ? duration(one.lag_s) : NONE}</td>
+      <td class="num" data-label=${say("acknowledged/s")}>${speed === undefined ? NONE : rate(speed)}</td>
+      <td class="num" data-label=${say("consumers")}>${count(one.consumers)}</td>
+      <td>
+        <button
+          type="button" ?disabled=${one.consumers > 0} title=${one.consumers > 0 ? say("it is consumed; close its consumer first") : nothing}
+          aria-label=${say("Delete the subscription {name}", { name: one.name })} @click=${() => void this.#remove(one)}
+        >${say("Delete…")}</button>
+      </td>
+    </tr>`;
+  }
+
+  async #remove(one: Subscription): Promise<void> {
+    const answer = await ask({
+      title: say("Delete the subscription {name}", { name: one.name }),
+      effect: sayCount(
+        "It ends, and the {count} message that it keeps for its client goes for good.",
+        "It ends, and the {count} messages that it keeps for its client go for good.",
+        one.lag,
+      ),
+      act: say("Delete"),
+      danger: true,
+      typed: one.name,
+    });
+    if (answer === null) return;
+    try {
+      await act("DELETE", `subscriptions/${encodeURIComponent(one.name)}`, undefined, answer.reason);
+      tell({ text: say("The subscription {name} is deleted.", { name: one.name }), tone: "good" });
+    } catch (fault) {
+      tell({ text: inWords(fault), tone: "bad" });
+    }
+    await this.#read();
+  }
+
+  /** What is kept for replay, and putting it into a queue. */
+  #kept(): TemplateResult | typeof nothing {
+    const { facts } = oneDestination("topic", this.name);
+    const retains = ["retention_s", "retention_bytes"].some((name) => Number(facts?.settings[name]?.value ?? 0) > 0);
+    if (facts === undefined) return nothing;
+    return html`<section>
+      <h2>${say("Replay")}</h2>
+      ${retains
+        ? html`<p>${say("What was published is kept for a while. It can be put into a queue once more.")}
+            <button type="button" ?disabled=${!facts.may.includes("read")} @click=${() => void this.#replay()}>${say("Replay into a queue…")}</button></p>`
+        : html`<p class="quiet">${say("Nothing is kept for replay: the settings retention and retention bytes are 0.")}
+            <a href=${`?${new URLSearchParams({ name: this.name, tab: "settings" })}`}>${say("Settings")}</a></p>`}
+    </section>`;
+  }
+
+  async #replay(): Promise<void> {
+    const answer = await ask({
+      title: say("Replay {name}", { name: this.name }),
+      effect: say("What the topic keeps is copied into a queue, the oldest first. Nobody who listens to the topic notices."),
+      act: say("Look what it would do"),
+      fields: html`<label>${say("Into the queue")}<input name="target" required maxlength="255" autocomplete="off" spellcheck="false" /></label>`,
+    });
+    const target = String(answer?.fields.get("target") ?? "").trim();
+    if (!target) return;
+    await askJob({
+      wish: { op: "replay", source: `topic:${this.name}`, target },
+      title: say("Replay {name} into {target}", { name: this.name, target }),
+      effect: say("Each message is copied to the end of the queue."),
+      act: say("Replay"),
+      paced: true,
+      begun: ({ total }) => sayCount("{count} message is being replayed.", "{count} messages are being replayed.", total),
+    });
+  }
+
+  async #read(): Promise<void> {
+    try {
+      const body = await read<{ items: Subscription[]; approx_total: number }>(`${pathOf("topic", this.name)}/subscriptions`);
+      const now = performance.now();
+      const before = new Map(this.#subscriptions?.map((one) => [one.name, one.acknowledged]));
+      const elapsed_s = (now - this.#readAt) / 1000;
+      this.#rates = new Map(
+        body.items
+          .filter(({ name }) => before.has(name))
+          .map(({ name, acknowledged }) => [name, Math.max(0, (acknowledged - before.get(name)!) / elapsed_s)]),
+      );
+      this.#readAt = now;
+      this.#subscriptions = body.items;
+      this.#total = body.approx_total;
+      this.#fault = undefined;
+    } catch (fault) {
+      this.#fault = fault;
+    }
+    this.requestUpdate();
+  }
+
+  #failed(): TemplateResult {
+    return html`<p class="notice" data-tone="bad" role="status">
+      <strong>${say("Subscriptions could not be read.")}</strong> ${inWords(this.#fault)}
+      <button type="button" class="link" @click=${() => void this.#read()}>${say("Try again")}</button>
+    </p>`;
+  }
+}
+
+customElements.define("mom-subscription-list", SubscriptionList);

@@ -1,0 +1,147 @@
+/** One queue or topic, as REST knows it and as the broker tells of it each second. */
+
+import { session } from "../services.ts";
+import { readVersion } from "./requests.ts";
+import { RequestRefused, type Destination } from "./rest.ts";
+import { Source } from "./source.ts";
+
+export type Kind = "queue" | "topic";
+export type Right = "send" | "receive" | "browse" | "read" | "manage" | "administer";
+
+/** What REST knows of a queue or topic; a topic has a part of it. */
+export interface Facts {
+  name: string;
+  depth?: number;
+  delayed?: number;
+  unsettled?: number;
+  consumers: number;
+  named?: number;
+  oldest_s?: number;
+  published: number;
+  paused: "none" | "producers" | "consumers" | "all";
+  declared: boolean;
+  settings: Record<string, { value: unknown; source: string }>;
+  may: Right[];
+  usage?: Record<"messages" | "bytes" | "producers" | "consumers", number | null>;
+}
+
+/** What the broker tells of it, once a second while it moves. */
+export interface Now extends Destination {
+  delayed: number;
+  acked_rate: number;
+}
+
+const POLL_MS = 5_000;
+const WILDCARDS: Record<string, string> = { "*": "%2A", ">": "%3E", "#": "%23" };
+
+/** The `$mom` topic about a destination: `topicOf("stats", "orders")`. */
+export function topicOf(about: string, name: string): string {
+  const levels = name.split(".").map((level) => WILDCARDS[level] ?? level);
+  return `/topic/$mom.${about}.${levels.join(".")}`;
+}
+
+/** The address of a queue or topic below `/api/v1/`. */
+export function pathOf(kind: Kind, name: string): string {
+  return `${kind}s/${encodeURIComponent(name)}`;
+}
+
+/** Follow it with `follow`; it reads and listens as long as somebody watches. */
+export class OneDestination extends Source {
+  facts: Facts | undefined;
+  now: Now | undefined;
+  /** That of its settings, for If-Match. */
+  version: string | null = null;
+  /** Why it could not be read the last time: refused, or not answered. */
+  fault: unknown;
+  #watchers = 0;
+  #heardAt = 0;
+  #stop: (() => void) | undefined;
+
+  constructor(
+    readonly kind: Kind,
+    readonly name: string,
+  ) {
+    super();
+  }
+
+  get address(): string {
+    return `/${this.kind}/${this.name}`;
+  }
+
+  /** Where the API has it. */
+  get path(): string {
+    return pathOf(this.kind, this.name);
+  }
+
+  /** Whether the broker said that there is none. */
+  get isMissing(): boolean {
+    return this.fault instanceof RequestRefused && this.fault.problem.status === 404;
+  }
+
+  may(right: Right): boolean {
+    return this.facts?.may.includes(right) ?? false;
+  }
+
+  override watch(listener: () => void): () => void {
+    const unwatch = super.watch(listener);
+    if (this.#watchers++ === 0) this.#start();
+    return () => {
+      unwatch();
+      if (--this.#watchers === 0) this.#stop?.();
+    };
+  }
+
+  /** Reads it again, after an act for instance. */
+  async read(): Promise<void> {
+    try {
+      const { body, version } = await readVersion<Facts>(this.path);
+      this.facts = body;
+      this.version = version;
+      this.fault = undefined;
+    } catch (fault) {
+      this.fault = fault;
+      if (this.isMissing) this.facts = this.now = undefined;
+    }
+    this.changed();
+  }
+
+  #start(): void {
+    const unsubscribe = session.subscribe(topicOf("stats", this.name), (body) => this.#hear(JSON.parse(body) as Now));
+    // At rest nothing is told, and who may not listen hears nothing: then it is asked for.
+    const timer = setInterval(() => {
+      if (!document.hidden && performance.now() - this.#heardAt > POLL_MS) void this.read();
+    }, POLL_MS);
+    this.#stop = () => {
+      unsubscribe();
+      clearInterval(timer);
+    };
+    void this.read();
+  }
+
+  #hear(now: Now): void {
+    // A queue and a topic of one name share the address.
+    if (now.name !== this.address) return;
+    this.#heardAt = performance.now();
+    this.now = now;
+    if (this.facts === undefined) void this.read();
+    else {
+      const { depth, delayed, unsettled, oldest_s } = now;
+      // Of a topic, those are counted who are away, too.
+      const consumers = this.kind === "queue" ? now.consumers : this.facts.consumers;
+      this.facts = { ...this.facts, depth, delayed, unsettled, consumers, oldest_s };
+    }
+    this.changed();
+  }
+}
+
+const known = new Map<string, OneDestination>();
+
+/** The one of this kind and name; islands of a page share it. */
+export function oneDestination(kind: Kind, name: string): OneDestination {
+  const key = `${kind}/${name}`;
+  const one = known.get(key) ?? new OneDestination(kind, name);
+  // A page is about one destination: those of former pages are not kept.
+  if (!known.has(key)) known.clear();
+  known.set(key, one);
+  return one;
+}
