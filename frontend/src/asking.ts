@@ -11,8 +11,8 @@ export interface Question {
   /** The word on the button: "Purge". */
   act: string;
   danger?: boolean;
-  /** What it would do now, read while the dialog is open. A rejection is shown and forbids the act. */
-  dryRun?: () => Promise<string | TemplateResult>;
+  /** What it would do now, with these fields; asked again when one of them changes. A rejection forbids the act. */
+  dryRun?: (fields: FormData) => Promise<string | TemplateResult>;
   /** More fields; their values come back in `fields`. */
   fields?: TemplateResult;
   /** What has to be typed where the environment is production, as a rule the name of the object. */
@@ -36,7 +36,7 @@ export function ask(question: Question): Promise<Answer | null> {
 
   const draw = () =>
     render(
-      html`<form method="dialog" class="question">
+      html`<form method="dialog" class="question" @change=${(event: Event) => foresee(event.target as Element)}>
         <h2 id="question">${question.title}</h2>
         <p>${question.effect}</p>
         ${foreseen === nothing ? nothing : html`<p class="notice" data-tone="quiet" role="status">${foreseen}</p>`}
@@ -54,16 +54,25 @@ export function ask(question: Question): Promise<Answer | null> {
       </form>`,
       dialog,
     );
+  let asked = 0;
+  const foresee = (changed?: Element) => {
+    const { dryRun } = question;
+    if (dryRun === undefined || changed?.matches("[name=reason], [name=typed]")) return;
+    const number = ++asked;
+    allowed = false;
+    draw();
+    void dryRun(new FormData(dialog.querySelector("form")!))
+      .then((answer): [typeof answer, boolean] => [answer, true])
+      .catch((fault: unknown): [string, boolean] => [fault instanceof Error ? fault.message : String(fault), false])
+      .then((answer) => {
+        if (number !== asked) return;
+        [foreseen, allowed] = answer;
+        draw();
+      });
+  };
   draw();
   dialog.showModal();
-  question
-    .dryRun?.()
-    .then((answer) => {
-      foreseen = answer;
-      allowed = true;
-    })
-    .catch((fault: unknown) => (foreseen = fault instanceof Error ? fault.message : String(fault)))
-    .finally(draw);
+  foresee();
 
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => {

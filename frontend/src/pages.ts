@@ -14,13 +14,18 @@ export function queuesPage(asked: Record<string, string>): string {
   return consolePage(`queues/?${new URLSearchParams(asked)}`);
 }
 
-/** The page of a destination, at one of its tabs. */
-export function pageOf(destination: string, tab = ""): string {
-  const query = new URLSearchParams({ name: bareName(destination), ...(tab && { tab }) });
+/** The page of a destination, at one of its tabs, with what else its address says. */
+export function pageOf(destination: string, tab = "", more: Record<string, string> = {}): string {
+  const query = new URLSearchParams({ name: bareName(destination), ...(tab && { tab }), ...more });
   return `${basePath}console/${isQueue(destination) ? "queues" : "topics"}/one?${query}`;
 }
 
 /** The page of a client; `id` is what CONNECTED told it as its session. */
 export function connectionPage(id: string): string {
   return `${basePath}console/connections/one?${new URLSearchParams({ id })}`;
+}
+
+/** The page of a job, or of all of them. */
+export function pageOfJob(id = ""): string {
+  return `${basePath}console/jobs/${id && `one?${new URLSearchParams({ id })}`}`;
 }

@@ -4,7 +4,7 @@ import { say } from "./say.ts";
 
 export interface Toast {
   text: string;
-  tone: "good" | "bad" | "quiet";
+  tone: "good" | "warn" | "bad" | "quiet";
   /** Where more is to be seen. */
   link?: { href: string; text: string };
   /** Takes the act back. */

@@ -131,6 +131,23 @@ async def test_one_message_by_its_id(make_rest: MakeRest) -> None:
     assert (head.content, head.headers["content-length"]) == (b"", "1")
 
 
+async def test_a_part_of_a_body_can_be_asked_for(rest: Rest) -> None:
+    (message_id,) = await rest.publish("a", "0123456789")
+    for asked, status, body, place in (
+        ("bytes=2-4", 206, "234", "bytes 2-4/10"),
+        ("bytes=-3", 206, "789", "bytes 7-9/10"),
+        ("bytes=8-", 206, "89", "bytes 8-9/10"),
+        ("bytes=8-99", 206, "89", "bytes 8-9/10"),
+        ("bytes=-99", 206, "0123456789", "bytes 0-9/10"),
+        ("bytes=10-", 200, "0123456789", None),
+        ("bytes=4-2", 200, "0123456789", None),
+        ("bytes=-0", 200, "0123456789", None),
+        ("bytes=0-1,3-4", 200, "0123456789", None),
+    ):
+        reply = await rest.alice.get(f"/messages/{message_id}/body?queue=a", headers={"range": asked})
+        assert (reply.status_code, reply.text, reply.headers.get("content-range")) == (status, body, place)
+
+
 async def test_a_dead_letter_keeps_its_id(rest: Rest) -> None:
     (message_id,) = await rest.publish("a", "1")
     (item,) = await rest.receive("a")

@@ -1,4 +1,4 @@
-"""What the messages of a queue have in common: how many, how old; of dead letters, where and why they died."""
+"""The messages of a queue together: how many, how old; of dead letters, where and why they died."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from functools import partial
@@ -27,6 +28,7 @@ from broker_app.rules.event import BROWSE, MANAGE, READ
 _Value = TypeVar("_Value")
 
 DELAYED = "delayed"
+_RANGE = re.compile(rb"bytes=([0-9]{0,12})-([0-9]{0,12})")
 #: messages that are looked at to find one whose id does not say where it is
 _MAX_SCANNED = 100_000
 
@@ -75,8 +77,15 @@ class OneMessage:
         """GET messages/{id}/body: the exact bytes."""
         address, row = await self._find(request, READ, _pair)
         request.tell_reading("queues", address)
-        facts = self._blocks.facts(row.message.envelope.block)
-        return Reply(200, items.http_content_type(facts), row.message.body, items.UNTRUSTED)
+        content_type = items.http_content_type(self._blocks.facts(row.message.envelope.block))
+        whole = row.message.body
+        part = _part(request.header(b"range"), len(whole))
+        if part is None:
+            return Reply(200, content_type, whole, (*items.UNTRUSTED, (b"accept-ranges", b"bytes")))
+        place = b"bytes %d-%d/%d" % (part.start, part.stop - 1, len(whole))
+        return Reply(
+            206, content_type, whole[part.start : part.stop], (*items.UNTRUSTED, (b"content-range", place))
+        )
 
     async def delete(self, request: Request) -> Reply:
         """DELETE messages/{id}: one that waits; what is handed out is its consumer's to settle."""
@@ -176,6 +185,20 @@ class OneMessage:
 
 def _pair(address: str, row: Shown) -> tuple[str, Shown]:
     return address, row
+
+
+def _part(asked: bytes | None, size: int) -> range | None:
+    """The one stretch of bytes that the header Range asks for; None where the whole is to be sent: it asks
+    for nothing, for several, or for what is not there, which a server may overlook."""
+    match = _RANGE.fullmatch(asked or b"")
+    if match is None:
+        return None
+    first, last = match.groups()
+    if first:
+        part = range(int(first), min(int(last) + 1, size) if last else size)
+    else:
+        part = range(max(0, size - int(last or b"0")), size)
+    return part or None
 
 
 def _is(message: Message, position: int) -> bool:

@@ -1,99 +1,209 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
-import { RequestRefused, type BrowsedMessage } from "../live/rest.ts";
-import { bodyOf, hexDump, sniffBytes, type Body } from "../view/body.ts";
+import { body as bytesOf, bodyAddress, faultOf, tail, type Message } from "../messages/requests.ts";
+import { say } from "../say.ts";
+import { bodyOf, compressionOf, hexDump, opened, sniffBytes, type Body } from "../view/body.ts";
+import { eventOf, prettyJson } from "../view/cloud-event.ts";
+import { difference } from "../view/difference.ts";
 import { bytes as inBytes } from "../view/format.ts";
 import { jsonTree } from "../view/json-tree.ts";
+import { indented } from "../view/xml.ts";
 import { copyButton } from "./copy-button.ts";
 import { Island } from "./island.ts";
-import { rest } from "../services.ts";
 
-type Form = "Pretty" | "Raw" | "Hex";
+type Form = "Pretty" | "Raw" | "Hex" | "Diff";
 
-/** A longer body is not loaded into the page; it can be downloaded. */
+/** Of a longer body only its head, which browsing gives, and its tail are shown. */
 const LARGEST_SHOWN = 256 * 1024;
+const TAIL_BYTES = 64 * 1024;
+const IMAGES = /^image\/(png|jpeg|gif|webp|avif|bmp)\b/;
 
 /**
- * A body as JSON tree, text or bytes. Everything is shown as text: nothing of a message is ever run.
- * Browsing gives JSON parsed and long bodies cut, so the bytes themselves are fetched when they are asked for.
+ * A body as JSON tree, indented XML, form, picture, text or bytes. Everything but pictures is shown as text: nothing of a
+ * message is ever run. Browsing gives JSON parsed and long bodies cut, so the bytes themselves are fetched.
  */
 export class BodyView extends Island {
-  static override properties = { message: { attribute: false } };
+  static override properties = { message: { attribute: false }, others: { attribute: false } };
 
-  declare message: BrowsedMessage;
+  declare message: Message;
+  /** Where it waits, bare; empty for what a topic retains, of which there are no more bytes than those here. */
   declare queue: string;
+  /** Messages that it can be compared with. */
+  declare others: Message[];
 
   #body!: Body;
   #form: Form = "Raw";
   #error = "";
+  /** The end of a body that is not shown whole. */
+  #tail: Uint8Array | undefined;
+  #compression: string | undefined;
+  #other: Message | undefined;
 
   protected override willUpdate(changes: PropertyValues<this>): void {
-    if (!changes.has("message")) return;
-    this.#body = bodyOf(this.message);
-    this.#form = this.#forms()[0]!;
+    if (!changes.has("message") || changes.get("message")?.id === this.message.id) return;
+    this.#take(bodyOf(this.message));
     this.#error = "";
+    this.#tail = this.#other = undefined;
+    void this.#complete();
+  }
+
+  /** Looks into a body, opens it where it is compressed, and shows its first form. */
+  #take(body: Body): void {
+    this.#body = body;
+    this.#form = this.#forms()[0]!;
+    this.#compression = body.text === undefined ? compressionOf(body.bytes) : undefined;
+  }
+
+  /** Gets what of the body is missing here: all of it, or of a long one the end. */
+  async #complete(): Promise<void> {
+    const { message, queue } = this;
+    try {
+      if (queue && message.truncated && message.size > LARGEST_SHOWN) this.#tail = await tail(queue, message.id, TAIL_BYTES);
+      else if (queue && message.truncated) this.#take(sniffBytes(await bytesOf(queue, message.id), message.content_type));
+      if (this.#compression && !this.#isCut) await this.#open(this.#compression as "gzip" | "deflate");
+    } catch (error) {
+      this.#error = faultOf(error, say("The broker cannot be reached."));
+    }
+    if (message === this.message) this.requestUpdate();
+  }
+
+  async #open(how: "gzip" | "deflate"): Promise<void> {
+    const inside = await opened(this.#body.bytes, how, LARGEST_SHOWN).catch(() => undefined);
+    if (inside === undefined) this.#compression = undefined;
+    else this.#body = { ...sniffBytes(inside, this.message.content_type), exact: false };
+    this.#form = this.#forms()[0]!;
+  }
+
+  get #isCut(): boolean {
+    return this.message.truncated && this.#body.bytes.length < this.message.size;
   }
 
   protected override render() {
     return html`
       <div class="tools">
-        <h3>Body</h3>
-        <div class="segments" role="group" aria-label="Show the body as">
+        <h3>${say("Body")}</h3>
+        <div class="segments" role="group" aria-label=${say("Show the body as")}>
           ${this.#forms().map(
             (form) => html`<button type="button" aria-pressed=${form === this.#form} @click=${() => this.#choose(form)}>
-              ${form}
+              ${this.#titleOf(form)}
             </button>`,
           )}
         </div>
-        ${this.#body.text === undefined ? nothing : copyButton(this.#body.text, "Copy the body")}
-        <a href=${rest.bodyUrl(this.queue, this.message.id)} download=${this.message.id}>Download</a>
+        ${this.#body.text === undefined ? nothing : copyButton(this.#body.text, say("Copy the body"))}
+        ${this.queue
+          ? html`<a href=${bodyAddress(this.queue, this.message.id)} download=${this.message.id}>${say("Download")}</a>`
+          : nothing}
       </div>
       ${this.#error ? html`<p class="notice" data-tone="bad" role="alert">${this.#error}</p>` : nothing}
-      ${this.#cut()} ${this.#shown()}
+      ${this.#notes()} ${this.#form === "Diff" ? this.#compared() : this.#shown()}
     `;
   }
 
-  #forms(): Form[] {
-    const { json, text } = this.#body;
-    if (json !== undefined) return ["Pretty", "Raw", "Hex"];
-    return text === undefined ? ["Hex"] : ["Raw", "Hex"];
+  #titleOf(form: Form): string {
+    if (form === "Pretty") return this.#body.xml ? say("XML") : say("Pretty");
+    if (form === "Diff") return say("Diff with…");
+    return form === "Hex" ? say("Hex") : say("Raw");
   }
 
+  #forms(): Form[] {
+    const { json, text, xml, form } = this.#body;
+    const isPicture = text === undefined && this.#isPicture;
+    const pretty: Form[] = json !== undefined || xml || form || isPicture ? ["Pretty"] : [];
+    const forms: Form[] = text === undefined ? [...pretty, "Hex"] : [...pretty, "Raw", "Hex"];
+    return text !== undefined && this.others?.some(({ id }) => id !== this.message.id) ? [...forms, "Diff"] : forms;
+  }
+
+  get #isPicture(): boolean {
+    return Boolean(this.queue) && IMAGES.test(this.message.content_type ?? "");
+  }
+
+  /** Raw and Hex are the bytes that were sent, so those of parsed JSON are fetched first. */
   async #choose(form: Form): Promise<void> {
-    if (form !== "Pretty" && !this.message.truncated) await this.#load();
+    const { message, queue } = this;
+    if ((form === "Raw" || form === "Hex") && queue && !this.#body.exact && !this.#compression && !message.truncated) {
+      try {
+        const bytes = await bytesOf(queue, message.id);
+        if (message !== this.message) return;
+        this.#body = sniffBytes(bytes, message.content_type);
+      } catch (error) {
+        this.#error = faultOf(error, say("The broker cannot be reached."));
+      }
+    }
     this.#form = form;
     this.requestUpdate();
   }
 
-  /** Gets the bytes as they are stored, unless they are here. */
-  async #load(): Promise<void> {
-    if (this.#body.exact) return;
-    const { message } = this;
-    try {
-      const bytes = await rest.body(this.queue, message.id);
-      if (message !== this.message) return;
-      this.#body = sniffBytes(bytes);
-      this.#error = "";
-    } catch (error) {
-      this.#error = error instanceof RequestRefused ? error.message : "The broker cannot be reached.";
+  #notes(): TemplateResult | typeof nothing {
+    if (this.#compression && !this.#isCut) {
+      return html`<p class="notice" data-tone="quiet">
+        ${say("Opened: the body is compressed ({how}, {size}). Download gives the bytes as they were sent.", {
+          how: this.#compression,
+          size: inBytes(this.message.size),
+        })}
+      </p>`;
     }
-    this.requestUpdate();
-  }
-
-  #cut(): TemplateResult | typeof nothing {
-    if (!this.message.truncated || this.#body.exact) return nothing;
-    const loadable = this.message.size <= LARGEST_SHOWN;
+    if (!this.#isCut) return nothing;
     return html`<p class="notice" data-tone="warn">
-      Only the first part of ${inBytes(this.message.size)} is shown.
-      ${loadable ? html`<button type="button" @click=${() => this.#load()}>Show all of it</button>` : nothing}
+      ${this.#tail
+        ? say("Only the beginning and the end of {size} are shown. Download has all of it.", { size: inBytes(this.message.size) })
+        : say("Only the beginning of {size} is shown.", { size: inBytes(this.message.size) })}
     </p>`;
   }
 
   #shown(): TemplateResult {
-    const { bytes, json, text } = this.#body;
-    if (bytes.length === 0) return html`<p class="quiet">Empty.</p>`;
-    if (this.#form === "Pretty" && json !== undefined) return html`<div class="body json">${jsonTree(json)}</div>`;
-    const shown = this.#form === "Hex" ? hexDump(bytes) : text;
-    return html`<pre class="body" data-form=${this.#form} tabindex="0" aria-label="Body as ${this.#form}">${shown}</pre>`;
+    const { bytes, json, text, form, xml } = this.#body;
+    if (bytes.length === 0) return html`<p class="quiet">${say("Empty.")}</p>`;
+    if (this.#form === "Pretty") {
+      if (json !== undefined) return html`${this.#event(json)}<div class="body json">${jsonTree(json)}</div>`;
+      if (form) return pairs(form);
+      if (!xml) return html`<img class="picture" alt=${say("The body as a picture")} src=${bodyAddress(this.queue, this.message.id)} />`;
+    }
+    const head = this.#form === "Hex" ? hexDump(bytes) : this.#form === "Pretty" ? indented(text!) : text;
+    return html`${this.#event(undefined)}<pre class="body" data-form=${this.#form} tabindex="0" aria-label=${this.#titleOf(this.#form)}>${head}</pre>
+      ${this.#tail ? this.#end(this.#tail) : nothing}`;
+  }
+
+  #end(tail: Uint8Array): TemplateResult {
+    const left = this.message.size - this.#body.bytes.length - tail.length;
+    const shown = this.#form === "Hex" ? hexDump(tail, this.message.size - tail.length) : new TextDecoder().decode(tail);
+    return html`<p class="quiet">${say("… {size} left out …", { size: inBytes(Math.max(0, left)) })}</p>
+      <pre class="body" data-form=${this.#form} tabindex="0" aria-label=${say("The end of the body")}>${shown}</pre>`;
+  }
+
+  #event(json: unknown): TemplateResult | typeof nothing {
+    const attributes = eventOf(this.message.headers, json);
+    if (attributes === undefined) return nothing;
+    return html`<div class="event"><h4>${say("CloudEvent")}</h4>${pairs(attributes)}</div>`;
+  }
+
+  #compared(): TemplateResult {
+    const others = this.others.filter(({ id }) => id !== this.message.id);
+    const choose = (event: Event) => {
+      this.#other = others.find(({ id }) => id === (event.target as HTMLSelectElement).value);
+      this.requestUpdate();
+    };
+    const other = this.#other ?? others[0]!;
+    const lines = difference(readable(bodyOf(other)), readable(this.#body));
+    return html`<label class="inline">${say("Compared with")}
+        <select @change=${choose}>
+          ${others.map(({ id, position }) => html`<option value=${id} ?selected=${id === other.id}>#${position} · ${id}</option>`)}
+        </select></label>
+      ${lines.every(({ mark }) => mark === "same") ? html`<p class="quiet">${say("The bodies say the same.")}</p>` : nothing}
+      <pre class="body difference-lines" tabindex="0" aria-label=${say("Differences")}>${lines.map(
+        ({ mark, text }) =>
+          html`<span data-mark=${mark}><span class="mark">${mark === "gone" ? "− " : mark === "new" ? "+ " : "  "}</span>${text}
+</span>`,
+      )}</pre>`;
   }
 }
+
+/** A body as lines: JSON and XML with one for each member. */
+function readable({ json, text = "", xml, bytes }: Body): string {
+  if (json !== undefined) return prettyJson(JSON.stringify(json)) ?? text;
+  return xml ? indented(text) : text || hexDump(bytes);
+}
+
+function pairs(entries: [name: string, value: string][]): TemplateResult {
+  return html`<dl class="pairs">${entries.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>`;
+}
+
 customElements.define("mom-body-view", BodyView);

@@ -1,158 +1,569 @@
-import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
-import { RequestRefused, type BrowsedMessage } from "../live/rest.ts";
+import { html, nothing, type TemplateResult } from "lit";
+import { repeat } from "lit/directives/repeat.js";
+import { bindKeys } from "../keys.ts";
+import { RequestRefused } from "../live/rest.ts";
 import { Follow } from "../live/source.ts";
+import { doToMany, retryOne, type Op } from "../messages/acts.ts";
+import { originOf, reasonOf } from "../messages/path.ts";
+import { browse, digest, faultOf, one, rightsTo, type Digest, type Job, type Message } from "../messages/requests.ts";
+import { SearchError, isEmpty, parse, toggled, type Condition } from "../messages/search.ts";
+import { pageOf } from "../pages.ts";
+import { say, sayCount } from "../say.ts";
+import { place, server, session } from "../services.ts";
+import "../style/messages.css";
 import { bodyOf, preview } from "../view/body.ts";
 import { ago, bytes, count, fullTime } from "../view/format.ts";
-import { bareName } from "../view/name.ts";
+import { publishSnippets } from "../view/snippets.ts";
 import { Island } from "./island.ts";
-import "./body-view.ts";
-import { rest, statistics } from "../services.ts";
+import "./message-detail.ts";
+import { snippetBlock } from "./snippet-block.ts";
 
 const PAGE = 50;
+/** Shares of dead letters that are named in the line of facts. */
+const NAMED = 5;
+const SHOWN_HEADERS = 3;
+/** Headers that say how a message died: the line of facts, its path and its reason show them. */
+const OF_DEATH = /^(origin|origin-topic|sent-at|dead-.*)$/;
 
-/** The messages of a queue, oldest first. Looking changes nothing: no delivery, no count, no order. */
+/**
+ * The messages of a queue: searched, chosen, looked into, and dealt with. Looking changes nothing: no delivery, no
+ * count, no order. The address is the state: `q`, `order`, `after`, and `message`, the one that is opened.
+ */
 export class MessageBrowser extends Island {
   /** Without its kind: `orders`. */
   static override properties = { queue: {} };
 
   declare queue: string;
 
-  #items: BrowsedMessage[] = [];
+  #asked = "";
+  #condition: Condition = {};
+  #items: Message[] = [];
   #next: string | null = null;
-  #state: "loading" | "shown" | "failed" = "loading";
+  #total = 0;
+  #scanned = 0;
+  #stopped = false;
+  #state: "loading" | "shown" | "missing" | "failed" = "loading";
+  #first = true;
   #error = "";
-  #depthThen: number | undefined;
-  #opened = new Set<string>();
+  #wrong = "";
+  #digest: Digest | undefined;
+  #may: string[] | undefined;
+  #selected = new Map<string, Message>();
+  /** The opened message, where it is not on the page that is shown. */
+  #apart: Message | "gone" | undefined;
+  /** How the queue moved since it was read: what came in and what went out. */
+  #moved = false;
+  #unbind: (() => void) | undefined;
+  #unhear: (() => void) | undefined;
+  readonly #jobEnded = (event: Event) => this.#afterJob((event as CustomEvent<Job>).detail);
 
   constructor() {
     super();
-    new Follow(this, () => [statistics]);
+    new Follow(this, () => [place]);
   }
 
-  protected override willUpdate(changes: PropertyValues<this>): void {
-    if (!changes.has("queue")) return;
-    this.#items = [];
-    this.#opened.clear();
-    void this.#read(null);
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.#unbind = bindKeys(
+      { keys: "/", says: say("Search messages"), deed: () => this.querySelector<HTMLInputElement>("#search")?.focus() },
+      { keys: "j", says: say("Next message"), deed: () => this.#moveFocus(1) },
+      { keys: "k", says: say("Previous message"), deed: () => this.#moveFocus(-1) },
+      { keys: "x", says: say("Select the message"), deed: () => this.#selectFocused() },
+      { keys: "r", says: say("Retry the message, or what is selected"), deed: () => this.#retry() },
+      { keys: "m", says: say("Move the message, or what is selected"), deed: () => this.#move() },
+    );
+    document.addEventListener("mom:job-ended", this.#jobEnded);
+    let beginning = true;
+    this.#unhear = session.subscribe(`/topic/$mom.stats.${inTopic(this.queue)}`, () => {
+      // What is told first is what was there already.
+      if (!beginning) this.#changed();
+      beginning = false;
+    });
   }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.#unbind?.();
+    this.#unhear?.();
+    document.removeEventListener("mom:job-ended", this.#jobEnded);
+  }
+
+  protected override willUpdate(): void {
+    const asked = JSON.stringify([this.queue, place.get("q"), place.get("order"), place.get("after")]);
+    if (asked !== this.#asked) {
+      this.#asked = asked;
+      this.#digest = undefined;
+      void this.#read();
+      void this.#rights();
+    } else if (this.#state !== "loading") {
+      void this.#findOpened();
+    }
+  }
+
+  get #isTail(): boolean {
+    return place.get("tail") === "on";
+  }
+
+  // ------------------------------------------------------------------ reading
+
+  /** Reads what the address asks for; with `on`, goes on where a search stopped. What is shown stays meanwhile. */
+  async #read(on = false): Promise<void> {
+    const asked = this.#asked;
+    this.#state = "loading";
+    this.#wrong = "";
+    this.#moved = false;
+    try {
+      this.#condition = parse(place.get("q"));
+      const order = place.get("order") === "newest" ? "newest" : "oldest";
+      const after = on ? this.#next : place.get("after") || null;
+      const page = await browse(this.queue, { condition: this.#condition, order, after, limit: PAGE });
+      if (asked !== this.#asked) return;
+      this.#items = on ? [...this.#items, ...page.items] : page.items;
+      this.#scanned = (on ? this.#scanned : 0) + page.scanned;
+      [this.#next, this.#total, this.#stopped] = [page.next, page.approx_total, page.stopped];
+      this.#state = "shown";
+      this.#first = false;
+      if (this.#digest === undefined && this.#items.some((item) => originOf(item))) void this.#count(asked);
+    } catch (error) {
+      if (asked !== this.#asked) return;
+      this.#fail(error);
+    }
+    this.requestUpdate();
+    void this.#findOpened();
+  }
+
+  #fail(error: unknown): void {
+    if (error instanceof SearchError) {
+      this.#wrong = error.message;
+      this.#state = this.#first ? "loading" : "shown";
+      this.#items = [];
+      this.#next = null;
+      this.#first = false;
+    } else if (error instanceof RequestRefused && error.problem.status === 404) {
+      this.#state = "missing";
+      this.#items = [];
+    } else if (error instanceof RequestRefused && error.problem.status === 400) {
+      this.#wrong = error.message;
+      this.#state = "shown";
+      this.#items = [];
+      this.#next = null;
+      this.#first = false;
+    } else {
+      this.#state = "failed";
+      this.#error = faultOf(error, say("The broker cannot be reached."));
+    }
+  }
+
+  async #count(asked: string): Promise<void> {
+    const found = await digest(this.queue, this.#condition).catch(() => undefined);
+    if (asked !== this.#asked) return;
+    this.#digest = found;
+    this.requestUpdate();
+  }
+
+  async #rights(): Promise<void> {
+    // A queue that does not exist yet tells no rights; then nothing is there to be done either.
+    this.#may ??= await rightsTo(this.queue).catch(() => undefined);
+    this.requestUpdate();
+  }
+
+  async #findOpened(): Promise<void> {
+    const id = place.get("message");
+    const known = typeof this.#apart === "object" ? this.#apart.id : undefined;
+    if (!id || this.#items.some((item) => item.id === id)) {
+      if (this.#apart !== undefined) this.requestUpdate();
+      this.#apart = undefined;
+      this.#missed = "";
+    } else if (known !== id && this.#missed !== id) {
+      this.#missed = id;
+      this.#apart = await one(this.queue, id).catch((): "gone" => "gone");
+      this.requestUpdate();
+    }
+  }
+
+  /** The id that was looked for apart from the page. */
+  #missed = "";
+
+  #changed(): void {
+    if (this.#moved || this.#state !== "shown") return;
+    this.#moved = true;
+    this.requestUpdate();
+  }
+
+  #again(): void {
+    this.#digest = undefined;
+    void this.#read();
+  }
+
+  #afterJob(job: Job): void {
+    const ours = [job.source, job.target].includes(`/queue/${this.queue}`) || job.target === "origin";
+    if (!ours || job.op === "export") return;
+    this.#selected.clear();
+    this.#again();
+  }
+
+  // ------------------------------------------------------------------ the page
 
   protected override render() {
     return html`
-      <div class="tools">
-        <span class="quiet" role="status">${this.#says()}</span>
-        <button type="button" data-tone=${this.#isOutdated() ? "accent" : nothing} @click=${() => this.#read(null)}>
-          Refresh
-        </button>
-      </div>
-      ${this.#state === "failed" ? this.#failed() : nothing}
-      ${this.#items.length > 0
-        ? html`<ol class="messages" data-old=${this.#state === "failed"}>
-            ${this.#items.map((item) => this.#message(item))}
-          </ol>`
-        : nothing}
-      ${this.#state === "shown" && this.#items.length === 0
-        ? html`<div class="empty"><p>No messages in this queue now.</p></div>`
-        : nothing}
-      ${this.#next === null
-        ? nothing
-        : html`<p class="more"><button type="button" @click=${() => this.#read(this.#next)}>Newer ▸</button></p>`}
+      ${this.#box()} ${this.#isTail ? nothing : [this.#facts(), this.#opened(), this.#list(), this.#bulk()]}
+      ${this.#isTail ? html`<mom-message-tail .queue=${this.queue}></mom-message-tail>` : nothing}
     `;
   }
 
+  #box(): TemplateResult {
+    const newest = place.get("order") === "newest";
+    const search = (event: SubmitEvent) => {
+      event.preventDefault();
+      const text = this.querySelector<HTMLInputElement>("#search")!.value.trim();
+      place.go({ q: text, after: "", message: "" });
+    };
+    const order = (value: string) => place.go({ order: value, after: "", message: "" });
+    return html`<form class="message-search" role="search" data-island @submit=${search}>
+        <div class="tools">
+          <input
+            id="search" type="search" name="q" autocomplete="off" spellcheck="false" enterkeyhint="search" ?disabled=${this.#isTail}
+            aria-label=${say("Search messages")} aria-invalid=${this.#wrong ? "true" : nothing} aria-describedby="search-help"
+            placeholder=${say("words, header.tenant=acme, age>1h, reason:…")} .value=${place.get("q")}
+          />
+          <button type="submit" ?disabled=${this.#isTail}>${say("Search")}</button>
+          <div class="segments" role="group" aria-label=${say("Begin with")}>
+            <button type="button" aria-pressed=${!newest} @click=${() => order("")}>${say("Oldest")}</button>
+            <button type="button" aria-pressed=${newest} @click=${() => order("newest")}>${say("Newest")}</button>
+          </div>
+          <button type="button" aria-pressed=${this.#isTail} @click=${() => void this.#toggleTail()}>
+            ${this.#isTail ? say("■ Stop the tail") : say("▷ Tail")}
+          </button>
+        </div>
+        <details class="search-help" id="search-help">
+          <summary>${say("How to search")}</summary>
+          <dl class="pairs">
+            <dt>paid invoice</dt><dd>${say("this text, in bodies or headers, in any case of letters")}</dd>
+            <dt>header.tenant="acme ltd"</dt><dd>${say("a header with this value; also type:, content-type:, correlation-id:")}</dd>
+            <dt>age&gt;1h age&lt;2d</dt><dd>${say("how long it is here: s, min, h, d")}</dd>
+            <dt>reason:"schema v3" origin:orders</dt><dd>${say("why and where a dead letter died")}</dd>
+            <dt>is:unsettled</dt><dd>${say("handed out; also is:ready, is:delayed")}</dd>
+            <dt>id:01J…</dt><dd>${say("one message")}</dd>
+            <dt>colour = 'red' AND size &gt; 3</dt><dd>${say("a selector: operators with blanks around them")}</dd>
+          </dl>
+        </details>
+        ${this.#wrong ? html`<p class="hint" data-tone="bad" role="alert">■ ${this.#wrong}</p>` : nothing}
+      </form>`;
+  }
+
+  async #toggleTail(): Promise<void> {
+    if (!this.#isTail) await import("./message-tail.ts");
+    place.go({ tail: this.#isTail ? "" : "on", message: "" }, { replace: true });
+  }
+
+  #facts(): TemplateResult {
+    const found = this.#digest;
+    return html`<div class="message-facts">
+      <p class="quiet" role="status">
+        ${this.#says()}
+        ${this.#moved
+          ? html` · ${say("the queue has changed since")}
+              <button type="button" class="link" @click=${() => this.#again()}>${say("Refresh")}</button>`
+          : nothing}
+      </p>
+      ${found ? [this.#shares("origin", say("Origin"), found.by_origin), this.#shares("reason", say("Why"), found.by_reason)] : nothing}
+      ${found?.stopped
+        ? html`<p class="quiet">${say("Counted over the first {scanned} messages.", { scanned: count(found.scanned) })}</p>`
+        : nothing}
+    </div>`;
+  }
+
   #says(): string {
-    if (this.#state === "loading") return "reading…";
-    if (this.#items.length === 0) return "";
-    const size = `${count(this.#items.length)} shown, oldest first`;
-    return this.#isOutdated() ? `${size} · the queue has changed since` : size;
+    if (this.#state === "loading" && this.#first) return "";
+    if (this.#state === "loading") return say("Reading…");
+    if (this.#state !== "shown" || this.#total === 0) return "";
+    const all = sayCount("{count} message in the queue", "{count} messages in the queue", this.#total);
+    if (isEmpty(this.#condition)) return sayCount("{count} shown of {all}", "{count} shown of {all}", this.#items.length, { all });
+    const matches = this.#digest && !this.#digest.stopped ? this.#digest.matches : undefined;
+    if (matches !== undefined) return sayCount("{count} of {all} matches", "{count} of {all} match", matches, { all });
+    const more = this.#next !== null;
+    return more
+      ? say("{found} or more of {all} match", { found: count(this.#items.length), all })
+      : sayCount("{count} shown of {all}", "{count} shown of {all}", this.#items.length, { all });
   }
 
-  #isOutdated(): boolean {
-    const depth = statistics.destinations.get(this.queue)?.depth;
-    return this.#state === "shown" && depth !== undefined && depth !== this.#depthThen;
+  #shares(name: "origin" | "reason", label: string, counts: Record<string, number>): TemplateResult | typeof nothing {
+    const entries = Object.entries(counts);
+    if (entries.length === 0) return nothing;
+    const chosen = this.#condition[name];
+    return html`<p class="shares">
+      <span class="quiet">${label}</span>
+      ${entries.slice(0, NAMED).map(
+        ([value, number]) => html`<button
+          type="button" class="share" aria-pressed=${chosen === value}
+          title=${chosen === value ? say("Show all again") : say("Show these alone")}
+          @click=${() => place.go({ q: toggled(place.get("q"), name, value), after: "", message: "" })}
+        >${value || say("none given")} <span class="num">${count(number)}</span></button>`,
+      )}
+      ${entries.length > NAMED ? html`<span class="quiet">${say("and {more} more", { more: entries.length - NAMED })}</span>` : nothing}
+    </p>`;
   }
 
-  /** Reads the page after `after`, or starts again from the oldest. What is shown stays until the answer is here. */
-  async #read(after: string | null): Promise<void> {
-    const { queue } = this;
-    this.#state = "loading";
-    this.requestUpdate();
-    try {
-      const page = await rest.browse(bareName(queue), after, PAGE);
-      if (queue !== this.queue) return;
-      this.#items = after === null ? page.items : [...this.#items, ...page.items];
-      this.#next = page.next;
-      this.#state = "shown";
-    } catch (error) {
-      if (queue !== this.queue) return;
-      if (error instanceof RequestRefused && error.problem.status === 404) {
-        this.#items = [];
-        this.#state = "shown";
-      } else {
-        this.#state = "failed";
-        this.#error = error instanceof RequestRefused ? error.message : "The broker cannot be reached.";
-      }
+  /** The message of a permalink that is not on this page. */
+  #opened(): TemplateResult | typeof nothing {
+    if (this.#apart === undefined) return nothing;
+    const close = () => place.go({ message: "" }, { replace: true });
+    if (this.#apart === "gone") {
+      return html`<p class="notice" data-tone="warn">
+        ${say("Message {id} is not in {queue} any more: it was taken, moved or removed.", { id: place.get("message"), queue: this.queue })}
+        <button type="button" class="link" @click=${close}>${say("Show the others")}</button>
+      </p>`;
     }
-    this.#depthThen = statistics.destinations.get(queue)?.depth;
-    this.requestUpdate();
+    return html`<section class="apart" aria-label=${say("The message of this address")}>
+      <div class="headline">
+        <h2>#${count(this.#apart.position)} <code>${this.#apart.id}</code></h2>
+        <button type="button" class="close" aria-label=${say("Close")} @click=${close}>✕</button>
+      </div>
+      ${this.#detail(this.#apart)}
+    </section>`;
+  }
+
+  #list(): TemplateResult {
+    if (this.#state === "failed" && this.#items.length === 0) return this.#failed();
+    if (this.#state === "missing") return this.#empty(say("There is no queue {queue} yet. It is made by its first message.", { queue: this.queue }));
+    if (this.#first) return skeleton();
+    if (this.#items.length > 0) {
+      return html`${this.#state === "failed" ? this.#failed() : nothing} ${this.#table()} ${this.#pager()}`;
+    }
+    if (this.#stopped) return this.#pager();
+    if (this.#wrong) return html``;
+    return isEmpty(this.#condition)
+      ? this.#empty(say("No messages wait in {queue} now.", { queue: this.queue }))
+      : this.#nothingMatches();
   }
 
   #failed(): TemplateResult {
     return html`<div class="notice" data-tone="bad" role="alert">
-      <strong>The messages could not be read.</strong> ${this.#error}
-      <button type="button" @click=${() => this.#read(null)}>Try again</button>
+      <strong>${say("The messages could not be read.")}</strong> ${this.#error}
+      <button type="button" @click=${() => this.#read()}>${say("Try again")}</button>
     </div>`;
   }
 
-  #message(item: BrowsedMessage): TemplateResult {
-    const opened = this.#opened.has(item.id);
-    const body = bodyOf(item);
-    const headers = Object.entries(item.headers);
-    return html`<li>
-      <button type="button" class="message" aria-expanded=${opened} @click=${() => this.#toggle(item.id)}>
-        <span class="message-id">${item.id}</span>
-        <span class="message-facts">
-          <time datetime=${item.time} title=${`${fullTime(item.time)} · ${item.time}`}>${ago(item.time)}</time>
-          <span>${bytes(item.size)}</span>
-          <span>priority ${item.priority}</span>
-          <span>attempt ${item.attempt}</span>
-          ${item.redelivered ? html`<span class="tag">redelivered</span>` : nothing}
-          ${item.state === "unsettled" ? html`<span class="tag">unsettled</span>` : nothing}
-          ${item.persistent ? nothing : html`<span class="tag">not persistent</span>`}
-        </span>
-        ${headers.length > 0
-          ? html`<span class="message-headers">${headers.map(([key, value]) => html`<span>${key}=${value}</span>`)}</span>`
-          : nothing}
-        <span class="message-preview">${preview(body) || "(empty body)"}</span>
-      </button>
-      ${opened ? this.#details(item) : nothing}
-    </li>`;
-  }
-
-  #details(item: BrowsedMessage): TemplateResult {
-    const use = () => this.dispatchEvent(new CustomEvent("use-as-template", { detail: item }));
-    return html`<div class="message-details">
-      <mom-body-view .queue=${bareName(this.queue)} .message=${item}></mom-body-view>
-      <h3>Headers</h3>
-      <dl class="pairs">
-        ${this.#facts(item).map(([key, value]) => html`<dt>${key}</dt><dd>${value}</dd>`)}
-      </dl>
-      <p><button type="button" @click=${use}>Use as template</button></p>
+  #empty(text: string): TemplateResult {
+    return html`<div class="empty">
+      <p>${text}</p>
+      <a class="button primary" href=${pageOf(`/queue/${this.queue}`, "publish")}>${say("Publish a message")}</a>
+      <div class="empty-code">${publishSnippets(`/queue/${this.queue}`, server).map(snippetBlock)}</div>
     </div>`;
   }
 
-  #facts(item: BrowsedMessage): [string, string][] {
-    return [
-      ["message-id", item.id],
-      ["position", count(item.position)],
-      ["published", item.time],
-      ["content-type", item.content_type ?? "not given"],
-      ...Object.entries(item.headers),
-    ];
+  #nothingMatches(): TemplateResult {
+    return html`<div class="empty">
+      <p>${sayCount("No message matches. There is {count} without the search.", "No message matches. There are {count} without the search.", this.#total)}</p>
+      <button type="button" @click=${() => place.go({ q: "", after: "", message: "" })}>${say("Clear the search")}</button>
+    </div>`;
   }
 
-  #toggle(id: string): void {
-    if (!this.#opened.delete(id)) this.#opened.add(id);
+  #pager(): TemplateResult {
+    const newest = place.get("order") === "newest";
+    if (this.#stopped) {
+      return html`<p class="notice" data-tone="quiet" role="status">
+        ${say("The search looked at {scanned} of about {total} messages and stopped.", { scanned: count(this.#scanned), total: count(this.#total) })}
+        ${this.#items.length === 0 ? say("Nothing was found so far.") : nothing}
+        <button type="button" ?disabled=${this.#state === "loading"} @click=${() => this.#read(true)}>${say("Go on")}</button>
+      </p>`;
+    }
+    return html`<p class="pager tools">
+      ${place.get("after") ? html`<a href=${place.href({ after: "", message: "" })} @click=${this.#turn("")}>${newest ? say("◂ Newest") : say("◂ Oldest")}</a>` : nothing}
+      ${this.#next !== null
+        ? html`<a href=${place.href({ after: this.#next, message: "" })} @click=${this.#turn(this.#next)}>${newest ? say("Older ▸") : say("Newer ▸")}</a>`
+        : nothing}
+    </p>`;
+  }
+
+  /** Goes to another page without asking for this one again. */
+  #turn(after: string) {
+    return (event: MouseEvent) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      place.go({ after, message: "" });
+      this.querySelector<HTMLElement>(".messages")?.scrollIntoView({ block: "nearest" });
+    };
+  }
+
+  // ------------------------------------------------------------------ the table
+
+  #table(): TemplateResult {
+    const dead = this.#items.some((item) => originOf(item));
+    const all = this.#items.every(({ id }) => this.#selected.has(id));
+    const some = !all && this.#items.some(({ id }) => this.#selected.has(id));
+    return html`<table class="messages" data-old=${this.#state === "failed"} @gone=${() => this.#again()}>
+      <caption class="visually-hidden">${say("Messages of {queue}", { queue: this.queue })}</caption>
+      <thead>
+        <tr>
+          <th scope="col" class="col-mark">
+            <input type="checkbox" aria-label=${say("Select all on this page")} .checked=${all} .indeterminate=${some} @change=${() => this.#selectAll(!all)} />
+          </th>
+          <th scope="col" class="num">#</th>
+          <th scope="col">${say("when")}</th>
+          <th scope="col">${say("id")}</th>
+          <th scope="col" class="col-type">${say("type")}</th>
+          <th scope="col" class="num">${say("size")}</th>
+          <th scope="col" class="num col-attempt">${say("attempt")}</th>
+          ${dead ? html`<th scope="col">${say("reason")}</th>` : nothing}
+          <th scope="col" class="col-headers">${say("headers")}</th>
+          <th scope="col" class="col-preview">${say("body")}</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${repeat(this.#items, ({ id }) => id, (item) => this.#row(item, dead))}
+      </tbody>
+    </table>`;
+  }
+
+  #row(item: Message, dead: boolean): TemplateResult {
+    const opened = place.get("message") === item.id;
+    const headers = Object.entries(item.headers).filter(([name]) => !OF_DEATH.test(name));
+    const reason = reasonOf(item);
+    return html`<tr class="message" data-opened=${opened} data-selected=${this.#selected.has(item.id)}>
+        <td class="col-mark">
+          <input type="checkbox" aria-label=${say("Select message #{position}", { position: item.position })} .checked=${this.#selected.has(item.id)} @change=${() => this.#toggle(item)} />
+        </td>
+        <th scope="row" class="num">
+          <button type="button" class="opens" data-id=${item.id} aria-expanded=${opened} @click=${() => this.#open(opened ? "" : item.id)}>
+            ${count(item.position)}
+          </button>
+        </th>
+        <td><time datetime=${item.time} title=${`${fullTime(item.time)} · ${item.time}`}>${ago(item.time)}</time>
+          ${item.state === "unsettled" ? html`<span class="tag">${say("unsettled")}</span>` : nothing}
+          ${item.due ? html`<span class="tag" title=${item.due}>${say("delayed")}</span>` : nothing}</td>
+        <td class="col-id" title=${item.id}>${shortened(item.id)}</td>
+        <td class="col-type">${item.type ?? item.content_type ?? ""}</td>
+        <td class="num">${bytes(item.size)}</td>
+        <td class="num col-attempt">${item.attempt}</td>
+        ${dead ? html`<td class="col-reason" title=${reason}>${reason}</td>` : nothing}
+        <td class="col-headers">${headers.slice(0, SHOWN_HEADERS).map(([name, value]) => html`<span>${name}=${value}</span>`)}${headers.length > SHOWN_HEADERS
+          ? html`<span>+${headers.length - SHOWN_HEADERS}</span>`
+          : nothing}</td>
+        <td class="col-preview">${preview(bodyOf(item)) || html`<span class="quiet">${say("(empty body)")}</span>`}</td>
+      </tr>
+      ${opened ? html`<tr class="message-details"><td colspan="10">${this.#detail(item)}</td></tr>` : nothing}`;
+  }
+
+  #detail(item: Message): TemplateResult {
+    return html`<mom-message-detail .queue=${this.queue} .message=${item} .others=${this.#items}></mom-message-detail>`;
+  }
+
+  #open(id: string): void {
+    place.go({ message: id }, { replace: true });
+  }
+
+  #toggle(item: Message): void {
+    if (!this.#selected.delete(item.id)) this.#selected.set(item.id, item);
     this.requestUpdate();
   }
+
+  #selectAll(on: boolean): void {
+    for (const item of this.#items) {
+      if (on) this.#selected.set(item.id, item);
+      else this.#selected.delete(item.id);
+    }
+    this.requestUpdate();
+  }
+
+  // ------------------------------------------------------------------ acts on many
+
+  #bulk(): TemplateResult | typeof nothing {
+    if (this.#items.length === 0 && this.#selected.size === 0) return nothing;
+    const chosen = this.#selected.size;
+    const dead = this.#items.some((item) => originOf(item));
+    const ops: [Op, string][] = [
+      ...(dead ? ([["retry", say("Retry…")]] as [Op, string][]) : []),
+      ["move", say("Move…")],
+      ["copy", say("Copy…")],
+      ["export", say("Export…")],
+      ["delete", say("Delete…")],
+    ];
+    const clear = () => {
+      this.#selected.clear();
+      this.requestUpdate();
+    };
+    return html`<div class="bulk tools" role="group" aria-label=${say("Acts on many messages")}>
+      <span class="num">${chosen > 0
+        ? sayCount("{count} selected:", "{count} selected:", chosen)
+        : isEmpty(this.#condition) ? say("All messages:") : say("All that match:")}</span>
+      ${ops.map(([op, word]) => this.#button(op, word))}
+      ${chosen > 0
+        ? html`<button type="button" class="link" @click=${clear}>
+            ${isEmpty(this.#condition) ? say("or take all messages") : say("or take all that match")}
+          </button>`
+        : nothing}
+    </div>`;
+  }
+
+  #button(op: Op, word: string): TemplateResult {
+    const right = op === "copy" || op === "export" ? "read" : "manage";
+    const missing = this.#may !== undefined && !this.#may.includes(right);
+    const hint = missing ? say("Needs the right {right} on {queue}.", { right, queue: this.queue }) : this.#unfit(op);
+    return html`<button type="button" class=${op === "retry" ? "primary" : ""} ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#do(op)}>
+      ${word}
+    </button>`;
+  }
+
+  /** Why an act cannot be done to what the search names; "" when it can. */
+  #unfit(op: Op): string {
+    const { state } = this.#condition;
+    if (this.#selected.size > 0) return "";
+    if (state === "unsettled") return say("What is handed out is settled by who holds it.");
+    return state === "delayed" && op !== "delete" && op !== "export" ? say("Delayed messages can be deleted and exported.") : "";
+  }
+
+  #do(op: Op): void {
+    const ids = [...this.#selected.keys()];
+    if (ids.length > 0) void doToMany(op, this.queue, { ids }, ids.length);
+    else void doToMany(op, this.queue, this.#condition);
+  }
+
+  // ------------------------------------------------------------------ keys
+
+  #moveFocus(step: 1 | -1): void {
+    const rows = [...this.querySelectorAll<HTMLElement>("button.opens")];
+    const at = rows.indexOf(document.activeElement as HTMLElement);
+    rows[Math.min(Math.max(at + step, 0), rows.length - 1)]?.focus();
+  }
+
+  get #focused(): Message | undefined {
+    const id = (document.activeElement as HTMLElement | null)?.dataset.id ?? place.get("message");
+    return this.#items.find((item) => item.id === id);
+  }
+
+  #selectFocused(): void {
+    if (this.#focused) this.#toggle(this.#focused);
+  }
+
+  #retry(): void {
+    const focused = this.#focused;
+    if (this.#selected.size > 0) this.#do("retry");
+    else if (focused && originOf(focused)) void retryOne(this.queue, focused);
+  }
+
+  #move(): void {
+    if (this.#selected.size > 0) this.#do("move");
+    else if (this.#focused) void doToMany("move", this.queue, { ids: [this.#focused.id] }, 1);
+  }
 }
+
+/** The end of an id tells messages of one moment apart; its beginning tells the moment, which stands beside it. */
+function shortened(id: string): string {
+  return id.length > 14 ? `…${id.slice(-12)}` : id;
+}
+
+/** A name as the rest of a topic's: levels that are wildcards are spelled. */
+function inTopic(name: string): string {
+  const spelled: Record<string, string> = { "*": "%2A", ">": "%3E", "#": "%23" };
+  return name.split(".").map((level) => spelled[level] ?? level).join(".");
+}
+
+function skeleton(): TemplateResult {
+  return html`<div class="skeleton" role="status">
+    <span class="visually-hidden">${say("Loading messages")}</span>
+    ${Array.from({ length: 8 }, () => html`<div></div>`)}
+  </div>`;
+}
+
 customElements.define("mom-message-browser", MessageBrowser);

@@ -1,89 +1,64 @@
-import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
-import type { BrowsedMessage } from "../live/rest.ts";
-import type { Draft, Outcome } from "../live/session.ts";
-import { bodyOf } from "../view/body.ts";
-import { isQueue } from "../view/name.ts";
+import { html, nothing, type TemplateResult } from "lit";
+import type { RequestRefused } from "../live/rest.ts";
+import { publishAsCode, type Draft } from "../messages/code.ts";
+import { LARGEST, MOST, complaintOf, hasFields, send, type Sent } from "../messages/publishing.ts";
+import { body as bytesOf, faultOf, one, remove, why } from "../messages/requests.ts";
 import { pageOf } from "../pages.ts";
+import { say, sayCount } from "../say.ts";
+import { place, server } from "../services.ts";
+import "../style/messages.css";
+import { sniffBytes } from "../view/body.ts";
+import { bytes as inBytes, count } from "../view/format.ts";
+import { bareName, isQueue } from "../view/name.ts";
 import { Island } from "./island.ts";
-import { session, statistics } from "../services.ts";
+import { snippetBlock } from "./snippet-block.ts";
 
-const CONTENT_TYPES = ["application/json", "text/plain", "application/xml", "text/csv"];
-const DEFAULT_PRIORITY = "4";
-/** Headers that the form has fields for, or that are the protocol's own. */
-const RESERVED = new Set(["destination", "content-type", "content-length", "persistent", "priority", "receipt", "transaction"]);
+const CONTENT_TYPES = ["application/json", "text/plain", "application/xml", "text/csv", "application/octet-stream"];
+const DEFAULT_PRIORITY = 4;
+const SHOWN_IDS = 50;
+/** Headers that the form has fields for, that are the protocol's own, or that dead letters got by dying. */
+const RESERVED = /^(destination|content-type|content-length|persistent|priority|receipt|transaction|origin|origin-topic|sent-at|dead-.*)$/i;
 
-/** Publishes one message over the page's own session, and says what the broker answered. */
+interface Result {
+  sent: Sent;
+  tookMs: number;
+  running: boolean;
+  /** What became of the one message: who has it, or why it waits. */
+  says: string;
+  error: string;
+}
+
+/**
+ * Publishes a message, or many at a rate, and says what the broker answered. `template` of the address is the id of a message
+ * of the queue `from` whose body and headers are filled in; with `replace` that one is removed when the new one is stored.
+ */
 export class PublishForm extends Island {
-  static override properties = { destination: {}, template: { attribute: false } };
+  static override properties = { destination: {} };
 
+  /** With its kind: /queue/orders. */
   declare destination: string;
-  declare template: BrowsedMessage | undefined;
 
   #headers: { key: string; value: string }[] = [];
-  #body = "";
-  #contentType = "application/json";
-  #outcome: { outcome: Outcome; destination: string } | undefined;
-  #sending = false;
+  #draft: Omit<Draft, "destination" | "headers"> = {
+    body: "",
+    contentType: "application/json",
+    persistent: true,
+    priority: DEFAULT_PRIORITY,
+  };
+  #file: { name: string; bytes: Uint8Array } | undefined;
+  #over = false;
+  #error = "";
+  #result: Result | undefined;
+  #running: AbortController | undefined;
 
-  protected override willUpdate(changes: PropertyValues<this>): void {
-    if (changes.has("destination")) this.#outcome = undefined;
-    if (!changes.has("template") || this.template === undefined) return;
-    this.#headers = Object.entries(this.template.headers)
-      .filter(([key]) => !RESERVED.has(key))
-      .map(([key, value]) => ({ key, value }));
-    this.#body = bodyOf(this.template).text ?? "";
-    this.#contentType = this.template.content_type ?? "";
+  override connectedCallback(): void {
+    super.connectedCallback();
+    void this.#fillIn();
   }
 
-  protected override render() {
-    const { template } = this;
-    return html`<form class="publish" @submit=${(event: SubmitEvent) => this.#submit(event)}>
-      <label>
-        Destination
-        <input
-          name="destination" required list="destination-names" autocomplete="off" spellcheck="false"
-          placeholder="/queue/orders" pattern="/[\\-a-z]+/.+" title="/queue/name or /topic/name"
-          .value=${this.destination}
-        />
-      </label>
-      <datalist id="destination-names">
-        ${[...statistics.destinations.keys()].map((name) => html`<option value=${name}></option>`)}
-      </datalist>
-      <label>
-        Body
-        <textarea
-          name="body" rows="7" spellcheck="false"
-          .value=${this.#body}
-          @input=${(event: InputEvent) => this.#edit({ body: (event.target as HTMLTextAreaElement).value })}
-        ></textarea>
-      </label>
-      ${this.#bodyHint()}
-      <div class="fields">
-        <label>
-          Content type
-          <input
-            name="content-type" list="content-types" autocomplete="off" spellcheck="false"
-            .value=${this.#contentType}
-            @input=${(event: InputEvent) => this.#edit({ contentType: (event.target as HTMLInputElement).value })}
-          />
-        </label>
-        <datalist id="content-types">${CONTENT_TYPES.map((type) => html`<option value=${type}></option>`)}</datalist>
-        <label>
-          Priority
-          <input name="priority" type="number" min="0" max="9" .value=${String(template?.priority ?? DEFAULT_PRIORITY)} />
-        </label>
-        <label class="check">
-          <input name="persistent" type="checkbox" .checked=${template?.persistent ?? true} />
-          Persistent
-        </label>
-      </div>
-      ${this.#headerGrid()}
-      <div class="tools">
-        <button type="submit" class="primary" ?disabled=${this.#sending}>Publish</button>
-        <span class="quiet">${this.#sending ? "waiting for the receipt…" : html`<kbd>Ctrl</kbd> <kbd>Enter</kbd>`}</span>
-      </div>
-      <div role="status">${this.#outcome ? this.#answer(this.#outcome) : nothing}</div>
-    </form>`;
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.#running?.abort();
   }
 
   protected override firstUpdated(): void {
@@ -92,94 +67,279 @@ export class PublishForm extends Island {
     });
   }
 
-  #edit({ body = this.#body, contentType = this.#contentType }): void {
-    this.#body = body;
-    this.#contentType = contentType;
+  async #fillIn(): Promise<void> {
+    const [queue, id] = [place.get("from"), place.get("template")];
+    if (!queue || !id) return;
+    try {
+      const message = await one(queue, id);
+      this.#headers = Object.entries(message.headers)
+        .filter(([key]) => !RESERVED.test(key))
+        .map(([key, value]) => ({ key, value }));
+      this.#draft = {
+        body: "",
+        contentType: message.content_type ?? "",
+        persistent: message.persistent,
+        priority: message.priority,
+        ...(message.type && { type: message.type }),
+        ...(message.correlation_id && { correlation_id: message.correlation_id }),
+        ...(message.reply_to && { reply_to: message.reply_to }),
+      };
+      this.#takeBytes(`${id}`, await bytesOf(queue, id));
+    } catch (error) {
+      this.#error = faultOf(error, say("The broker cannot be reached."));
+    }
     this.requestUpdate();
   }
 
-  /** Says that a JSON body is none, and sends it all the same when asked: a test may want just that. */
-  #bodyHint(): TemplateResult | typeof nothing {
-    if (!/[/+]json\b/.test(this.#contentType) || this.#body === "") return nothing;
-    try {
-      JSON.parse(this.#body);
-      return nothing;
-    } catch (error) {
-      return html`<p class="hint" data-tone="warn">▲ This is not valid JSON: ${(error as Error).message}</p>`;
+  /** Text goes into the field, where it can be edited; everything else is sent as it is. */
+  #takeBytes(name: string, bytes: Uint8Array): void {
+    const { text } = sniffBytes(bytes, null);
+    this.#file = text === undefined ? { name, bytes } : undefined;
+    this.#draft.body = text ?? "";
+  }
+
+  async #takeFile(file: File | undefined): Promise<void> {
+    if (file === undefined) return;
+    if (file.size > LARGEST) {
+      this.#error = say("{name} has {size}. Files up to {most} are sent from here; longer ones by mom pub.", {
+        name: file.name,
+        size: inBytes(file.size),
+        most: inBytes(LARGEST),
+      });
+    } else {
+      this.#error = "";
+      this.#takeBytes(file.name, new Uint8Array(await file.arrayBuffer()));
+      if (file.type) this.#draft.contentType = file.type;
     }
+    this.requestUpdate();
+  }
+
+  // ------------------------------------------------------------------ the form
+
+  protected override render() {
+    return html`<form class="publish" data-island @submit=${(event: SubmitEvent) => this.#submit(event)}>
+      ${this.#error ? html`<p class="notice" data-tone="bad" role="alert">${this.#error}</p>` : nothing}
+      <label>${say("Destination")}
+        <input
+          name="destination" required autocomplete="off" spellcheck="false" placeholder="/queue/orders" pattern="/(queue|topic|temp-queue)/.+"
+          title="/queue/… , /topic/…" .value=${this.destination}
+          @change=${(event: Event) => (this.destination = (event.target as HTMLInputElement).value)}
+        /></label>
+      ${this.#bodyField()}
+      <div class="fields">
+        ${this.#text("content-type", say("Content type"), this.#draft.contentType, (value) => (this.#draft.contentType = value), "content-types")}
+        <datalist id="content-types">${CONTENT_TYPES.map((type) => html`<option value=${type}></option>`)}</datalist>
+        ${this.#number("priority", say("Priority"), this.#draft.priority, (value) => (this.#draft.priority = value ?? DEFAULT_PRIORITY), 0, 9)}
+        <label class="check"
+          ><input
+            name="persistent" type="checkbox" .checked=${this.#draft.persistent}
+            @change=${(event: Event) => this.#edit(() => (this.#draft.persistent = (event.target as HTMLInputElement).checked))}
+          />${say("Persistent")}</label>
+      </div>
+      ${this.#headerGrid()} ${this.#more()} ${this.#sends()}
+      <div role="status">${this.#result ? this.#answer(this.#result) : nothing}</div>
+      ${this.#code()}
+    </form>`;
+  }
+
+  #bodyField(): TemplateResult {
+    const complaint = this.#file ? "" : complaintOf(this.#draft.body, this.#draft.contentType);
+    const over = (on: boolean) => (event: DragEvent) => {
+      event.preventDefault();
+      this.#over = on;
+      this.requestUpdate();
+    };
+    const drop = (event: DragEvent) => {
+      over(false)(event);
+      void this.#takeFile(event.dataTransfer?.files[0]);
+    };
+    const forget = () => {
+      this.#file = undefined;
+      this.requestUpdate();
+    };
+    return html`${this.#file
+        ? html`<p class="notice" data-tone="quiet">
+            ${say("The body is {name}, {size}, sent as it is.", { name: this.#file.name, size: inBytes(this.#file.bytes.length) })}
+            <button type="button" class="link" @click=${forget}>${say("Write one instead")}</button>
+          </p>`
+        : html`<label>${say("Body")}
+            <textarea
+              name="body" rows="9" spellcheck="false" data-over=${this.#over} .value=${this.#draft.body}
+              @input=${(event: InputEvent) => this.#edit(() => (this.#draft.body = (event.target as HTMLTextAreaElement).value))}
+              @dragover=${over(true)} @dragleave=${over(false)} @drop=${drop}
+            ></textarea></label>`}
+      ${complaint ? html`<p class="hint" data-tone="warn">▲ ${complaint}</p>` : nothing}
+      <p class="hint tools">
+        <label class="button-like">${say("Choose a file, or drop one")}
+          <input type="file" name="file" @change=${(event: Event) => void this.#takeFile((event.target as HTMLInputElement).files?.[0])} /></label>
+        <span>${say("{{n}}, {{uuid}} and {{now}} are filled in for each message.")}</span>
+      </p>`;
+  }
+
+  #edit(change: () => void): void {
+    change();
+    this.requestUpdate();
+  }
+
+  #text(name: string, label: string, value: string, take: (value: string) => void, list = ""): TemplateResult {
+    return html`<label>${label}
+      <input
+        name=${name} autocomplete="off" spellcheck="false" list=${list || nothing} .value=${value}
+        @input=${(event: InputEvent) => this.#edit(() => take((event.target as HTMLInputElement).value.trim()))}
+      /></label>`;
+  }
+
+  #number(
+    name: string, label: string, value: number | undefined, take: (value: number | undefined) => void, min: number, max: number, step = "1",
+  ): TemplateResult {
+    const read = (event: InputEvent) => {
+      const { value: text } = event.target as HTMLInputElement;
+      this.#edit(() => take(text === "" ? undefined : Number(text)));
+    };
+    return html`<label>${label}
+      <input name=${name} type="number" min=${min} max=${max} step=${step} .value=${value === undefined ? "" : String(value)} @input=${read} /></label>`;
+  }
+
+  /** What few messages need, folded away. */
+  #more(): TemplateResult {
+    const draft = this.#draft;
+    const used = draft.delay_s || draft.expires_s || draft.reply_to || draft.correlation_id || draft.type || draft.dedup_id;
+    return html`<details ?open=${Boolean(used)}>
+      <summary>${say("Delay, expiry, reply, duplicates")}</summary>
+      <div class="fields">
+        ${this.#number("delay", say("Delay, seconds"), draft.delay_s, (value) => (draft.delay_s = value!), 0, 315_360_000, "any")}
+        ${this.#number("expires", say("Expires after, seconds"), draft.expires_s, (value) => (draft.expires_s = value!), 0.001, 315_360_000, "any")}
+        ${this.#text("reply-to", say("Reply to"), draft.reply_to ?? "", (value) => (draft.reply_to = value))}
+        ${this.#text("correlation-id", say("Correlation id"), draft.correlation_id ?? "", (value) => (draft.correlation_id = value))}
+        ${this.#text("type", say("Type"), draft.type ?? "", (value) => (draft.type = value))}
+        ${this.#text("dedup-id", say("Dedup id"), draft.dedup_id ?? "", (value) => (draft.dedup_id = value))}
+      </div>
+    </details>`;
   }
 
   #headerGrid(): TemplateResult {
-    const remove = (index: number) => {
-      this.#headers = this.#headers.filter((_, at) => at !== index);
-      this.requestUpdate();
-    };
+    const remove = (index: number) => this.#edit(() => (this.#headers = this.#headers.filter((_, at) => at !== index)));
     const add = async () => {
-      this.#headers = [...this.#headers, { key: "", value: "" }];
-      this.requestUpdate();
+      this.#edit(() => (this.#headers = [...this.#headers, { key: "", value: "" }]));
       await this.updateComplete;
       this.querySelector<HTMLInputElement>(".header-row:last-of-type input")?.focus();
     };
+    const typed = (header: { key: string; value: string }, part: "key" | "value") => (event: InputEvent) =>
+      this.#edit(() => (header[part] = (event.target as HTMLInputElement).value));
     return html`<fieldset>
-      <legend>Headers</legend>
+      <legend>${say("Headers")}</legend>
       ${this.#headers.map(
         (header, index) => html`<div class="header-row">
-          <input
-            aria-label="Header name" placeholder="name" autocomplete="off" spellcheck="false" .value=${header.key}
-            @input=${(event: InputEvent) => (header.key = (event.target as HTMLInputElement).value)}
-          />
-          <input
-            aria-label="Header value" placeholder="value" autocomplete="off" .value=${header.value}
-            @input=${(event: InputEvent) => (header.value = (event.target as HTMLInputElement).value)}
-          />
-          <button type="button" class="close" aria-label="Remove this header" @click=${() => remove(index)}>✕</button>
+          <input aria-label=${say("Header name")} placeholder=${say("name")} autocomplete="off" spellcheck="false" .value=${header.key} @input=${typed(header, "key")} />
+          <input aria-label=${say("Header value")} placeholder=${say("value")} autocomplete="off" .value=${header.value} @input=${typed(header, "value")} />
+          <button type="button" class="close" aria-label=${say("Remove this header")} @click=${() => remove(index)}>✕</button>
         </div>`,
       )}
-      <button type="button" class="link" @click=${add}>+ Add header</button>
+      <button type="button" class="link" @click=${add}>${say("+ Add header")}</button>
     </fieldset>`;
   }
 
+  #sends(): TemplateResult {
+    const replaces = place.get("replace") !== "" && place.get("template") !== "";
+    return html`${replaces
+        ? html`<label class="check"
+            ><input name="replace" type="checkbox" checked />${say("Remove the message of {queue} that it replaces, once it is stored", { queue: place.get("from") })}</label>`
+        : nothing}
+      <div class="sends">
+        <label>${say("How many")}<input name="count" type="number" min="1" max=${MOST} value="1" required /></label>
+        <label>${say("Messages a second")}<input name="rate" type="number" min="0.1" max="10000" step="any" placeholder=${say("at once")} /></label>
+        ${this.#running
+          ? html`<button type="button" @click=${() => this.#running?.abort()}>${say("Stop")}</button>`
+          : html`<button type="submit" class="primary">${say("Publish")}</button>`}
+        <span class="quiet"><kbd>Ctrl</kbd> <kbd>Enter</kbd></span>
+      </div>`;
+  }
+
+  #code(): TemplateResult {
+    return html`<details>
+      <summary>${say("The same as code")}</summary>
+      ${this.#file
+        ? html`<p class="hint">${say("A file is sent by mom pub … @{name}", { name: this.#file.name })}</p>`
+        : publishAsCode(this.#whole(), server).map(snippetBlock)}
+    </details>`;
+  }
+
+  #whole(): Draft {
+    const own = this.#headers.filter(({ key }) => key !== "" && !RESERVED.test(key));
+    return { ...this.#draft, destination: this.destination, headers: Object.fromEntries(own.map(({ key, value }) => [key, value])) };
+  }
+
+  // ------------------------------------------------------------------ sending
+
   async #submit(event: SubmitEvent): Promise<void> {
     event.preventDefault();
-    if (this.#sending) return;
-    const draft = this.#draft(new FormData(event.target as HTMLFormElement));
-    this.#sending = true;
-    this.#outcome = undefined;
-    this.requestUpdate();
-    const outcome = await session.publish(draft);
-    this.#sending = false;
-    this.#outcome = { outcome, destination: draft.destination };
-    this.requestUpdate();
-  }
-
-  #draft(form: FormData): Draft {
-    const field = (name: string) => String(form.get(name) ?? "");
-    const own = this.#headers.filter(({ key }) => key !== "" && !RESERVED.has(key.toLowerCase()));
-    const headers: Record<string, string> = Object.fromEntries(own.map(({ key, value }) => [key, value]));
-    headers.persistent = String(form.has("persistent"));
-    headers.priority = field("priority") || DEFAULT_PRIORITY;
-    const contentType = field("content-type").trim();
-    if (contentType) headers["content-type"] = contentType;
-    return { destination: field("destination"), body: field("body"), headers };
-  }
-
-  #answer({ outcome, destination }: { outcome: Outcome; destination: string }): TemplateResult {
-    switch (outcome.kind) {
-      case "confirmed":
-        return html`<div class="notice" data-tone="good">
-          <strong>● Confirmed</strong> by a receipt after ${outcome.tookMs.toFixed(1)} ms.
-          ${isQueue(destination)
-            ? html`<a href=${pageOf(destination)}>See the messages</a>`
-            : nothing}
-        </div>`;
-      case "refused":
-        return html`<div class="notice" data-tone="bad">
-          <strong>■ ${outcome.problem.title}.</strong> ${outcome.problem.detail}
-          ${outcome.problem.trace_id ? html`<code>${outcome.problem.trace_id}</code>` : nothing}
-        </div>`;
-      case "unconfirmed":
-        return html`<div class="notice" data-tone="warn"><strong>▲ Not confirmed.</strong> ${outcome.why}</div>`;
+    if (this.#running) return;
+    const form = new FormData(event.target as HTMLFormElement);
+    this.destination = String(form.get("destination"));
+    const draft = this.#whole();
+    const rate = Number(form.get("rate")) || undefined;
+    const fill = hasFields(draft.body + draft.dedup_id + draft.correlation_id + JSON.stringify(draft.headers));
+    const run = { draft, bytes: this.#file?.bytes, count: Number(form.get("count")), rate, fill };
+    this.#running = new AbortController();
+    const began = performance.now();
+    const sent: Sent = { ids: [], errors: [], duplicates: 0 };
+    this.#result = { sent, tookMs: 0, running: true, says: "", error: "" };
+    const show = (change: Partial<Result>) => {
+      this.#result = { ...this.#result!, ...change, tookMs: performance.now() - began };
+      this.requestUpdate();
+    };
+    show({});
+    try {
+      const done = await send(run, (so_far) => show({ sent: so_far }), this.#running.signal);
+      show({ sent: done, running: false });
+      if (done.ids.length > 0 && form.has("replace")) await remove(place.get("from"), place.get("template"));
+      if (done.ids.length === 1 && isQueue(draft.destination)) show({ says: await this.#fateOf(draft.destination, done.ids[0]!) });
+    } catch (error) {
+      const title = (error as Partial<RequestRefused>).problem?.title;
+      const detail = faultOf(error, say("The broker cannot be reached. It may or may not be stored."));
+      show({ running: false, error: title ? `${title}: ${detail}` : detail });
     }
+    this.#running = undefined;
+    this.requestUpdate();
+  }
+
+  /** Who has it, or why it waits. */
+  async #fateOf(destination: string, id: string): Promise<string> {
+    const reasons = await why(bareName(destination), id).catch(() => undefined);
+    return reasons === undefined ? say("A consumer has taken it already.") : (reasons[0]?.sentence ?? "");
+  }
+
+  #answer({ sent, tookMs, running, says, error }: Result): TemplateResult {
+    const queue = isQueue(this.destination);
+    const ms = tookMs.toFixed(0);
+    return html`${sent.ids.length > 0 || running
+        ? html`<div class="notice" data-tone=${running ? "quiet" : "good"}>
+            <strong>${running ? say("Sending…") : say("● Confirmed")}</strong>
+            ${sayCount("{count} message is stored, after {ms} ms.", "{count} messages are stored, after {ms} ms.", sent.ids.length, { ms })}
+            ${says ? html`<span>${say("Now: {what}.", { what: says })}</span>` : nothing}
+            ${sent.duplicates ? sayCount("{count} was a duplicate.", "{count} were duplicates.", sent.duplicates) : nothing}
+            ${queue && !running ? html`<a href=${pageOf(this.destination, "", { order: "newest" })}>${say("See the messages")}</a>` : nothing}
+            ${this.#ids(sent.ids, queue)}
+          </div>`
+        : nothing}
+      ${error || sent.errors.length > 0
+        ? html`<div class="notice" data-tone="bad" role="alert">
+            <strong>■ ${say("Refused.")}</strong> ${error || sent.errors[0]}
+            ${sent.errors.length > 1 ? say("({count} messages)", { count: count(sent.errors.length) }) : nothing}
+          </div>`
+        : nothing}`;
+  }
+
+  #ids(ids: string[], queue: boolean): TemplateResult | typeof nothing {
+    if (ids.length === 0) return nothing;
+    const link = (id: string) => (queue ? html`<a href=${pageOf(this.destination, "", { message: id })}>${id}</a>` : html`<code>${id}</code>`);
+    if (ids.length === 1) return html`<div class="results">${link(ids[0]!)}</div>`;
+    return html`<details>
+      <summary>${say("Ids")}</summary>
+      <ol class="results">${ids.slice(-SHOWN_IDS).map((id) => html`<li>${link(id)}</li>`)}</ol>
+      ${ids.length > SHOWN_IDS ? html`<p class="hint">${say("The last {count} are shown.", { count: SHOWN_IDS })}</p>` : nothing}
+    </details>`;
   }
 }
+
 customElements.define("mom-publish-form", PublishForm);

@@ -1,5 +1,6 @@
 import { parseExact } from "../exact-json.ts";
 import type { BrowsedMessage } from "../live/rest.ts";
+import { looksLikeXml } from "./xml.ts";
 
 /** A message's body in the forms that can be shown. Only forms that are true to it are there. */
 export interface Body {
@@ -7,6 +8,10 @@ export interface Body {
   json?: unknown;
   /** The body as text, when it is text. */
   text?: string;
+  /** Whether that text is XML. */
+  xml?: boolean;
+  /** Names and values of a form. */
+  form?: [name: string, value: string][];
   bytes: Uint8Array;
   /** Whether `bytes` are those of the message: not so when it was cut, or parsed and written anew. */
   exact: boolean;
@@ -19,9 +24,10 @@ export function bodyOf(message: BrowsedMessage): Body {
 }
 
 function given(message: BrowsedMessage): Body {
-  if (message.body_base64 !== undefined) return sniffBytes(fromBase64(message.body_base64));
-  if (typeof message.body === "string" && !isJson(message.content_type)) return sniffText(message.body);
-  if (message.body === undefined) return sniffText("");
+  const type = message.content_type;
+  if (message.body_base64 !== undefined) return sniffBytes(fromBase64(message.body_base64), type);
+  if (typeof message.body === "string" && (message.truncated || !isJson(type))) return sniffText(message.body, type);
+  if (message.body === undefined) return sniffText("", type);
   const text = JSON.stringify(message.body);
   return { json: message.body, text, bytes: new TextEncoder().encode(text), exact: false };
 }
@@ -30,7 +36,7 @@ function isJson(contentType: string | null): boolean {
   return /[/+]json\b/i.test(contentType ?? "");
 }
 
-function sniffText(text: string): Body {
+function sniffText(text: string, contentType: string | null): Body {
   const body: Body = { text, bytes: new TextEncoder().encode(text), exact: true };
   if (/^\s*[[{]/.test(text)) {
     try {
@@ -38,15 +44,19 @@ function sniffText(text: string): Body {
     } catch {
       // It only looked like JSON.
     }
+  } else if (looksLikeXml(text)) {
+    body.xml = true;
+  } else if (contentType?.startsWith("application/x-www-form-urlencoded")) {
+    body.form = [...new URLSearchParams(text)];
   }
   return body;
 }
 
-export function sniffBytes(bytes: Uint8Array): Body {
+export function sniffBytes(bytes: Uint8Array, contentType: string | null): Body {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
     // Control characters mean bytes that happen to be valid UTF-8, not a text somebody wrote.
-    if (!/[\u0000-\u0008\u000e-\u001f]/.test(text)) return { ...sniffText(text), bytes };
+    if (!/[\u0000-\u0008\u000e-\u001f]/.test(text)) return { ...sniffText(text, contentType), bytes };
   } catch {
     // Not UTF-8: bytes it is.
   }
@@ -63,13 +73,35 @@ export function preview(body: Body): string {
   return [...body.bytes.subarray(0, 24)].map(hexByte).join(" ");
 }
 
+/** How bytes are compressed, by their first ones: what a content-encoding says may be wrong. */
+export function compressionOf(bytes: Uint8Array): "gzip" | "deflate" | undefined {
+  if (bytes[0] === 0x1f && bytes[1] === 0x8b) return "gzip";
+  if (bytes[0] === 0x78 && (bytes[0] * 256 + bytes[1]!) % 31 === 0) return "deflate";
+  return undefined;
+}
+
+/** Opens compressed bytes, up to `most` of what is in them. Rejects when they are damaged. */
+export async function opened(bytes: Uint8Array, how: "gzip" | "deflate", most: number): Promise<Uint8Array> {
+  const reader = new Blob([bytes as BlobPart]).stream().pipeThrough(new DecompressionStream(how)).getReader();
+  const found: Uint8Array[] = [];
+  let size = 0;
+  while (size < most) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    found.push(value);
+    size += value.length;
+  }
+  await reader.cancel();
+  return new Uint8Array(await new Blob(found as BlobPart[]).arrayBuffer()).subarray(0, most);
+}
+
 const SHOWN_HEX_BYTES = 16 * 1024;
 
 /** Offset, sixteen bytes, and their ASCII, a line for each sixteen; long bodies end with a note. */
-export function hexDump(bytes: Uint8Array): string {
+export function hexDump(bytes: Uint8Array, from = 0): string {
   const lines: string[] = [];
   for (let offset = 0; offset < Math.min(bytes.length, SHOWN_HEX_BYTES); offset += 16) {
-    lines.push(hexLine(bytes.subarray(offset, offset + 16), offset));
+    lines.push(hexLine(bytes.subarray(offset, offset + 16), from + offset));
   }
   if (bytes.length > SHOWN_HEX_BYTES) lines.push(`… ${bytes.length - SHOWN_HEX_BYTES} bytes more`);
   return lines.join("\n");

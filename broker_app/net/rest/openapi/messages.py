@@ -274,8 +274,12 @@ PATHS: Json = {
     },
     "/messages/{id}/body": {
         "get": operation(
-            "get_message_body", "The bytes of one message", {"200": BYTES}, 404, 503,
-            parameters=[ID, parameter("queue", NAME, "where it is", required=True)],
+            "get_message_body", "The bytes of one message", {"200": BYTES, "206": BYTES}, 404, 503,
+            parameters=[
+                ID,
+                parameter("queue", NAME, "where it is", required=True),
+                header("Range", TEXT, "`bytes=0-99`, `bytes=-100`: one stretch of them"),
+            ],
         ),
     },
 }  # fmt: skip

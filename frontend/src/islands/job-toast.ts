@@ -1,0 +1,93 @@
+import { html, nothing } from "lit";
+import { follow } from "../jobs/following.ts";
+import { conditionOf, isOpen, left, titleOf } from "../jobs/words.ts";
+import { API, cancel, faultOf, undo, type Job } from "../messages/requests.ts";
+import { pageOfJob } from "../pages.ts";
+import { say, sayCount } from "../say.ts";
+import { tell } from "../toasts.ts";
+import { count } from "../view/format.ts";
+import { Island } from "./island.ts";
+
+/** How long what came of it stays. */
+const SHOWN_MS = 12_000;
+
+/** A job that was just begun, at the edge of the page: how far it is, Cancel, then what came of it, with Undo. */
+export class JobToast extends Island {
+  #job: Job | undefined;
+  #stop: (() => void) | undefined;
+
+  static show(job: Job): void {
+    const toast = new JobToast();
+    toast.#job = job;
+    document.querySelector("#toasts")!.append(toast);
+  }
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.className = "notice toast job-toast";
+    this.#stop = follow(this.#job!.id, (job) => this.#take(job), () => this.requestUpdate());
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.#stop?.();
+  }
+
+  #take(job: Job): void {
+    this.#job = job;
+    this.requestUpdate();
+    if (isOpen(job)) return;
+    setTimeout(() => this.remove(), SHOWN_MS);
+    document.dispatchEvent(new CustomEvent("mom:job-ended", { detail: job }));
+  }
+
+  protected override render() {
+    const job = this.#job!;
+    const { word, tone, shape } = conditionOf(job);
+    this.dataset.tone = tone;
+    const open = isOpen(job);
+    return html`<span><strong>${titleOf(job.op, job.total)}</strong>
+        <span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></span>
+      ${open ? html`<progress max=${job.total || 1} .value=${job.processed} aria-label=${say("Progress")}></progress>` : nothing}
+      <span class="num" aria-live="off">${open ? this.#progress(job) : outcomeOf(job)}</span>
+      <a href=${pageOfJob(job.id)}>${say("Open the job")}</a>
+      ${open ? html`<button type="button" @click=${() => this.#do(cancel)}>${say("Cancel")}</button>` : nothing}
+      ${!open && job.can_undo ? html`<button type="button" @click=${() => this.#undo()}>${say("Undo")}</button>` : nothing}
+      ${job.op === "export" && job.state === "done"
+        ? html`<a href="${API}jobs/${job.id}/export" download="${job.id}.ndjson">${say("Download")}</a>`
+        : nothing}
+      <button type="button" class="close" aria-label=${say("Close")} @click=${() => this.remove()}>✕</button>`;
+  }
+
+  #progress(job: Job): string {
+    const rest = left(job);
+    const so = say("{processed} of {total}", { processed: count(job.processed), total: count(job.total) });
+    return rest ? say("{so_far}, about {rest} left", { so_far: so, rest }) : so;
+  }
+
+  async #undo(): Promise<void> {
+    await this.#do(async (id) => {
+      JobToast.show(await undo(id));
+      this.remove();
+    });
+  }
+
+  async #do(act: (id: string) => Promise<unknown>): Promise<void> {
+    try {
+      await act(this.#job!.id);
+    } catch (error) {
+      tell({ text: faultOf(error, say("The broker cannot be reached.")), tone: "bad" });
+    }
+  }
+}
+
+/** What became of its messages, in a few words. */
+export function outcomeOf(job: Job): string {
+  const parts = [sayCount("{count} done", "{count} done", job.done)];
+  if (job.refused) parts.push(sayCount("{count} refused", "{count} refused", job.refused));
+  if (job.gone) parts.push(sayCount("{count} had gone", "{count} had gone", job.gone));
+  if (job.unsettled) parts.push(sayCount("{count} handed out", "{count} handed out", job.unsettled));
+  return parts.join(" · ");
+}
+
+customElements.define("mom-job-toast", JobToast);

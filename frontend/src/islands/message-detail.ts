@@ -1,0 +1,173 @@
+import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
+import { deleteOne, doToMany, retryOne } from "../messages/acts.ts";
+import { publishAsCode, type Draft } from "../messages/code.ts";
+import { originOf, pathOf } from "../messages/path.ts";
+import { faultOf, why, type Message, type Reason } from "../messages/requests.ts";
+import { pageOf } from "../pages.ts";
+import { say, sayCount } from "../say.ts";
+import { place, server } from "../services.ts";
+import { tell } from "../toasts.ts";
+import { bodyOf } from "../view/body.ts";
+import { bytes, count, fullTime } from "../view/format.ts";
+import "./body-view.ts";
+import { Island } from "./island.ts";
+
+/** One message, whole: body, headers, its path, why it is here, and what can be done to it. */
+export class MessageDetail extends Island {
+  static override properties = { message: { attribute: false }, others: { attribute: false } };
+
+  declare message: Message;
+  declare others: Message[];
+  /** Where it waits, bare; empty for what a topic retains, which can only be looked at. */
+  declare queue: string;
+  /** The topic that retains it, bare. */
+  declare topic: string;
+
+  #reasons: Reason[] | undefined;
+  #error = "";
+
+  protected override willUpdate(changes: PropertyValues<this>): void {
+    if (changes.has("message") && changes.get("message")?.id !== this.message.id) this.#reasons = undefined;
+  }
+
+  protected override render() {
+    const { message, queue } = this;
+    return html`
+      <div class="message-parts">
+        <mom-body-view .queue=${queue} .message=${message} .others=${this.others}></mom-body-view>
+        <div class="message-aside">
+          ${queue ? [this.#path(), this.#why()] : nothing} ${this.#facts()}
+        </div>
+      </div>
+      ${this.#acts()}
+    `;
+  }
+
+  #path(): TemplateResult {
+    return html`<section>
+      <h3>${say("Path")}</h3>
+      <ol class="path">
+        ${pathOf(this.message, this.queue).map(
+          ({ time, text, tone }) => html`<li data-tone=${tone ?? nothing}>
+            ${text}${time ? html` <time class="quiet num" datetime=${time} title=${time}>${fullTime(time)}</time>` : nothing}
+          </li>`,
+        )}
+      </ol>
+    </section>`;
+  }
+
+  #facts(): TemplateResult {
+    const { message } = this;
+    const facts: [string, string | null][] = [
+      ["message-id", message.id],
+      [say("position"), count(message.position)],
+      [say("published"), message.time],
+      [say("due"), message.due ?? null],
+      [say("size"), bytes(message.size)],
+      ["content-type", message.content_type ?? say("not given")],
+      [say("priority"), String(message.priority)],
+      [say("persistent"), message.persistent ? say("yes") : say("no")],
+      [say("attempt"), this.queue ? String(message.attempt) : null],
+      ["type", message.type],
+      ["correlation-id", message.correlation_id],
+      ["reply-to", message.reply_to],
+    ];
+    const headers = Object.entries(message.headers);
+    return html`<section>
+      <h3>${say("Facts")}</h3>
+      <dl class="pairs">
+        ${facts.map(([name, value]) => (value === null ? nothing : html`<dt>${name}</dt><dd>${value}</dd>`))}
+      </dl>
+      <h3>${sayCount("{count} header", "{count} headers", headers.length)}</h3>
+      <dl class="pairs headers">${headers.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
+    </section>`;
+  }
+
+  #why(): TemplateResult {
+    const toggled = (event: Event) => {
+      if ((event.target as HTMLDetailsElement).open && this.#reasons === undefined) void this.#ask();
+    };
+    return html`<details class="why" @toggle=${toggled}>
+      <summary>${say("Why is this message here?")}</summary>
+      ${this.#error ? html`<p class="notice" data-tone="bad" role="alert">${this.#error}</p>` : nothing}
+      ${this.#reasons === undefined
+        ? nothing
+        : html`<ol class="reasons">
+            ${this.#reasons.map(({ code, sentence }) => html`<li><span class="tag">${code}</span> ${sentence}</li>`)}
+            ${this.#reasons.length === 0 ? html`<li>${say("It is not here any more.")}</li>` : nothing}
+          </ol>`}
+    </details>`;
+  }
+
+  async #ask(): Promise<void> {
+    try {
+      this.#reasons = await why(this.queue, this.message.id);
+      this.#error = "";
+    } catch (error) {
+      this.#error = faultOf(error, say("The broker cannot be reached."));
+    }
+    this.requestUpdate();
+  }
+
+  #acts(): TemplateResult {
+    const { message, queue } = this;
+    const origin = originOf(message);
+    const ids = { ids: [message.id] };
+    const held = message.state === "unsettled";
+    const hint = held ? say("Who holds it settles it.") : nothing;
+    const gone = () => this.dispatchEvent(new CustomEvent("gone", { bubbles: true }));
+    const here = queue ? `/queue/${queue}` : `/topic/${this.topic}`;
+    const template = queue ? { from: queue, template: message.id } : undefined;
+    return html`<div class="tools message-acts">
+      ${origin
+        ? html`<button type="button" class="primary" ?disabled=${held} title=${hint} @click=${() => retryOne(queue, message)}>
+              ${say("Retry")}
+            </button>
+            <a class="button" href=${pageOf(`/queue/${origin}`, "publish", { ...template!, replace: "1" })}>${say("Retry edited…")}</a>`
+        : nothing}
+      ${queue
+        ? html`<button type="button" ?disabled=${held} title=${hint} @click=${() => doToMany("move", queue, ids, 1)}>${say("Move…")}</button>
+            <button type="button" ?disabled=${held} title=${hint} @click=${() => deleteOne(queue, message, gone)}>${say("Delete…")}</button>
+            <a class="button" href=${pageOf(here, "publish", template)}>${say("Use as template")}</a>`
+        : nothing}
+      <button type="button" class="link" @click=${() => this.#copy(this.#permalink())}>${say("Copy permalink")}</button>
+      ${this.#code === undefined
+        ? nothing
+        : html`<button type="button" class="link" @click=${() => this.#copy(this.#code!)}>${say("Copy as curl")}</button>`}
+    </div>`;
+  }
+
+  #permalink(): string {
+    return new URL(place.href({ message: this.message.id, q: "", order: "", after: "" }), location.href).href;
+  }
+
+  /** The command that publishes it once more; only of what is text. */
+  get #code(): string | undefined {
+    const { message } = this;
+    const { text } = bodyOf(message);
+    if (text === undefined || message.truncated) return undefined;
+    const draft: Draft = {
+      destination: this.queue ? `/queue/${this.queue}` : `/topic/${this.topic}`,
+      body: text,
+      contentType: message.content_type ?? "",
+      headers: message.headers,
+      persistent: message.persistent,
+      priority: message.priority,
+      ...(message.type && { type: message.type }),
+      ...(message.correlation_id && { correlation_id: message.correlation_id }),
+      ...(message.reply_to && { reply_to: message.reply_to }),
+    };
+    return publishAsCode(draft, server)[0]!.code;
+  }
+
+  async #copy(text: string): Promise<void> {
+    try {
+      await navigator.clipboard.writeText(text);
+      tell({ text: say("Copied."), tone: "quiet" });
+    } catch {
+      tell({ text: say("The browser does not allow copying here: {text}", { text }), tone: "warn" });
+    }
+  }
+}
+
+customElements.define("mom-message-detail", MessageDetail);

@@ -1,0 +1,60 @@
+/** What jobs are called. */
+
+import type { Job } from "../messages/requests.ts";
+import { say, sayCount } from "../say.ts";
+import { duration } from "../view/format.ts";
+
+export interface Condition {
+  word: string;
+  tone: "good" | "quiet" | "warn" | "bad" | "accent";
+  shape: string;
+}
+
+export const isOpen = ({ state }: Pick<Job, "state">): boolean => state === "waiting" || state === "running";
+
+export function conditionOf({ state, refused }: Pick<Job, "state" | "refused">): Condition {
+  switch (state) {
+    case "waiting":
+      return { word: say("waiting"), tone: "quiet", shape: "○" };
+    case "running":
+      return { word: say("running"), tone: "accent", shape: "●" };
+    case "done":
+      return refused > 0 ? { word: say("done, some refused"), tone: "warn", shape: "▲" } : { word: say("done"), tone: "good", shape: "●" };
+    case "cancelled":
+      return { word: say("cancelled"), tone: "quiet", shape: "■" };
+    case "stopped":
+      return { word: say("stopped by errors"), tone: "bad", shape: "▲" };
+    case "failed":
+      return { word: say("failed"), tone: "bad", shape: "■" };
+  }
+}
+
+/** "Retry 400 messages": what a job does, or did. */
+export function titleOf(op: string, total: number): string {
+  const words: Record<string, [one: string, many: string]> = {
+    move: ["Move {count} message", "Move {count} messages"],
+    copy: ["Copy {count} message", "Copy {count} messages"],
+    retry: ["Retry {count} message", "Retry {count} messages"],
+    delete: ["Delete {count} message", "Delete {count} messages"],
+    purge: ["Purge {count} message", "Purge {count} messages"],
+    export: ["Export {count} message", "Export {count} messages"],
+    replay: ["Replay {count} message", "Replay {count} messages"],
+    import: ["Import {count} message", "Import {count} messages"],
+    undo: ["Move {count} message back", "Move {count} messages back"],
+  };
+  const [one, many] = words[op] ?? [`${op}: {count}`, `${op}: {count}`];
+  return sayCount(one, many, total);
+}
+
+/** A queue as jobs name it, without its kind. */
+export function placeOf(address: string | null): string {
+  if (address === "origin") return say("where they came from");
+  return address?.replace(/^\/queue\//, "") ?? "";
+}
+
+/** Time that is left at the pace so far; undefined while nothing can be said. */
+export function left({ started, processed, total }: Pick<Job, "started" | "processed" | "total">): string | undefined {
+  const seconds = started ? (Date.now() - Date.parse(started)) / 1000 : 0;
+  if (seconds < 1 || processed === 0 || processed >= total) return undefined;
+  return duration(((total - processed) * seconds) / processed);
+}

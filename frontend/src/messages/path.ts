@@ -1,0 +1,61 @@
+/** The way of a message, as far as it tells: from its headers and what the broker says of it. */
+
+import { say, sayCount } from "../say.ts";
+import type { Message } from "./requests.ts";
+
+export interface Station {
+  /** RFC 3339, where it is known. */
+  time?: string;
+  text: string;
+  tone?: "good" | "warn" | "bad";
+}
+
+/** Where a dead letter died, bare; "" for a message that is none. */
+export function originOf({ headers }: Message): string {
+  return (headers.origin ?? "").replace(/^\/queue\//, "");
+}
+
+/** Why it died: the detail, or the reason where there is none. */
+export function reasonOf({ headers }: Message): string {
+  return headers["dead-detail"] || headers["dead-reason"] || "";
+}
+
+export function pathOf(message: Message, queue: string): Station[] {
+  const { headers } = message;
+  const origin = originOf(message);
+  if (!origin) {
+    return [
+      { time: message.time, text: say("published to {queue}", { queue }) },
+      ...(message.attempt > 1
+        ? [{ text: sayCount("handed out {count} time", "handed out {count} times", message.attempt - 1) }]
+        : []),
+      nowOf(message),
+    ];
+  }
+  const topic = headers["origin-topic"]?.replace(/^\/topic\//, "");
+  const attempts = Number(headers["dead-attempts"] ?? 0);
+  const consumer = headers["dead-consumer"];
+  const handed = sayCount("handed out {count} time", "handed out {count} times", attempts);
+  return [
+    { ...at(headers["sent-at"]), text: topic ? say("published to topic {topic}", { topic }) : say("published") },
+    { text: say("waited in {queue}", { queue: origin }) },
+    ...(attempts > 0 ? [{ text: consumer ? say("{handed}, at last to {consumer}", { handed, consumer }) : handed }] : []),
+    {
+      ...at(headers["dead-at"]),
+      text: say("died: {why}", { why: [headers["dead-reason"], headers["dead-detail"]].filter(Boolean).join(", ") }),
+      tone: "bad" as const,
+    },
+    { time: message.time, text: say("came to {queue}", { queue }) },
+    nowOf(message),
+  ];
+}
+
+function at(ms: string | undefined): { time?: string } {
+  return ms && /^\d{1,15}$/.test(ms) ? { time: new Date(Number(ms)).toISOString() } : {};
+}
+
+function nowOf({ state, due }: Message): Station {
+  if (state === "unsettled") return { text: say("handed out, and not settled yet"), tone: "good" };
+  if (due) return { time: due, text: say("will be due") };
+  return { text: say("waits") };
+}

@@ -1,0 +1,211 @@
+/** Messages and jobs over the REST API. */
+
+import { parseExact } from "../exact-json.ts";
+import { parseProblem } from "../live/problem.ts";
+import { RequestRefused, type BrowsedMessage } from "../live/rest.ts";
+import { queryOf, type Condition } from "./search.ts";
+
+const { basePath = "/" } = document.body.dataset;
+export const API = `${location.origin}${basePath}api/v1/`;
+
+export type Message = BrowsedMessage & {
+  type: string | null;
+  correlation_id: string | null;
+  reply_to: string | null;
+  due?: string;
+};
+
+/** `stopped`: it looked at as many messages as it may, and `next` goes on. */
+export interface MessagePage {
+  items: Message[];
+  next: string | null;
+  approx_total: number;
+  scanned: number;
+  stopped: boolean;
+}
+
+export interface Digest {
+  matches: number;
+  oldest: string | null;
+  newest: string | null;
+  by_origin: Record<string, number>;
+  by_reason: Record<string, number>;
+  scanned: number;
+  stopped: boolean;
+}
+
+export interface Reason {
+  code: string;
+  sentence: string;
+  facts: Record<string, unknown>;
+}
+
+/** What is to be done to many messages. `target` is a queue, or "origin" for dead letters. */
+export interface Wish {
+  op: "move" | "copy" | "retry" | "delete" | "export" | "replay" | "purge";
+  source: string;
+  target?: string;
+  filter?: Condition;
+  limit?: number;
+  rate_per_s?: number;
+  max_error_ratio?: number;
+}
+
+/** What a wish would do, valid for a quarter of an hour. */
+export interface Plan {
+  plan: string;
+  matches: number;
+  count: number;
+  complete: boolean;
+  by_origin: Record<string, number>;
+  by_reason: Record<string, number>;
+  oldest: string | null;
+  newest: string | null;
+  sample: Message[];
+  warnings: string[];
+}
+
+export interface Job {
+  id: string;
+  op: string;
+  state: "waiting" | "running" | "done" | "cancelled" | "stopped" | "failed";
+  source: string | null;
+  target: string | null;
+  filter: string | Condition | null;
+  user: string;
+  created: string;
+  started: string | null;
+  ended: string | null;
+  total: number;
+  processed: number;
+  done: number;
+  gone: number;
+  unsettled: number;
+  refused: number;
+  rate_per_s: number | null;
+  reason: string | null;
+  can_undo: boolean;
+  undo_of: string | null;
+  undone_by: string | null;
+}
+
+/** Asks the API; `reason` goes into the audit log. Rejects with RequestRefused, or TypeError when no answer comes. */
+export async function call<Answer>(method: string, path: string, body?: unknown, reason = ""): Promise<Answer> {
+  const headers: Record<string, string> = { accept: "application/json" };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (reason) headers["mom-reason"] = encodeURIComponent(reason);
+  const sent = body === undefined ? null : JSON.stringify(body);
+  // What is asked for while the page is left is carried out all the same, if browsers have room for it.
+  const keepalive = method !== "GET" && (sent?.length ?? 0) < 32_000;
+  const reply = await fetch(API + path, { method, headers, keepalive, body: sent });
+  const text = await reply.text();
+  if (!reply.ok) throw new RequestRefused(parseProblem(text, `HTTP ${reply.status} ${reply.statusText}`));
+  return (text ? parseExact(text) : undefined) as Answer;
+}
+
+/** A name as part of a path. What does not fit there (dots alone, slashes) is a parameter instead. */
+function inQueue(queue: string, rest: string, query: URLSearchParams): string {
+  query.set("queue", queue);
+  return `queues/${rest}?${query}`;
+}
+
+export interface Look {
+  condition: Condition;
+  order: "oldest" | "newest";
+  after: string | null;
+  limit: number;
+}
+
+export function browse(queue: string, { condition, order, after, limit }: Look): Promise<MessagePage> {
+  const query = queryOf(condition);
+  query.set("limit", String(limit));
+  if (order === "newest") query.set("order", order);
+  if (after) query.set("after", after);
+  return call("GET", inQueue(queue, "messages", query));
+}
+
+export function digest(queue: string, { state: _, ...condition }: Condition): Promise<Digest> {
+  return call("GET", inQueue(queue, "digest", queryOf(condition)));
+}
+
+/** The messages that a topic retains; `from` is first, last, seq:… or time:…, and `next` is one of them. */
+export function history(topic: string, from: string, limit: number): Promise<MessagePage> {
+  return call("GET", `topics/messages?${new URLSearchParams({ topic, from, limit: String(limit) })}`);
+}
+
+export function one(queue: string, id: string): Promise<Message> {
+  return call("GET", `${messagePath(id)}?${new URLSearchParams({ queue })}`);
+}
+
+export async function why(queue: string, id: string): Promise<Reason[]> {
+  const answer = await call<{ reasons: Reason[] }>("GET", `${messagePath(id)}/why?${new URLSearchParams({ queue })}`);
+  return answer.reasons;
+}
+
+export function remove(queue: string, id: string, reason = ""): Promise<void> {
+  return call("DELETE", `${messagePath(id)}?${new URLSearchParams({ queue })}`, undefined, reason);
+}
+
+/** The address of a message's body, byte for byte. */
+export function bodyAddress(queue: string, id: string): string {
+  return `${API}${messagePath(id)}/body?${new URLSearchParams({ queue })}`;
+}
+
+export async function body(queue: string, id: string): Promise<Uint8Array> {
+  const reply = await fetch(bodyAddress(queue, id));
+  if (!reply.ok) throw new RequestRefused(parseProblem(await reply.text(), `HTTP ${reply.status} ${reply.statusText}`));
+  return new Uint8Array(await reply.arrayBuffer());
+}
+
+function messagePath(id: string): string {
+  return `messages/${encodeURIComponent(id)}`;
+}
+
+export function plan(wish: Wish): Promise<Plan> {
+  return call("POST", "jobs", { ...wish, dry_run: true });
+}
+
+export function begin(planned: string, reason = ""): Promise<Job> {
+  return call("POST", "jobs", { plan: planned }, reason);
+}
+
+/** Queues whose name contains `part`, the deepest first. */
+export async function queueNames(part: string): Promise<string[]> {
+  const query = new URLSearchParams({ limit: "20", fields: "name", sort: "-depth", ...(part && { q: part }) });
+  const { items } = await call<{ items: { name: string }[] }>("GET", `queues?${query}`);
+  return items.map(({ name }) => name);
+}
+
+export function jobs(after: string | null, limit: number): Promise<{ items: Job[]; next: string | null; approx_total: number }> {
+  return call("GET", `jobs?${new URLSearchParams({ limit: String(limit), ...(after && { after }) })}`);
+}
+
+export function job(id: string): Promise<Job> {
+  return call("GET", `jobs/${encodeURIComponent(id)}`);
+}
+
+export function cancel(id: string): Promise<Job> {
+  return call("POST", `jobs/${encodeURIComponent(id)}/cancel`);
+}
+
+export function undo(id: string): Promise<Job> {
+  return call("POST", `jobs/${encodeURIComponent(id)}/undo`);
+}
+
+/** In the page's words: why something was refused, or that nobody answered. */
+export function faultOf(error: unknown, unreachable: string): string {
+  return error instanceof RequestRefused ? error.message : unreachable;
+}
+
+/** The last bytes of a body. */
+export async function tail(queue: string, id: string, size: number): Promise<Uint8Array> {
+  const reply = await fetch(bodyAddress(queue, id), { headers: { range: `bytes=-${size}` } });
+  if (!reply.ok) throw new RequestRefused(parseProblem(await reply.text(), `HTTP ${reply.status} ${reply.statusText}`));
+  return new Uint8Array(await reply.arrayBuffer());
+}
+
+/** What who is signed in may do with a queue: `send`, `browse`, `read`, `manage`, … */
+export async function rightsTo(queue: string): Promise<string[]> {
+  const { may } = await call<{ may: string[] }>("GET", `queues?${new URLSearchParams({ queue })}`);
+  return may;
+}
