@@ -3,10 +3,13 @@
  * element, so that no page pays for what it does not show.
  */
 
+/** What stands on the overview together comes together. */
+const overview = () => import("./islands/overview.ts");
+
 const MODULES: Record<string, () => Promise<unknown>> = {
-  "mom-attention-list": () => import("./islands/attention-list.ts"),
+  "mom-attention-list": overview,
   "mom-branch": () => import("./islands/branch.ts"),
-  "mom-busiest-list": () => import("./islands/busiest-list.ts"),
+  "mom-busiest-list": overview,
   "mom-chart": () => import("./islands/chart.ts"),
   "mom-code-editor": () => import("./islands/code-editor.ts"),
   "mom-connection-list": () => import("./islands/connection-list.ts"),
@@ -17,13 +20,13 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-destination-history": () => import("./islands/destination-history.ts"),
   "mom-destination-list": () => import("./islands/destination-list.ts"),
   "mom-key-list": () => import("./islands/key-list.ts"),
-  "mom-latest-events": () => import("./islands/latest-events.ts"),
+  "mom-latest-events": overview,
   "mom-limit-meter": () => import("./islands/limit-meter.ts"),
   "mom-live-pill": () => import("./islands/live-pill.ts"),
   "mom-message-browser": () => import("./islands/message-browser.ts"),
-  "mom-node-charts": () => import("./islands/node-charts.ts"),
-  "mom-node-figures": () => import("./islands/node-figures.ts"),
-  "mom-node-topology": () => import("./islands/node-topology.ts"),
+  "mom-node-charts": overview,
+  "mom-node-figures": overview,
+  "mom-node-topology": overview,
   "mom-publish-form": () => import("./islands/publish-form.ts"),
   "mom-range-choice": () => import("./islands/range-choice.ts"),
   "mom-subscription-list": () => import("./islands/subscription-list.ts"),

@@ -7,7 +7,6 @@ import { say, sayCount } from "../say.ts";
 import { tell } from "../toasts.ts";
 import { sentenceOf, signOf, type Alert } from "../view/alert.ts";
 import { moment } from "../view/moment.ts";
-import "../style/overview.css";
 import { Island } from "./island.ts";
 
 const SHOWN = 6;
@@ -59,7 +58,7 @@ export class AttentionList extends Island {
       <span class="shape" role="img" aria-label=${word}>${shape}</span>
       <a class="says" href=${consolePage(alert.page)}>${sentenceOf(alert)}</a>
       <span class="quiet since">${alert.by ? say("{who} sees to it", { who: alert.by }) : nothing} ${moment(alert.since)}</span>
-      <span class="acts">${this.#best(alert)}</span>
+      <span class="best">${this.#best(alert)}</span>
     </li>`;
   }
 

@@ -2,16 +2,18 @@ import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { Polling } from "../live/polling.ts";
 import { read } from "../live/requests.ts";
+import { TREND_STEP_S } from "../live/statistics.ts";
 import { pageOf } from "../pages.ts";
 import { say } from "../say.ts";
 import { count, rate } from "../view/format.ts";
 import { bareName } from "../view/name.ts";
 import { sparkline } from "../view/sparkline.ts";
-import "../style/overview.css";
 import { Island } from "./island.ts";
 
 const SHOWN = 10;
 const EVERY_MS = 2_000;
+/** Seconds from one number of a trend to the next. */
+const TREND_POINT_S = 10;
 const FIELDS = "name,depth,in_rate,out_rate,trend";
 
 interface Row {
@@ -69,7 +71,7 @@ export class BusiestList extends Island {
   }
 
   #row({ address, in_rate, out_rate, depth, trend }: Row): TemplateResult {
-    const points = trend.map((value, step) => ({ step, depth: value }));
+    const points = trend.map((depth, step) => ({ step: step * (TREND_POINT_S / TREND_STEP_S), depth }));
     return html`<tr>
       <th scope="row"><a class="row" href=${pageOf(address)}>${bareName(address)}</a>
         ${address.startsWith("/topic/") ? html` <span class="tag">${say("topic")}</span>` : nothing}</th>

@@ -5,7 +5,6 @@ import { read } from "../live/requests.ts";
 import { say } from "../say.ts";
 import { aboutOf, type LoggedEvent } from "../view/event.ts";
 import { moment } from "../view/moment.ts";
-import "../style/overview.css";
 import { Island } from "./island.ts";
 
 const SHOWN = 10;

@@ -5,7 +5,6 @@ import { say } from "../say.ts";
 import { chosenRange } from "../view/range.ts";
 import type { Line } from "./chart.ts";
 import "./chart.ts";
-import "../style/overview.css";
 import { Island } from "./island.ts";
 import "./range-choice.ts";
 
@@ -35,7 +34,7 @@ export class NodeCharts extends Island {
   }
 
   protected override render() {
-    const { columns, fault } = nodePast;
+    const { course, fault } = nodePast;
     return html`
       <div class="tools">
         <mom-range-choice @range=${() => nodePast.choose(chosenRange())}></mom-range-choice>
@@ -44,9 +43,9 @@ export class NodeCharts extends Island {
               <button type="button" class="link" @click=${() => void nodePast.again()}>${say("Try again")}</button>`
           : nothing}
       </div>
-      <mom-chart heading=${say("Throughput")} unit="rate" sync="node" .lines=${MOVED} .columns=${columns}></mom-chart>
-      <mom-chart heading=${say("Waiting")} unit="count" sync="node" height="110" .lines=${WAITS} .columns=${columns}></mom-chart>
-      <mom-chart heading=${say("Latency")} unit="seconds" sync="node" height="110" .lines=${AGES} .columns=${columns}></mom-chart>
+      <mom-chart heading=${say("Throughput")} unit="rate" sync="node" .lines=${MOVED} .columns=${course}></mom-chart>
+      <mom-chart heading=${say("Waiting")} unit="count" sync="node" height="110" .lines=${WAITS} .columns=${course}></mom-chart>
+      <mom-chart heading=${say("Latency")} unit="seconds" sync="node" height="110" .lines=${AGES} .columns=${course}></mom-chart>
     `;
   }
 }

@@ -4,7 +4,6 @@ import { Follow } from "../live/source.ts";
 import { consolePage, queuesPage } from "../pages.ts";
 import { say } from "../say.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
-import "../style/overview.css";
 import { Island } from "./island.ts";
 
 /** A message that waits longer is marked: it is what the alert rule `oldest` says from the start. */

@@ -1,17 +1,19 @@
-import type { GraphLabel } from "@dagrejs/dagre";
 import { html, nothing, svg, type TemplateResult } from "lit";
 import { nodePast } from "../live/node.ts";
 import { Polling } from "../live/polling.ts";
 import { read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { say } from "../say.ts";
+import { NONE } from "../view/format.ts";
 import { drawn, type Drawing, type Forwarding, type Line, type Vertex } from "../view/topology.ts";
-import "../style/overview.css";
 import { Island } from "./island.ts";
 
 const EVERY_MS = 5_000;
 const WIDTH = 128;
 const HEIGHT = 44;
+const GAP_X = 76;
+const GAP_Y = 14;
+const MARGIN = 3;
 /** A name that is longer is cut; the whole one is the title. */
 const LETTERS = 17;
 /** Narrower than this, what is connected is a table. */
@@ -22,13 +24,6 @@ interface Point {
   y: number;
 }
 
-interface Layout {
-  width: number;
-  height: number;
-  vertices: Map<string, Point>;
-  lines: Map<string, Point[]>;
-}
-
 /** What is connected with the broker: a drawing, and a table that says the same. */
 export class NodeTopology extends Island {
   readonly #polling = new Polling<Forwarding>(
@@ -37,8 +32,6 @@ export class NodeTopology extends Island {
     EVERY_MS,
     () => ["$mom.bridge.>"],
   );
-  #layout: Layout | undefined;
-  #laidOut = "";
   #asTable: boolean | undefined;
 
   constructor() {
@@ -53,17 +46,16 @@ export class NodeTopology extends Island {
       return html`<div class="inside skeleton" role="status"><div></div><div></div><div></div></div>`;
     }
     const drawing = drawn(node, answer ?? { bridges: [], incoming: [] });
-    void this.#lay(drawing);
-    const asTable = this.#asTable ?? this.clientWidth < NARROW_PX;
+    const asTable = this.#asTable ?? (this.parentElement?.clientWidth ?? 0) < NARROW_PX;
     return html`<div class="inside">
-      <button type="button" class="link" aria-pressed=${asTable} @click=${() => this.#toggle(!asTable)}>
+      <button type="button" class="link twin" aria-pressed=${asTable} @click=${() => this.#toggle(!asTable)}>
         ${asTable ? say("View as drawing") : say("View as table")}
       </button>
       ${fault
         ? html`<p class="notice" data-tone="warn" role="status">${fault}
             <button type="button" class="link" @click=${() => this.#polling.again()}>${say("Try again")}</button></p>`
         : nothing}
-      ${asTable ? this.#table(drawing) : this.#layout ? this.#picture(drawing, this.#layout) : nothing}
+      ${asTable ? this.#table(drawing) : this.#picture(drawing)}
     </div>`;
   }
 
@@ -72,61 +64,42 @@ export class NodeTopology extends Island {
     this.requestUpdate();
   }
 
-  /** Lays out anew when other things are connected; their figures move nothing. */
-  async #lay({ vertices, lines }: Drawing): Promise<void> {
-    const wanted = JSON.stringify([vertices.map(({ id }) => id), lines.map(({ from, to }) => [from, to])]);
-    if (wanted === this.#laidOut) return;
-    this.#laidOut = wanted;
-    const { Graph, layout } = await import("@dagrejs/dagre");
-    const graph = new Graph();
-    graph.setGraph({ rankdir: "LR", nodesep: 14, ranksep: 74, marginx: 4, marginy: 6 });
-    graph.setDefaultEdgeLabel(() => ({}));
-    for (const { id } of vertices) graph.setNode(id, { width: WIDTH, height: HEIGHT });
-    for (const { from, to } of lines) graph.setEdge(from, to);
-    layout(graph);
-    if (wanted !== this.#laidOut) return;
-    const { width = 0, height = 0 } = graph.graph() as GraphLabel;
-    this.#layout = {
-      width,
-      height,
-      vertices: new Map(vertices.map(({ id }) => [id, graph.node(id) as Point])),
-      lines: new Map(lines.map(({ from, to }) => [`${from}>${to}`, (graph.edge(from, to) as { points: Point[] }).points])),
-    };
-    this.requestUpdate();
-  }
-
-  #picture({ vertices, lines }: Drawing, layout: Layout): TemplateResult {
+  #picture({ vertices, lines }: Drawing): TemplateResult {
+    const columns = [0, 1, 2].map((column) => vertices.filter((vertex) => vertex.column === column));
+    const height = Math.max(...columns.map(({ length }) => length * (HEIGHT + GAP_Y) - GAP_Y)) + 2 * MARGIN;
+    const width = 3 * WIDTH + 2 * GAP_X + 2 * MARGIN;
+    /** Where the left upper corner of each is: a column stands in the middle of the height. */
+    const corners = new Map<string, Point>();
+    columns.forEach((column, number) => {
+      const first = (height - column.length * (HEIGHT + GAP_Y) + GAP_Y) / 2;
+      column.forEach(({ id }, row) => {
+        corners.set(id, { x: MARGIN + number * (WIDTH + GAP_X), y: first + row * (HEIGHT + GAP_Y) });
+      });
+    });
     return html`<svg class="topology" role="group" aria-label=${say("What is connected with this broker")}
-      viewBox="0 0 ${layout.width} ${layout.height}" width=${layout.width} height=${layout.height}>
-      ${lines.map((line) => this.#line(line, layout))}
-      ${vertices.map((vertex) => this.#vertex(vertex, layout))}
+      viewBox="0 0 ${width} ${height}" width=${width} height=${height}>
+      ${lines.map((line) => this.#line(line, corners.get(line.from)!, corners.get(line.to)!))}
+      ${vertices.map((vertex) => this.#vertex(vertex, corners.get(vertex.id)!))}
     </svg>`;
   }
 
-  #line({ from, to, says, tone, flows }: Line, layout: Layout) {
-    const points = layout.lines.get(`${from}>${to}`);
-    const first = points?.[0];
-    const last = points?.at(-1);
-    if (!first || !last) return nothing;
-    const middle = (first.x + last.x) / 2;
-    const path = `M${first.x} ${first.y}C${middle} ${first.y} ${middle} ${last.y} ${last.x} ${last.y}`;
+  #line({ says, tone, flows }: Line, source: Point, target: Point) {
+    const [x1, y1, x2, y2] = [source.x + WIDTH, source.y + HEIGHT / 2, target.x, target.y + HEIGHT / 2];
+    const middle = (x1 + x2) / 2;
     return svg`<g class="line" data-tone=${tone} ?data-flows=${flows} aria-hidden="true">
-      <path d=${path}></path>
-      <path class="head" d="M${last.x - 7} ${last.y - 4}L${last.x} ${last.y}L${last.x - 7} ${last.y + 4}"></path>
-      <text x=${middle} y=${(first.y + last.y) / 2 - 5}>${says}</text>
+      <path d="M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}"></path>
+      <path class="head" d="M${x2 - 7} ${y2 - 4}L${x2} ${y2}L${x2 - 7} ${y2 + 4}"></path>
+      <text x=${x1 + (x2 - x1) * 0.62} y=${y1 + (y2 - y1) * 0.72 - 5}>${says}</text>
     </g>`;
   }
 
-  #vertex({ id, title, says, href, tone, shape }: Vertex, layout: Layout) {
-    const at = layout.vertices.get(id);
-    if (!at) return nothing;
+  #vertex({ title, says, href, tone, shape }: Vertex, { x, y }: Point) {
     const short = title.length > LETTERS ? `${title.slice(0, LETTERS - 1)}…` : title;
-    const [left, top] = [at.x - WIDTH / 2, at.y - HEIGHT / 2];
     return svg`<a href=${href} class="vertex" data-tone=${tone} aria-label=${`${title}: ${says}`}>
       <title>${title}</title>
-      <rect x=${left} y=${top} width=${WIDTH} height=${HEIGHT} rx="8"></rect>
-      <text class="title" x=${left + 11} y=${top + 19}>${short}</text>
-      <text class="says" x=${left + 11} y=${top + 34}>${shape ? `${shape} ` : ""}${says}</text>
+      <rect x=${x} y=${y} width=${WIDTH} height=${HEIGHT} rx="8"></rect>
+      <text class="title" x=${x + 11} y=${y + 19}>${short}</text>
+      <text class="says" x=${x + 11} y=${y + 34}>${shape ? `${shape} ` : ""}${says}</text>
     </a>`;
   }
 
@@ -143,7 +116,7 @@ export class NodeTopology extends Island {
             <th scope="row"><a href=${source.href}>${source.title}</a></th>
             <td data-label=${say("to")}><a href=${target.href}>${target.title}</a></td>
             <td data-label=${say("flow")}>${says}</td>
-            <td data-label=${say("state")}><span class="state" data-tone=${other.tone}>${other.shape} ${other.says}</span></td>
+            <td data-label=${say("state")}><span class="state" data-tone=${other.tone}>${other.shape ? `${other.shape} ${other.says}` : NONE}</span></td>
           </tr>`;
         })}
       </tbody>

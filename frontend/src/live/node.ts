@@ -52,6 +52,16 @@ class NodePast extends Source {
     };
   }
 
+  /** The columns for charts: what moved in a step that is not over yet is taken for the whole of it. */
+  get course(): Columns | undefined {
+    if (this.columns === undefined) return undefined;
+    const { t0, step_s, series } = this.columns;
+    const last = Math.floor((this.#second - t0) / step_s);
+    const part = step_s / (this.#second - t0 - last * step_s + 1);
+    const scaled = (column: (number | null)[]) => column.map((value, step) => (step === last && value !== null ? value * part : value));
+    return { t0, step_s, series: { ...series, in: scaled(series.in ?? []), out: scaled(series.out ?? []) } };
+  }
+
   /** Shows another piece of the past. */
   choose(range: Range): void {
     if (range === this.#range && this.columns) return;

@@ -40,6 +40,8 @@ export interface Vertex {
   href: string;
   tone: Tone;
   shape: string;
+  /** Messages come from the left, and go to the right. */
+  column: 0 | 1 | 2;
 }
 
 export interface Line {
@@ -83,12 +85,12 @@ export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
   const forwarded = bridges.reduce((sum, { sent_rate }) => sum + sent_rate, 0);
   const consumed = Math.max(0, node.out_rate - forwarded);
   const vertices: Vertex[] = [
-    vertex("producers", say("Producers"), say("{rate}/s", { rate: rate(node.in_rate) }), queuesPage({ sort: "-in_rate" })),
+    vertex("producers", say("Producers"), say("{rate}/s", { rate: rate(node.in_rate) }), queuesPage({ sort: "-in_rate" }), 0),
     {
-      ...vertex("broker", node.name, sayCount("{count} connection", "{count} connections", node.connections), consolePage("connections/")),
+      ...vertex("broker", node.name, sayCount("{count} connection", "{count} connections", node.connections), consolePage("connections/"), 1),
       tone: "accent",
     },
-    vertex("consumers", say("Consumers"), say("{rate}/s", { rate: rate(consumed) }), queuesPage({ sort: "-out_rate" })),
+    vertex("consumers", say("Consumers"), say("{rate}/s", { rate: rate(consumed) }), queuesPage({ sort: "-out_rate" }), 2),
   ];
   const lines: Line[] = [
     line("producers", "broker", say("{rate}/s", { rate: rate(node.in_rate) }), node.in_rate > 0),
@@ -99,18 +101,18 @@ export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
     const id = `bridge ${bridge.name}`;
     const href = consolePage(`bridges/one?${new URLSearchParams({ name: bridge.name })}`);
     const waits = bridge.backlog ? ` · ${sayCount("{count} waits", "{count} wait", bridge.backlog)}` : "";
-    vertices.push({ id, title: bridge.name, says: word + waits, href, tone, shape });
+    vertices.push({ id, title: bridge.name, says: word + waits, href, tone, shape, column: 2 });
     lines.push({ from: "broker", to: id, says: flowOf(bridge), tone, flows: bridge.accepted_rate > 0 });
   }
   if (bridges.length > MOST_BRIDGES) {
     const rest = bridges.length - MOST_BRIDGES;
-    vertices.push(vertex("more bridges", sayCount("{count} more", "{count} more", rest), say("bridges"), consolePage("bridges/")));
+    vertices.push(vertex("more bridges", sayCount("{count} more", "{count} more", rest), say("bridges"), consolePage("bridges/"), 2));
     lines.push(line("broker", "more bridges", "", false));
   }
   const senders = [...new Set(forwarding.incoming.map(({ sender }) => sender))];
   for (const sender of senders.slice(0, MOST_SENDERS)) {
     const id = `sender ${sender}`;
-    vertices.push(vertex(id, sender.replace(/~[0-9a-f]+$/, ""), say("forwards to this broker"), consolePage("bridges/")));
+    vertices.push(vertex(id, sender.replace(/~[0-9a-f]+$/, ""), say("forwards to this broker"), consolePage("bridges/"), 0));
     lines.push(line(id, "broker", "", false));
   }
   return { vertices, lines };
@@ -126,8 +128,8 @@ function flowOf(bridge: BridgeStanding): string {
   return say("{rate}/s", { rate: count(0) });
 }
 
-function vertex(id: string, title: string, says: string, href: string): Vertex {
-  return { id, title, says, href, tone: "quiet", shape: "" };
+function vertex(id: string, title: string, says: string, href: string, column: Vertex["column"]): Vertex {
+  return { id, title, says, href, tone: "quiet", shape: "", column };
 }
 
 function line(from: string, to: string, says: string, flows: boolean): Line {
