@@ -11,15 +11,18 @@ import { pulse, session, statistics } from "./services.ts";
 import { toggleTheme } from "./theme.ts";
 
 const showKeys = () => document.querySelector<KeyList>("mom-key-list")!.open();
+const showPalette = async () => (await import("./palette.ts")).openPalette();
 bindKeys(
+  { keys: "$mod+k", says: say("Search or jump"), deed: () => void showPalette(), everywhere: true },
   { keys: "t", says: say("Theme: light or dark"), deed: toggleTheme },
-  { keys: "[Shift]+?", says: say("This list"), deed: showKeys },
+  { keys: "Shift+?", says: say("This list"), deed: showKeys },
 );
 
 document.addEventListener("click", (event) => {
   const target = event.target as Element;
   if (target.closest("[data-deed=theme]")) toggleTheme();
   if (target.closest("[data-deed=keys]")) showKeys();
+  if (target.closest("[data-deed=palette]")) void showPalette();
   const copies = target.closest<HTMLElement>("[data-copy]");
   if (copies) void copyFrom(copies);
 });
@@ -28,6 +31,7 @@ function arrived(): void {
   // What only a script can do is shown only where one runs.
   for (const element of document.querySelectorAll<HTMLElement>("[data-scripted]")) element.hidden = false;
   wake(document);
+  document.dispatchEvent(new Event("mom:arrived"));
 }
 
 startNavigation(arrived);
@@ -39,3 +43,4 @@ session.watch(() => {
 });
 session.subscribe("/topic/$mom.stats", (body) => statistics.apply(JSON.parse(body) as Snapshot));
 void session.start();
+void import("./later.ts");

@@ -3,33 +3,48 @@
 import { tinykeys } from "tinykeys";
 
 export interface Key {
-  /** As tinykeys spells it: "g q", "[Shift]+?". */
+  /** As tinykeys spells it: "g q", "Shift+?", "$mod+k". */
   keys: string;
   says: string;
   deed: (event: KeyboardEvent) => void;
+  /** Whether it is pressed in fields, too. */
+  everywhere?: boolean;
 }
 
-const bound = new Set<Key>();
+/** What was bound to the same keys, the newest last: a page's own deed goes before the frame's. */
+const bound = new Map<string, Key[]>();
 
 /** Binds keys until the returned function is called. They rest inside fields and open dialogs. */
 export function bindKeys(...keys: Key[]): () => void {
-  const unbind = tinykeys(window, Object.fromEntries(keys.map((key) => [key.keys, (event) => press(key, event)])));
-  for (const key of keys) bound.add(key);
+  for (const key of keys) {
+    const same = bound.get(key.keys);
+    if (same) same.push(key);
+    else {
+      bound.set(key.keys, [key]);
+      tinykeys(window, { [key.keys]: (event) => press(bound.get(key.keys)!.at(-1), event) });
+    }
+  }
   return () => {
-    unbind();
-    for (const key of keys) bound.delete(key);
+    for (const key of keys) bound.get(key.keys)!.splice(bound.get(key.keys)!.indexOf(key), 1);
   };
 }
 
 /** What can be pressed on this page, in the order in which it was bound. */
 export function boundKeys(): Key[] {
-  return [...bound];
+  return [...bound.values()].flatMap((same) => same.slice(-1));
 }
 
-function press(key: Key, event: KeyboardEvent): void {
-  // A key pressed inside an editor comes out of its shadow as one on its host.
-  const target = event.composedPath()[0] as Element;
-  if (target.closest("input, textarea, select, [contenteditable]") || document.querySelector("dialog[open]")) return;
+/** Whether keys without Ctrl do anything: who speaks to the machine, or types beside fields, turns them off. */
+export function lettersAreKeys(): boolean {
+  return !/(^|; )mom_keys=off/.test(document.cookie);
+}
+
+function press(key: Key | undefined, event: KeyboardEvent): void {
+  if (key === undefined || document.querySelector("dialog[open]")) return;
+  if (!key.everywhere) {
+    const target = event.target as Element;
+    if (!lettersAreKeys() || target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]")) return;
+  }
   event.preventDefault();
   key.deed(event);
 }

@@ -1,9 +1,11 @@
-/** Numbers, sizes and times as the console writes them. */
+/** Numbers, sizes and times as the console writes them; times in the zone that was chosen. */
+
+import { zone } from "./zone.ts";
 
 const language = document.documentElement.lang || "en";
 const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat(language, { maximumFractionDigits: 1, minimumFractionDigits: 1 });
-const full = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long" });
+const full = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long", timeZone: zone() });
 
 export const NONE = "–";
 

@@ -1,0 +1,8 @@
+/** Choices of this browser, kept where the server sees them: `mom_theme`, `mom_zone`, `mom_keys`, `mom_density`. */
+
+const YEAR_S = 365 * 24 * 3600;
+
+export function keep(name: string, value: string): void {
+  const { basePath = "/" } = document.body.dataset;
+  document.cookie = `${name}=${encodeURIComponent(value)}; path=${basePath}; max-age=${value ? YEAR_S : 0}; samesite=lax`;
+}

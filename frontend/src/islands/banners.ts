@@ -1,0 +1,96 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { Follow } from "../live/source.ts";
+import { read } from "../live/requests.ts";
+import { say, sayCount } from "../say.ts";
+import { pulse, session } from "../services.ts";
+import { fullTime } from "../view/format.ts";
+import { Island } from "./island.ts";
+
+const { basePath = "/" } = document.body.dataset;
+const TICK_MS = 1_000;
+/** A connection that comes back at once is not worth a line across the page. */
+const PATIENCE_S = 3;
+
+/** As `GET /alerts` shows it: in a sentence, with the page below the console that shows what is wrong. */
+interface Alert {
+  detail: string;
+  page: string;
+}
+
+/** What stays on every page until its cause is gone: no connection, signed out, a node that takes nothing, the worst alert. */
+export class Banners extends Island {
+  static override properties = { alerts: {} };
+  /** The address of the page of alerts, for those who may see it. */
+  declare alerts: string;
+
+  #ticker: ReturnType<typeof setInterval> | undefined;
+  #worst: Alert | undefined;
+  #counted: number | undefined;
+
+  constructor() {
+    super();
+    new Follow(this, () => [session, pulse]);
+  }
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.#ticker = setInterval(() => this.requestUpdate(), TICK_MS);
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    clearInterval(this.#ticker);
+  }
+
+  protected override updated(): void {
+    const number = pulse.node?.alerts ?? 0;
+    if (!this.alerts || number === this.#counted) return;
+    this.#counted = number;
+    void this.#look(number);
+  }
+
+  protected override render() {
+    return html`${this.#connection()} ${this.#refusing()} ${this.#attention()}`;
+  }
+
+  #connection(): TemplateResult | typeof nothing {
+    const { status } = session;
+    if (status.kind === "signed out") {
+      return line("bad", "■", html`${say("You are signed out; what is shown is old.")} <a href=${location.href} data-whole>${say("Sign in")}</a>`);
+    }
+    const age = pulse.ageS;
+    if (status.kind !== "reconnecting" || (age !== undefined && age < PATIENCE_S)) return nothing;
+    const since = pulse.time
+      ? say("No connection to the broker. What is shown is of {time}; the page goes on by itself when it is back.", { time: fullTime(pulse.time) })
+      : say("No connection to the broker yet.");
+    return line("bad", "■", html`${since}`);
+  }
+
+  #refusing(): TemplateResult | typeof nothing {
+    const refuses = pulse.node?.refuses;
+    return refuses ? line("bad", "■", html`${say("The broker takes no messages now: {why}.", { why: refuses })}`) : nothing;
+  }
+
+  #attention(): TemplateResult | typeof nothing {
+    const alert = this.#worst;
+    if (!alert) return nothing;
+    const others = (this.#counted ?? 1) - 1;
+    return line("warn", "▲", html`${alert.detail} <a href=${`${basePath}console/${alert.page}`}>${say("Open")}</a>
+      ${others > 0 ? html`<a href=${this.alerts}>${sayCount("and {count} other", "and {count} others", others)}</a>` : nothing}`);
+  }
+
+  async #look(number: number): Promise<void> {
+    try {
+      this.#worst = number > 0 ? (await read<{ items: Alert[] }>("alerts", { state: "firing", limit: 1 })).items[0] : undefined;
+    } catch {
+      this.#worst = undefined;
+    }
+    this.requestUpdate();
+  }
+}
+
+function line(tone: string, shape: string, says: TemplateResult): TemplateResult {
+  return html`<div class="banner" data-tone=${tone} role="status"><span class="shape" aria-hidden="true">${shape}</span><span>${says}</span></div>`;
+}
+
+customElements.define("mom-banners", Banners);

@@ -1,0 +1,220 @@
+/** Ctrl K: go to any page, destination or bridge, or do something to it, without the mouse. */
+
+import { html, nothing, render, type TemplateResult } from "lit";
+import { ask } from "./asking.ts";
+import { act, inWords, read } from "./live/requests.ts";
+import { visit } from "./navigation.ts";
+import { pageOf } from "./pages.ts";
+import { recent } from "./recent.ts";
+import { say } from "./say.ts";
+import { toggleTheme } from "./theme.ts";
+import { tell } from "./toasts.ts";
+
+const { basePath = "/" } = document.body.dataset;
+const PAUSE_MS = 120;
+const FOUND = 8;
+
+interface Entry {
+  group: string;
+  label: string;
+  hint?: string;
+  deed: () => void;
+}
+interface Named {
+  name: string;
+}
+type Kind = "queue" | "topic" | "bridge";
+
+/** Opens the palette, or closes it when it is open. */
+export function openPalette(): void {
+  const open = document.querySelector<HTMLDialogElement>("dialog.palette");
+  if (open) return open.close();
+  new Palette().show();
+}
+
+class Palette {
+  readonly #dialog = document.createElement("dialog");
+  readonly #origin = document.activeElement as HTMLElement | null;
+  #text = "";
+  #entries: Entry[] = [];
+  #at = 0;
+  #asked = 0;
+  #busy = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  show(): void {
+    this.#dialog.className = "palette";
+    this.#dialog.setAttribute("aria-label", say("Search or jump"));
+    this.#dialog.setAttribute("closedby", "any");
+    document.body.append(this.#dialog);
+    this.#dialog.addEventListener("close", () => {
+      clearTimeout(this.#timer);
+      this.#asked += 1;
+      this.#dialog.remove();
+      this.#origin?.focus();
+    });
+    this.#type("");
+    this.#dialog.showModal();
+  }
+
+  #type(text: string): void {
+    this.#text = text;
+    this.#at = 0;
+    this.#entries = this.#here();
+    this.#draw();
+    clearTimeout(this.#timer);
+    if (text.trim()) this.#timer = setTimeout(() => void this.#seek(), PAUSE_MS);
+  }
+
+  /** What is known without asking the broker: where somebody has been, pages, and acts on none in particular. */
+  #here(): Entry[] {
+    const wanted = this.#text.trim().toLowerCase();
+    const pages = [...document.querySelectorAll<HTMLAnchorElement>("#ways > li a, #account a")]
+      .filter((link) => link.closest("mom-branch") === null)
+      .map((link) => ({
+        group: say("Pages"), label: link.querySelector("span")?.textContent ?? link.textContent.trim(), hint: link.dataset.key && `g ${link.dataset.key}`, deed: () => this.#go(link.href),
+      }));
+    const acts = [
+      { group: say("Acts"), label: say("Theme: light or dark"), hint: "t", deed: toggleTheme },
+      { group: say("Acts"), label: say("Keys"), hint: "?", deed: () => document.querySelector<HTMLElement>("[data-deed=keys]")!.click() },
+    ];
+    if (!wanted) return [...recent().map(({ label, href }) => ({ group: say("Recent"), label, deed: () => this.#go(href) })), ...pages, ...acts];
+    return [...pages, ...acts].filter(({ label }) => wanted.split(/\s+/).every((word) => label.toLowerCase().includes(word)));
+  }
+
+  /** What the broker finds: `pause dc` finds acts on what is named so, anything else pages. */
+  async #seek(): Promise<void> {
+    const number = ++this.#asked;
+    const [first = "", ...others] = this.#text.trim().split(/\s+/);
+    const verb = others.length ? VERBS.find(({ word }) => word.toLowerCase().startsWith(first.toLowerCase())) : undefined;
+    const sought = verb ? others.join(" ") : this.#text.trim();
+    this.#busy = true;
+    this.#draw();
+    const [queues, topics, bridges] = await Promise.all([named("queues", sought), named("topics", sought), bridgesNamed(sought)]);
+    if (number !== this.#asked) return;
+    this.#busy = false;
+    const found = [
+      ...queues.map(({ name }) => ["queue", name] as const),
+      ...topics.map(({ name }) => ["topic", name] as const),
+      ...bridges.map(({ name }) => ["bridge", name] as const),
+    ];
+    const acts = verb ? found.filter(([kind]) => verb.of.includes(kind)).map(([kind, name]) => ({
+      group: say("Acts"), label: `${verb.word} ${name}`, hint: KINDS[kind], deed: () => void verb.deed(kind, name),
+    })) : [];
+    const places = found.map(([kind, name]) => ({ group: TITLES[kind], label: name, hint: KINDS[kind], deed: () => this.#go(placeOf(kind, name)) }));
+    this.#entries = [...acts, ...this.#here(), ...(verb ? [] : places)];
+    this.#at = 0;
+    this.#draw();
+  }
+
+  #go(href: string): void {
+    const { pathname, search } = new URL(href, location.href);
+    visit(pathname + search);
+  }
+
+  #choose(entry: Entry | undefined): void {
+    if (!entry) return;
+    this.#dialog.close();
+    entry.deed();
+  }
+
+  #key(event: KeyboardEvent): void {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step) this.#at = (this.#at + step + this.#entries.length) % Math.max(1, this.#entries.length);
+    else if (event.key === "Enter") this.#choose(this.#entries[this.#at]);
+    else return;
+    event.preventDefault();
+    this.#draw();
+    this.#dialog.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
+  }
+
+  #draw(): void {
+    render(
+      html`<input
+          type="text" role="combobox" aria-expanded="true" aria-controls="palette-list" aria-autocomplete="list" autofocus autocomplete="off" spellcheck="false"
+          aria-label=${say("Search or jump")} placeholder=${say("a page, a queue, a bridge; or: pause dc-west")}
+          aria-activedescendant=${this.#entries.length ? `palette-${this.#at}` : nothing}
+          @input=${(event: InputEvent) => this.#type((event.target as HTMLInputElement).value)}
+          @keydown=${(event: KeyboardEvent) => this.#key(event)}
+        />
+        <ul id="palette-list" role="listbox" aria-label=${say("Found")}>
+          ${this.#entries.map((entry, index) => this.#line(entry, index))}
+        </ul>
+        <p class="quiet" role="status">${this.#entries.length ? nothing : this.#busy ? say("Looking…") : say("Nothing is named so.")}</p>`,
+      this.#dialog,
+    );
+  }
+
+  #line({ group, label, hint }: Entry, index: number): TemplateResult {
+    const begins = this.#entries[index - 1]?.group !== group;
+    return html`<li role="option" id=${`palette-${index}`} aria-selected=${index === this.#at} data-group=${begins ? group : nothing}
+      @click=${() => this.#choose(this.#entries[index])}>
+      <span class="name">${label}</span>${hint ? html`<span class="quiet">${hint}</span>` : nothing}
+    </li>`;
+  }
+}
+
+const KINDS: Record<Kind, string> = { queue: say("queue"), topic: say("topic"), bridge: say("bridge") };
+const TITLES: Record<Kind, string> = { queue: say("Queues"), topic: say("Topics"), bridge: say("Bridges") };
+
+interface Verb {
+  word: string;
+  of: Kind[];
+  deed: (kind: Kind, name: string) => Promise<void> | void;
+}
+const VERBS: Verb[] = [
+  { word: say("Pause"), of: ["queue", "bridge"], deed: (kind, name) => hold(kind, name, true) },
+  { word: say("Resume"), of: ["queue", "bridge"], deed: (kind, name) => hold(kind, name, false) },
+  { word: say("Publish"), of: ["queue", "topic"], deed: (kind, name) => visit(pageOf(`/${kind}/${name}`, "publish")) },
+];
+
+/** Pauses or resumes, says it, and offers to take it back. */
+async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
+  const answer = await ask({
+    title: paused ? say("Pause {name}", { name }) : say("Resume {name}", { name }),
+    effect: kind === "bridge"
+      ? say("Messages gather here while it is paused, and are forwarded when it goes on.")
+      : say("While it is paused it takes nothing and hands out nothing. Nothing is lost."),
+    act: paused ? say("Pause") : say("Resume"),
+    typed: name,
+  });
+  if (!answer) return;
+  try {
+    await setHeld(kind, name, paused, answer.reason);
+    const undo = () => void setHeld(kind, name, !paused, say("undone")).catch(sayFault);
+    tell({ text: paused ? say("{name} is paused.", { name }) : say("{name} goes on.", { name }), tone: "good", undo });
+  } catch (fault) {
+    sayFault(fault);
+  }
+}
+
+function setHeld(kind: Kind, name: string, paused: boolean, reason: string): Promise<unknown> {
+  const said = kind === "bridge" ? { desired: paused ? "paused" : "running" } : { paused: paused ? "all" : null };
+  return act("PATCH", `${kind}s/${encodeURIComponent(name)}`, said, reason, "*");
+}
+
+function sayFault(fault: unknown): void {
+  tell({ text: inWords(fault), tone: "bad" });
+}
+
+function placeOf(kind: Kind, name: string): string {
+  return kind === "bridge" ? `${basePath}console/bridges/one?${new URLSearchParams({ name })}` : pageOf(`/${kind}/${name}`);
+}
+
+async function named(list: string, sought: string): Promise<Named[]> {
+  try {
+    return (await read<{ items: Named[] }>(list, { q: sought, limit: FOUND, fields: "name" })).items;
+  } catch {
+    return [];
+  }
+}
+
+/** Bridges are few, and not for everybody to see. */
+async function bridgesNamed(sought: string): Promise<Named[]> {
+  try {
+    const { items } = await read<{ items: Named[] }>("bridges", { limit: 500 });
+    return items.filter(({ name }) => name.toLowerCase().includes(sought.toLowerCase())).slice(0, FOUND);
+  } catch {
+    return [];
+  }
+}

@@ -1,0 +1,50 @@
+/** Rows of any table under the fingers: next and previous, choose, and what is done to the one that has the focus. */
+
+import { bindKeys } from "./keys.ts";
+import { say } from "./say.ts";
+
+const ROWS = "#main tbody tr";
+
+function rows(): HTMLElement[] {
+  return [...document.querySelectorAll<HTMLElement>(ROWS)].filter((row) => row.offsetParent !== null && handle(row) !== null);
+}
+
+/** What takes the focus for its row. */
+function handle(row: Element): HTMLElement | null {
+  return row.querySelector<HTMLElement>("a.row, th a, button[aria-expanded], a[href], input[type=checkbox], button");
+}
+
+function current(): Element | null {
+  return document.activeElement?.closest(ROWS) ?? null;
+}
+
+function move(step: 1 | -1): void {
+  const all = rows();
+  const at = all.indexOf(current() as HTMLElement);
+  const row = all[at < 0 ? 0 : Math.min(Math.max(at + step, 0), all.length - 1)];
+  if (row) handle(row)?.focus();
+}
+
+/** Presses what the row has for it, or else the page: buttons say by `data-key` which key they answer to. */
+function pressed(selector: string, inRow = false): void {
+  const found = current()?.querySelector<HTMLElement>(selector) ?? (inRow ? null : document.querySelector<HTMLElement>(`#main ${selector}`));
+  found?.click();
+}
+
+bindKeys(
+  {
+    keys: "/",
+    says: say("Filter"),
+    deed: () => {
+      const field = document.querySelector<HTMLInputElement>("#main input[type=search]") ?? document.querySelector<HTMLInputElement>("#tree-filter");
+      field?.focus();
+      field?.select();
+    },
+  },
+  { keys: "j", says: say("Next row"), deed: () => move(1) },
+  { keys: "k", says: say("Previous row"), deed: () => move(-1) },
+  { keys: "x", says: say("Choose the row"), deed: () => pressed("input[type=checkbox]", true) },
+  { keys: "r", says: say("Retry"), deed: () => pressed("[data-key=r]") },
+  { keys: "m", says: say("Move"), deed: () => pressed("[data-key=m]") },
+  { keys: ".", says: say("Acts on the row"), deed: () => pressed(".acts-of-row button", true) },
+);

@@ -1,0 +1,19 @@
+/** The zone that times are shown in: the cookie `mom_zone` says UTC or any other; without it, the browser's own. */
+
+const language = document.documentElement.lang || "en";
+
+/** Its name as Intl knows it. */
+export function zone(): string {
+  const chosen = decodeURIComponent(/(?:^|; )mom_zone=([^;]*)/.exec(document.cookie)?.[1] ?? "");
+  try {
+    return new Intl.DateTimeFormat(language, { timeZone: chosen || undefined }).resolvedOptions().timeZone;
+  } catch {
+    return "UTC";
+  }
+}
+
+/** As short as it can be said beside a time: "UTC", "CET", "GMT+5:30". */
+export function zoneName(): string {
+  const parts = new Intl.DateTimeFormat(language, { timeZone: zone(), timeZoneName: "short" }).formatToParts(new Date());
+  return parts.find(({ type }) => type === "timeZoneName")?.value ?? zone();
+}
