@@ -90,6 +90,8 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     if user is not None and user.is_authenticated:
         known["ways"] = _ways(request.path, user.is_superuser)
         known["environment"] = _environment()
+        known["jobs_address"] = _address_of("console:jobs", user.is_superuser)
+        known["alerts_address"] = _address_of("console:alerts", user.is_superuser)
     return known
 
 
@@ -100,6 +102,12 @@ def in_production() -> bool:
 
 def _environment() -> str:
     return Broker.objects.filter(name=settings.MOM.name).values_list("environment", flat=True).first() or ""
+
+
+def _address_of(place: str, administrator: bool) -> str:
+    """Of one of the ways, for the frame's own links; empty where it is not for who looks."""
+    ways = [way for _, group in WAYS for way in group if way.place == place]
+    return reverse(place) if any(administrator or way.for_all for way in ways) else ""
 
 
 def _ways(path: str, administrator: bool) -> list[tuple[StrPromise | str, list[Line]]]:
