@@ -7,7 +7,6 @@
 const overview = () => import("./islands/overview.ts");
 
 const MODULES: Record<string, () => Promise<unknown>> = {
-  "mom-attention-list": () => import("./islands/attention-list.ts"),
   "mom-attention-list": overview,
   "mom-banners": () => import("./islands/banners.ts"),
   "mom-branch": () => import("./islands/branch.ts"),
@@ -26,12 +25,9 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-limit-meter": () => import("./islands/limit-meter.ts"),
   "mom-live-pill": () => import("./islands/live-pill.ts"),
   "mom-message-browser": () => import("./islands/message-browser.ts"),
-  "mom-node-charts": () => import("./islands/node-charts.ts"),
   "mom-node-charts": overview,
-  "mom-node-figures": () => import("./islands/node-figures.ts"),
   "mom-node-figures": overview,
   "mom-node-line": () => import("./islands/node-line.ts"),
-  "mom-node-topology": () => import("./islands/node-topology.ts"),
   "mom-node-topology": overview,
   "mom-publish-form": () => import("./islands/publish-form.ts"),
   "mom-range-choice": () => import("./islands/range-choice.ts"),
