@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, StorageState, expect
+from playwright.sync_api import StorageState, expect
 
 from tests.browser.conftest import OpenPage
-from tests.browser.test_presentation import DESKTOP, PHONE, assert_no_violations
+from tests.browser.looks import assert_no_violations
 from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
 
@@ -78,27 +78,6 @@ def test_a_bridge_is_tested_paused_resumed_cloned_and_drained(
     expect(page.get_by_role("row", name="west2")).to_have_count(0)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.usefixtures("west")
-def test_the_pages_are_accessible_and_fit_the_width(
-    open_page: OpenPage, broker: BrokerProcess, session: StorageState, theme: str, viewport: dict[str, int]
-) -> None:
-    page = open_page(broker, "/console/bridges/", session, color_scheme=theme, viewport=viewport)
-    expect(page.get_by_text("Queues without a bridge").first).to_be_attached()
-    look(page, viewport["width"])
-    for name in ("west", "nobody"):
-        page.goto(f"/console/bridges/one?name={name}")
-        expect(page).to_have_title(f"{name} · Bridges · mom")
-        look(page, viewport["width"])
-    page.get_by_role("button", name="Test", exact=True).click()
-    expect(page.get_by_label("Test of the connection")).to_contain_text("does not work")
-    look(page, viewport["width"])
-    page.goto("/console/bridges/orphan/remove?source=/queue/storeAndForward:gone/queue/orders")
-    expect(page.get_by_text("1 message for queue orders of broker gone waits in it")).to_be_visible()
-    look(page, viewport["width"])
-
-
 @pytest.mark.usefixtures("west")
 def test_without_javascript_the_pages_are_the_same(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState
@@ -118,9 +97,3 @@ def test_the_other_broker_shows_what_is_forwarded_to_it(
     marks = page.get_by_role("table", name="Marks of other brokers")
     expect(marks.get_by_role("row").nth(1)).to_contain_text("mom~")
     assert_no_violations(page)
-
-
-def look(page: Page, width: int) -> None:
-    assert_no_violations(page)
-    assert page.evaluate("document.querySelector('.page').scrollWidth") <= width
-    assert page.evaluate("document.documentElement.scrollWidth") <= width

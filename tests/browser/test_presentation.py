@@ -3,67 +3,26 @@
 import gzip
 import json
 
-import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, StorageState, expect
+from playwright.sync_api import StorageState, expect
 
 from tests.browser.conftest import DIST, OpenPage, wait_live
+from tests.browser.looks import COLOURS, PHONE, assert_fits, assert_no_violations
 from tests.support.broker_process import BrokerProcess
-
-DESKTOP = {"width": 1440, "height": 900}
-PHONE = {"width": 390, "height": 844}
 
 CORE_KIB = 30
 PAGE_KIB = 80
 
 
-@pytest.fixture(scope="module", autouse=True)
-def messages(broker: BrokerProcess) -> None:
-    path = "/api/v1/queues/shown.in.a.queue-with-a-rather-long-name.that.goes.on/messages"
-    assert (
-        broker.request("POST", path, b'{"a": [1, null, "x"]}', content_type="application/json").status == 201
-    )
-
-
-QUEUE = "/queue/shown.in.a.queue-with-a-rather-long-name.that.goes.on"
-STATES = {
-    "the list": "/console/",
-    "messages": f"/console/?show={QUEUE}&tab=messages",
-    "publish": f"/console/?show={QUEUE}&tab=publish",
-    "use it": f"/console/?show={QUEUE}&tab=use",
-    "nothing matches": "/console/?filter=nothing-like-this",
-}
-
-
-def assert_no_violations(page: Page) -> None:
-    results = Axe().run(page)
-    assert results.violations_count == 0, results.generate_report()
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_every_state_is_accessible_and_fits_the_width(
-    open_page: OpenPage, broker: BrokerProcess, session: StorageState, theme: str, viewport: dict[str, int]
-) -> None:
-    page = open_page(broker, "/console/", session, color_scheme=theme, viewport=viewport)
-    for address in STATES.values():
-        page.goto(address)
-        wait_live(page)
-        if "tab=messages" in address:
-            page.locator("button.message").first.click()
-        assert_no_violations(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"], address
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_signing_in_is_accessible(open_page: OpenPage, broker: BrokerProcess, theme: str) -> None:
-    page = open_page(broker, "/login/", color_scheme=theme, viewport=PHONE)
-    assert_no_violations(page)
+def test_signing_in_is_accessible(open_page: OpenPage, broker: BrokerProcess) -> None:
+    page = open_page(broker, "/login/", viewport=PHONE)
     page.get_by_label("User name").fill("nobody")
     page.get_by_label("Password").fill("nothing")
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert")).to_be_visible()
     assert_no_violations(page)
+    assert_fits(page)
+    page.emulate_media(color_scheme="dark")
+    assert_no_violations(page, *COLOURS)
 
 
 def test_a_phone_shows_one_thing_at_a_time(

@@ -1,0 +1,166 @@
+"""Every page and every tab, filled with data: no axe violation in any theme or width, nothing that the browser
+complains of, no scrolling sideways. Pictures of all of them are in pytest's temporary folder, under `pages`.
+
+Which pages there are, the console's own addresses say; what each needs to have something to show stands in
+QUERIES, and what is no page in NO_PAGES. A new page comes by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import Browser, ConsoleMessage, Page, StorageState
+
+from broker_app.web.console.destination import QueuePage, TopicPage
+from broker_app.web.console.urls import urlpatterns
+from tests.browser.conftest import WAIT_MS
+from tests.browser.looks import COLOURS, DESKTOP, PHONE, assert_fits, assert_no_violations
+from tests.support.broker_process import BrokerProcess
+from tests.support.polling import poll
+
+LONG = "orders.with-a-rather-long-name.that.goes.on-and-on.until.it-is-cut"
+TOPIC = "prices.of.everything"
+#: what follows a page's address; `{connection}` is the id of a client that is there
+QUERIES: dict[str, list[str]] = {
+    "queues": ["", "?filter=nothing-like-this"],
+    "queue": [f"?name={LONG}&tab={tab}" for tab in QueuePage.tabs],
+    "topic": [f"?name={TOPIC}&tab={tab}" for tab in TopicPage.tabs],
+    "connection": ["?id={connection}"],
+    "rules-edit": ["?name=johns"],
+    "rules-remove": ["?name=johns"],
+    "explain": ["", "?user=john&event=send&destination=queue:orders"],
+    "users": ["", "?filter=nobody"],
+    "users-edit": ["?name=john"],
+    "users-remove": ["?name=john", "?name=admin"],
+    "groups-edit": ["?name=office"],
+    "groups-remove": ["?name=office"],
+    "tokens": ["?of=everybody"],
+    "tokens-remove": ["?id={token}"],
+    "brokers-edit": ["?name=other"],
+    "brokers-remove": ["?name=other"],
+    "bridges-edit": ["?name=west"],
+    "bridges-remove": ["?name=west"],
+    "bridge": ["?name=west", "?name=nobody"],
+    "bridge-test": ["?name=west"],
+    "orphan-remove": ["?source=/queue/storeAndForward:gone/queue/orders.far"],
+    "audit": ["", "?author=nobody"],
+    "comparison": ["?old=1&new=2"],
+    "back": ["?to=1"],
+}
+#: files to download
+NO_PAGES = {"audit-export", "definitions-file"}
+
+
+def places() -> Iterator[str]:
+    """Every address of the console that shows a page, and those before it."""
+    yield from ("/docs/problems/", "/console/no-such-page", "/console/")
+    for pattern in urlpatterns:
+        if hasattr(pattern.callback.view_class, "get") and pattern.name not in NO_PAGES:
+            numbered = ["1"] if pattern.name == "version" else []
+            address = reverse(f"console:{pattern.name}", args=numbered)
+            yield from (address + query for query in QUERIES.get(str(pattern.name), [""]))
+
+
+@pytest.fixture(scope="module")
+def things(broker: BrokerProcess) -> dict[str, str]:
+    """Something of everything on the broker; the ids by which pages name some of it."""
+
+    def ask(method: str, path: str, said: Any = None) -> Any:
+        reply = broker.request(method, f"/api/v1/{path}", json_body=said)
+        assert reply.status < 300, (path, reply.body)
+        return reply.json() if reply.body else None
+
+    for number in range(3):
+        body = {"a": [number, None, "x" * 200], "of": {"tenant": "acme"}}
+        ask("POST", f"queues/{LONG}/messages", body)
+    for name in ("orders.new", "orders.dead", "bills"):
+        ask("POST", f"queues/{name}/messages", {"n": 1})
+    ask("POST", f"topics/{TOPIC}/messages", {"price": 1})
+    ask("PUT", "groups/office", {})
+    ask("PUT", "users/john", {"password": "the password of john", "groups": ["office"]})
+    ask("PUT", "rules/johns", {"conditions": "/event/queue == orders.new", "users": ["john"]})
+    ask("PUT", "brokers/other", {"comment": "the other one"})
+    token = ask("POST", "tokens", {"name": "laptop"})
+    bridge = {"hostname": broker.host, "port": broker.stomp_port, "user": broker.user}
+    ask("PUT", "bridges/west", {**bridge, "password": broker.password, "comment": "to itself"})
+    ask("PUT", "bridges/nobody", {"hostname": broker.host, "port": 1})
+    for name in ("west", "nobody", "gone"):
+        ask("POST", f"queues/storeAndForward:{name}/queue/orders.far/messages", {"n": 1})
+    taken = ask("POST", f"queues/{LONG}/receive", {"max": 1})["items"][0]
+    ask("POST", f"leases/{quote(taken['receipt'])}/nack", {"dead": True, "reason": "schema v3"})
+    plan = ask(
+        "POST", "jobs", {"op": "move", "source": "orders.dead", "target": "orders.new", "dry_run": True}
+    )
+    job = ask("POST", "jobs", {"plan": plan["plan"]})
+    poll(lambda: ask("GET", "bridges/west/status")["accepted"] == 1)
+    return {"token": str(token["id"]), "job": str(job["id"])}
+
+
+@pytest.fixture(scope="module")
+def window(
+    chromium: Browser, broker: BrokerProcess, session: StorageState, things: dict[str, str]
+) -> Iterator[tuple[Page, list[str]]]:
+    """One page that walks through all, and what the browser complained of."""
+    complaints: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            complaints.append(message.text)
+
+    with chromium.new_context(base_url=broker.url, storage_state=session, viewport=DESKTOP) as context:
+        context.set_default_timeout(WAIT_MS)
+        page = context.new_page()
+        page.on("console", note)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto("/console/connections/")
+        connections = broker.request("GET", "/api/v1/connections").json()["items"]
+        things["connection"] = str(connections[0]["id"])
+        yield page, complaints
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pages", numbered=False)
+
+
+@pytest.mark.parametrize("place", list(places()))
+def test_it_is_accessible_and_fits(
+    window: tuple[Page, list[str]], things: dict[str, str], pictures: Path, place: str
+) -> None:
+    page, complaints = window
+    complaints.clear()
+    page.set_viewport_size(DESKTOP)
+    page.emulate_media(color_scheme="light")
+    missing = place == "/console/no-such-page"
+    reply = page.goto(place.format(**things))
+    assert reply is not None and reply.status == (404 if missing else 200)
+    settle(page)
+
+    picture = pictures / (re.sub(r"\W+", "-", place).strip("-")[:120])
+    looks(page, picture.with_suffix(".light.jpeg"))
+    page.emulate_media(color_scheme="dark")
+    looks(page, picture.with_suffix(".dark.jpeg"), *COLOURS)
+    page.set_viewport_size(PHONE)
+    looks(page, picture.with_suffix(".phone.dark.jpeg"))
+    page.emulate_media(color_scheme="light")
+    looks(page, picture.with_suffix(".phone.light.jpeg"), *COLOURS)
+    assert complaints == [] or (missing and len(complaints) == 1 and "404" in complaints[0])
+
+
+def settle(page: Page) -> None:
+    """Wait until islands have drawn what they were loaded for."""
+    if page.locator("mom-live-pill").count():
+        page.wait_for_selector("mom-live-pill .pill[data-tone=good]")
+    page.wait_for_function("!document.querySelector('main .skeleton:not(article *)')")
+
+
+def looks(page: Page, picture: Path, *rules: str) -> None:
+    assert_no_violations(page, *rules)
+    assert_fits(page)
+    page.screenshot(path=picture, type="jpeg", quality=60)
