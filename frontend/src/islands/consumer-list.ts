@@ -156,7 +156,7 @@ export class ConsumerList extends Island {
 
   async #read(): Promise<void> {
     try {
-      const body = await read<{ items: Consumer[]; approx_total: number }>(`${pathOf(this.kind, this.name)}/consumers`);
+      const body = await read<{ items: Consumer[]; approx_total: number }>(pathOf(this.kind, this.name, "consumers"));
       const now = performance.now();
       this.#measure(body.items, (now - this.#readAt) / 1000);
       this.#readAt = now;

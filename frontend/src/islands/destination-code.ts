@@ -1,21 +1,126 @@
-import { html } from "lit";
-import { server } from "../services.ts";
-import { publishSnippets, receiveSnippets } from "../view/snippets.ts";
+import { html, nothing, type TemplateResult } from "lit";
+import { ask } from "../asking.ts";
+import { oneDestination, type Kind, type OneDestination } from "../live/one-destination.ts";
+import { act, inWords } from "../live/requests.ts";
+import { Follow } from "../live/source.ts";
+import { say } from "../say.ts";
+import { place, server } from "../services.ts";
+import { tell } from "../toasts.ts";
+import { recipes, type Purpose } from "../view/snippets.ts";
+import { copyButton } from "./copy-button.ts";
 import { Island } from "./island.ts";
 import { snippetBlock } from "./snippet-block.ts";
+import "./try-it.ts";
 
-/** Code to use one destination with. */
+const TITLES: Record<Purpose, string> = {
+  produce: say("Produce"),
+  consume: say("Consume, and acknowledge"),
+  callback: say("Consume by callback"),
+};
+const LIVES: [days: string, text: string][] = [
+  ["1", say("for a day")],
+  ["30", say("for 30 days")],
+  ["365", say("for a year")],
+];
+const DAY_MS = 86_400_000;
+const { basePath = "/" } = document.body.dataset;
+
+/** Code to use one destination with, a token for it made on the spot, and trying it here. */
 export class DestinationCode extends Island {
-  static override properties = { destination: {} };
+  static override properties = { kind: {}, name: {} };
 
-  declare destination: string;
+  declare kind: Kind;
+  declare name: string;
+
+  /** The secret of a token just made: on this page alone, and only as long as it is open. */
+  #token = "";
+
+  constructor() {
+    super();
+    new Follow(this, () => [place, this.#one]);
+  }
+
+  get #one(): OneDestination {
+    return oneDestination(this.kind, this.name);
+  }
 
   protected override render() {
-    return html`<h3>Publish</h3>
-      ${publishSnippets(this.destination, server).map(snippetBlock)}
-      <h3>Receive</h3>
-      ${receiveSnippets(this.destination, server).map(snippetBlock)}`;
+    const known = recipes(this.#one.address, server, this.#token);
+    const chosen = known.find(({ key }) => key === place.get("tool")) ?? known[0]!;
+    return html`<div class="use">
+      <div class="use-tools">
+        <div class="segments" role="group" aria-label=${say("Tool")}>
+          ${known.map(
+            ({ key, tool }) => html`<button
+              type="button" aria-pressed=${key === chosen.key} @click=${() => place.go({ tool: key }, { replace: true })}
+            >${tool}</button>`,
+          )}
+        </div>
+        ${this.#credentials()}
+      </div>
+      <div>
+        ${chosen.steps.map(({ purpose, code }) => snippetBlock({ tool: TITLES[purpose], code }))}
+        ${chosen.note ? html`<p class="hint">${chosen.note}</p>` : nothing}
+      </div>
+      <section>
+        <h2>${say("Try it here")}</h2>
+        <mom-try-it kind=${this.kind} name=${this.name}></mom-try-it>
+      </section>
+    </div>`;
   }
+
+  #credentials(): TemplateResult {
+    if (this.#token === "") {
+      return html`<p class="token-made">
+        <span class="quiet">${say("The code takes a token from the environment: MOM_TOKEN.")}</span>
+        <button type="button" @click=${() => void this.#make()}>${say("Make a token for it…")}</button>
+      </p>`;
+    }
+    return html`<p class="notice token-made" data-tone="warn" role="status">
+      <span><strong>${say("This token is shown now, and never again.")}</strong> ${say("It stands in the code below.")}</span>
+      <code class="secret">${this.#token}</code> ${copyButton(this.#token, say("Copy the token"))}
+      <a href=${`${basePath}console/tokens/`}>${say("Tokens")}</a>
+    </p>`;
+  }
+
+  async #make(): Promise<void> {
+    const rights = (["send", "receive"] as const).filter((right) => this.#one.may(right) || this.#one.isMissing);
+    const answer = await ask({
+      title: say("Make a token for {name}", { name: this.name }),
+      effect: say("A program that has it may do what you choose here, and nothing else. It can be revoked at any time."),
+      act: say("Make the token"),
+      fields: html`<label>${say("What it is for: you will know it by this name")}
+          <input name="name" required maxlength="100" autocomplete="off" .value=${`${this.name} ${stamp()}`.slice(0, 100)} />
+        </label>
+        <fieldset class="choices">
+          <legend>${say("It may")}</legend>
+          ${rights.map(
+            (right) => html`<label class="check"><input type="checkbox" name="right" value=${right} checked /> ${right}</label>`,
+          )}
+        </fieldset>
+        <label>${say("It lives")}
+          <select name="days">
+            ${LIVES.map(([days, text]) => html`<option value=${days} ?selected=${days === "30"}>${text}</option>`)}
+          </select>
+        </label>`,
+    });
+    if (answer === null) return;
+    const chosen = answer.fields.getAll("right").map(String);
+    const expires = new Date(Date.now() + Number(answer.fields.get("days")) * DAY_MS).toISOString();
+    const wanted = { name: answer.fields.get("name"), expires, grants: [{ rights: chosen, destinations: [this.#one.address] }] };
+    try {
+      const { token } = await act<{ token: string }>("POST", "tokens", wanted, answer.reason);
+      this.#token = token;
+      this.requestUpdate();
+    } catch (fault) {
+      tell({ text: inWords(fault), tone: "bad" });
+    }
+  }
+}
+
+/** Tells tokens of one destination apart: names are taken once. */
+function stamp(): string {
+  return new Date().toISOString().slice(0, 16).replace("T", " ");
 }
 
 customElements.define("mom-destination-code", DestinationCode);

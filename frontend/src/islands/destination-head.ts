@@ -1,16 +1,18 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { ask } from "../asking.ts";
-import { askJob } from "../job-asking.ts";
 import { oneDestination, pathOf, type Facts, type Kind, type OneDestination, type Right } from "../live/one-destination.ts";
 import { act, inWords, read } from "../live/requests.ts";
 import { RequestRefused } from "../live/rest.ts";
 import { Follow } from "../live/source.ts";
+import { doToMany, type Op } from "../messages/acts.ts";
+import { begin, plan } from "../messages/requests.ts";
 import { pageOf } from "../pages.ts";
 import { say, sayCount } from "../say.ts";
 import { tell } from "../toasts.ts";
 import { conditionOf } from "../view/condition.ts";
 import { count, duration, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
+import { JobToast } from "./job-toast.ts";
 
 type Paused = Facts["paused"];
 
@@ -111,7 +113,7 @@ export class DestinationHead extends Island {
   async #digest(): Promise<void> {
     this.#digested = true;
     try {
-      const path = `${pathOf("queue", this.name)}/digest`;
+      const path = pathOf("queue", this.name, "digest");
       const { matches, by_origin } = await read<{ matches: number; by_origin: Record<string, number> }>(path);
       const named = Object.entries(by_origin).slice(0, SHOWN_ORIGINS);
       this.#origins = named.map(([name, number]) => [name, Math.round((100 * number) / Math.max(1, matches))]);
@@ -130,7 +132,8 @@ export class DestinationHead extends Island {
       ${this.#act(paused ? say("Resume") : say("Pause…"), "administer", () => (paused ? this.#resume(facts) : this.#pause(facts)))}
       ${this.kind === "topic"
         ? nothing
-        : html`${this.dead ? this.#act(say("Retry…"), "manage", () => this.#retry()) : nothing}
+        : html`${this.dead ? this.#act(say("Retry…"), "manage", () => this.#many("retry")) : nothing}
+            ${this.#act(say("Move…"), "manage", () => this.#many("move"))}
             ${this.#act(say("Purge…"), "manage", () => this.#purge(facts))}
             ${this.#act(say("Delete…"), "administer", () => this.#remove(facts), "bad")}`}`;
   }
@@ -179,40 +182,33 @@ export class DestinationHead extends Island {
     return this.#try(() => act("PATCH", pathOf(this.kind, this.name), settings, reason, "*"));
   }
 
+  async #many(op: Op): Promise<void> {
+    await doToMany(op, this.name, {});
+    void this.#one.read();
+  }
+
   async #purge({ depth = 0 }: Facts): Promise<void> {
-    const job = await askJob({
-      wish: { op: "purge", source: this.name },
-      title: say("Purge {name}", { name: this.name }),
-      effect: sayCount(
-        "The {count} message that waits is removed for good. What is leased stays with who has it.",
-        "All {count} messages that wait are removed for good. What is leased stays with who has it.",
-        depth,
-      ),
+    let planned = "";
+    const answer = await ask({
+      title: sayCount("Purge {name}, {count} message", "Purge {name}, {count} messages", depth, { name: this.name }),
+      effect: say("All that waits is removed for good. What is leased stays with who has it."),
       act: say("Purge"),
       danger: true,
       typed: this.name,
-      begun: ({ total }) => sayCount("{name}: {count} message is being removed.", "{name}: {count} messages are being removed.", total, { name: this.name }),
+      dryRun: async () => {
+        const drawn = await plan({ op: "purge", source: this.name });
+        if (drawn.count === 0) throw new Error(say("Nothing waits here."));
+        planned = drawn.plan;
+        return sayCount("{count} message would be removed now.", "{count} messages would be removed now.", drawn.count);
+      },
     });
-    if (job) void this.#one.read();
-  }
-
-  async #retry(): Promise<void> {
-    const job = await askJob({
-      wish: { op: "retry", source: this.name },
-      title: say("Retry the dead letters of {name}", { name: this.name }),
-      effect: say("Each goes back to the queue where it died, at its end, and its attempts begin anew."),
-      act: say("Retry"),
-      typed: this.name,
-      paced: true,
-      begun: ({ total }) => sayCount("{count} dead letter is on its way back.", "{count} dead letters are on their way back.", total),
-    });
-    if (job) void this.#one.read();
+    if (answer === null) return;
+    await this.#try(async () => JobToast.show(await begin(planned, answer.reason)));
   }
 
   async #remove({ depth = 0, unsettled = 0, delayed = 0 }: Facts): Promise<void> {
     const there = depth + unsettled + delayed;
-    const query = there > 0 ? "?force=true" : "";
-    const path = `${pathOf("queue", this.name)}${query}`;
+    const path = pathOf("queue", this.name, "", { force: there > 0 || undefined });
     const match = this.#one.version ?? "*";
     const consumers = this.#one.facts?.consumers ?? 0;
     const answer = await ask({
@@ -225,7 +221,7 @@ export class DestinationHead extends Island {
       typed: this.name,
       dryRun: async () => {
         if (consumers) throw new Error(sayCount("{count} consumer is here: close it first.", "{count} consumers are here: close them first.", consumers));
-        await act("DELETE", `${path}${query ? "&" : "?"}dry_run=true`, undefined, "", match);
+        await act("DELETE", `${path}&dry_run=true`, undefined, "", match);
         return say("Nothing stands in the way.");
       },
     });

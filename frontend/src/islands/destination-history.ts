@@ -1,7 +1,7 @@
 import { html, nothing } from "lit";
 import { place } from "../services.ts";
 import { withSecond, type Columns } from "../live/columns.ts";
-import { oneDestination, type Kind, type OneDestination } from "../live/one-destination.ts";
+import { oneDestination, pathOf, type Kind, type OneDestination } from "../live/one-destination.ts";
 import { inWords, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { say } from "../say.ts";
@@ -127,7 +127,7 @@ export class DestinationHistory extends Island {
   async #read(): Promise<void> {
     const { window_s, step_s } = spanOf(this.#range);
     try {
-      this.#columns = await read<Columns>(`${this.#one.path}/stats`, { window_s, step_s });
+      this.#columns = await read<Columns>(pathOf(this.kind, this.name, "stats", { window_s, step_s }));
       this.#fault = undefined;
       this.#second = Math.floor(Date.now() / 1000);
     } catch (fault) {

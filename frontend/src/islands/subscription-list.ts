@@ -7,7 +7,7 @@ import { Follow } from "../live/source.ts";
 import { say, sayCount } from "../say.ts";
 import { tell } from "../toasts.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
-import { askJob } from "../job-asking.ts";
+import { doToMany } from "../messages/acts.ts";
 import { Island } from "./island.ts";
 import "./consumer-list.ts";
 
@@ -163,34 +163,15 @@ export class SubscriptionList extends Island {
       <h2>${say("Replay")}</h2>
       ${retains
         ? html`<p>${say("What was published is kept for a while. It can be put into a queue once more.")}
-            <button type="button" ?disabled=${!facts.may.includes("read")} @click=${() => void this.#replay()}>${say("Replay into a queue…")}</button></p>`
+            <button type="button" ?disabled=${!facts.may.includes("read")} @click=${() => void doToMany("replay", `topic:${this.name}`, {})}>${say("Replay into a queue…")}</button></p>`
         : html`<p class="quiet">${say("Nothing is kept for replay: the settings retention and retention bytes are 0.")}
             <a href=${`?${new URLSearchParams({ name: this.name, tab: "settings" })}`}>${say("Settings")}</a></p>`}
     </section>`;
   }
 
-  async #replay(): Promise<void> {
-    const answer = await ask({
-      title: say("Replay {name}", { name: this.name }),
-      effect: say("What the topic keeps is copied into a queue, the oldest first. Nobody who listens to the topic notices."),
-      act: say("Look what it would do"),
-      fields: html`<label>${say("Into the queue")}<input name="target" required maxlength="255" autocomplete="off" spellcheck="false" /></label>`,
-    });
-    const target = String(answer?.fields.get("target") ?? "").trim();
-    if (!target) return;
-    await askJob({
-      wish: { op: "replay", source: `topic:${this.name}`, target },
-      title: say("Replay {name} into {target}", { name: this.name, target }),
-      effect: say("Each message is copied to the end of the queue."),
-      act: say("Replay"),
-      paced: true,
-      begun: ({ total }) => sayCount("{count} message is being replayed.", "{count} messages are being replayed.", total),
-    });
-  }
-
   async #read(): Promise<void> {
     try {
-      const body = await read<{ items: Subscription[]; approx_total: number }>(`${pathOf("topic", this.name)}/subscriptions`);
+      const body = await read<{ items: Subscription[]; approx_total: number }>(pathOf("topic", this.name, "subscriptions"));
       const now = performance.now();
       const before = new Map(this.#subscriptions?.map((one) => [one.name, one.acknowledged]));
       const elapsed_s = (now - this.#readAt) / 1000;

@@ -1,7 +1,7 @@
 /** One queue or topic, as REST knows it and as the broker tells of it each second. */
 
 import { session } from "../services.ts";
-import { readVersion } from "./requests.ts";
+import { address, readVersion, type Query } from "./requests.ts";
 import { RequestRefused, type Destination } from "./rest.ts";
 import { Source } from "./source.ts";
 
@@ -41,8 +41,9 @@ export function topicOf(about: string, name: string): string {
 }
 
 /** The address of a queue or topic below `/api/v1/`. */
-export function pathOf(kind: Kind, name: string): string {
-  return `${kind}s/${encodeURIComponent(name)}`;
+export function pathOf(kind: Kind, name: string, rest = "", query: Query = {}): string {
+  // In the query any name fits.
+  return address(`${kind}s${rest && `/${rest}`}`, { [kind]: name, ...query });
 }
 
 /** Follow it with `follow`; it reads and listens as long as somebody watches. */

@@ -1,0 +1,139 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { oneDestination, pathOf, type Kind, type OneDestination } from "../live/one-destination.ts";
+import { act, inWords } from "../live/requests.ts";
+import { Follow } from "../live/source.ts";
+import { say } from "../say.ts";
+import { session } from "../services.ts";
+import { Island } from "./island.ts";
+
+interface Received {
+  id: string;
+  body?: unknown;
+  body_base64?: string;
+}
+
+/** Lines that the right pane keeps. */
+const KEPT = 50;
+const WAIT_S = 10;
+
+/** Two panes: send here, receive there. Both are the real thing, as programs do it. */
+export class TryIt extends Island {
+  static override properties = { kind: {}, name: {} };
+
+  declare kind: Kind;
+  declare name: string;
+
+  #said: TemplateResult | undefined;
+  #arrived: { at: string; text: string }[] = [];
+  #waiting = false;
+  #fault = "";
+  /** Ends listening to a topic. */
+  #stop: (() => void) | undefined;
+
+  constructor() {
+    super();
+    new Follow(this, () => [this.#one]);
+  }
+
+  get #one(): OneDestination {
+    return oneDestination(this.kind, this.name);
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.#stop?.();
+    this.#stop = undefined;
+  }
+
+  protected override render() {
+    return html`<div class="panes">
+      <form class="pane" @submit=${(event: SubmitEvent) => void this.#send(event)} aria-label=${say("Send")}>
+        <label>${say("Message")}<textarea name="body" rows="3" spellcheck="false">Hello</textarea></label>
+        <div class="tools">
+          <button type="submit" class="primary" ?disabled=${!this.#mayOrNew("send")}>${say("Send")}</button>
+          <span role="status">${this.#said ?? nothing}</span>
+        </div>
+      </form>
+      <div class="pane" role="group" aria-label=${say("Receive")}>
+        <div class="tools">${this.kind === "queue" ? this.#takeButton() : this.#listenButton()}</div>
+        ${this.#fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#fault}</p>` : nothing}
+        ${this.#arrived.length === 0
+          ? html`<p class="quiet">${this.kind === "queue" ? say("What is received here is acknowledged at once, and gone from the queue.") : say("What is published from now on is shown.")}</p>`
+          : html`<ol class="arrived" aria-live="polite">
+              ${this.#arrived.map(({ at, text }) => html`<li><span class="quiet num">${at}</span> ${text}</li>`)}
+            </ol>`}
+      </div>
+    </div>`;
+  }
+
+  /** What does not exist yet is made by its first use; whether that is allowed is seen then. */
+  #mayOrNew(right: "send" | "receive"): boolean {
+    return this.#one.isMissing || this.#one.may(right);
+  }
+
+  #takeButton(): TemplateResult {
+    return html`<button type="button" ?disabled=${this.#waiting || !this.#mayOrNew("receive")} @click=${() => void this.#take()}>
+        ${say("Receive one")}
+      </button>
+      ${this.#waiting ? html`<span class="quiet">${say("waiting for up to {seconds} s…", { seconds: WAIT_S })}</span>` : nothing}`;
+  }
+
+  #listenButton(): TemplateResult {
+    return html`<button type="button" aria-pressed=${this.#stop !== undefined} ?disabled=${!this.#mayOrNew("receive")} @click=${() => this.#listen()}>
+      ${this.#stop ? say("Stop listening") : say("Listen")}
+    </button>`;
+  }
+
+  async #send(event: SubmitEvent): Promise<void> {
+    event.preventDefault();
+    const body = String(new FormData(event.target as HTMLFormElement).get("body") ?? "");
+    const headers = { "content-type": "text/plain" };
+    const outcome = await session.publish({ destination: this.#one.address, body, headers });
+    switch (outcome.kind) {
+      case "confirmed":
+        this.#said = html`<span class="state" data-tone="good">● ${say("Confirmed after {ms} ms", { ms: outcome.tookMs.toFixed(0) })}</span>`;
+        break;
+      case "refused":
+        this.#said = html`<span class="state" data-tone="bad">■ ${outcome.problem.detail || outcome.problem.title}</span>`;
+        break;
+      case "unconfirmed":
+        this.#said = html`<span class="state" data-tone="warn">▲ ${outcome.why}</span>`;
+    }
+    this.requestUpdate();
+  }
+
+  async #take(): Promise<void> {
+    this.#waiting = true;
+    this.#fault = "";
+    this.requestUpdate();
+    try {
+      const wanted = { max: 1, wait_s: WAIT_S, ack: "auto" };
+      const { items } = await act<{ items: Received[] }>("POST", pathOf("queue", this.name, "receive"), wanted);
+      if (items.length === 0) this.#show(say("nothing came"));
+      for (const item of items) this.#show(textOf(item));
+    } catch (fault) {
+      this.#fault = inWords(fault);
+    }
+    this.#waiting = false;
+    this.requestUpdate();
+  }
+
+  #listen(): void {
+    if (this.#stop) this.#stop = void this.#stop();
+    else this.#stop = session.subscribe(this.#one.address, (body) => this.#show(body));
+    this.requestUpdate();
+  }
+
+  #show(text: string): void {
+    const at = new Date().toLocaleTimeString(document.documentElement.lang || "en", { hourCycle: "h23" });
+    this.#arrived = [{ at, text }, ...this.#arrived].slice(0, KEPT);
+    this.requestUpdate();
+  }
+}
+
+function textOf({ body, body_base64 }: Received): string {
+  if (body_base64 !== undefined) return say("{count} bytes", { count: atob(body_base64).length });
+  return typeof body === "string" ? body : JSON.stringify(body);
+}
+
+customElements.define("mom-try-it", TryIt);
