@@ -116,10 +116,10 @@ export class ConsumerList extends Island {
       </th>
       <td data-label=${say("ack")}>${consumer.ack}</td>
       <td data-label=${say("selector")}>${consumer.selector === null ? html`<span class="quiet">${say("all")}</span>` : html`<code>${consumer.selector}</code>`}</td>
-      <td class="num" data-label=${say("in flight of credit")}>${count(consumer.unsettled)} / ${count(consumer.credit)}</td>
+      <td class="num" data-label=${say("in flight")}>${count(consumer.unsettled)} / ${count(consumer.credit)}</td>
       <td class="num" data-label=${say("delivered")}>${count(consumer.delivered)} ${perSecond(rates?.delivered)}</td>
       <td class="num" data-label=${say("acknowledged")}>${count(consumer.acknowledged)} ${perSecond(rates?.acknowledged)}</td>
-      <td class="num" data-label=${say("holds, p50 · p95")}>${p50 === null || p95 === null ? NONE : `${duration(p50)} · ${duration(p95)}`}</td>
+      <td class="num" data-label=${say("holds")}>${p50 === null || p95 === null ? NONE : `${duration(p50)} · ${duration(p95)}`}</td>
       <td data-label=${say("since")}><time datetime=${consumer.since} title=${fullTime(consumer.since)}>${ago(consumer.since)}</time></td>
       <td>
         ${connection
