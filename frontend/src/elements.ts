@@ -7,9 +7,12 @@
 const overview = () => import("./islands/overview.ts");
 
 const MODULES: Record<string, () => Promise<unknown>> = {
+  "mom-asked-act": () => import("./islands/asked-act.ts"),
   "mom-attention-list": overview,
   "mom-banners": () => import("./islands/banners.ts"),
   "mom-branch": () => import("./islands/branch.ts"),
+  "mom-bridge-steps": () => import("./islands/bridge-steps.ts"),
+  "mom-bridge-trial": () => import("./islands/bridge-trial.ts"),
   "mom-busiest-list": overview,
   "mom-chart": () => import("./islands/chart.ts"),
   "mom-code-editor": () => import("./islands/code-editor.ts"),
@@ -20,10 +23,12 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-destination-head": () => import("./islands/destination-head.ts"),
   "mom-destination-history": () => import("./islands/destination-history.ts"),
   "mom-destination-list": () => import("./islands/destination-list.ts"),
+  "mom-kept-current": () => import("./islands/kept-current.ts"),
   "mom-key-list": () => import("./islands/key-list.ts"),
   "mom-latest-events": overview,
   "mom-limit-meter": () => import("./islands/limit-meter.ts"),
   "mom-live-pill": () => import("./islands/live-pill.ts"),
+  "mom-mark-acts": () => import("./islands/mark-acts.ts"),
   "mom-message-browser": () => import("./islands/message-browser.ts"),
   "mom-node-charts": overview,
   "mom-node-figures": overview,
@@ -31,6 +36,7 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-node-topology": overview,
   "mom-publish-form": () => import("./islands/publish-form.ts"),
   "mom-range-choice": () => import("./islands/range-choice.ts"),
+  "mom-resend-button": () => import("./islands/resend-button.ts"),
   "mom-subscription-list": () => import("./islands/subscription-list.ts"),
 };
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django import forms
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from broker_app.remote import DESIRED
 from broker_app.spans import since
+from broker_app.web.actions import Outcome
 from broker_app.web.console.configuration import watch_of
 from broker_app.web.console.editing import AddPage, EditPage
 from broker_app.web.console.fields import Lines
@@ -21,6 +28,10 @@ from broker_app.web.console.thing_form import ThingForm
 from broker_app.web.files import shown_error
 from broker_app.web.kinds import Said
 from broker_app.web.kinds.bridges import PORTS
+from broker_app.zero.writing import connection
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
 
 _PORTS = ", ".join(f"{port} with {name}" for name, port in PORTS.items())
 
@@ -29,36 +40,41 @@ class BridgeForm(ThingForm):
     kind = "bridges"
     hidden = frozenset({"password"})
 
-    hostname = forms.CharField(label="Host", help_text="name or address of the remote broker")
-    port = forms.IntegerField(required=False, help_text=f"on which it listens; empty: {_PORTS}")
+    hostname = forms.CharField(label=_("Host"), help_text=_("name or address of the remote broker"))
+    port = forms.IntegerField(
+        required=False, help_text=format_lazy(_("on which it listens; empty: {ports}"), ports=_PORTS)
+    )
     protocol = forms.ChoiceField(choices=[(name, name) for name in PORTS])
-    path = forms.CharField(initial="/ws", help_text="of the WebSocket, for ws and wss")
-    host = forms.CharField(label="Virtual host", initial="/", help_text="there; / is the usual one")
-    user = forms.CharField(required=False, help_text="by which the bridge logs in there")
+    path = forms.CharField(initial="/ws", help_text=_("of the WebSocket, for ws and wss"))
+    host = forms.CharField(label=_("Virtual host"), initial="/", help_text=_("there; / is the usual one"))
+    user = forms.CharField(required=False, help_text=_("by which the bridge logs in there"))
     password = forms.CharField(
         required=False,
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="of that user; empty leaves the one there is. It is never shown.",
+        help_text=_("of that user; empty leaves the one there is. It is never shown."),
     )
     ca_file = forms.CharField(
-        label="CA file",
+        label=_("CA file"),
         required=False,
-        help_text="of authorities that may have signed its certificate; empty: whom this machine trusts",
+        help_text=_("of authorities that may have signed its certificate; empty: whom this machine trusts"),
     )
     desired = forms.ChoiceField(
         choices=[(name, name) for name in DESIRED],
-        help_text="draining takes no new messages, forwards what is there, and is paused then",
+        help_text=_("draining takes no new messages, forwards what is there, and is paused then"),
     )
-    paused_queues = Lines(help_text="remote queues that are paused alone, one a line")
-    retry_s = forms.FloatField(label="Retry", help_text="seconds between two tries to connect")
-    idle_s = forms.FloatField(label="Idle", help_text="seconds without a message after which it disconnects")
-    scan_s = forms.FloatField(label="Scan", help_text="seconds between two looks for what was missed")
+    paused_queues = Lines(help_text=_("remote queues that are paused alone, one a line"))
+    retry_s = forms.FloatField(label=_("Retry"), help_text=_("seconds between two tries to connect"))
+    idle_s = forms.FloatField(
+        label=_("Idle"), help_text=_("seconds without a message after which it disconnects")
+    )
+    scan_s = forms.FloatField(label=_("Scan"), help_text=_("seconds between two looks for what was missed"))
     stalled_s = forms.FloatField(
-        label="Stalled", help_text="seconds without an answer while messages wait; then it connects anew"
+        label=_("Stalled"),
+        help_text=_("seconds without an answer while messages wait; then it connects anew"),
     )
-    window = forms.IntegerField(help_text="messages that may be on their way unanswered, of one queue")
-    park_after = forms.IntegerField(help_text="refusals of a message after which it is parked; 0 is never")
+    window = forms.IntegerField(help_text=_("messages that may be on their way unanswered, of one queue"))
+    park_after = forms.IntegerField(help_text=_("refusals of a message after which it is parked; 0 is never"))
     comment = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 2}))
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -75,8 +91,8 @@ class BridgeForm(ThingForm):
 
 BRIDGES = Subject(
     kind="bridges",
-    title="Bridges",
-    about="Connections to remote brokers, over which queues named storeAndForward:… are emptied.",
+    title=_("Bridges"),
+    about=_("Connections to remote brokers, over which queues named storeAndForward:… are emptied."),
     form=BridgeForm,
     columns={
         "protocol": "protocol",
@@ -109,20 +125,87 @@ class Bridges(ListPage):
         watch = watch_of(self.request)
         incoming = [{**mark, "ago": since(mark["at"])} for mark in found["incoming"]]
         return {
-            "orphans": found["orphans"],
+            "orphans": [
+                {**orphan, "queue_here": orphan["source"].removeprefix("/queue/")}
+                for orphan in found["orphans"]
+            ],
             "incoming": incoming,
             "unknown": self.unknown,
             "file_errors": [shown_error(error) for error in watch.errors] if watch is not None else [],
         }
 
 
+class Step(NamedTuple):
+    """One step on the way to a new bridge, with the fields that it asks for; `more` are right as they are."""
+
+    name: str
+    title: StrPromise
+    about: StrPromise
+    fields: Sequence[str] = ()
+    more: Sequence[str] = ()
+
+
+STEPS = (
+    Step(
+        "name", _("Name"), _("What is sent to /bridge/NAME/QUEUE goes over the bridge of that name."),
+        ("name", "comment"),
+    ),
+    Step(
+        "where", _("Where"), _("The other broker: a MOM, or any that speaks STOMP 1.2."),
+        ("protocol", "hostname", "port"), ("host", "path", "ca_file"),
+    ),
+    Step(
+        "login", _("Log in"), _("A user of the other broker. The password is kept here and never shown."),
+        ("user", "password"),
+    ),
+    Step(
+        "test", _("Test"),
+        _("Name, connection, login and rights, step by step. Nothing is sent, and nothing is saved."),
+    ),
+    Step(
+        "save", _("Save"), _("What saving does, and what a file would say instead."), (),
+        ("desired", "paused_queues", "retry_s", "idle_s", "scan_s", "stalled_s", "window", "park_after"),
+    ),
+)  # fmt: skip
+
+
 class AddBridge(AddPage):
-    subject = BRIDGES
+    """Step by step: name, where, log in, test, look at it and save. Nothing is saved before the last one."""
+
+    subject = replace(BRIDGES, edit_template="console/bridge_new.html")
+
+    def show(self, request: HttpRequest, form: ThingForm, **more: Any) -> HttpResponse:
+        steps = [
+            {
+                **step._asdict(),
+                "fields": [form[name] for name in step.fields],
+                "more": [form[name] for name in step.more],
+            }
+            for step in STEPS
+        ]
+        return super().show(request, form, steps=steps, **more)
+
+    def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+        made = outcome.changed[0]
+        defaults = BRIDGES.of.complete(made.key, {"protocol": (made.after or {}).get("protocol")}, None)
+        text = connection(made.key, made.after or {}, defaults)
+        return {**super().foreseen(request, outcome), "file_text": text}
+
+    def saved(self, form: ThingForm) -> HttpResponse:
+        return redirect(address_of(form.thing()))
 
 
 class EditBridge(EditPage):
     subject = BRIDGES
 
+    def saved(self, form: ThingForm) -> HttpResponse:
+        return redirect(address_of(form.thing()))
+
 
 class RemoveBridge(RemovePage):
     subject = BRIDGES
+
+
+def address_of(key: str) -> str:
+    """The page of one bridge."""
+    return f"{reverse('console:bridge')}?{urlencode({'name': key})}"

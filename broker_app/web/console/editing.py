@@ -45,8 +45,12 @@ class EditPage(SubjectPage):
             if preview:
                 return self.show(request, form, **self.foreseen(request, outcome))
             tell(request, outcome, thing(self.subject.kind, form.thing()))
-            return redirect(self.subject.address)
+            return self.saved(form)
         return self.show(request, form)
+
+    def saved(self, form: ThingForm) -> HttpResponse:
+        """Where one goes on when it is saved."""
+        return redirect(self.subject.address)
 
     def blank(self, request: HttpRequest) -> ThingForm:
         """The form before anything is typed in."""

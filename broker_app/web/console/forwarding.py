@@ -8,8 +8,8 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils.http import urlencode
+from django.utils.translation import gettext as _
 
 from broker_app.bridge.trial import LONGEST_S
 from broker_app.models import Entry
@@ -18,7 +18,7 @@ from broker_app.net.rest.refusals import Refusal
 from broker_app.remote import DRAINING, PAUSED, RUNNING, Remote
 from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, audit
-from broker_app.web.console.bridges import BRIDGES
+from broker_app.web.console.bridges import BRIDGES, address_of
 from broker_app.web.console.differences import in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage, in_production
 from broker_app.web.console.standing import NO_NODE, all_bridges, one_bridge, shown_bridge, shown_events
@@ -91,9 +91,11 @@ class SteerPage(SubjectPage):
         elif (steered := _steered(said, deed, queue)) is not None:
             try:
                 edit = Edit(self.subject.kind, key, steered)
-                tell(request, apply(by(request, request.POST.get("reason", "")), [edit]), f"Bridge {key}")
+                tell(
+                    request, apply(by(request, request.POST.get("reason", "")), [edit]), _("Bridge %s") % key
+                )
             except (Conflict, InvalidEdits, Stale, ValidationError) as fault:
-                messages.error(request, f"Nothing was changed: {in_a_sentence(fault)}")
+                messages.error(request, _("Nothing was changed: %s") % in_a_sentence(fault))
         return redirect(address_of(key))
 
     def retry(self, request: HttpRequest, key: str, queue: str) -> None:
@@ -107,7 +109,7 @@ class SteerPage(SubjectPage):
             messages.error(request, refusal.detail)
             return
         audit.record(by(request), audit.Act(RETRIED, self.subject.kind, key, after={"queue": queue or None}))
-        messages.success(request, "It tries again now.")
+        messages.success(request, _("It tries again now."))
 
 
 class ClonePage(SubjectPage):
@@ -123,12 +125,12 @@ class ClonePage(SubjectPage):
         try:
             # It forwards nothing until somebody has said what is to differ.
             edit = Edit(self.subject.kind, new, {**said, "desired": PAUSED}, 0, secrets)
-            tell(request, apply(by(request), [edit]), f"Bridge {new}")
+            tell(request, apply(by(request), [edit]), _("Bridge %s") % new)
         except (Conflict, InvalidEdits, ValidationError) as fault:
-            messages.error(request, f"Nothing was made: {in_a_sentence(fault)}")
+            messages.error(request, _("Nothing was made: %s") % in_a_sentence(fault))
             return redirect(address_of(key))
         except Stale:
-            messages.error(request, f"Nothing was made: there is a bridge {new} already.")
+            messages.error(request, _("Nothing was made: there is a bridge %s already.") % new)
             return redirect(address_of(key))
         return redirect(f"{self.subject.edit_address}?{urlencode({'name': new})}")
 
@@ -142,7 +144,7 @@ class RemoveOrphanPage(AdministratorsPage):
     def post(self, request: HttpRequest) -> HttpResponse:
         orphan = self.orphan(request)
         if in_production() and request.POST.get("typed", "").strip() != orphan["queue"]:
-            return self.show(request, "This is production: type the name of the queue to remove it.")
+            return self.show(request, _("This is production: type the name of the queue to remove it."))
         node = node_of(request)
         assert node is not None, "it knows the orphan"
         try:
@@ -151,12 +153,12 @@ class RemoveOrphanPage(AdministratorsPage):
             return self.show(request, refusal.detail)
         reason = request.POST.get("reason", "")
         audit.record(by(request, reason), audit.Act("removed", "queues", orphan["source"]))
-        messages.success(request, f"The queue {orphan['source']} was removed.")
+        messages.success(request, _("The queue %s was removed.") % orphan["source"])
         return redirect(BRIDGES.address)
 
     def orphan(self, request: HttpRequest) -> dict[str, Any]:
         """The queue that `source` in the address names. Raises Http404."""
-        found, _ = all_bridges(request)
+        found = all_bridges(request)[0]
         source = request.GET.get("source", "")
         orphans: list[dict[str, Any]] = found["orphans"] if found else []
         for orphan in orphans:
@@ -168,10 +170,6 @@ class RemoveOrphanPage(AdministratorsPage):
         orphan = self.orphan(request)
         context = {"orphan": orphan, "fault": fault, "type_name": in_production(), "subject": BRIDGES}
         return render(request, "console/orphan_remove.html", context)
-
-
-def address_of(key: str) -> str:
-    return f"{reverse('console:bridge')}?{urlencode({'name': key})}"
 
 
 def _steered(said: Said, deed: str, queue: str) -> Said | None:

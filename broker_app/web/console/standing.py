@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
 
 from broker_app import spans
 from broker_app.net.rest.refusals import Refusal
 from broker_app.remote import DRAINING, PAUSED
 from broker_app.web.obeying import ask, node_of
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
 
 Facts = dict[str, Any]
 
@@ -19,11 +23,17 @@ Facts = dict[str, Any]
 class State(NamedTuple):
     """A state with its sign, so that it is told without colour too."""
 
-    word: str
+    word: StrPromise | str
     sign: str
     tone: str
 
 
+#: states in the reader's language
+WORDS: Final = {
+    "running": _("running"), "starting": _("starting"), "connecting": _("connecting"),
+    "retrying": _("retrying"), "stalled": _("stalled"), "failed": _("failed"),
+    "paused": _("paused"), "asleep": _("asleep"),
+}  # fmt: skip
 _SIGNS: Final = {
     "running": ("●", "good"),
     "starting": ("○", "quiet"),
@@ -35,16 +45,16 @@ _SIGNS: Final = {
 }
 #: what a flow counts, with headings; the first is what those before the line come to
 COUNTS: Final = {
-    "sent": "sent",
-    "accepted": "accepted",
-    "refused": "refused",
-    "unanswered": "unanswered",
-    "in_flight": "in flight",
+    "sent": _("sent"),
+    "accepted": _("accepted"),
+    "refused": _("refused"),
+    "unanswered": _("unanswered"),
+    "in_flight": _("in flight"),
 }
-NO_NODE: Final = "This process serves pages beside a broker: how bridges stand is not known here."
+NO_NODE: Final = _("This process serves pages beside a broker: how bridges stand is not known here.")
 
 
-def all_bridges(request: HttpRequest) -> tuple[Facts | None, str]:
+def all_bridges(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:
     """All bridges as `telemetry.bridges` tells them, and why they are not known where that is so."""
     node = node_of(request)
     if node is None:
@@ -55,7 +65,7 @@ def all_bridges(request: HttpRequest) -> tuple[Facts | None, str]:
         return None, refusal.detail
 
 
-def one_bridge(request: HttpRequest, name: str) -> tuple[Facts | None, str]:
+def one_bridge(request: HttpRequest, name: str) -> tuple[Facts | None, StrPromise | str]:
     """One bridge with its events, or why it is not known."""
     node = node_of(request)
     if node is None:
@@ -110,10 +120,10 @@ def shown_events(events: Sequence[Mapping[str, Any]]) -> list[Facts]:
 
 
 def _state(word: str, paused: bool) -> State:
+    sign, tone = _SIGNS[word]
     if word == "suspended":
         word = "paused" if paused else "asleep"
-        return State(word, *_SIGNS["suspended"])
-    return State(word, *_SIGNS[word])
+    return State(WORDS[word], sign, tone)
 
 
 def _spans(row: Mapping[str, Any]) -> dict[str, str]:

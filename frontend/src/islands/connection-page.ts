@@ -1,7 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { ask } from "../asking.ts";
 import { Polling } from "../live/polling.ts";
-import { act, read } from "../live/requests.ts";
+import { act, inWords, read } from "../live/requests.ts";
 import { pageOf } from "../pages.ts";
 import { say, sayCount } from "../say.ts";
 import { tell } from "../toasts.ts";
@@ -218,7 +218,7 @@ export class ConnectionPage extends Island {
       await deed();
       tell({ text, tone: "good" });
     } catch (fault) {
-      tell({ text: fault instanceof Error ? fault.message : String(fault), tone: "bad" });
+      tell({ text: inWords(fault), tone: "bad" });
     }
     this.#polling.again();
   }

@@ -1,0 +1,146 @@
+import { html, render } from "lit";
+import { act, inWords } from "../live/requests.ts";
+import { become } from "../morph.ts";
+import { say } from "../say.ts";
+import { reveal, stepsBy, trialOf, type Step, type Trial } from "../view/trial.ts";
+
+const NUMBERS = ["port", "window", "park_after"];
+const DECIMALS = ["retry_s", "idle_s", "scan_s", "stalled_s"];
+
+/**
+ * The form of a new bridge, one step after the other: name, where, log in, test, look at it, save. Nothing is saved
+ * before the last one. Without script it is one long form that does the same.
+ */
+export class BridgeSteps extends HTMLElement {
+  #at = 0;
+  #tools: HTMLElement | undefined;
+
+  connectedCallback(): void {
+    if (this.#tools !== undefined) return;
+    this.dataset.stepped = "";
+    this.#tools = document.createElement("div");
+    this.#tools.className = "tools acts";
+    this.#form.append(this.#tools);
+    this.#form.addEventListener("keydown", (event) => {
+      // Enter in a field goes on, as the page says; it does not save.
+      if (event.key !== "Enter" || !(event.target instanceof HTMLInputElement) || this.#isLast) return;
+      event.preventDefault();
+      void this.#go(this.#at + 1);
+    });
+    const wrong = this.#steps.findIndex((step) => step.querySelector("[aria-invalid=true], .hint[data-tone=bad]"));
+    this.#show(Math.max(wrong, 0));
+  }
+
+  get #form(): HTMLFormElement {
+    return this.querySelector("form")!;
+  }
+
+  get #steps(): HTMLFieldSetElement[] {
+    return [...this.querySelectorAll<HTMLFieldSetElement>("fieldset[data-step]")];
+  }
+
+  get #isLast(): boolean {
+    return this.#at === this.#steps.length - 1;
+  }
+
+  async #go(to: number): Promise<void> {
+    const steps = this.#steps;
+    for (const step of steps.slice(0, to)) {
+      const wrong = [...step.querySelectorAll<HTMLInputElement>("input, select, textarea")].find((field) => !field.checkValidity());
+      if (wrong === undefined) continue;
+      this.#show(steps.indexOf(step));
+      wrong.reportValidity();
+      return;
+    }
+    this.#show(to);
+    if (steps[to]!.dataset.step === "test") await this.#test();
+    if (this.#isLast) await this.#preview();
+  }
+
+  #show(at: number): void {
+    this.#at = at;
+    const steps = this.#steps;
+    for (const [number, step] of steps.entries()) step.hidden = number !== at;
+    this.#draw();
+    const first = steps[at]!.querySelector<HTMLElement>("input:not([type=hidden]), select, legend");
+    first?.focus({ preventScroll: true });
+  }
+
+  #draw(): void {
+    const steps = this.#steps;
+    const line = this.querySelector<HTMLElement>(".stages")!;
+    render(
+      html`${steps.map(
+        (step, at) => html`<li>
+          <button type="button" class="plain" aria-current=${at === this.#at ? "step" : "false"} @click=${() => void this.#go(at)}>
+            <span class="num">${at + 1}</span> ${step.dataset.title}
+          </button>
+        </li>`,
+      )}`,
+      line,
+    );
+    render(
+      html`${this.#at > 0 ? html`<button type="button" @click=${() => this.#show(this.#at - 1)}>${say("Back")}</button>` : ""}
+      ${this.#isLast
+        ? html`<button class="primary" name="deed" value="save">${say("Save")}</button>`
+        : html`<button type="button" class="primary" @click=${() => void this.#go(this.#at + 1)}>${say("Next")}</button>`}
+      ${steps[this.#at]!.dataset.step === "test"
+        ? html`<button type="button" @click=${() => void this.#test()}>${say("Test again")}</button>`
+        : ""}`,
+      this.#tools!,
+    );
+  }
+
+  /** Tests what is typed in; nothing is saved. */
+  async #test(): Promise<void> {
+    const place = this.querySelector<HTMLElement>(".trial-place")!;
+    const said = this.#said();
+    const names = stepsBy(String(said.protocol));
+    const draw = (steps: Step[], trial?: Trial) => render(trialOf(names, steps, trial), place);
+    draw([]);
+    try {
+      const trial = await act<Trial>("POST", "forwarding/test", said);
+      await reveal(trial, (steps) => draw(steps));
+      draw(trial.steps, trial);
+    } catch (fault) {
+      const says = inWords(fault);
+      render(html`<p class="notice" data-tone="bad" role="alert">${says}</p>`, place);
+    }
+  }
+
+  /** What the API wants, of what is typed in; what is left empty is left out. */
+  #said(): Record<string, unknown> {
+    const said: Record<string, unknown> = {};
+    for (const [name, value] of new FormData(this.#form)) {
+      const text = String(value);
+      if (text === "" || ["csrfmiddlewaretoken", "version", "reason", "deed", "initial-version"].includes(name)) continue;
+      if (name === "paused_queues") said[name] = text.split("\n").map((line) => line.trim()).filter(Boolean);
+      else said[name] = NUMBERS.includes(name) || DECIMALS.includes(name) ? Number(text) : text;
+    }
+    return said;
+  }
+
+  /** What saving would do, as the server says it; a field that is wrong is gone back to. */
+  async #preview(): Promise<void> {
+    const place = this.querySelector<HTMLElement>(".preview-place")!;
+    place.textContent = say("Looking what it would do…");
+    const wanted = new FormData(this.#form);
+    wanted.set("deed", "preview");
+    try {
+      const reply = await fetch(this.#form.action, { method: "POST", body: wanted });
+      const page = new DOMParser().parseFromString(await reply.text(), "text/html");
+      const steps = [...page.querySelectorAll<HTMLFieldSetElement>("fieldset[data-step]")];
+      const wrong = steps.findIndex((step) => step.querySelector(".hint[data-tone=bad]"));
+      for (const step of this.#steps) {
+        const now = steps.find((other) => other.dataset.step === step.dataset.step);
+        if (now !== undefined && step.dataset.step !== "test" && step.dataset.step !== "save") become(step, now);
+      }
+      if (wrong >= 0) return this.#show(wrong);
+      place.replaceChildren(...page.querySelectorAll("form > .notice, .preview-place > *"));
+    } catch (fault) {
+      place.textContent = inWords(fault);
+    }
+  }
+}
+
+customElements.define("mom-bridge-steps", BridgeSteps);

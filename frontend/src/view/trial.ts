@@ -1,0 +1,61 @@
+/** The test of a connection: its steps, each with its answer and what to do about it. */
+
+import { html, nothing, type TemplateResult } from "lit";
+import { say } from "../say.ts";
+
+export interface Step {
+  name: string;
+  /** Null where it was not tried, or has nothing to say. */
+  ok: boolean | null;
+  detail: string;
+  mend: string;
+  seconds: number;
+}
+
+export interface Trial {
+  ok: boolean;
+  server: string;
+  seconds: number;
+  steps: Step[];
+}
+
+const APART_MS = 120;
+
+/** Shows one step after the other, so that the eye can follow; all at once to whom motion is too much. */
+export async function reveal(trial: Trial, draw: (steps: Step[]) => void): Promise<void> {
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  for (let count = still ? trial.steps.length : 1; count <= trial.steps.length; count += 1) {
+    draw(trial.steps.slice(0, count));
+    if (!still) await new Promise((resolve) => setTimeout(resolve, APART_MS));
+  }
+}
+
+/** Those steps that have an answer, of all that `names` says will be taken; `trial` when it has ended. */
+export function trialOf(names: string[], steps: Step[], trial: Trial | undefined): TemplateResult {
+  const heading = trial === undefined ? say("Testing the connection…") : trial.ok ? say("The connection works") : say("The connection does not work");
+  return html`<section class="preview" role="status" aria-label=${say("Test of the connection")}>
+    <h2>${heading} ${trial ? html`<span class="quiet">${trial.seconds.toFixed(1)} s</span>` : nothing}</h2>
+    <ol class="trial">
+      ${steps.map(stepOf)}
+      ${names
+        .filter((name) => !steps.some((step) => step.name === name))
+        .map((name, at) => html`<li class="quiet"><span class="state" data-tone="quiet"><span aria-hidden="true">${at === 0 ? "◌" : "○"}</span> ${name}</span> <span>${at === 0 ? "…" : nothing}</span></li>`)}
+    </ol>
+  </section>`;
+}
+
+function stepOf({ name, ok, detail, mend }: Step): TemplateResult {
+  const [tone, shape, word] =
+    ok === null ? ["quiet", "–", say("not tried")] : ok ? ["good", "●", say("yes")] : ["bad", "■", say("no")];
+  return html`<li>
+    <span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${name}<span class="visually-hidden">: ${word}</span></span>
+    <span>${detail} ${mend ? html`<b>${mend[0]!.toUpperCase() + mend.slice(1)}.</b>` : nothing}</span>
+  </li>`;
+}
+
+/** The steps that a test takes by this protocol. */
+export function stepsBy(protocol: string): string[] {
+  const tls = ["stomps", "wss"].includes(protocol) ? ["tls"] : [];
+  const upgrade = ["ws", "wss"].includes(protocol) ? ["websocket"] : [];
+  return ["dns", "tcp", ...tls, ...upgrade, "login", "sync-queue", "target"];
+}
