@@ -1,4 +1,4 @@
-import { html, render } from "lit";
+import { html, nothing, render } from "lit";
 import { act, inWords } from "../live/requests.ts";
 import { become } from "../morph.ts";
 import { say } from "../say.ts";
@@ -62,8 +62,8 @@ export class BridgeSteps extends HTMLElement {
     const steps = this.#steps;
     for (const [number, step] of steps.entries()) step.hidden = number !== at;
     this.#draw();
-    const first = steps[at]!.querySelector<HTMLElement>("input:not([type=hidden]), select, legend");
-    first?.focus({ preventScroll: true });
+    const fields = steps[at]!.querySelector<HTMLElement>(":scope > .field :is(input, select, textarea)");
+    (fields ?? steps[at]!.querySelector<HTMLElement>("legend"))?.focus({ preventScroll: true });
   }
 
   #draw(): void {
@@ -71,22 +71,20 @@ export class BridgeSteps extends HTMLElement {
     const line = this.querySelector<HTMLElement>(".stages")!;
     render(
       html`${steps.map(
-        (step, at) => html`<li>
-          <button type="button" class="plain" aria-current=${at === this.#at ? "step" : "false"} @click=${() => void this.#go(at)}>
-            <span class="num">${at + 1}</span> ${step.dataset.title}
-          </button>
+        (step, at) => html`<li class=${at < this.#at ? "done" : ""} aria-current=${at === this.#at ? "step" : nothing}>
+          <button type="button" class="plain" @click=${() => void this.#go(at)}>${step.dataset.title}</button>
         </li>`,
       )}`,
       line,
     );
     render(
-      html`${this.#at > 0 ? html`<button type="button" @click=${() => this.#show(this.#at - 1)}>${say("Back")}</button>` : ""}
+      html`${this.#at > 0 ? html`<button type="button" @click=${() => this.#show(this.#at - 1)}>${say("Back")}</button>` : nothing}
       ${this.#isLast
         ? html`<button class="primary" name="deed" value="save">${say("Save")}</button>`
         : html`<button type="button" class="primary" @click=${() => void this.#go(this.#at + 1)}>${say("Next")}</button>`}
       ${steps[this.#at]!.dataset.step === "test"
         ? html`<button type="button" @click=${() => void this.#test()}>${say("Test again")}</button>`
-        : ""}`,
+        : nothing}`,
       this.#tools!,
     );
   }
@@ -135,6 +133,7 @@ export class BridgeSteps extends HTMLElement {
         const now = steps.find((other) => other.dataset.step === step.dataset.step);
         if (now !== undefined && step.dataset.step !== "test" && step.dataset.step !== "save") become(step, now);
       }
+      for (const [number, step] of this.#steps.entries()) step.hidden = number !== this.#at;
       if (wrong >= 0) return this.#show(wrong);
       place.replaceChildren(...page.querySelectorAll("form > .notice, .preview-place > *"));
     } catch (fault) {
