@@ -3,7 +3,7 @@ const OURS = /^data-(htmx|island|old|sending)/;
 
 /**
  * Makes what is drawn like what is wanted, and touches nothing that is so already: focus, what is typed and who
- * listens stay. Children with a `data-key` or an id are known again wherever they are; what an island has drawn is its
+ * listens stay. Children with a `data-row` or an id are known again wherever they are; what an island has drawn is its
  * own.
  */
 export function become(drawn: Element, wanted: Element): void {
@@ -47,5 +47,5 @@ function counterpart(child: ChildNode, at: ChildNode | null): ChildNode | null {
 
 function keyOf(node: ChildNode): string | undefined {
   if (!(node instanceof HTMLElement)) return undefined;
-  return node.dataset.key ?? (node.id || undefined);
+  return node.dataset.row ?? (node.id || undefined);
 }

@@ -17,7 +17,7 @@ def test_a_client_is_found_and_closed_with_a_reason_that_it_receives(
             % (broker.user.encode(), broker.password.encode())
         )
         until(client, b"RECEIPT")
-        page.get_by_role("link", name="Connections").click()
+        page.get_by_role("link", name="Connections", exact=True).click()
         page.get_by_label("Filter by user").fill("till-7")
         expect(page.get_by_role("status").filter(has_text="1 client of")).to_be_visible()
         page.get_by_role("row", name="till-7").get_by_role("link").click()
@@ -32,7 +32,7 @@ def test_a_client_is_found_and_closed_with_a_reason_that_it_receives(
     expect(page.locator(".standing")).to_contain_text("gone")
     expect(page.locator(".timeline li").first).to_contain_text("disconnected: the till is replaced tonight")
     expect(page.locator(".timeline")).to_contain_text(f"by {broker.user}")
-    page.get_by_role("link", name="Connections").first.click()
+    page.get_by_role("link", name="Connections", exact=True).first.click()
     page.get_by_role("button", name="gone within a day").click()
     expect(page.get_by_role("row", name="till-7")).to_contain_text("the till is replaced tonight")
 

@@ -163,7 +163,7 @@ STEPS = (
         _("Name, connection, login and rights, step by step. Nothing is sent, and nothing is saved."),
     ),
     Step(
-        "save", _("Save"), _("What saving does, and what a file would say instead."), (),
+        "save", _("Preview"), _("What saving does, and what a file would say instead."), (),
         ("desired", "paused_queues", "retry_s", "idle_s", "scan_s", "stalled_s", "window", "park_after"),
     ),
 )  # fmt: skip

@@ -1,6 +1,5 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
-import { bindKeys } from "../keys.ts";
 import { Polling } from "../live/polling.ts";
 import { read } from "../live/requests.ts";
 import { connectionPage } from "../pages.ts";
@@ -73,27 +72,16 @@ function beat({ silent_s, heart_beat_in_s }: Connection): TemplateResult {
 export class ConnectionList extends Island {
   readonly #polling = new Polling<Answer>(this, () => this.#read(), EVERY_MS, () => ["$mom.conn.>"]);
   #order: string[] = [];
-  #leave: (() => void)[] = [];
+  #leave: (() => void) | undefined;
 
   override connectedCallback(): void {
     super.connectedCallback();
-    const rows = () => [...this.querySelectorAll<HTMLAnchorElement>("tbody th a")];
-    const move = (step: number) => {
-      const links = rows();
-      const at = links.indexOf(document.activeElement as HTMLAnchorElement) + step;
-      links[Math.min(Math.max(at, 0), links.length - 1)]?.focus();
-    };
-    const unbind = bindKeys(
-      { keys: "/", says: say("Filter"), deed: () => this.querySelector<HTMLInputElement>("input[type=search]")?.focus() },
-      { keys: "j", says: say("Next row"), deed: () => move(1) },
-      { keys: "k", says: say("Previous row"), deed: () => move(-1) },
-    );
-    this.#leave = [unbind, place.watch(() => this.#moved())];
+    this.#leave = place.watch(() => this.#moved());
   }
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
-    for (const leave of this.#leave) leave();
+    this.#leave?.();
   }
 
   #read(): Promise<Answer> {

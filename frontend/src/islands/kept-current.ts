@@ -43,6 +43,7 @@ export class KeptCurrent extends HTMLElement {
       become(this, wanted);
       htmx.process(this);
       wake(this);
+      document.dispatchEvent(new Event("mom:arrived"));
     }
     this.#tell(wanted === null);
     this.#in(EVERY_MS);
