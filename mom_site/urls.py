@@ -2,4 +2,6 @@
 
 from django.urls import include, path
 
+handler404 = "broker_app.web.pages.nowhere"
+
 urlpatterns = [path("", include("broker_app.web.urls"))]

@@ -20,6 +20,20 @@ def problem(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "problems.html", {"problems": [PROBLEMS[name]]})
 
 
+#: characters of a sentence that are shown to people
+_MOST_SAID = 200
+
+
+def nowhere(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """The page of an address at which nothing is: inside the frame for who is logged in."""
+    user = getattr(request, "user", None)
+    if user is None or not user.is_authenticated:
+        return render(request, "404.html", status=404)
+    said = exception.args[0] if exception.args else ""
+    fits = isinstance(said, str) and len(said) < _MOST_SAID
+    return render(request, "console/nowhere.html", {"said": said if fits else ""}, status=404)
+
+
 @csrf_exempt
 def no_api(request: HttpRequest, path: str) -> HttpResponse:
     """What neither plane of the API knows; in a process without a node that is the whole data plane."""

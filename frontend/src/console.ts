@@ -15,7 +15,7 @@ const showPalette = async () => (await import("./palette.ts")).openPalette();
 bindKeys(
   { keys: "$mod+k", says: say("Search or jump"), deed: () => void showPalette(), everywhere: true },
   { keys: "t", says: say("Theme: light or dark"), deed: toggleTheme },
-  { keys: "Shift+?", says: say("This list"), deed: showKeys },
+  { keys: "[Shift]+?", says: say("This list"), deed: showKeys },
 );
 
 document.addEventListener("click", (event) => {

@@ -3,7 +3,7 @@
 import { tinykeys } from "tinykeys";
 
 export interface Key {
-  /** As tinykeys spells it: "g q", "Shift+?", "$mod+k". */
+  /** As tinykeys spells it: "g q", "[Shift]+?", "$mod+k". */
   keys: string;
   says: string;
   deed: (event: KeyboardEvent) => void;

@@ -76,6 +76,8 @@ export function startNavigation(arrived: () => void): void {
   on("after:swap", ({ ctx }) => {
     const before = shown;
     shown = addressOf(ctx);
+    // What was opened over the page has led somewhere.
+    for (const open of document.querySelectorAll<HTMLElement>(":popover-open")) open.hidePopover();
     arrived();
     settle(before);
     markCurrent();

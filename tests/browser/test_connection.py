@@ -31,30 +31,31 @@ def forget_failed_connections(complaints: list[str]) -> None:
     complaints[:] = [complaint for complaint in complaints if not network.search(complaint)]
 
 
-def test_the_page_reconnects_after_a_restart_and_says_so_meanwhile(
+def test_a_broker_that_is_killed_is_told_of_and_taken_up_again_without_loading_the_page(
     own_broker: BrokerProcess, own_page: Page, complaints: list[str]
 ) -> None:
+    own_page.evaluate("window.whole = true")
+    explorer = own_page.get_by_role("navigation", name="Explorer")
+    kept = explorer.get_by_role("link", name=re.compile("^kept")).locator(".badge")
+    expect(kept).to_contain_text("1")
     pill = own_page.locator("mom-live-pill")
-    own_broker.terminate()
+    own_broker.kill()
     expect(pill).to_contain_text(re.compile(r"reconnecting \(try \d+, (next \d+ s|now)\)"))
+    # The last figures stay, and look as old as they are.
     expect(own_page.locator("html")).to_have_attribute("data-freshness", "stale")
+    expect(own_page.locator("mom-banners")).to_contain_text("No connection to the broker. What is shown is of")
+    expect(kept).to_contain_text("1")
+    assert own_page.evaluate("document.querySelector('.badge.num').matches('[data-freshness=stale] .num')")
+
     own_broker.start()
     expect(pill).to_contain_text(re.compile(r"live \d"), timeout=COMES_BACK_MS)
     expect(own_page.locator("html")).to_have_attribute("data-freshness", "fresh")
+    expect(own_page.locator("mom-banners")).not_to_contain_text("No connection")
     own_broker.request("POST", "/api/v1/queues/kept/messages", b"again", content_type="text/plain")
-    expect(own_page.locator("tbody .col-depth")).to_have_text("2")
-    forget_failed_connections(complaints)
-
-
-def test_publishing_without_a_connection_never_looks_confirmed(
-    own_broker: BrokerProcess, own_page: Page, complaints: list[str]
-) -> None:
-    own_page.goto("/console/?show=/queue/kept&tab=publish")
-    wait_live(own_page)
-    own_broker.kill()
-    expect(own_page.locator("mom-live-pill")).to_contain_text("reconnecting")
-    own_page.locator("form.publish").get_by_role("button", name="Publish").click()
-    expect(own_page.locator("form.publish .notice")).to_contain_text("Not confirmed. Not sent")
+    expect(kept).to_contain_text("2")
+    explorer.get_by_role("link", name="Queues", exact=False).first.click()
+    expect(own_page.get_by_role("heading", level=1, name="Queues")).to_be_focused()
+    assert own_page.evaluate("window.whole"), "the page was loaded anew"
     forget_failed_connections(complaints)
 
 
@@ -65,6 +66,7 @@ def test_a_session_that_has_ended_says_signed_out(
     own_broker.restart()
     pill = own_page.locator("mom-live-pill")
     expect(pill).to_contain_text("signed out", timeout=COMES_BACK_MS)
+    expect(own_page.locator("mom-banners")).to_contain_text("You are signed out")
     pill.get_by_role("link", name="sign in").click()
     own_page.wait_for_url("**/login/?next=/console/")
     forget_failed_connections(complaints)

@@ -1,16 +1,10 @@
-"""Everybody can use the page: themes, widths, assistive technology, strict CSP, and little to load."""
-
-import gzip
-import json
+"""Everybody can use the page: themes, widths, assistive technology, and strict CSP."""
 
 from playwright.sync_api import StorageState, expect
 
-from tests.browser.conftest import DIST, OpenPage, wait_live
+from tests.browser.conftest import OpenPage, wait_live
 from tests.browser.looks import COLOURS, PHONE, assert_fits, assert_no_violations
 from tests.support.broker_process import BrokerProcess
-
-CORE_KIB = 30
-PAGE_KIB = 80
 
 
 def test_signing_in_is_accessible(open_page: OpenPage, broker: BrokerProcess) -> None:
@@ -25,15 +19,17 @@ def test_signing_in_is_accessible(open_page: OpenPage, broker: BrokerProcess) ->
     assert_no_violations(page, *COLOURS)
 
 
-def test_a_phone_shows_one_thing_at_a_time(
+def test_on_a_phone_the_explorer_opens_over_the_page_and_closes_when_it_has_led_somewhere(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState
 ) -> None:
     page = open_page(broker, "/console/", session, viewport=PHONE)
-    page.locator("tbody a").first.click()
-    expect(page.locator(".panel")).to_be_in_viewport()
-    expect(page.locator("mom-destination-list")).to_be_hidden()
-    page.get_by_role("button", name="Close").click()
-    expect(page.locator("mom-destination-list")).to_be_visible()
+    explorer = page.get_by_role("navigation", name="Explorer")
+    expect(explorer).to_be_hidden()
+    page.get_by_role("button", name="Menu").click()
+    explorer.get_by_role("link", name="Audit").click()
+    expect(page.get_by_role("heading", level=1, name="Audit")).to_be_visible()
+    expect(explorer).to_be_hidden()
+    assert_fits(page)
 
 
 def test_the_policy_forbids_inline_code_and_foreign_sources(
@@ -49,15 +45,3 @@ def test_the_policy_forbids_inline_code_and_foreign_sources(
     assert len(complaints) == 2
     assert all("Content Security Policy" in complaint for complaint in complaints)
     complaints.clear()
-
-
-def test_the_page_stays_within_its_size_budget() -> None:
-    manifest = json.loads((DIST / "manifest.json").read_text())
-
-    def kib(entry: str) -> float:
-        return len(gzip.compress((DIST / manifest[entry]["file"]).read_bytes(), 9)) / 1024
-
-    entry = manifest["src/main.ts"]
-    core = sum(kib(name) for name in entry["imports"])
-    assert core <= CORE_KIB
-    assert core + kib("src/main.ts") + kib("src/style/console.css") <= PAGE_KIB

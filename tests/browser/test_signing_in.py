@@ -1,5 +1,7 @@
 """Who gets into the console, and how."""
 
+import re
+
 from playwright.sync_api import expect
 
 from tests.browser.conftest import OpenPage, wait_live
@@ -15,7 +17,7 @@ def test_the_front_page_leads_to_the_sign_in_form_and_from_there_to_the_console(
     page.keyboard.press("Enter")
     page.wait_for_url("**/console/")
     wait_live(page)
-    expect(page.get_by_role("heading", name="Destinations", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Overview", exact=True)).to_be_visible()
 
 
 def test_a_wrong_password_is_said_to_be_wrong_and_the_name_stays(
@@ -42,6 +44,7 @@ def test_the_one_time_link_signs_in_once(
 
 def test_signing_out_leads_back_to_the_form(open_page: OpenPage, broker: BrokerProcess) -> None:
     page = open_page(broker, broker.login_link())
+    page.get_by_role("button", name=re.compile("^Account of")).click()
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/login/")
     page.goto("/console/")

@@ -13,7 +13,7 @@ export class KeyList extends Island {
   protected override render() {
     return html`<dialog aria-labelledby="keys-title" closedby="any">
       <h2 id="keys-title">${say("Keys")}</h2>
-      <dl class="pairs keys">${boundKeys().map(({ keys, says }) => html`<dt><kbd>${keys.replace("Shift+", "").replace("$mod+", "Ctrl ")}</kbd></dt><dd>${says}</dd>`)}</dl>
+      <dl class="pairs keys">${boundKeys().map(({ keys, says }) => html`<dt><kbd>${keys.replace("[Shift]+", "").replace("$mod+", "Ctrl ")}</kbd></dt><dd>${says}</dd>`)}</dl>
       ${lettersAreKeys() ? nothing : html`<p class="quiet">${say("Keys without Ctrl are switched off in the settings.")}</p>`}
       <form method="dialog"><button>${say("Close")}</button></form>
     </dialog>`;

@@ -1,0 +1,139 @@
+"""What is around every page: ways to it, the tree, the palette, keys, times, and coming back."""
+
+import re
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.browser.conftest import wait_live
+from tests.support.broker_process import BrokerProcess
+
+QUEUES = ("orders.new", "orders.eu", *(f"frame.{number:02}" for number in range(14)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def destinations(broker: BrokerProcess) -> None:
+    for queue in QUEUES:
+        send(broker, queue)
+
+
+def send(broker: BrokerProcess, queue: str) -> None:
+    reply = broker.request("POST", f"/api/v1/queues/{queue}/messages", b"x", content_type="text/plain")
+    assert reply.status == 201, reply.body
+
+
+
+def test_pages_change_inside_the_frame_and_back_leads_to_where_one_was(
+    page: Page, complaints: list[str]
+) -> None:
+    page.evaluate("window.whole = true")
+    explorer = page.get_by_role("navigation", name="Explorer")
+    explorer.get_by_role("link", name="Queues", exact=False).first.click()
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
+    expect(page).to_have_title(re.compile("^Queues"))
+    expect(explorer.locator("[aria-current=page]")).to_contain_text("Queues")
+
+    explorer.get_by_role("link", name="Audit").click()
+    expect(page).to_have_title(re.compile("^Audit"))
+    page.get_by_label("Filter").first.press("Tab")
+    page.go_back()
+    expect(page).to_have_title(re.compile("^Queues"))
+    expect(page.get_by_role("heading", level=1, name="Queues")).to_be_focused()
+    page.go_forward()
+    expect(page).to_have_title(re.compile("^Audit"))
+
+    # What is not there says so inside the frame, and a refused form keeps what was typed.
+    page.evaluate("document.querySelector('#ways a[href$=\"groups/\"]').href = '/console/none'")
+    explorer.get_by_role("link", name="Groups").click()
+    expect(page.get_by_role("heading", level=1, name="There is nothing here")).to_be_focused()
+    page.go_back()
+    expect(page).to_have_title(re.compile("^Audit"))
+    assert page.evaluate("window.whole"), "the page was loaded whole somewhere"
+    complaints[:] = [complaint for complaint in complaints if "404" not in complaint]
+
+    # Signed out elsewhere: the form to sign in comes whole, and leads back.
+    context: BrowserContext = page.context
+    context.clear_cookies()
+    explorer.get_by_role("link", name="Users").click()
+    page.wait_for_url("**/login/?next=/console/users/")
+
+
+def test_the_tree_unfolds_level_by_level_moves_by_itself_and_is_sought_by_the_broker(
+    page: Page, broker: BrokerProcess
+) -> None:
+    explorer = page.get_by_role("navigation", name="Explorer")
+    expect(explorer.get_by_text("orders.", exact=True)).to_be_visible()
+    expect(explorer.get_by_role("link", name=re.compile("^eu"))).to_have_count(0)
+    explorer.get_by_text("orders.", exact=True).click()
+    eu = explorer.get_by_role("link", name=re.compile("^eu"))
+    expect(eu.locator(".badge")).to_contain_text("1")
+    expect(eu.get_by_role("img", name="needs attention")).to_be_visible()
+    send(broker, "orders.eu")
+    expect(eu.locator(".badge")).to_contain_text("2")
+    eu.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("orders.eu")
+    expect(eu).to_have_attribute("aria-current", "page")
+
+    field = page.get_by_label("Filter the explorer")
+    field.fill("frame.1")
+    expect(explorer.locator("mom-branch[kind=queue] li")).to_have_count(4)
+    expect(explorer.get_by_role("link", name="Audit")).to_be_hidden()
+    field.press("Escape")
+    expect(explorer.get_by_text("frame.", exact=True)).to_be_visible()
+    expect(explorer.get_by_role("link", name="Audit")).to_be_visible()
+
+
+def test_the_palette_and_the_keys_lead_everywhere_and_pause_with_undo(
+    page: Page, broker: BrokerProcess
+) -> None:
+    def paused() -> object:
+        return broker.request("GET", "/api/v1/queues/orders.new").json()["paused"]
+
+    page.keyboard.press("g")
+    page.keyboard.press("q")
+    expect(page.get_by_role("heading", level=1, name="Queues")).to_be_focused()
+
+    page.keyboard.press("Control+k")
+    palette = page.get_by_role("dialog", name="Search or jump")
+    palette.get_by_role("combobox").fill("eu")
+    expect(palette.get_by_role("option", name="orders.eu")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(palette).to_be_hidden()
+    expect(page.get_by_role("heading", level=1, name="Queues")).to_be_focused()
+
+    page.keyboard.press("Control+k")
+    palette.get_by_role("combobox").fill("pause orders.n")
+    expect(palette.get_by_role("option", name="Pause orders.new")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("Enter")
+    question = page.get_by_role("dialog", name="Pause orders.new")
+    question.get_by_label("Reason").fill("the shop is closed")
+    question.get_by_role("button", name="Pause").click()
+    toast = page.locator("#toasts .toast")
+    expect(toast).to_contain_text("orders.new is paused.")
+    assert paused() == "all"
+    toast.get_by_role("button", name="Undo").click()
+    expect(toast).to_have_count(0)
+    page.wait_for_function(
+        "fetch('/api/v1/queues/orders.new').then((reply) => reply.json()).then(({ paused }) => paused === 'none')"
+    )
+
+    page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keys")
+    expect(keys).to_contain_text("Go to Queues")
+    page.keyboard.press("Escape")
+    # Who speaks to the machine turns letters off; what has Ctrl goes on.
+    page.evaluate("document.cookie = 'mom_keys=off; path=/'")
+    page.keyboard.press("?")
+    expect(keys).to_be_hidden()
+    page.keyboard.press("Control+k")
+    expect(palette).to_be_visible()
+
+
+def test_times_are_in_the_chosen_zone_which_stands_in_the_footer(page: Page) -> None:
+    page.get_by_role("button", name=re.compile("▾$")).and_(page.locator("[popovertarget=zones]")).click()
+    page.get_by_label("Times are shown in").select_option("Europe/Berlin")
+    wait_live(page)
+    expect(page.locator("[popovertarget=zones]")).to_contain_text("GMT+1")
+    page.goto("/console/audit/")
+    expect(page.locator("main time").first).to_contain_text("GMT+1")
+    assert str(page.locator("main time").first.get_attribute("datetime")).endswith(("Z", "+00:00"))

@@ -1,0 +1,88 @@
+"""What a browser has to load before it shows a page, compressed as it travels."""
+
+import gzip
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.browser.conftest import DIST
+from tests.support.broker_process import ROOT
+
+CORE_KIB = 30
+PAGE_KIB = 80
+EDITOR_KIB = 190
+
+SOURCES = ROOT / "frontend" / "src"
+PAGES = sorted((ROOT / "templates" / "console").glob("**/*.html"))
+#: loaded by every page once it is drawn
+AFTERWARDS = ("src/later.ts", "@stomp/stompjs/esm6/index.js")
+
+
+@cache
+def manifest() -> dict[str, dict[str, list[str]]]:
+    found: dict[str, dict[str, list[str]]] = json.loads((DIST / "manifest.json").read_text())
+    return found
+
+
+@cache
+def kib(file: str) -> float:
+    return len(gzip.compress((DIST / file).read_bytes(), 9)) / 1024
+
+
+@cache
+def modules() -> dict[str, str]:
+    """The module of each island, by the name of its element."""
+    table = (SOURCES / "elements.ts").read_text()
+    shared = dict(re.findall(r'const (\w+) = \(\) => import\("\./([^"]+)"\)', table))
+    found = dict(re.findall(r'"(mom-[\w-]+)": \(\) => import\("\./([^"]+)"\)', table))
+    found |= {name: shared[way] for name, way in re.findall(r'"(mom-[\w-]+)": (\w+),', table)}
+    return {name: f"src/{path}" for name, path in found.items()}
+
+
+def with_imports(entry: str, known: set[str]) -> set[str]:
+    """The entry of the manifest with all that it imports at once."""
+    if entry not in manifest():
+        # What several islands import is a chunk that has no path, but the name of its module.
+        entry = next(key for key, chunk in manifest().items() if chunk.get("name") == Path(entry).stem)
+    if entry not in known:
+        known.add(entry)
+        for imported in manifest()[entry].get("imports", ()):
+            with_imports(imported, known)
+    return known
+
+
+def size(*entries: str) -> float:
+    known: set[str] = set()
+    for entry in entries:
+        with_imports(entry, known)
+    files = {str(manifest()[name]["file"]) for name in known}
+    styles = {style for name in known for style in manifest()[name].get("css", ())}
+    return sum(map(kib, files | styles))
+
+
+def islands_of(text: str, known: set[str]) -> set[str]:
+    """Modules of the islands that a page names, and of those that they draw."""
+    for name in re.findall(r"<(mom-[\w-]+)", text):
+        module = modules().get(name)
+        if module is not None and module not in known:
+            known.add(module)
+            islands_of((ROOT / "frontend" / module).read_text(), known)
+    return known
+
+
+def test_what_every_page_loads_at_once_is_small() -> None:
+    assert size("src/console.ts") <= CORE_KIB
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PAGES[0].parent)))
+def test_a_page_with_its_islands_and_styles_stays_within_its_budget(page: Path) -> None:
+    frame = (ROOT / "templates" / "console" / "frame.html").read_text()
+    islands = islands_of(frame + page.read_text(), set())
+    edits = any("editor" in island for island in islands)
+    style = "src/style/console.css"
+    afterwards = [entry for entry in manifest() if entry.endswith(AFTERWARDS)]
+    whole = size("src/console.ts", style, *afterwards, *islands)
+    assert whole <= (EDITOR_KIB if edits else PAGE_KIB), f"{whole:.1f} KiB"
