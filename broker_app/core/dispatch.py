@@ -56,6 +56,8 @@ class Dispatch(State):
             if guard.removes:
                 self._overfull[queue] = None
         queue.published_total += 1
+        if self.taps:
+            self.taps.note(queue.address, message)
         if paging:
             lane.paged.append(message.position)
             lane.average += (len(body) - lane.average) >> 4

@@ -124,6 +124,8 @@ class Publishing(Subscribing):
             self._unrecorded += 1
             message = Message(envelope, body, self._unrecorded, self.now_ms, False)
             message.explicit_id = explicit_id
+        if self.taps:
+            self.taps.note(address, message)
         if address.startswith("/topic/"):
             topics, name = self.topics, address.removeprefix("/topic/")
             if name in self.topic_published or len(self.topic_published) < MAX_COUNTED_TOPICS:

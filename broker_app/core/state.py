@@ -40,6 +40,7 @@ from broker_app.core.schedule import Schedule
 from broker_app.core.slowness import Slowness
 from broker_app.core.strain import GREEN, Strain
 from broker_app.core.subscription import Subscription
+from broker_app.core.tap import Taps
 from broker_app.core.timers import Alarms, Leases
 from broker_app.core.topic import Topics
 
@@ -95,6 +96,8 @@ class State:
         self.sweep_ms = 0
         self.counters = {"published": 0, "delivered": 0, "discarded": 0, "refused": 0, "duplicates": 0}
         self.slowness = Slowness()
+        #: who watches what comes in
+        self.taps = Taps()
         #: what waits for room
         self.parking = Parking(self.limits)
         #: why the broker as a whole takes no messages, None when it does

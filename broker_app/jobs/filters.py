@@ -95,6 +95,11 @@ def address_of(name: str) -> str:
 headers_of = lru_cache(maxsize=256)(block.headers)
 
 
+def reason_of(headers: dict[str, str]) -> str:
+    """Why a dead letter died, as it can be looked for: its detail, or its reason where there is none."""
+    return headers.get("dead-detail") or headers.get("dead-reason", "")
+
+
 def _has_reason(headers: dict[str, str], reason: str) -> bool:
     detail = headers.get("dead-detail", "").casefold()
     return headers.get("dead-reason", "").casefold() == reason.casefold() or reason.casefold() in detail

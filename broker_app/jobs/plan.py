@@ -225,7 +225,7 @@ async def _match(
         if origin:
             plan.by_origin[origin] += 1
         if "dead-reason" in headers:
-            plan.by_reason[headers["dead-reason"]] += 1
+            plan.by_reason[filters.reason_of(headers)] += 1
 
 
 def _note_time(plan: Plan, message: Message) -> None:

@@ -42,7 +42,7 @@ class Digest:
         if origin:
             headers = filters.headers_of(message.envelope.block)
             self.by_origin[origin.removeprefix("/queue/")] += 1
-            self.by_reason[headers.get("dead-detail") or headers.get("dead-reason", "")] += 1
+            self.by_reason[filters.reason_of(headers)] += 1
         return False
 
 

@@ -53,6 +53,7 @@ from broker_app.net.rest.requests import Departed, Receive, Request, Scope, Send
 from broker_app.net.rest.routing import Endpoint, Place, Router, raw_path_of
 from broker_app.net.rest.settle import Settler
 from broker_app.net.rest.subscriptions import Subscriptions
+from broker_app.net.rest.tail import Tails
 from broker_app.net.rest.tree import Tree
 from broker_app.net.rest.waiting import Waiting
 from broker_app.net.tracing import trace_of
@@ -201,6 +202,9 @@ class RestPlane:
         add("GET", Place((b"subscriptions",), (), True), subscriptions.one)
         add("DELETE", Place((b"subscriptions",), (), True), subscriptions.delete)
         add("GET", _queue(b"events"), Events(desk, self._waiting, blocks, limits).stream)
+        tails = Tails(desk, self._waiting, blocks)
+        add("GET", _queue(b"tail"), tails.of_queue)
+        add("GET", Place((b"topics",), (b"tail",), True, "topic"), tails.of_topic)
         job_desk = JobDesk(jobs, desk.engine.broker, blocks, limits)
         add("POST", _queue(b"import"), job_desk.upload)
         add("GET", Place((b"jobs",)), job_desk.all)

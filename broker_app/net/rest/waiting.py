@@ -13,14 +13,15 @@ from broker_app.rules.event import RECEIVE
 
 
 class Wait:
-    """One waiting request, for what comes to `source` if to anything. `woken` is set when something arrived,
-    and when it was `ended`; `refusal` is why, where its client lost the right to wait."""
+    """One waiting request, for what comes to `source` if to anything, which needs `right` there. `woken` is
+    set when something arrived, and when it was `ended`; `refusal` is why, where its client lost the right."""
 
-    __slots__ = ("client", "ended", "refusal", "source", "woken")
+    __slots__ = ("client", "ended", "refusal", "right", "source", "woken")
 
-    def __init__(self, client: Client, source: Destination | None) -> None:
+    def __init__(self, client: Client, source: Destination | None, right: str) -> None:
         self.client = client
         self.source = source
+        self.right = right
         self.woken = asyncio.Event()
         self.ended = False
         self.refusal: Refused | None = None
@@ -39,11 +40,11 @@ class Waiting:
         self._waits: set[Wait] = set()
         self.stopped = False
 
-    def enter(self, client: Client, source: Destination | None = None) -> Wait:
+    def enter(self, client: Client, source: Destination | None = None, right: str = RECEIVE) -> Wait:
         """Refusal when too many wait. Whoever enters leaves."""
         if len(self._waits) >= self._limits.max_waiting:
             raise busy(f"{self._limits.max_waiting} requests wait for messages already")
-        wait = Wait(client, source)
+        wait = Wait(client, source, right)
         if self.stopped:
             wait.end()
         self._waits.add(wait)
@@ -59,10 +60,10 @@ class Waiting:
             wait.end()
 
     def look_again(self, access: Access) -> None:
-        """End the waits of those who may not log in any more, or not receive from there."""
+        """End the waits of those who may not log in any more, or not look or receive there."""
         for wait in self._waits:
             wait.refusal = access.login_refusal(wait.client)
             if wait.refusal is None and wait.source is not None:
-                wait.refusal = access.refusal(wait.client, RECEIVE, wait.source)
+                wait.refusal = access.refusal(wait.client, wait.right, wait.source)
             if wait.refusal is not None:
                 wait.end()

@@ -127,6 +127,7 @@ class TopicPage(QueuePage):
     list_title = _("Topics")
     tabs: ClassVar[dict[str, str | Promise]] = {
         "subscriptions": _("Subscriptions"),
+        "messages": _("Messages"),
         "publish": _("Publish"),
         "routing": _("Routing"),
         "history": _("History"),

@@ -54,6 +54,7 @@ WAYS: tuple[tuple[StrPromise | str, tuple[Way, ...]], ...] = (
             Way("console:rules", _("Rules"), key="r"),
             Way("console:explain", _("Explain"), True, key="x"),
             Way("console:configuration", _("Configuration"), key="c"),
+            Way("console:jobs", _("Jobs"), True, key="j"),
             Way("console:events", _("Events"), key="e"),
             Way("console:audit", _("Audit"), key="u"),
         ),

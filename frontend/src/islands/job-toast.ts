@@ -1,7 +1,8 @@
 import { html, nothing } from "lit";
 import { follow } from "../jobs/following.ts";
 import { conditionOf, isOpen, left, titleOf } from "../jobs/words.ts";
-import { API, cancel, faultOf, undo, type Job } from "../messages/requests.ts";
+import { API } from "../live/requests.ts";
+import { cancel, faultOf, undo, type Job } from "../messages/requests.ts";
 import { pageOfJob } from "../pages.ts";
 import { say, sayCount } from "../say.ts";
 import { tell } from "../toasts.ts";

@@ -64,11 +64,8 @@ export class MessageBrowser extends Island {
 
   override connectedCallback(): void {
     super.connectedCallback();
+    if (this.#isTail) void import("./message-tail.ts");
     this.#unbind = bindKeys(
-      { keys: "/", says: say("Search messages"), deed: () => this.querySelector<HTMLInputElement>("#search")?.focus() },
-      { keys: "j", says: say("Next message"), deed: () => this.#moveFocus(1) },
-      { keys: "k", says: say("Previous message"), deed: () => this.#moveFocus(-1) },
-      { keys: "x", says: say("Select the message"), deed: () => this.#selectFocused() },
       { keys: "r", says: say("Retry the message, or what is selected"), deed: () => this.#retry() },
       { keys: "m", says: say("Move the message, or what is selected"), deed: () => this.#move() },
     );
@@ -207,7 +204,7 @@ export class MessageBrowser extends Island {
   protected override render() {
     return html`
       ${this.#box()} ${this.#isTail ? nothing : [this.#facts(), this.#opened(), this.#list(), this.#bulk()]}
-      ${this.#isTail ? html`<mom-message-tail .queue=${this.queue}></mom-message-tail>` : nothing}
+      ${this.#isTail ? html`<mom-message-tail .address=${`/queue/${this.queue}`}></mom-message-tail>` : nothing}
     `;
   }
 
@@ -521,19 +518,9 @@ export class MessageBrowser extends Island {
 
   // ------------------------------------------------------------------ keys
 
-  #moveFocus(step: 1 | -1): void {
-    const rows = [...this.querySelectorAll<HTMLElement>("button.opens")];
-    const at = rows.indexOf(document.activeElement as HTMLElement);
-    rows[Math.min(Math.max(at + step, 0), rows.length - 1)]?.focus();
-  }
-
   get #focused(): Message | undefined {
     const id = (document.activeElement as HTMLElement | null)?.dataset.id ?? place.get("message");
     return this.#items.find((item) => item.id === id);
-  }
-
-  #selectFocused(): void {
-    if (this.#focused) this.#toggle(this.#focused);
   }
 
   #retry(): void {

@@ -170,8 +170,8 @@ export class PublishForm extends Island {
             ></textarea></label>`}
       ${complaint ? html`<p class="hint" data-tone="warn">▲ ${complaint}</p>` : nothing}
       <p class="hint tools">
-        <label class="button-like">${say("Choose a file, or drop one")}
-          <input type="file" name="file" @change=${(event: Event) => void this.#takeFile((event.target as HTMLInputElement).files?.[0])} /></label>
+        <label class="picks">${say("Choose a file, or drop one")}
+          <input class="visually-hidden" type="file" name="file" @change=${(event: Event) => void this.#takeFile((event.target as HTMLInputElement).files?.[0])} /></label>
         <span>${say("{{n}}, {{uuid}} and {{now}} are filled in for each message.")}</span>
       </p>`;
   }

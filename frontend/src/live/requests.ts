@@ -5,7 +5,11 @@ import { parseProblem } from "./problem.ts";
 import { RequestRefused } from "./rest.ts";
 
 const { basePath = "/" } = document.body.dataset;
-const API = `${location.origin}${basePath}api/v1/`;
+/** Where the API is. */
+export const API = `${location.origin}${basePath}api/v1/`;
+
+/** Characters of a request that browsers finish for a page that is gone; they have 64 KiB for all of them. */
+const MOST_KEPT_ALIVE = 16_000;
 
 export type Query = Record<string, string | number | boolean | undefined | null>;
 
@@ -54,7 +58,10 @@ async function answered(method: string, path: string, body?: unknown, reason = "
   if (reason) headers["mom-reason"] = encodeURIComponent(reason);
   if (match) headers["if-match"] = match;
   if (method !== "GET") headers["x-csrftoken"] = csrfToken();
-  const reply = await fetch(API + path, { method, headers, body: body === undefined ? null : JSON.stringify(body) });
+  const sent = body === undefined ? null : JSON.stringify(body);
+  // An act that is asked for while its page is left is carried out all the same, if it is short enough for that.
+  const keepalive = method !== "GET" && (sent?.length ?? 0) < MOST_KEPT_ALIVE;
+  const reply = await fetch(API + path, { method, headers, keepalive, body: sent });
   if (!reply.ok) throw new RequestRefused(parseProblem(await reply.text(), `HTTP ${reply.status} ${reply.statusText}`));
   return reply;
 }

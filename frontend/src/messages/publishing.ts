@@ -1,8 +1,9 @@
 /** Publishing one message or many: what is filled in, how they are sent, and what the broker says. */
 
+import { act } from "../live/requests.ts";
 import { say } from "../say.ts";
 import type { Draft } from "./code.ts";
-import { call } from "./requests.ts";
+
 
 /** Messages of one request, and bytes of their bodies. */
 const CHUNK = 500;
@@ -65,7 +66,7 @@ async function sendChunk(run: Run, first: number, take: number, sent: Sent): Pro
   const [, kind, ...rest] = run.draft.destination.split("/");
   const items = Array.from({ length: take }, (_, at) => item(run, first + at));
   const query = new URLSearchParams({ [kind!]: rest.join("/") });
-  const { results } = await call<{ results: { i: number; id?: string; duplicate?: boolean; error?: { detail: string } }[] }>(
+  const { results } = await act<{ results: { i: number; id?: string; duplicate?: boolean; error?: { detail: string } }[] }>(
     "POST",
     `${kind}s/messages/batch?${query}`,
     items,

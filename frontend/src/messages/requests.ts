@@ -1,12 +1,9 @@
 /** Messages and jobs over the REST API. */
 
-import { parseExact } from "../exact-json.ts";
 import { parseProblem } from "../live/problem.ts";
+import { API, act, read } from "../live/requests.ts";
 import { RequestRefused, type BrowsedMessage } from "../live/rest.ts";
 import { queryOf, type Condition } from "./search.ts";
-
-const { basePath = "/" } = document.body.dataset;
-export const API = `${location.origin}${basePath}api/v1/`;
 
 export type Message = BrowsedMessage & {
   type: string | null;
@@ -89,20 +86,6 @@ export interface Job {
   undone_by: string | null;
 }
 
-/** Asks the API; `reason` goes into the audit log. Rejects with RequestRefused, or TypeError when no answer comes. */
-export async function call<Answer>(method: string, path: string, body?: unknown, reason = ""): Promise<Answer> {
-  const headers: Record<string, string> = { accept: "application/json" };
-  if (body !== undefined) headers["content-type"] = "application/json";
-  if (reason) headers["mom-reason"] = encodeURIComponent(reason);
-  const sent = body === undefined ? null : JSON.stringify(body);
-  // What is asked for while the page is left is carried out all the same, if browsers have room for it.
-  const keepalive = method !== "GET" && (sent?.length ?? 0) < 32_000;
-  const reply = await fetch(API + path, { method, headers, keepalive, body: sent });
-  const text = await reply.text();
-  if (!reply.ok) throw new RequestRefused(parseProblem(text, `HTTP ${reply.status} ${reply.statusText}`));
-  return (text ? parseExact(text) : undefined) as Answer;
-}
-
 /** A name as part of a path. What does not fit there (dots alone, slashes) is a parameter instead. */
 function inQueue(queue: string, rest: string, query: URLSearchParams): string {
   query.set("queue", queue);
@@ -121,29 +104,29 @@ export function browse(queue: string, { condition, order, after, limit }: Look):
   query.set("limit", String(limit));
   if (order === "newest") query.set("order", order);
   if (after) query.set("after", after);
-  return call("GET", inQueue(queue, "messages", query));
+  return read(inQueue(queue, "messages", query));
 }
 
 export function digest(queue: string, { state: _, ...condition }: Condition): Promise<Digest> {
-  return call("GET", inQueue(queue, "digest", queryOf(condition)));
+  return read(inQueue(queue, "digest", queryOf(condition)));
 }
 
 /** The messages that a topic retains; `from` is first, last, seq:… or time:…, and `next` is one of them. */
 export function history(topic: string, from: string, limit: number): Promise<MessagePage> {
-  return call("GET", `topics/messages?${new URLSearchParams({ topic, from, limit: String(limit) })}`);
+  return read(`topics/messages?${new URLSearchParams({ topic, from, limit: String(limit) })}`);
 }
 
 export function one(queue: string, id: string): Promise<Message> {
-  return call("GET", `${messagePath(id)}?${new URLSearchParams({ queue })}`);
+  return read(`${messagePath(id)}?${new URLSearchParams({ queue })}`);
 }
 
 export async function why(queue: string, id: string): Promise<Reason[]> {
-  const answer = await call<{ reasons: Reason[] }>("GET", `${messagePath(id)}/why?${new URLSearchParams({ queue })}`);
+  const answer = await read<{ reasons: Reason[] }>(`${messagePath(id)}/why?${new URLSearchParams({ queue })}`);
   return answer.reasons;
 }
 
 export function remove(queue: string, id: string, reason = ""): Promise<void> {
-  return call("DELETE", `${messagePath(id)}?${new URLSearchParams({ queue })}`, undefined, reason);
+  return act("DELETE", `${messagePath(id)}?${new URLSearchParams({ queue })}`, undefined, reason);
 }
 
 /** The address of a message's body, byte for byte. */
@@ -162,34 +145,34 @@ function messagePath(id: string): string {
 }
 
 export function plan(wish: Wish): Promise<Plan> {
-  return call("POST", "jobs", { ...wish, dry_run: true });
+  return act("POST", "jobs", { ...wish, dry_run: true });
 }
 
 export function begin(planned: string, reason = ""): Promise<Job> {
-  return call("POST", "jobs", { plan: planned }, reason);
+  return act("POST", "jobs", { plan: planned }, reason);
 }
 
 /** Queues whose name contains `part`, the deepest first. */
 export async function queueNames(part: string): Promise<string[]> {
   const query = new URLSearchParams({ limit: "20", fields: "name", sort: "-depth", ...(part && { q: part }) });
-  const { items } = await call<{ items: { name: string }[] }>("GET", `queues?${query}`);
+  const { items } = await read<{ items: { name: string }[] }>(`queues?${query}`);
   return items.map(({ name }) => name);
 }
 
 export function jobs(after: string | null, limit: number): Promise<{ items: Job[]; next: string | null; approx_total: number }> {
-  return call("GET", `jobs?${new URLSearchParams({ limit: String(limit), ...(after && { after }) })}`);
+  return read(`jobs?${new URLSearchParams({ limit: String(limit), ...(after && { after }) })}`);
 }
 
 export function job(id: string): Promise<Job> {
-  return call("GET", `jobs/${encodeURIComponent(id)}`);
+  return read(`jobs/${encodeURIComponent(id)}`);
 }
 
 export function cancel(id: string): Promise<Job> {
-  return call("POST", `jobs/${encodeURIComponent(id)}/cancel`);
+  return act("POST", `jobs/${encodeURIComponent(id)}/cancel`);
 }
 
 export function undo(id: string): Promise<Job> {
-  return call("POST", `jobs/${encodeURIComponent(id)}/undo`);
+  return act("POST", `jobs/${encodeURIComponent(id)}/undo`);
 }
 
 /** In the page's words: why something was refused, or that nobody answered. */
@@ -206,6 +189,6 @@ export async function tail(queue: string, id: string, size: number): Promise<Uin
 
 /** What who is signed in may do with a queue: `send`, `browse`, `read`, `manage`, … */
 export async function rightsTo(queue: string): Promise<string[]> {
-  const { may } = await call<{ may: string[] }>("GET", `queues?${new URLSearchParams({ queue })}`);
+  const { may } = await read<{ may: string[] }>(`queues?${new URLSearchParams({ queue })}`);
   return may;
 }

@@ -7,6 +7,8 @@ const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat(language, { maximumFractionDigits: 1, minimumFractionDigits: 1 });
 const full = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long", timeZone: zone() });
 
+const clock = new Intl.DateTimeFormat(language, { timeStyle: "medium", timeZone: zone() });
+
 export const NONE = "–";
 
 export function count(value: number): string {
@@ -49,6 +51,11 @@ export function ago(time: string): string {
 
 export function fullTime(time: string): string {
   return full.format(new Date(time));
+}
+
+/** The time of day alone, where the day is known. */
+export function time(at: string): string {
+  return clock.format(new Date(at));
 }
 
 export function plural(value: number, noun: string): string {

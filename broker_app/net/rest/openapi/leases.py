@@ -6,6 +6,7 @@ from broker_app.net.rest.openapi.messages import message
 from broker_app.net.rest.openapi.operations import (
     QUEUE,
     SELECTOR,
+    TOPIC,
     empty_reply,
     in_path,
     json_body,
@@ -78,6 +79,8 @@ SCHEMAS: Json = {
     ),
 }
 
+_CREDIT = parameter("credit", whole(1, 500, 100), "messages a second; of others, their number is told")
+
 PATHS: Json = {
     "/queues/{name}/receive": {
         "post": operation(
@@ -108,6 +111,20 @@ PATHS: Json = {
                 parameter("credit", whole(1, 100, 1), "most unsettled messages of the stream"),
                 SELECTOR,
             ],
+        ),
+    },
+    "/queues/{name}/tail": {
+        "get": operation(
+            "tail_queue", "What comes to a queue, as server-sent events; taken from nobody",
+            {"200": {"description": "a stream", "content": {"text/event-stream": {"schema": TEXT}}}}, 503,
+            parameters=[QUEUE, _CREDIT],
+        ),
+    },
+    "/topics/{name}/tail": {
+        "get": operation(
+            "tail_topic", "What comes to a topic, as server-sent events",
+            {"200": {"description": "a stream", "content": {"text/event-stream": {"schema": TEXT}}}}, 503,
+            parameters=[TOPIC, _CREDIT],
         ),
     },
     "/leases/{receipt}": {

@@ -1,0 +1,78 @@
+"""The tail of a destination: what comes to it, as server-sent events, while somebody watches.
+
+Watching takes nothing from anybody. A client gives a credit of messages a second; of what comes beyond, it is
+told the number, so that neither side drowns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+
+from broker_app.core.destination import Destination
+from broker_app.core.tap import Tap
+from broker_app.net.rest import items
+from broker_app.net.rest.browse import READY
+from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.replies import Reply
+from broker_app.net.rest.requests import Request, whole_number
+from broker_app.net.rest.streams import MEDIA_TYPE, stream
+from broker_app.net.rest.waiting import Waiting
+from broker_app.rules.event import READ
+
+#: what came in is told so often
+_BEAT_S = 0.25
+MAX_CREDIT = 500
+_PREVIEW_BYTES = 8 * 1024
+
+
+class Tails:
+    """Endpoints `queues/{name}/tail` and `topics/{name}/tail`."""
+
+    def __init__(self, desk: Desk, waiting: Waiting, blocks: items.Blocks) -> None:
+        self._broker = desk.engine.broker
+        self._waiting = waiting
+        self._blocks = blocks
+
+    async def of_queue(self, request: Request) -> Reply | None:
+        """GET queues/{name}/tail?credit=100"""
+        return await self._watch(request, "queue")
+
+    async def of_topic(self, request: Request) -> Reply | None:
+        """GET topics/{name}/tail?credit=100"""
+        return await self._watch(request, "topic")
+
+    async def _watch(self, request: Request, kind: str) -> Reply | None:
+        query = request.query((kind, "credit"))
+        credit = whole_number(query, "credit", 100, 1, MAX_CREDIT)
+        destination = request.permitted(READ, f"/{kind}/{request.name}")
+        if request.method == "HEAD":
+            return Reply(200, MEDIA_TYPE)
+        loop = asyncio.get_running_loop()
+        wait = self._waiting.enter(request.client, destination, READ)
+        tap = Tap(max(1, round(credit * _BEAT_S)), partial(_wake_later, loop, wait.woken))
+        taps, address = self._broker.taps, destination.address
+        taps.add(address, tap)
+        try:
+            await stream(request, wait, partial(self._seen, request, destination, tap))
+        finally:
+            taps.remove(address, tap)
+            self._waiting.leave(wait)
+        return None
+
+    def _seen(self, request: Request, destination: Destination, tap: Tap) -> Iterator[bytes]:
+        messages, skipped = tap.take()
+        request.tell_reading(f"{destination.kind}s", destination.address, len(messages))
+        for message in messages:
+            message_id = self._broker.ids.of(message)
+            row = items.browsed(
+                message, message_id, READY, _PREVIEW_BYTES, self._blocks, message.attempts
+            ).replace(b"\n", b" ").replace(b"\r", b" ")  # fmt: skip
+            yield b"id: %b\nevent: message\ndata: %b\n\n" % (message_id, row)
+        if skipped:
+            yield b'event: skipped\ndata: {"count":%d}\n\n' % skipped
+
+
+def _wake_later(loop: asyncio.AbstractEventLoop, woken: asyncio.Event) -> None:
+    loop.call_later(_BEAT_S, woken.set)

@@ -1,0 +1,169 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { repeat } from "lit/directives/repeat.js";
+import { RequestRefused } from "../live/rest.ts";
+import { inWords } from "../live/requests.ts";
+import { Follow } from "../live/source.ts";
+import { doToMany } from "../messages/acts.ts";
+import { history, type Message } from "../messages/requests.ts";
+import { pageOf } from "../pages.ts";
+import { say, sayCount } from "../say.ts";
+import { place } from "../services.ts";
+import "../style/messages.css";
+import { bodyOf, preview } from "../view/body.ts";
+import { ago, bytes, count, fullTime } from "../view/format.ts";
+import { Island } from "./island.ts";
+import "./message-detail.ts";
+
+const PAGE = 50;
+/** Where one can begin: the value of `from` in the address, in seconds before now where it is a time. */
+const BEGINNINGS = ["first", "60", "3600", "86400", "last"] as const;
+
+/** What a topic retains. The address is the state: `from` (first, last, seq:…, seconds before now), `message`, `tail`. */
+export class HistoryBrowser extends Island {
+  static override properties = { topic: {} };
+
+  /** Without its kind: `prices`. */
+  declare topic: string;
+
+  #asked: string | undefined;
+  #items: Message[] = [];
+  #next: string | null = null;
+  #total = 0;
+  #state: "loading" | "shown" | "gone" | "failed" = "loading";
+  #first = true;
+  #fault = "";
+
+  constructor() {
+    super();
+    new Follow(this, () => [place]);
+  }
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    if (place.get("tail") === "on") void import("./message-tail.ts");
+  }
+
+  protected override willUpdate(): void {
+    const asked = JSON.stringify([this.topic, place.get("from")]);
+    if (asked === this.#asked) return;
+    this.#asked = asked;
+    void this.#read();
+  }
+
+  async #read(): Promise<void> {
+    const asked = this.#asked;
+    this.#state = "loading";
+    try {
+      const page = await history(this.topic, fromOf(place.get("from")), PAGE);
+      if (asked !== this.#asked) return;
+      [this.#items, this.#next, this.#total] = [page.items, page.next, page.approx_total];
+      this.#state = "shown";
+      this.#first = false;
+    } catch (fault) {
+      if (asked !== this.#asked) return;
+      this.#state = fault instanceof RequestRefused && fault.problem.status === 410 ? "gone" : "failed";
+      this.#fault = inWords(fault);
+    }
+    this.requestUpdate();
+  }
+
+  protected override render() {
+    const isTail = place.get("tail") === "on";
+    return html`${this.#tools(isTail)}
+      ${isTail ? html`<mom-message-tail .address=${`/topic/${this.topic}`}></mom-message-tail>` : this.#shown()}`;
+  }
+
+  #tools(isTail: boolean): TemplateResult {
+    const words: Record<(typeof BEGINNINGS)[number], string> = {
+      first: say("Oldest"),
+      "86400": say("Last day"),
+      "3600": say("Last hour"),
+      "60": say("Last minute"),
+      last: say("Newest"),
+    };
+    const from = place.get("from") || "first";
+    const tail = async () => {
+      if (!isTail) await import("./message-tail.ts");
+      place.go({ tail: isTail ? "" : "on" }, { replace: true });
+    };
+    return html`<div class="tools">
+      <div class="segments" role="group" aria-label=${say("Begin with")}>
+        ${BEGINNINGS.map(
+          (beginning) => html`<button type="button" aria-pressed=${from === beginning} @click=${() => place.go({ from: beginning === "first" ? "" : beginning, message: "", tail: "" })}>
+            ${words[beginning]}
+          </button>`,
+        )}
+      </div>
+      <button type="button" aria-pressed=${isTail} @click=${() => void tail()}>${isTail ? say("■ Stop the tail") : say("▷ Tail")}</button>
+      ${this.#total > 0 && !isTail
+        ? html`<button type="button" @click=${() => doToMany("replay", `topic:${this.topic}`, {})}>${say("Replay into a queue…")}</button>
+            <span class="quiet" role="status">${sayCount("{count} message is retained", "{count} messages are retained", this.#total)}</span>`
+        : nothing}
+    </div>`;
+  }
+
+  #shown(): TemplateResult {
+    if (this.#state === "gone" || this.#state === "failed") {
+      return html`<div class="notice" data-tone=${this.#state === "gone" ? "warn" : "bad"} role="alert">
+        <strong>${this.#state === "gone" ? say("These are not kept any more.") : say("The messages could not be read.")}</strong> ${this.#fault}
+        ${this.#state === "gone"
+          ? html`<button type="button" @click=${() => place.go({ from: "" })}>${say("Begin with the oldest")}</button>`
+          : html`<button type="button" @click=${() => this.#read()}>${say("Try again")}</button>`}
+      </div>`;
+    }
+    if (this.#first) return html`<div class="skeleton" role="status"><span class="visually-hidden">${say("Loading messages")}</span>${[1, 2, 3, 4, 5].map(() => html`<div></div>`)}</div>`;
+    if (this.#items.length === 0) return this.#empty();
+    return html`<table class="messages">
+        <caption class="visually-hidden">${say("Messages that {topic} retains", { topic: this.topic })}</caption>
+        <thead><tr>
+          <th scope="col" class="num">#</th><th scope="col">${say("when")}</th><th scope="col" class="col-type">${say("type")}</th>
+          <th scope="col" class="num">${say("size")}</th><th scope="col" class="col-headers">${say("headers")}</th><th scope="col" class="col-preview">${say("body")}</th>
+        </tr></thead>
+        <tbody>${repeat(this.#items, ({ id }) => id, (item) => this.#row(item))}</tbody>
+      </table>
+      <p class="pager tools">
+        ${place.get("from") ? html`<a href=${place.href({ from: "", message: "" })}>${say("◂ Oldest")}</a>` : nothing}
+        ${this.#next ? html`<a href=${place.href({ from: this.#next, message: "" })}>${say("Newer ▸")}</a>` : nothing}
+      </p>`;
+  }
+
+  #empty(): TemplateResult {
+    if (this.#total > 0) {
+      return html`<div class="empty">
+        <p>${sayCount("Nothing came since then. {count} older message is retained.", "Nothing came since then. {count} older messages are retained.", this.#total)}</p>
+        <button type="button" @click=${() => place.go({ from: "" })}>${say("Begin with the oldest")}</button>
+      </div>`;
+    }
+    return html`<div class="empty">
+      <p>${say("Nothing is retained. A topic keeps its messages where retention_s or retention_bytes is set; without, only who listens gets them.")}</p>
+      <a class="button primary" href=${pageOf(`/topic/${this.topic}`, "settings")}>${say("Settings")}</a>
+    </div>`;
+  }
+
+  #row(item: Message): TemplateResult {
+    const opened = place.get("message") === item.id;
+    return html`<tr class="message" data-opened=${opened}>
+        <th scope="row" class="num">
+          <button type="button" class="opens" aria-expanded=${opened} @click=${() => place.go({ message: opened ? "" : item.id }, { replace: true })}>${count(item.position)}</button>
+        </th>
+        <td><time datetime=${item.time} title=${`${fullTime(item.time)} · ${item.time}`}>${ago(item.time)}</time></td>
+        <td class="col-type">${item.type ?? item.content_type ?? ""}</td>
+        <td class="num">${bytes(item.size)}</td>
+        <td class="col-headers">${Object.entries(item.headers).slice(0, 3).map(([name, value]) => html`<span>${name}=${value}</span>`)}</td>
+        <td class="col-preview">${preview(bodyOf(item)) || html`<span class="quiet">${say("(empty body)")}</span>`}</td>
+      </tr>
+      ${opened
+        ? html`<tr class="message-details"><td colspan="6">
+            <mom-message-detail queue="" .topic=${this.topic} .message=${item} .others=${this.#items}></mom-message-detail>
+          </td></tr>`
+        : nothing}`;
+  }
+}
+
+/** A number is seconds before now; everything else is what the API takes. */
+function fromOf(text: string): string {
+  if (/^\d+$/.test(text)) return `time:${Date.now() - Number(text) * 1000}`;
+  return text || "first";
+}
+
+customElements.define("mom-history-browser", HistoryBrowser);

@@ -1,0 +1,138 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { repeat } from "lit/directives/repeat.js";
+import { conditionOf, isOpen, placeOf, titleOf } from "../jobs/words.ts";
+import { inWords } from "../live/requests.ts";
+import { Follow } from "../live/source.ts";
+import { jobs, type Job } from "../messages/requests.ts";
+import { consolePage, pageOfJob } from "../pages.ts";
+import { say, sayCount } from "../say.ts";
+import { place, session } from "../services.ts";
+import "../style/messages.css";
+import { ago, count, fullTime } from "../view/format.ts";
+import { Island } from "./island.ts";
+import { outcomeOf } from "./job-toast.ts";
+
+const PAGE = 50;
+const PATIENCE_MS = 500;
+/** Where progress cannot be heard, jobs that run are asked for so often. */
+const POLL_MS = 5_000;
+
+/** Jobs, the newest first: one's own, and those on queues that one may browse. The address has the page: `after`. */
+export class JobList extends Island {
+  #items: Job[] = [];
+  #next: string | null = null;
+  #total = 0;
+  #read = false;
+  #fault = "";
+  #asked: string | undefined;
+  #unhear: (() => void) | undefined;
+  #poll: ReturnType<typeof setInterval> | undefined;
+  #due: ReturnType<typeof setTimeout> | undefined;
+
+  constructor() {
+    super();
+    new Follow(this, () => [place]);
+  }
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    this.#unhear = session.subscribe("/topic/$mom.job.>", (body) => this.#take((JSON.parse(body) as { data: Job }).data));
+    this.#poll = setInterval(() => this.#items.some(isOpen) && void this.#ask(), POLL_MS);
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.#unhear?.();
+    clearInterval(this.#poll);
+    clearTimeout(this.#due);
+  }
+
+  protected override willUpdate(): void {
+    const asked = place.get("after");
+    if (asked === this.#asked) return;
+    this.#asked = asked;
+    void this.#ask();
+  }
+
+  /** Progress of a job that is shown; another one, or one that has ended, is read. */
+  #take(news: Partial<Job> & Pick<Job, "id" | "state">): void {
+    const known = this.#items.find(({ id }) => id === news.id);
+    if (known && isOpen(news)) Object.assign(known, news);
+    else this.#due ??= setTimeout(() => void this.#ask(), PATIENCE_MS);
+    this.requestUpdate();
+  }
+
+  async #ask(): Promise<void> {
+    clearTimeout(this.#due);
+    this.#due = undefined;
+    try {
+      const page = await jobs(place.get("after") || null, PAGE);
+      [this.#items, this.#next, this.#total] = [page.items, page.next, page.approx_total];
+      this.#fault = "";
+    } catch (fault) {
+      this.#fault = inWords(fault);
+    }
+    this.#read = true;
+    this.requestUpdate();
+  }
+
+  protected override render() {
+    if (!this.#read) return html`<div class="skeleton" role="status"><span class="visually-hidden">${say("Loading jobs")}</span>${[1, 2, 3, 4].map(() => html`<div></div>`)}</div>`;
+    return html`
+      ${this.#fault
+        ? html`<div class="notice" data-tone="bad" role="alert">
+            <strong>${say("The jobs could not be read.")}</strong> ${this.#fault}
+            <button type="button" @click=${() => this.#ask()}>${say("Try again")}</button>
+          </div>`
+        : nothing}
+      ${this.#items.length > 0 ? this.#table() : this.#fault ? nothing : this.#none()}
+      <p class="pager tools">
+        ${place.get("after") ? html`<a href=${place.href({ after: "" })}>${say("◂ Newest")}</a>` : nothing}
+        ${this.#next !== null ? html`<a href=${place.href({ after: this.#next })}>${say("Older ▸")}</a>` : nothing}
+        <span class="quiet">${sayCount("{count} job", "{count} jobs", this.#total)}</span>
+      </p>
+    `;
+  }
+
+  #none(): TemplateResult {
+    return html`<div class="empty">
+      <p>${say("No job was begun in the last seven days. Jobs begin where messages are: choose some of a queue, then Retry, Move or Export.")}</p>
+      <a class="button primary" href=${consolePage("queues/")}>${say("Queues")}</a>
+    </div>`;
+  }
+
+  #table(): TemplateResult {
+    return html`<table class="things jobs" data-old=${this.#fault ? "true" : nothing}>
+      <caption class="visually-hidden">${say("Jobs, the newest first")}</caption>
+      <thead>
+        <tr>
+          <th scope="col">${say("job")}</th>
+          <th scope="col">${say("state")}</th>
+          <th scope="col">${say("from, to")}</th>
+          <th scope="col">${say("progress")}</th>
+          <th scope="col">${say("by")}</th>
+          <th scope="col">${say("begun")}</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${repeat(this.#items, ({ id }) => id, (job) => this.#row(job))}
+      </tbody>
+    </table>`;
+  }
+
+  #row(job: Job): TemplateResult {
+    const { word, tone, shape } = conditionOf(job);
+    return html`<tr>
+      <th scope="row"><a href=${pageOfJob(job.id)}>${titleOf(job.op, job.total)}</a></th>
+      <td data-label=${say("state")}><span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></td>
+      <td data-label=${say("from, to")}>${placeOf(job.source)}${job.target ? html` <span aria-hidden="true">→</span> ${placeOf(job.target)}` : nothing}</td>
+      <td data-label=${say("progress")} aria-live="off">${isOpen(job)
+        ? html`<span class="job-progress"><progress max=${job.total || 1} .value=${job.processed} aria-label=${say("Progress")}></progress><span class="num">${count(job.processed)} / ${count(job.total)}</span></span>`
+        : outcomeOf(job)}</td>
+      <td data-label=${say("by")}>${job.user}</td>
+      <td data-label=${say("begun")}><time datetime=${job.created} title=${fullTime(job.created)}>${ago(job.created)}</time></td>
+    </tr>`;
+  }
+}
+
+customElements.define("mom-job-list", JobList);

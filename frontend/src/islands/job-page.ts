@@ -1,0 +1,185 @@
+import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
+import { follow } from "../jobs/following.ts";
+import { problemsOf, type Problem } from "../jobs/results.ts";
+import { conditionOf, isOpen, left, placeOf, titleOf } from "../jobs/words.ts";
+import { ask } from "../asking.ts";
+import { API, inWords } from "../live/requests.ts";
+import { RequestRefused } from "../live/rest.ts";
+import { cancel, undo, type Job } from "../messages/requests.ts";
+import { pageOf, pageOfJob } from "../pages.ts";
+import { say, sayCount } from "../say.ts";
+import "../style/messages.css";
+import { tell } from "../toasts.ts";
+import { count, fullTime } from "../view/format.ts";
+import { Island } from "./island.ts";
+import { JobToast } from "./job-toast.ts";
+
+/** One job: how far it is while it runs, what became of each message, and the way back. */
+export class JobPage extends Island {
+  static override properties = { job: {} };
+
+  /** Its id. */
+  declare job: string;
+
+  #known: Job | undefined;
+  #problems: Problem[] | undefined;
+  #fault = "";
+  #missing = false;
+  #stop: (() => void) | undefined;
+
+  protected override willUpdate(changes: PropertyValues<this>): void {
+    if (!changes.has("job")) return;
+    this.#known = this.#problems = undefined;
+    this.#follow();
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.#stop?.();
+  }
+
+  #follow(): void {
+    this.#stop?.();
+    this.#stop = follow(
+      this.job,
+      (job) => {
+        this.#known = job;
+        this.#fault = "";
+        if (!isOpen(job) && job.processed > job.done) void this.#readProblems(job);
+        this.requestUpdate();
+      },
+      (fault) => {
+        this.#missing = fault instanceof RequestRefused && fault.problem.status === 404;
+        this.#fault = inWords(fault);
+        if (this.#missing) this.#stop?.();
+        this.requestUpdate();
+      },
+    );
+  }
+
+  async #readProblems(job: Job): Promise<void> {
+    const found = await problemsOf(job.id).catch(() => undefined);
+    if (job.id !== this.job) return;
+    this.#problems = found;
+    this.requestUpdate();
+  }
+
+  protected override render() {
+    const job = this.#known;
+    if (this.#missing) {
+      return html`<div class="empty">
+        <p>${say("There is no job {id}. Finished jobs are kept for seven days, at most 200 of them.", { id: this.job })}</p>
+        <a class="button" href=${pageOfJob()}>${say("All jobs")}</a>
+      </div>`;
+    }
+    return html`
+      ${this.#fault ? html`<p class="notice" data-tone="bad" role="alert"><strong>${say("The job could not be read.")}</strong> ${this.#fault}</p>` : nothing}
+      ${job ? this.#shown(job) : this.#fault ? nothing : html`<div class="skeleton" role="status"><span class="visually-hidden">${say("Loading the job")}</span><div></div><div></div></div>`}
+    `;
+  }
+
+  #shown(job: Job): TemplateResult {
+    const { word, tone, shape } = conditionOf(job);
+    return html`
+      <div class="headline">
+        <h2>${titleOf(job.op, job.total)} <span class="pill" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></h2>
+        <div class="tools">${this.#acts(job)}</div>
+      </div>
+      ${job.reason ? html`<p class="notice" data-tone=${isOpen(job) ? "warn" : "bad"}>${job.reason}</p>` : nothing}
+      <div class="job-progress wide" aria-live="off">
+        <progress max=${job.total || 1} .value=${job.processed} aria-label=${say("Progress")}></progress>
+        <span class="num">${count(job.processed)} / ${count(job.total)}${isOpen(job) && left(job) ? ` · ${say("about {rest} left", { rest: left(job)! })}` : ""}</span>
+      </div>
+      <dl class="job-counts" aria-live="off">
+        ${[
+          [say("done"), job.done],
+          [say("refused"), job.refused],
+          [say("had gone"), job.gone],
+          [say("handed out"), job.unsettled],
+        ].map(([label, value]) => html`<div><dt>${label}</dt><dd class="num">${count(value as number)}</dd></div>`)}
+      </dl>
+      ${this.#facts(job)} ${this.#results(job)}
+    `;
+  }
+
+  #acts(job: Job): TemplateResult {
+    const follows = (id: string) => html`<a href=${pageOfJob(id)}>${id}</a>`;
+    return html`
+      ${isOpen(job) ? html`<button type="button" @click=${() => this.#cancel(job)}>${say("Cancel…")}</button>` : nothing}
+      ${job.can_undo ? html`<button type="button" @click=${() => this.#undo(job)}>${say("Undo…")}</button>` : nothing}
+      ${job.op === "export" && job.state === "done"
+        ? html`<a class="button primary" href="${API}jobs/${job.id}/export" download="${job.id}.ndjson">${say("Download the export")}</a>`
+        : nothing}
+      ${job.processed > 0 ? html`<a class="button" href="${API}jobs/${job.id}/results" download="${job.id}-results.ndjson">${say("Download the results")}</a>` : nothing}
+      ${job.undo_of ? html`<span class="quiet">${say("takes back")} ${follows(job.undo_of)}</span>` : nothing}
+      ${job.undone_by ? html`<span class="quiet">${say("taken back by")} ${follows(job.undone_by)}</span>` : nothing}
+    `;
+  }
+
+  #facts(job: Job): TemplateResult {
+    const queue = (address: string | null) =>
+      address?.startsWith("/queue/") || address?.startsWith("/topic/") ? html`<a href=${pageOf(address)}>${placeOf(address)}</a>` : placeOf(address);
+    const time = (value: string | null) => (value ? html`<time datetime=${value} title=${value}>${fullTime(value)}</time>` : nothing);
+    const filter = job.filter === null ? "" : typeof job.filter === "string" ? job.filter : JSON.stringify(job.filter);
+    const facts: [string, unknown][] = [
+      [say("from"), queue(job.source)],
+      [say("to"), queue(job.target)],
+      [say("which"), filter.length > 300 ? `${filter.slice(0, 300)}…` : filter || say("all")],
+      [say("by"), job.user],
+      [say("messages a second"), job.rate_per_s === null ? say("as fast as it goes") : count(job.rate_per_s)],
+      [say("begun"), time(job.created)],
+      [say("ended"), time(job.ended)],
+    ];
+    return html`<dl class="pairs">${facts.map(([name, value]) => (value ? html`<dt>${name}</dt><dd>${value}</dd>` : nothing))}</dl>`;
+  }
+
+  /** Those messages of which something else became than was wanted. */
+  #results(job: Job): TemplateResult | typeof nothing {
+    if (this.#problems === undefined || this.#problems.length === 0) return nothing;
+    const bare = placeOf(job.source);
+    return html`<section>
+      <h3>${sayCount("{count} message that was not done", "The first {count} messages that were not done", this.#problems.length)}</h3>
+      <table class="things">
+        <thead><tr><th scope="col">${say("message")}</th><th scope="col">${say("what became of it")}</th><th scope="col">${say("why")}</th></tr></thead>
+        <tbody>
+          ${this.#problems.map(
+            ({ id, status, reason }) => html`<tr>
+              <th scope="row">${job.source ? html`<a href=${pageOf(`/queue/${bare}`, "", { message: id })}><code>${id}</code></a>` : html`<code>${id}</code>`}</th>
+              <td data-label=${say("what became of it")}>${status}</td>
+              <td data-label=${say("why")}>${reason}</td>
+            </tr>`,
+          )}
+        </tbody>
+      </table>
+    </section>`;
+  }
+
+  async #cancel(job: Job): Promise<void> {
+    const answer = await ask({
+      title: say("Cancel job {id}", { id: job.id }),
+      effect: say("It ends after the messages that are under way. What it has done stays done."),
+      act: say("Cancel the job"),
+    });
+    if (answer !== null) await this.#do(() => cancel(job.id));
+  }
+
+  async #undo(job: Job): Promise<void> {
+    const answer = await ask({
+      title: sayCount("Move {count} message back", "Move {count} messages back", job.done),
+      effect: say("Those that nobody has taken since come back to {queue}, with what they told of themselves there.", { queue: placeOf(job.source) }),
+      act: say("Undo"),
+    });
+    if (answer !== null) await this.#do(async () => JobToast.show(await undo(job.id)));
+  }
+
+  async #do(act: () => Promise<unknown>): Promise<void> {
+    try {
+      await act();
+    } catch (fault) {
+      tell({ text: inWords(fault), tone: "bad" });
+    }
+    this.#follow();
+  }
+}
+
+customElements.define("mom-job-page", JobPage);
