@@ -5,6 +5,7 @@ import "../style/chart.css";
 import { moments, type Columns } from "../live/columns.ts";
 import { say, sayCount } from "../say.ts";
 import { NONE, bytes, count, duration, rate } from "../view/format.ts";
+import { zone } from "../view/zone.ts";
 import { Island } from "./island.ts";
 
 /** One line of a chart. */
@@ -237,7 +238,7 @@ export class Chart extends Island {
   #clock(time_s: number, seconds: boolean): string {
     const language = document.documentElement.lang || "en";
     const second = seconds ? ({ second: "2-digit" } as const) : {};
-    const clock = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...second } as const;
+    const clock = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone(), ...second } as const;
     return new Date(time_s * 1000).toLocaleTimeString(language, clock);
   }
 
@@ -276,6 +277,7 @@ export class Chart extends Island {
       height: this.height,
       padding: [8, 8, 0, 0],
       legend: { show: false },
+      tzDate: (time_s) => uPlot.tzDate(new Date(time_s * 1000), zone()),
       cursor: {
         y: false,
         drag: { x: false, y: false },
@@ -318,7 +320,8 @@ export class Chart extends Island {
       ...(form === "area" && { fill: () => this.#colour(swatch, "backgroundColor") }),
       ...(form === "steps" && { paths: uPlot.paths.stepped!({ align: 1 }) }),
       ...(dashed && { dash: [5, 4] }),
-      points: { show: false },
+      // A line of fewer than two points is no line.
+      points: { show: (plot, index) => Array.from(plot.data[index] as ArrayLike<number | null>).filter((value) => value !== null).length < 2, size: 5 },
     };
   }
 

@@ -1,0 +1,106 @@
+"""What people do on the page of one queue: change a limit, get working code, hold it up, close a consumer."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from mom_client import blocking
+from tests.browser.conftest import WAIT_MS
+from tests.support.broker_process import BrokerProcess
+
+
+def send(broker: BrokerProcess, queue: str, body: bytes = b"hello") -> None:
+    reply = broker.request("POST", f"/api/v1/queues/{queue}/messages", body, content_type="text/plain")
+    assert reply.status == 201, reply.body
+
+
+@pytest.fixture
+def consumer(broker: BrokerProcess) -> Iterator[blocking.Client]:
+    """A client that takes what comes to the queue `watched` and keeps it."""
+    address = f"stomp://{broker.host}:{broker.stomp_port}"
+    with (
+        blocking.Client(address, login=broker.user, passcode=broker.password, reconnect=False) as client,
+        client.subscribe("/queue/watched"),
+    ):
+        yield client
+
+
+def test_a_limit_is_changed_when_its_difference_was_seen_and_taken_back(
+    page: Page, broker: BrokerProcess
+) -> None:
+    send(broker, "limited")
+    page.goto("/console/queues/one?name=limited")
+    page.get_by_role("link", name="Settings", exact=True).last.click()
+    page.get_by_label("max messages", exact=True).fill("5")
+    page.get_by_role("button", name="Show what would change").click()
+    expect(page.get_by_role("status", name="What would change")).to_contain_text("max_messages")
+    expect(page.locator(".preview ins")).to_have_text("5")
+    page.get_by_label("Reason").fill("the disk is small")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".toast")).to_contain_text("What is said about limited was created")
+    expect(page.get_by_role("meter", name="1 of 5 used")).to_be_visible()
+    page.locator(".toast").get_by_role("button", name="Undo").click()
+    expect(page.locator(".toast")).to_contain_text("was undone")
+    holds = broker.request("GET", "/api/v1/queues/limited").json()["settings"]["max_messages"]
+    assert holds == {"value": 0, "source": "default"}
+
+
+def test_a_token_is_made_on_the_spot_and_the_code_with_it_works(page: Page, broker: BrokerProcess) -> None:
+    assert broker.request("PUT", "/api/v1/queues/used", json_body={}).status == 201
+    page.goto("/console/queues/one?name=used&tab=use")
+    page.get_by_role("button", name="Make a token for it…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Make the token").click()
+    secret = page.locator("code.secret").inner_text()
+    produce, consume = page.locator("mom-destination-code pre").all_inner_texts()
+    assert secret in produce and secret in consume
+    for code in (produce, consume):
+        ran = subprocess.run(["bash", "-euc", code], capture_output=True, text=True, timeout=30)
+        assert ran.returncode == 0, ran.stderr
+    assert '"body":"Hello"' in ran.stdout, "it was sent, and received"
+    elsewhere = broker.request(
+        "POST", "/api/v1/queues/other/messages", b"x", authorization=f"Bearer {secret}"
+    )
+    assert elsewhere.status == 403, "it is good for this queue alone"
+    page.get_by_role("button", name="Send").click()
+    expect(page.get_by_text("Confirmed after")).to_be_visible()
+    page.get_by_role("button", name="Receive one").click()
+    expect(page.locator(".arrived li")).to_contain_text("Hello")
+
+
+def test_a_consumer_is_seen_paused_and_sent_away_with_a_reason(
+    page: Page, broker: BrokerProcess, consumer: blocking.Client
+) -> None:
+    page.goto("/console/queues/one?name=watched&tab=consumers")
+    row = page.locator(".consumers tbody tr")
+    expect(row).to_contain_text("STOMP 1.2")
+    page.get_by_role("button", name="Pause…").click()
+    page.get_by_role("dialog").get_by_label("Who is held back").select_option("consumers")
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    expect(page.locator("mom-destination-head .pill")).to_contain_text("paused: consumers")
+    send(broker, "watched")
+    expect(page.locator(".standing-facts")).to_contain_text("1 ready")
+    page.locator("#toasts").get_by_role("button", name="Undo").click()
+    expect(page.locator(".standing-facts")).to_contain_text("1 leased")
+    row.get_by_role("button", name="Close").click()
+    page.get_by_role("dialog").get_by_label("What the client is told").fill("please update")
+    page.get_by_role("dialog").get_by_role("button", name="Close").click()
+    expect(page.get_by_text("Nobody consumes this queue now")).to_be_visible()
+    page.get_by_role("button", name="Purge…").click()
+    expect(page.get_by_role("dialog")).to_contain_text("1 message would be removed now.")
+    page.get_by_role("dialog").get_by_role("button", name="Purge").click()
+    expect(page.locator(".standing-facts")).to_contain_text("0 ready")
+
+
+def test_the_past_is_drawn_and_told_as_a_table(page: Page, broker: BrokerProcess) -> None:
+    send(broker, "drawn")
+    page.goto("/console/queues/one?name=drawn&tab=history")
+    chart = page.locator("mom-chart", has=page.get_by_role("heading", name="Messages that wait"))
+    expect(chart.locator("canvas")).to_be_visible()
+    expect(chart.get_by_role("img")).to_have_accessible_name(re.compile("ready: 1 at the end"))
+    chart.get_by_role("button", name="View as table").click()
+    expect(chart.get_by_role("row").nth(1)).to_contain_text("1")
+    page.get_by_role("button", name="3h").click()
+    page.wait_for_url("**range=3h**", timeout=WAIT_MS)

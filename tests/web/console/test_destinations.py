@@ -1,0 +1,132 @@
+"""The pages of one queue or topic, as far as the server draws them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from broker_app.models import ChangedObject
+from broker_app.web import actions
+from broker_app.web.actions import SYSTEM, Edit, apply, said_of
+from tests.web.console.sending import sent
+
+pytestmark = pytest.mark.django_db
+
+SETTINGS = "/console/queues/one?name=orders.new&tab=settings"
+
+
+def say(address: str, **values: object) -> None:
+    apply(SYSTEM, [Edit("destinations", address, values)])
+
+
+def shown(client: Client, address: str) -> str:
+    reply = client.get(address)
+    assert reply.status_code == 200
+    return reply.content.decode()
+
+
+def test_a_change_of_settings_is_shown_as_a_difference_before_it_is_saved(inside: Client) -> None:
+    say("/queue/orders.new", max_messages=100)
+    version = str(actions.version_of("destinations", "/queue/orders.new"))
+    fields = {"max_messages": "500", "limit_behavior": "REMOVE_OLDEST", "version": version}
+    page = sent(inside, SETTINGS, "preview", **fields)
+    assert "<del>100</del>" in page and "<ins>500</ins>" in page and "<ins>REMOVE_OLDEST</ins>" in page
+    said = said_of("/queue/orders.new")
+    assert said is not None and said.values == {"max_messages": 100}, "nothing is saved yet"
+    page = sent(inside, SETTINGS, "save", reason="more is coming", **fields)
+    assert "What is said about orders.new was changed." in page
+    said = said_of("/queue/orders.new")
+    assert said is not None and said.values == {"max_messages": 500, "limit_behavior": "REMOVE_OLDEST"}
+    assert "“more is coming”" in shown(inside, SETTINGS)
+
+
+def test_who_is_overtaken_sees_what_it_says_now_beside_his_own(inside: Client) -> None:
+    say("/queue/orders.new", max_messages=100)
+    page = sent(inside, SETTINGS, "save", max_messages="7", version="0")
+    assert "changed this while you were editing" in page
+    assert "<td>100</td><td>7</td>" in page
+    said = said_of("/queue/orders.new")
+    assert said is not None and said.values == {"max_messages": 100}
+
+
+def test_emptied_fields_take_back_what_was_said(inside: Client) -> None:
+    say("/queue/orders.new", max_messages=100)
+    version = str(actions.version_of("destinations", "/queue/orders.new"))
+    sent(inside, SETTINGS, "save", version=version)
+    assert said_of("/queue/orders.new") is None
+
+
+def test_each_value_tells_where_it_is_from(inside: Client) -> None:
+    say(">", max_bytes=1_000_000)
+    say("/queue/orders.>", max_attempts=5)
+    say("/queue/orders.new", max_messages=100)
+    page = shown(inside, SETTINGS)
+    assert "<b>1000000</b>" in page and "said about everything" in page
+    assert "pattern /queue/orders.&gt;" in page and "name=orders.%3E&amp;tab=settings" in page
+    assert "<b>100</b>" in page and "said here" in page
+    assert "A pattern." in shown(inside, "/console/queues/one?name=orders.%3E&tab=settings")
+
+
+def test_settings_are_written_as_json_as_well_and_faults_are_named(inside: Client) -> None:
+    address = SETTINGS + "&as=json"
+    assert "This is no JSON" in sent(inside, address, "save", text="{", version="0")
+    assert "did you mean max_messages?" in sent(
+        inside, address, "save", text='{"max_mesages": 1}', version="0"
+    )
+    sent(inside, address, "save", text='{"max_messages": 3}', version="0")
+    assert "&quot;max_messages&quot;: 3" in shown(inside, address)
+
+
+def test_others_see_settings_and_change_none(client: Client, john: User) -> None:
+    client.force_login(john)
+    page = shown(client, SETTINGS)
+    assert "Settings are changed by administrators." in page and "Show what would change" not in page
+    assert client.post(SETTINGS, {"deed": "save", "max_messages": "1"}).status_code == 403
+    assert said_of("/queue/orders.new") is None
+
+
+def test_routing_tells_who_may_put_and_take_by_which_rule_and_where_the_dead_go(
+    inside: Client, client: Client, john: User
+) -> None:
+    rule = {"effect": "allow", "conditions": "/event/queue == orders.new && /event/method == POST"}
+    apply(SYSTEM, [Edit("rules", "johns", {**rule, "users": ["john"]})])
+    say("/queue/orders.new", dead_letters="graves", max_attempts=3)
+    page = shown(inside, "/console/queues/one?name=orders.new&tab=routing")
+    assert "an administrator may do everything" in page
+    assert "rule 1 (johns)" in page and "no rule allows it" in page
+    assert "After 3 deliveries that came back, to" in page and "?name=graves" in page
+    assert "?name=orders.new" in shown(inside, "/console/queues/one?name=graves&tab=routing")
+    client.force_login(john)
+    own = shown(client, "/console/queues/one?name=orders.new&tab=routing")
+    assert "rule 1 (johns)" in own and "an administrator may do everything" not in own
+
+
+def test_changes_of_settings_are_marks_of_the_history(inside: Client) -> None:
+    say("/queue/orders.>", max_attempts=5)
+    say("/queue/other", max_attempts=6)
+    reply = inside.get("/console/queues/one?name=orders.new&tab=history")
+    (mark,) = json.loads(reply.context["marks_json"])
+    change = ChangedObject.objects.get(key="/queue/orders.>").change
+    assert mark["label"] == f"settings made by {change.author}"
+    assert mark["time_s"] == change.time.timestamp() and mark["href"].endswith(f"/{change.number}")
+
+
+@pytest.mark.parametrize(
+    ("address", "sentence"),
+    [
+        ("queues/one?name=/temp-queue/3-answers", "belongs to the connection that made it"),
+        ("topics/one?name=$mom.stats", "It tells of itself here"),
+        ("queues/one?name=storeAndForwardSyncQueue", "how far other brokers have come"),
+        ("queues/one?name=storeAndForward:west/queue/orders", "No bridge to it is configured"),
+    ],
+)
+def test_destinations_that_are_unlike_others_say_so(inside: Client, address: str, sentence: str) -> None:
+    assert sentence in shown(inside, f"/console/{address}")
+
+
+@pytest.mark.parametrize("query", ["", "?name=", "?name=%20x", "?name=a&tab=nothing", "?name=a%0Ab"])
+def test_what_can_be_no_name_or_no_tab_is_not_found(inside: Client, query: str) -> None:
+    assert inside.get(f"/console/queues/one{query}").status_code == 404
