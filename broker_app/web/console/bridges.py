@@ -27,7 +27,7 @@ from broker_app.web.console.subject import Subject
 from broker_app.web.console.thing_form import ThingForm
 from broker_app.web.files import shown_error
 from broker_app.web.kinds import Said
-from broker_app.web.kinds.bridges import PORTS
+from broker_app.web.kinds.bridges import DEFAULTS, PORTS
 from broker_app.zero.writing import connection
 
 if TYPE_CHECKING:
@@ -187,8 +187,10 @@ class AddBridge(AddPage):
 
     def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
         made = outcome.changed[0]
-        defaults = BRIDGES.of.complete(made.key, {"protocol": (made.after or {}).get("protocol")}, None)
-        text = connection(made.key, made.after or {}, defaults)
+        said = made.after or {}
+        # The port follows from the protocol, which itself is only left out where it is the usual one.
+        usual = BRIDGES.of.complete(made.key, {"protocol": said.get("protocol")}, None)
+        text = connection(made.key, said, {**usual, "protocol": DEFAULTS["protocol"]})
         return {**super().foreseen(request, outcome), "file_text": text}
 
     def saved(self, form: ThingForm) -> HttpResponse:

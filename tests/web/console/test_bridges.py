@@ -4,6 +4,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from broker_app.remote import Remote
 from broker_app.web.actions import SYSTEM, Edit, apply
 from broker_app.web.files import Watch
 from broker_app.web.kinds import KINDS
+from broker_app.zero.writing import PASSWORD
 from tests.web.console.sending import sent
+from tests.zero.words import load
 
 pytestmark = pytest.mark.django_db
 
@@ -280,3 +283,20 @@ def test_the_list_says_that_a_file_cannot_be_used_and_the_pages_of_files_where_a
         page = page_of(inside, address)
         assert "cannot be used as" in page and "zero.config:" in page and "s3cret" not in page
     assert "1 refused" in page_of(inside, "/console/configuration/files")
+
+
+def test_a_new_bridge_is_shown_as_a_file_would_say_it_without_its_password(inside: Client) -> None:
+    said = {
+        "name": "north", "hostname": "n", "protocol": "stomps", "host": "/", "path": "/ws", "user": "east",
+        "password": "s3cret", "desired": "running", "retry_s": "7", "idle_s": "60", "scan_s": "1",
+        "stalled_s": "60", "window": "500", "park_after": "0",
+    }  # fmt: skip
+    page = inside.post("/console/bridges/add", {**said, "deed": "preview"}).content.decode()
+    text = unescape(page.partition('id="file-text" tabindex="0">')[2].partition("</pre>")[0])
+    assert "s3cret" not in page and not Bridge.objects.exists(), "nothing is saved, and it is not shown"
+    told = load(text.replace(PASSWORD, "s3cret")).documents["bridges"]["north"]
+    reply = inside.post("/console/bridges/add", {**said, "deed": "save"})
+    assert (reply.status_code, reply.headers["location"]) == (302, "/console/bridges/one?name=north")
+    saved = KINDS["bridges"].read()["north"]
+    assert KINDS["bridges"].complete("north", told.said, None) == saved
+    assert told.secrets == {"password": "s3cret"}
