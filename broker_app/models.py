@@ -99,6 +99,7 @@ class Broker(models.Model):
 
     name = models.CharField(max_length=64, unique=True)
     environment = models.CharField(max_length=40, blank=True, help_text='such as "production"')
+    colour = models.CharField(max_length=10, blank=True, help_text="in which pages show the environment")
     endpoints = models.JSONField(default=list, help_text="where clients reach it")
     settings = models.JSONField(default=dict, help_text="by name, in the place of those it was started with")
     comment = models.CharField(max_length=1000, blank=True)
@@ -249,3 +250,21 @@ class AuditChain(models.Model):
 
     def __str__(self) -> str:
         return f"audit entries {self.pruned + 1} to {self.last}"
+
+
+class SavedView(models.Model):
+    """An address of the console with a name. `owner` is a user's name; `shared` shows it to everybody."""
+
+    owner = models.CharField(max_length=150)
+    name = models.CharField(max_length=100)
+    address = models.CharField(max_length=2000)
+    shared = models.BooleanField(default=False)
+
+    class Meta:
+        ordering: ClassVar = ["name", "owner"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["owner", "name"], name="view_name_once_per_owner")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.owner}/{self.name}"

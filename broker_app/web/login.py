@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET
 
 from broker_app.web import actions
 from broker_app.web.backends import PASSWORD, slowed
+from broker_app.web.console.welcome import is_first_run
 
 
 class LoginForm(AuthenticationForm):
@@ -55,11 +56,14 @@ leave = LogoutView.as_view()
 @require_GET
 @sensitive_variables("secret")
 def once(request: HttpRequest, secret: str) -> HttpResponse:
-    """Follows a one-time link into the console. A browser that only looks ahead does not use it up."""
+    """Follows a one-time link into the console: on a new data directory to the first run.
+
+    A browser that only looks ahead does not use it up.
+    """
     if "prefetch" in request.headers.get("Sec-Purpose", ""):
         return HttpResponse(status=503)
     user = actions.redeem_login_link(secret)
     if user is None:
         return render(request, "login_link_used.html", status=410)
     login(request, user, PASSWORD)
-    return redirect("console")
+    return redirect("console:welcome" if user.is_superuser and is_first_run() else "console")

@@ -27,6 +27,7 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-job-list": () => import("./islands/job-list.ts"),
   "mom-job-page": () => import("./islands/job-page.ts"),
   "mom-kept-current": () => import("./islands/kept-current.ts"),
+  "mom-first-message": () => import("./islands/first-message.ts"),
   "mom-key-list": () => import("./islands/key-list.ts"),
   "mom-latest-events": overview,
   "mom-limit-meter": () => import("./islands/limit-meter.ts"),

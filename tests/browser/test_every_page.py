@@ -52,6 +52,8 @@ QUERIES: dict[str, list[str]] = {
     "audit": ["", "?author=nobody"],
     "comparison": ["?old=1&new=2"],
     "back": ["?to=1"],
+    "view-save": ["?address=/console/audit/"],
+    "welcome": ["", "?step=2", "?step=3"],
 }
 #: files to download
 NO_PAGES = {"audit-export", "definitions-file"}

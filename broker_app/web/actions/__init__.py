@@ -21,6 +21,7 @@ from broker_app.web.actions.origins import move_origins
 from broker_app.web.actions.people import ADMIN, create_user, ensure_admin, set_password, watched_users
 from broker_app.web.actions.subjects import Claims, vouched_user
 from broker_app.web.actions.tokens import NewToken, create_token, make_secret, note_use, revoke_token
+from broker_app.web.actions.views import remove_view, save_view
 
 __all__ = [
     "ADMIN",
@@ -55,8 +56,10 @@ __all__ = [
     "policy_changed",
     "redeem_login_link",
     "release",
+    "remove_view",
     "revoke_token",
     "said_of",
+    "save_view",
     "set_password",
     "trim_history",
     "version_of",

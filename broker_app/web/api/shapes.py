@@ -8,6 +8,7 @@ from broker_app.net.rest.openapi.shapes import PAGING, array_of, object_of, or_n
 from broker_app.remote import DESIRED
 from broker_app.web.kinds import KINDS
 from broker_app.web.kinds.bridges import DEFAULTS, MAX_QUEUE, NUMBERS, PORTS, TIMES
+from broker_app.web.kinds.brokers import COLOURS
 from broker_app.web.kinds.tokens import MOST_GRANTS, RIGHTS
 
 _Json = dict[str, Any]
@@ -71,6 +72,7 @@ SAID: Final[dict[str, _Json]] = {
     },
     "brokers": {
         "environment": {"type": "string", "maxLength": 40, "description": "such as production"},
+        "colour": {"enum": list(COLOURS), "description": "in which pages show the environment"},
         "endpoints": {**_NAMES, "maxItems": 20, "description": "where clients reach it"},
         "settings": {
             "type": "object",

@@ -62,6 +62,7 @@ WAYS: tuple[tuple[StrPromise | str, tuple[Way, ...]], ...] = (
     (
         _("Settings"),
         (
+            Way("console:settings", _("My settings"), True, key="s"),
             Way("console:brokers", _("Brokers")),
             Way("console:users", _("Users")),
             Way("console:groups", _("Groups")),
@@ -90,7 +91,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     user = getattr(request, "user", None)
     if user is not None and user.is_authenticated:
         known["ways"] = _ways(request.path, user.is_superuser)
-        known["environment"] = _environment()
+        known["environment"], known["environment_colour"] = _environment()
         known["jobs_address"] = _address_of("console:jobs", user.is_superuser)
         known["alerts_address"] = _address_of("console:alerts", user.is_superuser)
     return known
@@ -98,11 +99,13 @@ def frame(request: HttpRequest) -> dict[str, Any]:
 
 def in_production() -> bool:
     """Whether the environment is marked as one in which nothing is removed by one click."""
-    return _environment().casefold() == "production"
+    return _environment()[0].casefold() == "production"
 
 
-def _environment() -> str:
-    return Broker.objects.filter(name=settings.MOM.name).values_list("environment", flat=True).first() or ""
+def _environment() -> tuple[str, str]:
+    """What the broker is for, and the colour that shows it."""
+    said = Broker.objects.filter(name=settings.MOM.name).values_list("environment", "colour").first()
+    return said or ("", "")
 
 
 def _address_of(place: str, administrator: bool) -> str:

@@ -10,10 +10,12 @@ from django import forms
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 from django.views.decorators.debug import sensitive_variables
 
 from broker_app.models import Token
@@ -27,21 +29,35 @@ from broker_app.web.console.thing_form import ThingForm
 from broker_app.web.console.versions import whole
 from broker_app.web.kinds.tokens import MOST_GRANTS, RIGHTS
 
-_LIVES = (("7", "in 7 days"), ("30", "in 30 days"), ("90", "in 90 days"), ("365", "in a year"), ("", "never"))
+_SHOWN = 1000
+_LIVES = (
+    ("7", gettext_lazy("in 7 days")),
+    ("30", gettext_lazy("in 30 days")),
+    ("90", gettext_lazy("in 90 days")),
+    ("365", gettext_lazy("in a year")),
+    ("", gettext_lazy("never")),
+)
 
 
 class TokenForm(forms.Form):
-    name = forms.CharField(max_length=100, help_text="What it is for: you will know it by this name.")
-    expires = forms.ChoiceField(choices=_LIVES, initial="90", required=False)
+    name = forms.CharField(
+        max_length=100,
+        label=gettext_lazy("Name"),
+        help_text=gettext_lazy("What it is for: you will know it by this name."),
+    )
+    expires = forms.ChoiceField(label=gettext_lazy("Expires"), choices=_LIVES, initial="90", required=False)
     limited = forms.ChoiceField(
-        label="Rights",
-        choices=(("", "all my rights"), ("yes", "only those below")),
+        label=gettext_lazy("Rights"),
+        choices=(("", gettext_lazy("all my rights")), ("yes", gettext_lazy("only those below"))),
         widget=forms.RadioSelect,
         required=False,
         initial="",
     )
     reason = forms.CharField(
-        required=False, max_length=1000, help_text="Why: kept in the history and the audit log."
+        required=False,
+        max_length=1000,
+        label=gettext_lazy("Reason"),
+        help_text=gettext_lazy("Why: kept in the history and the audit log."),
     )
 
     def end(self) -> datetime | None:
@@ -54,9 +70,15 @@ class GrantForm(forms.Form):
     """Some rights on some destinations."""
 
     rights = forms.MultipleChoiceField(
-        choices=[(right, right) for right in RIGHTS], widget=forms.CheckboxSelectMultiple, required=False
+        label=gettext_lazy("Rights"),
+        choices=[(right, right) for right in RIGHTS],
+        widget=forms.CheckboxSelectMultiple,
+        required=False,
     )
-    destinations = Lines(help_text="One a line: /queue/orders, or /queue/orders.> for all that begin so.")
+    destinations = Lines(
+        label=gettext_lazy("Destinations"),
+        help_text=gettext_lazy("One a line: /queue/orders, or /queue/orders.> for all that begin so."),
+    )
 
 
 class Grants:
@@ -98,8 +120,10 @@ class Grants:
 
 TOKENS = Subject(
     kind="tokens",
-    title="Tokens",
-    about="Secrets by which programs log in instead of a password. Each lends its owner's rights, or fewer.",
+    title=gettext_lazy("Tokens"),
+    about=gettext_lazy(
+        "Secrets by which programs log in instead of a password. Each lends its owner's rights, or fewer."
+    ),
     form=ThingForm,
     columns={},
 )
@@ -109,18 +133,25 @@ class Tokens(Page):
     """One's own tokens; an administrator may look at everybody's."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        found = Token.objects.select_related("owner")
         everybody = is_administrator(request) and request.GET.get("of") == "everybody"
-        if not everybody:
-            found = found.filter(owner=_user(request))
-        now = timezone.now()
-        rows = [
-            {"token": token, "over": token.expires is not None and token.expires <= now}
-            for token in found[:1000]
-        ]
+        rows = rows_of(Token.objects.all()) if everybody else own_tokens(request)
         return render(
             request, "console/tokens.html", {"subject": TOKENS, "rows": rows, "everybody": everybody}
         )
+
+
+def own_tokens(request: HttpRequest) -> list[dict[str, Any]]:
+    """The tokens of who asks, for templates."""
+    return rows_of(Token.objects.filter(owner=_user(request)))
+
+
+def rows_of(tokens: QuerySet[Token]) -> list[dict[str, Any]]:
+    """Tokens for templates, and whether their time is over."""
+    now = timezone.now()
+    return [
+        {"token": token, "over": token.expires is not None and token.expires <= now}
+        for token in tokens.select_related("owner")[:_SHOWN]
+    ]
 
 
 class AddToken(Page):

@@ -19,10 +19,13 @@ from broker_app.web.console import (
     jobs,
     rules,
     rules_text,
+    settings,
     style,
     tokens,
     users,
     versions,
+    views,
+    welcome,
 )
 
 app_name = "console"
@@ -69,6 +72,11 @@ urlpatterns = [
     path("bridges/test", forwarding.TrialPage.as_view(), name="bridge-test"),
     path("bridges/clone", forwarding.ClonePage.as_view(), name="bridge-clone"),
     path("bridges/orphan/remove", forwarding.RemoveOrphanPage.as_view(), name="orphan-remove"),
+    path("settings/", settings.SettingsPage.as_view(), name="settings"),
+    path("settings/environment", settings.EnvironmentPage.as_view(), name="environment"),
+    path("settings/views/save", views.SaveView.as_view(), name="view-save"),
+    path("settings/views/remove", views.RemoveView.as_view(), name="view-remove"),
+    path("welcome/", welcome.WelcomePage.as_view(), name="welcome"),
     path("audit/", audit.AuditPage.as_view(), name="audit"),
     path("audit/export", audit.ExportPage.as_view(), name="audit-export"),
     path("configuration/", configuration.ConfigurationPage.as_view(), name="configuration"),

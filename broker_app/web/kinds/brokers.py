@@ -13,7 +13,9 @@ from broker_app.models import Broker
 from broker_app.web.kinds.kind import Kind, Said, check_fields, check_texts
 
 _NAME = re.compile(r"[\w.-]{1,64}")
-_FIELDS = {"environment": str, "endpoints": list, "settings": dict, "comment": str}
+#: in which pages show the environment; empty is plain
+COLOURS = ("", "green", "blue", "violet", "amber", "red")
+_FIELDS = {"environment": str, "colour": str, "endpoints": list, "settings": dict, "comment": str}
 
 
 class Brokers(Kind):
@@ -25,7 +27,7 @@ class Brokers(Kind):
         return {row.name: {name: getattr(row, name) for name in _FIELDS} for row in rows}
 
     def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
-        return {"environment": "", "endpoints": [], "settings": {}, "comment": "", **said}
+        return {"environment": "", "colour": "", "endpoints": [], "settings": {}, "comment": "", **said}
 
     def check(self, key: str, said: Said) -> None:
         if not _NAME.fullmatch(key):
@@ -35,6 +37,8 @@ class Brokers(Kind):
         for name, most in (("environment", 40), ("comment", 1000)):
             if len(said[name]) > most:
                 raise ValidationError({name: f"has more than {most} characters"})
+        if said["colour"] not in COLOURS:
+            raise ValidationError({"colour": f"must be one of {', '.join(COLOURS[1:])}, or empty"})
         wrong = {
             f"settings/{name}": fault
             for name, value in said["settings"].items()

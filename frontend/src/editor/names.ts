@@ -1,6 +1,6 @@
 /** Names that there are, asked from the broker as far as somebody has typed. Who may not read them completes none. */
 
-import { rest } from "../services.ts";
+import { read } from "../live/requests.ts";
 
 const MOST = 20;
 
@@ -9,9 +9,8 @@ export const groupNames = (part: string): Promise<string[]> => namesOf("groups",
 export const destinationNames = (kind: string, part: string): Promise<string[]> => namesOf(kind, part);
 
 async function namesOf(kind: string, part: string): Promise<string[]> {
-  const query = new URLSearchParams({ q: part, fields: "name", limit: String(MOST) });
   try {
-    const page = await rest.get<{ items: { name: string }[] }>(`${kind}?${query}`);
+    const page = await read<{ items: { name: string }[] }>(kind, { q: part, fields: "name", limit: MOST });
     return page.items.map(({ name }) => name.replace(/^\/(queue|topic)\//, ""));
   } catch {
     return [];

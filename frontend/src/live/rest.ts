@@ -64,13 +64,13 @@ export class Rest {
   constructor(private readonly base: string) {}
 
   snapshot(): Promise<Snapshot> {
-    return this.get("stats");
+    return this.#get("stats");
   }
 
   browse(queue: string, after: string | null, limit: number): Promise<Page<BrowsedMessage>> {
     const query = new URLSearchParams({ limit: String(limit) });
     if (after !== null) query.set("after", after);
-    return this.get(`queues/${encodeURIComponent(queue)}/messages?${query}`);
+    return this.#get(`queues/${encodeURIComponent(queue)}/messages?${query}`);
   }
 
   /** The address of a message's body, byte for byte. */
@@ -94,8 +94,7 @@ export class Rest {
     }
   }
 
-  /** What is at `path`, below /api/v1/. Rejects with RequestRefused. */
-  async get<Answer>(path: string): Promise<Answer> {
+  async #get<Answer>(path: string): Promise<Answer> {
     const reply = await fetch(this.base + path, { headers: { accept: "application/json" } });
     const text = await reply.text();
     if (!reply.ok) throw new RequestRefused(parseProblem(text, `HTTP ${reply.status} ${reply.statusText}`));

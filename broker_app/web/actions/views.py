@@ -1,0 +1,21 @@
+"""Saved views of the console: no configuration, so without versions."""
+
+from broker_app.models import SavedView
+from broker_app.web.actions.applying import Conflict
+
+#: of one user
+MOST = 100
+
+
+def save_view(owner: str, name: str, address: str, shared: bool) -> SavedView:
+    """Names an address; a name that there is stands for this one from now on. Raises Conflict when a user has
+    too many."""
+    if SavedView.objects.filter(owner=owner).exclude(name=name).count() >= MOST:
+        raise Conflict(f"You have {MOST} views; remove one first.")
+    said = {"address": address, "shared": shared}
+    return SavedView.objects.update_or_create(owner=owner, name=name, defaults=said)[0]
+
+
+def remove_view(view: SavedView) -> None:
+    """Forgets it; the page that it led to is still there."""
+    view.delete()

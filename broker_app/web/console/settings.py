@@ -1,0 +1,189 @@
+"""The page of settings: how the console looks to oneself, one's tokens and views, and the environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote
+from zoneinfo import available_timezones
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from broker_app.models import Token
+from broker_app.web.acting import by
+from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply
+from broker_app.web.console.differences import in_a_sentence
+from broker_app.web.console.frame import AdministratorsPage, Page
+from broker_app.web.console.subject import tell
+from broker_app.web.console.tokens import TOKENS, own_tokens
+from broker_app.web.console.views import views_of
+from broker_app.web.kinds import KINDS
+from broker_app.web.kinds.brokers import COLOURS
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
+
+_YEAR_S = 365 * 86_400
+_SHOWN = 20
+
+_NAMES_OF_COLOURS = {
+    "": gettext_lazy("plain"),
+    "green": gettext_lazy("green"),
+    "blue": gettext_lazy("blue"),
+    "violet": gettext_lazy("violet"),
+    "amber": gettext_lazy("amber"),
+    "red": gettext_lazy("red"),
+}
+
+
+class Choice(NamedTuple):
+    """A field of the profile and the cookie that keeps it; an empty value needs none."""
+
+    cookie: str
+    label: str | StrPromise
+    choices: list[tuple[str, str | StrPromise]]
+    about: str | StrPromise = ""
+
+
+def profile_choices() -> dict[str, Choice]:
+    """What everybody chooses for his browser. `mom_zone` is UTC or another name of the IANA database;
+    `mom_theme` light or dark; `mom_density` compact; `mom_keys` off. What has no cookie is as it comes. The
+    console's script writes the same cookies (`frontend/src/cookies.ts`)."""
+    zones = [(name, name) for name in sorted(available_timezones() - {"UTC", "localtime"})]
+    return {
+        "language": Choice(
+            settings.LANGUAGE_COOKIE_NAME,
+            gettext_lazy("Language"),
+            [("", gettext_lazy("as the browser asks")), *settings.LANGUAGES],
+        ),
+        "zone": Choice(
+            "mom_zone",
+            gettext_lazy("Time zone"),
+            [("", gettext_lazy("of this browser")), ("UTC", "UTC"), *zones],
+            gettext_lazy("It stands beside every time."),
+        ),
+        "theme": Choice(
+            "mom_theme",
+            gettext_lazy("Theme"),
+            [
+                ("", gettext_lazy("as the system")),
+                ("light", gettext_lazy("light")),
+                ("dark", gettext_lazy("dark")),
+            ],
+        ),
+        "density": Choice(
+            "mom_density",
+            gettext_lazy("Density"),
+            [("", gettext_lazy("roomy")), ("compact", gettext_lazy("compact"))],
+        ),
+        "keys": Choice(
+            "mom_keys",
+            gettext_lazy("Keys of single letters"),
+            [("", gettext_lazy("on")), ("off", gettext_lazy("off"))],
+            gettext_lazy("Such as g q, t and /. The list of all is under ?."),
+        ),
+    }
+
+
+class ProfileForm(forms.Form):
+    """A field for each choice."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for name, choice in profile_choices().items():
+            self.fields[name] = forms.ChoiceField(
+                required=False, label=choice.label, choices=choice.choices, help_text=choice.about
+            )
+
+
+class EnvironmentForm(forms.Form):
+    environment = forms.CharField(
+        required=False,
+        max_length=40,
+        label=gettext_lazy("Name of the environment"),
+        help_text=gettext_lazy(
+            "Such as test or production; in production, removing something asks for its name."
+        ),
+    )
+    colour = forms.ChoiceField(
+        required=False,
+        label=gettext_lazy("Colour"),
+        choices=[(colour, _NAMES_OF_COLOURS[colour]) for colour in COLOURS],
+        widget=forms.RadioSelect,
+        help_text=gettext_lazy("It is around the name at the top of every page."),
+    )
+
+
+class SettingsPage(Page):
+    """The profile is kept by cookies of the browser; sending it sets them."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        cookies = {
+            name: unquote(request.COOKIES.get(choice.cookie, ""))
+            for name, choice in profile_choices().items()
+        }
+        return self.show(request, ProfileForm(initial=cookies))
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        form = ProfileForm(request.POST)
+        if not form.is_valid():
+            return self.show(request, form)
+        reply, path = redirect("console:settings"), reverse("root")
+        for name, choice in profile_choices().items():
+            value = quote(form.cleaned_data[name], safe="")
+            age = _YEAR_S if value else 0
+            reply.set_cookie(choice.cookie, value, max_age=age, path=path, samesite="Lax")
+        messages.success(request, _("Your settings hold in this browser from now on."))
+        return reply
+
+    def show(self, request: HttpRequest, form: ProfileForm) -> HttpResponse:
+        tokens = own_tokens(request)
+        context = {
+            "form": form,
+            "subject": TOKENS,
+            "rows": tokens[:_SHOWN],
+            "all_tokens": len(tokens),
+            "views": views_of(request.user.get_username()),
+            "environment_form": EnvironmentForm(initial=said_of_broker()),
+            "others_tokens": Token.objects.count() - len(tokens) if request.user.is_superuser else 0,
+            "oidc": settings.MOM.oidc_issuer,
+            "oidc_name": settings.MOM.oidc_name,
+            "oidc_client_id": settings.MOM.oidc_client_id,
+        }
+        return render(request, "console/settings.html", context)
+
+
+class EnvironmentPage(AdministratorsPage):
+    """Takes the form of the environment."""
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        form = EnvironmentForm(request.POST)
+        if form.is_valid():
+            save_environment(request, form)
+        else:
+            messages.error(request, " ".join(str(text) for texts in form.errors.values() for text in texts))
+        return redirect("console:settings")
+
+
+def said_of_broker() -> dict[str, Any]:
+    """What is said of this broker; nothing where nothing is."""
+    return KINDS["brokers"].read([settings.MOM.name]).get(settings.MOM.name, {})
+
+
+def save_environment(request: HttpRequest, form: EnvironmentForm) -> Outcome | None:
+    """Names the environment as a valid form says, and tells so; None where that cannot be."""
+    edit = Edit("brokers", settings.MOM.name, {**said_of_broker(), **form.cleaned_data})
+    try:
+        outcome = apply(by(request), [edit])
+    except (Conflict, InvalidEdits, Stale, ValidationError) as refusal:
+        messages.error(request, in_a_sentence(refusal))
+        return None
+    tell(request, outcome, _("The environment"))
+    return outcome

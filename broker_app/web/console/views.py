@@ -1,0 +1,74 @@
+"""Saved views: addresses of pages with a name, of one user or for everybody."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from django import forms
+from django.contrib import messages
+from django.db.models import Q, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from broker_app.models import SavedView
+from broker_app.web.actions import Conflict, remove_view, save_view
+from broker_app.web.console.frame import Page
+
+
+class ViewForm(forms.Form):
+    name = forms.CharField(max_length=100, label=gettext_lazy("Name"))
+    address = forms.CharField(max_length=2000, label=gettext_lazy("Address"))
+    shared = forms.BooleanField(
+        required=False,
+        label=gettext_lazy("for everybody"),
+        help_text=gettext_lazy("Others see the name and the address; what they may see there is theirs."),
+    )
+
+    def clean_address(self) -> str:
+        """The address within the console. What leads elsewhere is none of ours."""
+        parts = urlsplit(self.cleaned_data["address"].strip())
+        elsewhere = parts.scheme or parts.netloc or "\\" in parts.path
+        if elsewhere or not parts.path.startswith(reverse("console")):
+            raise forms.ValidationError(_("Addresses of views begin with %s") % reverse("console"))
+        return f"{parts.path}?{parts.query}" if parts.query else parts.path
+
+
+def views_of(user: str) -> QuerySet[SavedView]:
+    """A user's own views, and those that others share."""
+    return SavedView.objects.filter(Q(owner=user) | Q(shared=True))
+
+
+class SaveView(Page):
+    """Names an address: `?address=` says which. Saving a name again replaces what it stood for."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        form = ViewForm(initial={"address": request.GET.get("address", reverse("console"))})
+        return render(request, "console/view.html", {"form": form})
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        form = ViewForm(request.POST)
+        if not form.is_valid():
+            return render(request, "console/view.html", {"form": form})
+        given = form.cleaned_data
+        try:
+            save_view(request.user.get_username(), given["name"], given["address"], given["shared"])
+        except Conflict as conflict:
+            form.add_error(None, str(conflict))
+            return render(request, "console/view.html", {"form": form})
+        messages.success(request, _("The view %(name)s is saved.") % {"name": given["name"]})
+        return redirect(given["address"])
+
+
+class RemoveView(Page):
+    """Removes a view of one's own; an administrator also those of others that are shared."""
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        found = views_of(request.user.get_username()).filter(pk=request.POST.get("view") or 0).first()
+        if found is None or not (found.owner == request.user.get_username() or request.user.is_superuser):
+            raise Http404("There is no such view of yours.")
+        remove_view(found)
+        messages.success(request, _("The view %(name)s was removed.") % {"name": found.name})
+        return redirect("console:settings")

@@ -1,0 +1,160 @@
+"""The first run: name the environment, choose how one logs in, send oneself a message, receive it.
+
+Each step can be skipped; which one is shown says the address.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.debug import sensitive_variables
+
+from broker_app.models import Change, Token
+from broker_app.net.rest.refusals import Refusal
+from broker_app.web import actions
+from broker_app.web.acting import by
+from broker_app.web.actions import FILE, START
+from broker_app.web.console.frame import AdministratorsPage
+from broker_app.web.console.settings import EnvironmentForm, said_of_broker, save_environment
+from broker_app.web.console.subject import obeyed
+from broker_app.web.console.versions import whole
+from broker_app.web.obeying import Node, ask, node_of
+
+STEPS = (1, 2, 3)
+#: what the steps make, and what is removed at the end
+QUEUE = "welcome"
+TOKEN = "welcome"
+_TOKEN_LIVES = timedelta(days=1)
+_PATIENCE_S, _AGAIN_S = 2.0, 0.1
+
+
+def is_first_run() -> bool:
+    """Whether nobody has configured anything yet: all there is comes from the start and from files."""
+    return not Change.objects.exclude(way__in=(START, FILE)).exists()
+
+
+class PasswordForm(forms.Form):
+    password = forms.CharField(
+        strip=False,
+        max_length=1000,
+        label=gettext_lazy("New password"),
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text=gettext_lazy("For the user that you are logged in as; the one-time link is used up."),
+    )
+
+
+class WelcomePage(AdministratorsPage):
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return self.show(request, whole(request.GET, "step", 1) or 1)
+
+    @sensitive_variables("made")
+    def post(self, request: HttpRequest) -> HttpResponse:
+        match request.POST.get("deed"):
+            case "name":
+                form = EnvironmentForm(request.POST)
+                if form.is_valid() and save_environment(request, form) is not None:
+                    return _at(2)
+                return self.show(request, 1, environment_form=form)
+            case "password":
+                return self.new_password(request)
+            case "token":
+                made = _new_token(request)
+                return self.show(request, 3, secret=made.secret)
+            case "clean":
+                return self.clean(request)
+            case _:
+                return redirect("console:welcome")
+
+    def new_password(self, request: HttpRequest) -> HttpResponse:
+        form, user = PasswordForm(request.POST), _user(request)
+        if not form.is_valid():
+            return self.show(request, 2, password_form=form)
+        try:
+            actions.set_password(by(request), user, form.cleaned_data["password"])
+        except ValidationError as fault:
+            form.add_error("password", fault.messages)
+            return self.show(request, 2, password_form=form)
+        update_session_auth_hash(request, user)
+        obeyed(request, actions.version_of("users", user.username))
+        messages.success(
+            request, _("From now on you log in as %(user)s with this password.") % {"user": user}
+        )
+        return _at(3)
+
+    def clean(self, request: HttpRequest) -> HttpResponse:
+        """Removes the queue and the token that the steps have made."""
+        for token in Token.objects.filter(owner=_user(request), name=TOKEN):
+            actions.revoke_token(by(request), token)
+        node = node_of(request)
+        refusal = _without_queue(node) if node is not None else None
+        if refusal is not None:
+            messages.error(request, refusal.detail)
+            return _at(3)
+        messages.success(request, _("The queue and the token of the first steps are gone."))
+        return redirect("console")
+
+    def show(self, request: HttpRequest, step: int, **more: Any) -> HttpResponse:
+        origin = request.build_absolute_uri(reverse("root")).rstrip("/")
+        context = {
+            "step": step if step in STEPS else STEPS[0],
+            "environment_form": EnvironmentForm(initial=said_of_broker()),
+            "password_form": PasswordForm(),
+            "oidc": settings.MOM.oidc_issuer,
+            "oidc_name": settings.MOM.oidc_name,
+            "queue": QUEUE,
+            "url": f"{origin}/api/v1/queues/{QUEUE}",
+            "secret": "",
+            **more,
+        }
+        return render(request, "console/welcome.html", context)
+
+
+def _without_queue(node: Node) -> Refusal | None:
+    """Removes the queue; why it cannot be. Who has just stopped listening to it is gone a moment later."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            ask(node, node.rest.remove_queue(f"/queue/{QUEUE}", force=True))
+        except Refusal as refusal:
+            if refusal.name == "not-found":
+                return None
+            if time.monotonic() > deadline:
+                return refusal
+            time.sleep(_AGAIN_S)
+        else:
+            return None
+
+
+def _at(step: int) -> HttpResponse:
+    return redirect(f"{reverse('console:welcome')}?step={step}")
+
+
+@sensitive_variables("made")
+def _new_token(request: HttpRequest) -> actions.NewToken:
+    """A token for the first queue alone, for a day; the one of before is revoked."""
+    user, author = _user(request), by(request)
+    for token in Token.objects.filter(owner=user, name=TOKEN):
+        actions.revoke_token(author, token)
+    grants = [{"rights": ["send", "receive", "browse"], "destinations": [f"/queue/{QUEUE}"]}]
+    made = actions.create_token(author, user, TOKEN, timezone.now() + _TOKEN_LIVES, grants)
+    obeyed(request, actions.version_of("tokens", str(made.token)))
+    return made
+
+
+def _user(request: HttpRequest) -> User:
+    assert isinstance(request.user, User), "nobody else gets here"
+    return request.user

@@ -1,0 +1,159 @@
+import { html, nothing } from "lit";
+import { Polling } from "../live/polling.ts";
+import { act, read } from "../live/requests.ts";
+import type { BrowsedMessage, Page } from "../live/rest.ts";
+import { say } from "../say.ts";
+import { session } from "../services.ts";
+import { tell } from "../toasts.ts";
+import { bytes } from "../view/format.ts";
+import { bareName } from "../view/name.ts";
+import { moment } from "../view/moment.ts";
+import { Island } from "./island.ts";
+import { snippetBlock } from "./snippet-block.ts";
+
+const EVERY_MS = 1_000;
+const SHOWN = 10;
+
+interface Delivered {
+  id: string;
+  receipt?: string;
+  body?: unknown;
+}
+
+/**
+ * A queue that is empty at first. When a message arrives it shows it, then how it is received, then how it is
+ * heard: each when the one before has worked.
+ */
+export class FirstMessage extends Island {
+  static override properties = { queue: {}, receive: {}, listen: {}, received: { state: true }, heard: { state: true }, hears: { state: true } };
+
+  declare queue: string;
+  /** Lines for a shell. */
+  declare receive: string;
+  declare listen: string;
+  declare received: Delivered[];
+  declare heard: Delivered[];
+  declare hears: boolean;
+
+  readonly #polling = new Polling<BrowsedMessage[]>(this, () => this.#waiting(), EVERY_MS, () => [`$mom.stats.${this.queue}`]);
+  #source: EventSource | undefined;
+
+  constructor() {
+    super();
+    this.received = [];
+    this.heard = [];
+    this.hears = false;
+  }
+
+  // A form of the page may remove the queue: nobody listens to it then.
+  readonly #leave = () => {
+    this.#source?.close();
+    this.#source = undefined;
+    this.hears = false;
+  };
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    document.addEventListener("submit", this.#leave);
+  }
+
+  override disconnectedCallback(): void {
+    super.disconnectedCallback();
+    document.removeEventListener("submit", this.#leave);
+    this.#leave();
+  }
+
+  get #path(): string {
+    return `queues/${encodeURIComponent(this.queue)}`;
+  }
+
+  /** What waits. A queue that there is not yet has nothing. */
+  async #waiting(): Promise<BrowsedMessage[]> {
+    const found = await read<Page<{ name: string }>>("queues", { q: this.queue, fields: "name", limit: 500 });
+    if (!found.items.some(({ name }) => bareName(name) === this.queue)) return [];
+    return (await read<Page<BrowsedMessage>>(`${this.#path}/messages`, { limit: SHOWN })).items;
+  }
+
+  async #send(): Promise<void> {
+    const headers = { "content-type": "text/plain" };
+    const outcome = await session.publish({ destination: `/queue/${this.queue}`, body: say("Hello from this page"), headers });
+    if (outcome.kind === "unconfirmed") tell({ text: outcome.why, tone: "bad" });
+    if (outcome.kind === "refused") tell({ text: outcome.problem.detail, tone: "bad" });
+    this.#polling.again();
+  }
+
+  async #receive(): Promise<void> {
+    await this.#doing(async () => {
+      const { items } = await act<{ items: Delivered[] }>("POST", `${this.#path}/receive`, { max: SHOWN, ack: "auto" });
+      this.received = [...items, ...this.received].slice(0, SHOWN);
+    });
+  }
+
+  /** From now on the broker calls: each message comes as an event, and is settled by its receipt. */
+  #hear(): void {
+    const { basePath = "/" } = document.body.dataset;
+    this.#source = new EventSource(`${basePath}api/v1/${this.#path}/events`);
+    this.#source.onopen = () => (this.hears = true);
+    this.#source.onerror = () => (this.hears = false);
+    this.#source.onmessage = (event) => {
+      const message = JSON.parse(event.data as string) as Delivered;
+      this.heard = [message, ...this.heard].slice(0, SHOWN);
+      void this.#doing(() => act("POST", "leases/settle", { ack: [message.receipt] }));
+    };
+  }
+
+  async #doing(deed: () => Promise<unknown>): Promise<void> {
+    try {
+      await deed();
+    } catch (fault) {
+      tell({ text: fault instanceof Error ? fault.message : String(fault), tone: "bad" });
+    }
+    this.#polling.again();
+  }
+
+  protected override render() {
+    const waiting = this.#polling.answer ?? [];
+    const arrived = waiting.length > 0 || this.received.length > 0 || this.heard.length > 0;
+    return html`<header><h2>${say("The queue {name}", { name: this.queue })}</h2>
+        <span class="state" data-tone=${waiting.length ? "good" : "quiet"}><span aria-hidden="true">${waiting.length ? "●" : "○"}</span> ${waiting.length ? say("{count} waiting", { count: waiting.length }) : say("empty, and looking")}</span>
+      </header>
+      <div class="inside">
+        ${this.#polling.fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#polling.fault}</p>` : nothing}
+        <div role="status">${waiting.length ? this.#table(waiting) : html`<p class="quiet">${arrived ? say("All is received.") : say("What you send appears here by itself.")}</p>`}</div>
+        <div class="tools"><button type="button" @click=${() => void this.#send()}>${say("Send one from this page")}</button></div>
+        ${arrived ? this.#receiving() : nothing} ${this.received.length ? this.#hearing() : nothing}
+      </div>`;
+  }
+
+  #table(messages: BrowsedMessage[]) {
+    return html`<table class="things">
+      <caption class="visually-hidden">${say("Messages that wait")}</caption>
+      <thead><tr><th scope="col">${say("when")}</th><th scope="col">${say("body")}</th><th scope="col" class="num">${say("size")}</th></tr></thead>
+      <tbody>${messages.map((message) => html`<tr><td data-label=${say("when")}>${moment(message.time)}</td><th scope="row"><code>${textOf(message.body)}</code></th><td class="num" data-label=${say("size")}>${bytes(message.size)}</td></tr>`)}</tbody>
+    </table>`;
+  }
+
+  #receiving() {
+    return html`<section aria-label=${say("Receive")}><h3>${say("It is there. Now receive it.")}</h3>
+      <div class="tools"><button type="button" class="primary" @click=${() => void this.#receive()}>${say("Receive")}</button></div>
+      ${snippetBlock({ tool: say("Receive with curl"), code: this.receive })}
+      ${this.received.length ? html`<ul class="received" role="status">${this.received.map(({ body }) => html`<li><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${say("received")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
+    </section>`;
+  }
+
+  #hearing() {
+    return html`<section aria-label=${say("Be called")}><h3>${say("Or be called as soon as something comes.")}</h3>
+      <div class="tools">
+        ${this.#source ? html`<span class="state" data-tone=${this.hears ? "good" : "warn"}><span aria-hidden="true">${this.hears ? "●" : "▲"}</span> ${this.hears ? say("listening: send another") : say("connecting")}</span>` : html`<button type="button" class="primary" @click=${() => { this.#hear(); this.requestUpdate(); }}>${say("Listen")}</button>`}
+      </div>
+      ${snippetBlock({ tool: say("Listen with curl"), code: this.listen })}
+      ${this.heard.length ? html`<ul class="received" role="status">${this.heard.map(({ body }) => html`<li><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${say("heard")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
+    </section>`;
+  }
+}
+
+function textOf(body: unknown): string {
+  return typeof body === "string" ? body : JSON.stringify(body ?? "");
+}
+
+customElements.define("mom-first-message", FirstMessage);

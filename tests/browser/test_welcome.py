@@ -1,0 +1,45 @@
+"""The first run of a new broker, in a real browser: from the one-time link to the first message."""
+
+import json
+import re
+import urllib.request
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import OpenPage
+from tests.support.broker_process import BrokerProcess
+
+
+def test_a_new_broker_leads_to_the_first_message_and_leaves_nothing_behind(
+    open_page: OpenPage, broker: BrokerProcess
+) -> None:
+    link = re.search(r"/login/once/\S+", broker.log)
+    assert link
+    page = open_page(broker, link[0])
+    page.get_by_label("Name of the environment").fill("lab")
+    page.get_by_label("violet").check()
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator("#environment")).to_have_text("lab")
+    page.get_by_role("link", name="Skip", exact=True).click()
+
+    page.get_by_role("button", name="With a token").click()
+    expect(page.locator("#send")).to_contain_text("Bearer")
+    token = re.search(r"Bearer (\S+)'", page.locator("#send").inner_text())
+    assert token
+    expect(page.locator("mom-first-message")).to_contain_text("empty, and looking")
+    headers = {"authorization": f"Bearer {token[1]}", "content-type": "text/plain"}
+    request = urllib.request.Request(f"{broker.url}/api/v1/queues/welcome/messages", b"Hello", headers)
+    with urllib.request.urlopen(request, timeout=30) as reply:
+        assert json.load(reply)["copies"] == 1
+    expect(page.get_by_role("row", name="Hello")).to_be_visible()
+
+    page.get_by_role("button", name="Receive", exact=True).click()
+    expect(page.get_by_label("Receive", exact=True)).to_contain_text("received Hello")
+    page.get_by_role("button", name="Listen", exact=True).click()
+    expect(page.get_by_label("Be called")).to_contain_text("listening")
+    page.get_by_role("button", name="Send one from this page").click()
+    expect(page.get_by_label("Be called")).to_contain_text("heard Hello from this page")
+
+    page.get_by_role("button", name="Remove the queue").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+    assert broker.request("GET", "/api/v1/queues?q=welcome").json()["items"] == []

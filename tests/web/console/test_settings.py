@@ -1,0 +1,98 @@
+"""Settings: what a browser remembers, the environment, saved views."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from broker_app.web import actions
+from broker_app.web.actions import SYSTEM
+from broker_app.web.kinds import KINDS
+from tests.web.console.sending import sent
+
+pytestmark = pytest.mark.django_db
+
+A_PROFILE = {"language": "", "zone": "", "theme": "", "density": "", "keys": ""}
+
+
+def test_what_one_chooses_is_kept_by_cookies_of_the_browser_and_shown_again(
+    client: Client, john: User
+) -> None:
+    client.force_login(john)
+    sent(
+        client, "/console/settings/", **{**A_PROFILE, "zone": "Europe/Berlin", "theme": "dark", "keys": "off"}
+    )
+    assert client.cookies["mom_zone"].value == "Europe%2FBerlin"
+    assert (client.cookies["mom_theme"].value, client.cookies["mom_keys"].value) == ("dark", "off")
+    page = client.get("/console/settings/").content.decode()
+    assert '<option value="Europe/Berlin" selected>' in page and '<option value="off" selected>' in page
+    sent(client, "/console/settings/", **A_PROFILE)
+    assert client.cookies["mom_zone"]["max-age"] == 0
+    assert "not one of the available choices" in sent(
+        client, "/console/settings/", **{**A_PROFILE, "zone": "Nowhere/At All"}
+    )
+
+
+def test_the_environment_has_a_name_and_a_colour_on_every_page(inside: Client) -> None:
+    page = sent(inside, "/console/settings/environment", environment="Test lab", colour="violet")
+    assert "The environment was created." in page
+    assert (
+        'data-environment="Test lab" data-colour="violet"' in inside.get("/console/rules/").content.decode()
+    )
+    sent(inside, "/console/settings/environment", environment="Test lab", colour="pink")
+    assert KINDS["brokers"].read()["mom"]["colour"] == "violet"
+
+
+def test_the_environment_is_named_by_administrators_alone(client: Client, john: User) -> None:
+    client.force_login(john)
+    assert client.post("/console/settings/environment", {"environment": "x"}).status_code == 403
+    assert "Environment" not in client.get("/console/settings/").content.decode()
+
+
+def test_ones_tokens_are_on_the_page_of_settings(client: Client, admin: User, john: User) -> None:
+    actions.create_token(SYSTEM, admin, "of the admin")
+    actions.create_token(SYSTEM, john, "laptop")
+    client.force_login(john)
+    page = client.get("/console/settings/").content.decode()
+    assert "laptop" in page and "of the admin" not in page
+    client.force_login(admin)
+    assert "1 of others" in client.get("/console/settings/").content.decode()
+
+
+def test_a_view_is_an_address_with_a_name_of_ones_own_or_for_everybody(
+    client: Client, admin: User, john: User
+) -> None:
+    client.force_login(admin)
+    address = "/console/audit/?author=john"
+    assert (
+        f'value="{address}"'
+        in client.get("/console/settings/views/save", {"address": address}).content.decode()
+    )
+    for name, fields in (("mine", {}), ("ours", {"shared": "on"})):
+        client.post("/console/settings/views/save", {"name": name, "address": address, **fields})
+    client.post("/console/settings/views/save", {"name": "mine", "address": "/console/queues/"})
+    page = client.get("/console/settings/").content.decode()
+    assert page.count('href="/console/audit/?author=john"') == 1 and ">mine</a>" in page
+    client.force_login(john)
+    page = client.get("/console/settings/").content.decode()
+    assert ">ours</a>" in page and ">mine</a>" not in page
+
+
+def test_a_view_leads_nowhere_but_into_the_console(inside: Client) -> None:
+    for address in (
+        "https://example.org/console/",
+        "//example.org/console/",
+        "/login/",
+        "javascript:alert(1)",
+    ):
+        reply = inside.post("/console/settings/views/save", {"name": "x", "address": address})
+        assert "Addresses of views begin with /console/" in reply.content.decode()
+
+
+def test_a_view_is_removed_by_its_owner_or_an_administrator(client: Client, admin: User, john: User) -> None:
+    view = actions.save_view("admin", "ours", "/console/", shared=True)
+    hidden = actions.save_view("admin", "mine", "/console/", shared=False)
+    client.force_login(john)
+    for one in (view, hidden):
+        assert client.post("/console/settings/views/remove", {"view": one.pk}).status_code == 404
+    client.force_login(admin)
+    assert "was removed" in sent(client, "/console/settings/views/remove", view=str(view.pk))
