@@ -1,5 +1,5 @@
-"""Every page and every tab, filled with data: no axe violation in any theme or width, nothing that the browser
-complains of, no scrolling sideways. Pictures of all of them are in pytest's temporary folder, under `pages`.
+"""Every page and every tab, filled with data: no axe violation in any theme or width, nothing that the
+browser complains of, no scrolling sideways. Pictures of all are in pytest's temporary folder, under `pages`.
 
 Which pages there are, the console's own addresses say; what each needs to have something to show stands in
 QUERIES, and what is no page in NO_PAGES. A new page comes by itself.

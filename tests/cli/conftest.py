@@ -1,4 +1,4 @@
-"""The command line as a child process, as a person starts it."""
+"""The command line as a child process, as a person starts it; its modules are loaded already."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.support.broker_process import ROOT, BrokerProcess
+from tests.support.forked import Forked
 
 
 class Result(NamedTuple):
@@ -54,7 +55,7 @@ class CommandLine:
         self.environment["MOM_URL"] = f"http://{broker.user}:{password}@{broker.host}:{broker.port}"
 
     def popen(self, *arguments: str, **more: Any) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
+        return Forked(
             [sys.executable, "-m", "broker_app.cli", *arguments],
             env={**self.environment, **more.pop("environment", {})},
             cwd=more.pop("cwd", self.environment["HOME"]),

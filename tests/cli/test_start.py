@@ -17,7 +17,8 @@ def test_start_takes_less_than_it_may(command_line: CommandLine) -> None:
     best = float("inf")
     for _ in range(_TRIES):
         began = time.perf_counter()
-        assert command_line("context", "ls").code == 0
+        mom = [sys.executable, "-m", "broker_app.cli", "context", "ls"]
+        subprocess.run(mom, env=command_line.environment, capture_output=True, check=True)
         best = min(best, time.perf_counter() - began)
         if best < _START_S:
             return

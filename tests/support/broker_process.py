@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.support.forked import Forked
+
 ROOT = Path(__file__).resolve().parents[2]
 READY_S = 30.0
 STOP_S = 10.0
@@ -75,7 +77,7 @@ class BrokerProcess:
             "MOM_DATA": str(data),
             **(environment or {}),
         }
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Forked | None = None
         self._log_start = 0
 
     @property
@@ -108,7 +110,7 @@ class BrokerProcess:
         ports += ["--stomp-tls-port", str(self.stomp_tls_port)]
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = Forked(
                 [sys.executable, "manage.py", "broker", *ports, *self._options],
                 cwd=ROOT,
                 env=self.environment,

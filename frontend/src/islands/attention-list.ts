@@ -39,9 +39,9 @@ export class AttentionList extends Island {
     const more = answer.approx_total - answer.items.length;
     return html`
       ${fault ? this.#failed(fault) : nothing}
-      <ul class="attention" role="status">
+      <div role="status"><ul class="attention">
         ${repeat(answer.items, ({ id }) => id, (alert) => this.#row(alert))}
-      </ul>
+      </ul></div>
       ${more > 0 ? html`<footer><a href=${consolePage("alerts/")}>${sayCount("{count} more", "{count} more", more)}</a></footer>` : nothing}
     `;
   }
