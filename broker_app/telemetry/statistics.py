@@ -118,6 +118,7 @@ class Statistics:
 
     def passing(self, now: float, *, connections: int = 0, journal_bytes: int = 0) -> Iterator[None]:
         """A pass in slices: messages may be moved at each step of the iterator."""
+        first = not self._time
         self._elapsed = max(0.001, now - self._time) if self._time else 1.0
         self._time = now
         self._second = max(int(now), self._second)
@@ -149,6 +150,9 @@ class Statistics:
                 if sign != queue.sampled:
                     self._queue_moved(queue)
                     queue.sampled = sign
+                elif first:
+                    # What was there before the node started has not moved, and waits all the same.
+                    self._backlog.note(queue, self._broker.policies.graves)
             yield
         for name, published in list(self._broker.topic_published.items()):
             if not is_reserved(name):

@@ -277,3 +277,12 @@ def test_the_past_of_the_node_reaches_back_a_day_in_bounded_memory() -> None:
     watched.tick(1_000)
     steps = [watched.statistics.window_of_node(window_s, 1).step_s for window_s in (900, 901, 10_800, 86_400)]
     assert steps == [1, 10, 10, 60]
+
+
+def test_what_was_there_before_a_start_waits_at_once() -> None:
+    watched = Watched()
+    watched.stage.client().publish("/queue/a")
+    watched.stage.restart()
+    anew = Statistics(watched.stage.broker, "mom", "1")
+    anew.sample(watched.stage.now_us / 1e6)
+    assert anew.latest()["node"]["backlog"] == 1
