@@ -1,150 +1,259 @@
-"""Publishing a message and looking at messages."""
+"""Messages in the browser: published and watched, found, explained, looked into, dealt with in numbers."""
+
+import gzip
 
 from playwright.sync_api import Locator, Page, expect
 
 from tests.support.broker_process import BrokerProcess
 
 
-def show(page: Page, destination: str, tab: str) -> None:
-    page.goto(f"/console/?show={destination}&tab={tab}")
-    expect(page.locator("#panel-title")).to_have_text(destination)
+def show(page: Page, queue: str, tab: str = "messages", more: str = "") -> None:
+    page.goto(f"/console/queues/one?name={queue}&tab={tab}{more}")
 
 
-def publish(page: Page, body: str = "", destination: str | None = None) -> Locator:
-    """Sends the form as it stands but for these; the answer."""
-    if destination is not None:
-        page.get_by_label("Destination", exact=True).fill(destination)
-    page.get_by_label("Body").fill(body)
-    page.locator("form.publish").get_by_role("button", name="Publish").click()
-    return page.locator("form.publish .notice")
+def rows(page: Page) -> Locator:
+    return page.locator("tr.message")
 
 
-def open_first(page: Page) -> Locator:
-    page.locator("button.message").first.click()
-    return page.locator(".message-details")
+def send(
+    broker: BrokerProcess, queue: str, *bodies: bytes, content_type: str = "text/plain", **headers: str
+) -> None:
+    for body in bodies:
+        reply = broker.request(
+            "POST", f"/api/v1/queues/{queue}/messages", body, content_type=content_type, **headers
+        )
+        assert reply.status == 201, reply.body
 
 
-def test_a_published_message_is_confirmed_and_can_be_browsed(page: Page) -> None:
-    show(page, "/queue/published", "publish")
-    page.get_by_label("Priority").fill("7")
-    page.get_by_role("button", name="Add header").click()
-    expect(page.get_by_label("Header name")).to_be_focused()
-    page.get_by_label("Header name").fill("tenant")
-    page.get_by_label("Header value").fill("a: b \\ c")
-    answer = publish(page, '{"id": 9007199254740993, "paid": true}')
-    expect(answer).to_contain_text("Confirmed")
-    answer.get_by_role("link", name="See the messages").click()
-    message = page.locator("button.message")
-    expect(message).to_contain_text("priority 7")
-    expect(message).to_contain_text("tenant=a: b \\ c")
-    details = open_first(page)
-    expect(details.locator(".json-key").first).to_have_text("id")
-    expect(details.locator(".json-number")).to_have_text("9007199254740993")
-    expect(details.locator(".pairs")).to_contain_text("application/json")
+def bury(broker: BrokerProcess, queue: str, count: int, reasons: list[str]) -> None:
+    """`count` messages of `queue` become dead letters, by turns for these reasons."""
+    items = [{"body": {"number": number}, "headers": {"tenant": "acme"}} for number in range(count)]
+    broker.request("POST", f"/api/v1/queues/{queue}/messages/batch", json_body=items)
+    taken = broker.request("POST", f"/api/v1/queues/{queue}/receive", json_body={"max": count}).json()[
+        "items"
+    ]
+    nack = [
+        {"receipt": item["receipt"], "dead": True, "reason": reasons[at % len(reasons)]}
+        for at, item in enumerate(taken)
+    ]
+    assert broker.request("POST", "/api/v1/leases/settle", json_body={"nack": nack}).status == 200
 
 
-def test_a_message_is_the_template_of_another(page: Page, broker: BrokerProcess) -> None:
-    broker.request(
-        "POST",
-        "/api/v1/queues/template/messages",
-        b"<order/>",
-        content_type="application/xml",
-        Mom_Header_tenant="acme",
-    )
-    show(page, "/queue/template", "messages")
-    open_first(page).get_by_role("button", name="Use as template").click()
-    expect(page.get_by_label("Body")).to_have_value("<order/>")
-    expect(page.get_by_label("Content type")).to_have_value("application/xml")
+def depth(broker: BrokerProcess, queue: str) -> int:
+    found: int = broker.request("GET", f"/api/v1/queues/{queue}").json()["depth"]
+    return found
+
+
+def test_a_message_is_published_and_watched_as_it_arrives(page: Page, broker: BrokerProcess) -> None:
+    send(broker, "published", b"before")
+    show(page, "published", more="&tail=on")
+    expect(page.locator("mom-message-tail")).to_contain_text("Waiting for what comes")
+    other = page.context.new_page()
+    show(other, "published", "publish")
+    other.get_by_role("textbox", name="Body").fill('{"id": 9007199254740993, "n": {{n}}}')
+    expect(other.locator(".hint[data-tone=warn]")).to_contain_text("not valid JSON")
+    other.get_by_label("Priority").fill("7")
+    other.get_by_role("button", name="Add header").click()
+    expect(other.get_by_label("Header name")).to_be_focused()
+    other.get_by_label("Header name").fill("tenant")
+    other.get_by_label("Header value").fill("a: b \\ c")
+    other.get_by_text("The same as code").click()
+    curl = other.locator(".snippet").filter(has_text="curl")
+    expect(curl).to_contain_text("Mom-Header-tenant: a: b \\ c")
+    other.get_by_label("How many").fill("3")
+    other.locator("form.publish").get_by_role("button", name="Publish").click()
+    answer = other.locator("form.publish .notice")
+    expect(answer).to_contain_text("3 messages are stored")
+    expect(page.locator(".tail li")).to_have_count(3)
+    expect(page.locator(".tail li").first).to_contain_text('"n":3')
+    other.close()
+    page.get_by_role("button", name="Stop the tail").click()
+    rows(page).nth(1).get_by_role("button").click()
+    detail = page.locator("mom-message-detail")
+    expect(detail.locator(".json-key").first).to_have_text("id")
+    expect(detail.locator(".json-number").first).to_have_text("9007199254740993")
+    expect(detail.locator(".headers")).to_contain_text("a: b \\ c")
+
+
+def test_a_message_is_found_by_its_content_and_its_address_leads_back_to_it(
+    page: Page, broker: BrokerProcess
+) -> None:
+    send(broker, "found", *(b"number %d" % number for number in range(60)))
+    send(broker, "found", b"the invoice of ACME", Mom_Header_tenant="acme")
+    show(page, "found")
+    expect(rows(page)).to_have_count(50)
+    search = page.get_by_role("searchbox", name="Search messages")
+    search.fill("invoice header.tenant=acme")
+    search.press("Enter")
+    expect(rows(page)).to_have_count(1)
+    rows(page).get_by_role("button").click()
+    address = page.url
+    assert "q=invoice" in address
+    assert "message=" in address
+    search.fill("is:sleeping")
+    search.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("ready, unsettled or delayed")
+    search.fill("nothing like this")
+    search.press("Enter")
+    page.get_by_role("button", name="Clear the search").click()
+    expect(rows(page)).to_have_count(50)
+    page.get_by_role("link", name="Newer").click()
+    expect(rows(page)).to_have_count(11)
+    page.get_by_role("button", name="Newest").click()
+    expect(rows(page).first).to_contain_text("the invoice of ACME")
+    page.goto(address)
+    expect(page.locator("mom-message-detail pre.body")).to_have_text("the invoice of ACME")
+
+
+def test_it_is_seen_why_a_message_waits(page: Page, broker: BrokerProcess) -> None:
+    send(broker, "waiting", b"one", b"two")
+    show(page, "waiting")
+    rows(page).nth(1).get_by_role("button").click()
+    page.get_by_text("Why is this message here?").click()
+    reasons = page.locator(".reasons")
+    expect(reasons).to_contain_text("nobody consumes /queue/waiting")
+    expect(reasons).to_contain_text("1 message of /queue/waiting come before it")
+    send(broker, "waiting", b"three")
+    expect(page.locator("mom-message-browser")).to_contain_text("the queue has changed since")
+    page.get_by_role("button", name="Refresh").click()
+    expect(rows(page)).to_have_count(3)
+
+
+def test_400_dead_letters_are_retried_after_a_dry_run_and_brought_back(
+    page: Page, broker: BrokerProcess
+) -> None:
+    bury(broker, "orders", 400, ["schema v3", "schema v3", "schema v3", "timeout"])
+    show(page, "orders.dead")
+    expect(page.locator(".shares").nth(1)).to_contain_text("schema v3 300")
+    page.get_by_role("button", name="timeout 100").click()
+    expect(page.locator(".message-facts")).to_contain_text("100 of 400")
+    page.get_by_role("button", name="timeout 100").click()
+    page.locator(".bulk").get_by_role("button", name="Retry…").click()
+    dialog = page.get_by_role("dialog", name="Retry all messages of orders.dead")
+    expect(dialog).to_contain_text("400 messages")
+    expect(dialog).to_contain_text("orders has no consumer")
+    dialog.get_by_label("At most").fill("150")
+    dialog.get_by_label("Reason").focus()
+    expect(dialog).to_contain_text("of 400 that match")
+    dialog.get_by_label("At most").fill("")
+    dialog.get_by_label("Reason").fill("the schema is mended")
+    expect(dialog).not_to_contain_text("that match")
+    dialog.get_by_role("button", name="Retry", exact=True).click()
+    toast = page.locator("mom-job-toast")
+    expect(toast).to_contain_text("400 done")
+    expect(page.locator("mom-message-browser")).to_contain_text("No messages wait in orders.dead now")
+    assert (depth(broker, "orders"), depth(broker, "orders.dead")) == (400, 0)
+    toast.get_by_role("button", name="Undo").click()
+    expect(rows(page)).to_have_count(50)
+    expect(page.locator("mom-job-toast").last).to_contain_text("400 done")
+    assert (depth(broker, "orders"), depth(broker, "orders.dead")) == (0, 400)
+    page.locator("mom-job-toast").last.get_by_role("link", name="Open the job").click()
+    expect(page.locator("mom-job-page")).to_contain_text("Move 400 messages back")
+    page.get_by_role("navigation", name="Breadcrumbs").get_by_role("link", name="Jobs").click()
+    expect(page.locator("mom-job-list tbody tr").nth(1)).to_contain_text("Retry 400 messages")
+
+
+def test_chosen_messages_are_moved_and_one_is_deleted_unless_taken_back(
+    page: Page, broker: BrokerProcess
+) -> None:
+    send(broker, "chosen", b"one", b"two", b"three")
+    show(page, "chosen")
+    for number in (0, 2):
+        rows(page).nth(number).get_by_role("checkbox").check()
+    page.locator(".bulk").get_by_role("button", name="Move…").click()
+    dialog = page.get_by_role("dialog", name="Move 2 messages of chosen")
+    dialog.get_by_label("To the queue").fill("elsewhere")
+    dialog.get_by_label("Reason").focus()
+    expect(dialog).to_contain_text("elsewhere does not exist and will be made")
+    dialog.get_by_role("button", name="Move", exact=True).click()
+    expect(page.locator("mom-job-toast")).to_contain_text("2 done")
+    expect(rows(page)).to_have_count(1)
+    rows(page).get_by_role("button").click()
+    page.locator(".message-acts").get_by_role("button", name="Delete…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
+    page.locator(".toast").filter(has_text="will be deleted").get_by_role("button", name="Undo").click()
+    expect(page.locator(".toast").filter(has_text="Taken back")).to_be_visible()
+    assert (depth(broker, "chosen"), depth(broker, "elsewhere")) == (1, 2)
+
+
+def test_a_dead_letter_is_edited_sent_again_and_replaced(page: Page, broker: BrokerProcess) -> None:
+    bury(broker, "edited", 1, ["schema v3"])
+    show(page, "edited.dead")
+    rows(page).get_by_role("button").click()
+    expect(page.locator(".path")).to_contain_text("died: REJECTED, schema v3")
+    page.get_by_role("link", name="Retry edited…").click()
+    expect(page.get_by_role("textbox", name="Body")).to_have_value('{"number": 0}')
     expect(page.get_by_label("Header value")).to_have_value("acme")
+    page.get_by_role("textbox", name="Body").fill('{"number": 1}')
+    page.locator("form.publish").get_by_role("button", name="Publish").click()
+    expect(page.locator("form.publish .notice")).to_contain_text("nobody consumes /queue/edited")
+    assert (depth(broker, "edited"), depth(broker, "edited.dead")) == (1, 0)
+    page.get_by_label("Destination", exact=True).fill("/queue/$reserved")
+    page.locator("form.publish").get_by_role("button", name="Publish").click()
+    expect(page.get_by_role("alert")).to_contain_text("$")
 
 
 def test_bodies_are_shown_as_what_they_are_and_never_run(page: Page, broker: BrokerProcess) -> None:
-    path = "/api/v1/queues/bodies/messages"
-    broker.request("POST", path, b"<script>document.title = 'ran'</script>", content_type="text/html")
-    broker.request("POST", path, bytes(range(32)), content_type="application/octet-stream")
-    show(page, "/queue/bodies", "messages")
-    text = open_first(page)
-    expect(text.locator("pre.body")).to_have_text("<script>document.title = 'ran'</script>")
-    text.get_by_role("button", name="Hex").click()
-    expect(text.locator("pre.body")).to_contain_text("000000  3c 73 63 72 69 70 74 3e")
-    assert page.title() == "Destinations · mom"
-    page.locator("button.message").nth(1).click()
-    binary = page.locator(".message-details").nth(1)
-    expect(binary.locator("pre.body")).to_contain_text(
-        "000010  10 11 12 13 14 15 16 17  18 19 1a 1b 1c 1d 1e 1f"
-    )
+    send(broker, "bodies", b"<script>document.title = 'ran'</script>", content_type="text/html")
+    send(broker, "bodies", bytes(range(32)), content_type="application/octet-stream")
+    send(broker, "bodies", b'{ "spaced":\t1.50 }', content_type="application/json")
+    send(broker, "bodies", b"<a><b>text</b><c/></a>", content_type="application/xml")
+    send(broker, "bodies", gzip.compress(b'{"inside": true}'), content_type="application/json")
+    send(broker, "bodies", b"long " * 60_000 + b"the end", content_type="text/plain")
+    show(page, "bodies")
+    body = page.locator("mom-body-view")
 
+    def opened(number: int) -> Locator:
+        rows(page).nth(number).get_by_role("button").click()
+        return body.locator("pre.body").first
 
-def test_raw_and_hex_are_the_bytes_that_were_sent(page: Page, broker: BrokerProcess) -> None:
-    path = "/api/v1/queues/exact/messages"
-    broker.request("POST", path, b'{ "spaced":\t1.50 }', content_type="application/json")
-    broker.request("POST", path, b"long " * 40_000 + b"the end", content_type="text/plain")
-    show(page, "/queue/exact", "messages")
-    spaced = open_first(page)
-    expect(spaced.locator(".json-key")).to_have_text("spaced")
-    spaced.get_by_role("button", name="Raw").click()
-    expect(spaced.locator("pre.body")).to_have_text('{ "spaced":\t1.50 }', use_inner_text=True)
-    page.locator("button.message").nth(1).click()
-    long = page.locator(".message-details").nth(1)
-    expect(long.locator(".notice")).to_contain_text("Only the first part of 195 KiB")
-    long.get_by_role("button", name="Show all of it").click()
-    expect(long.locator("pre.body")).to_contain_text("the end")
+    def as_form(name: str) -> None:
+        body.get_by_role("button", name=name, exact=True).click()
+
+    text = opened(0)
+    expect(text).to_contain_text("document.title = 'ran'")
+    as_form("Hex")
+    expect(text).to_contain_text("000000  3c 73 63 72 69 70 74 3e")
+    assert page.title().startswith("bodies")
+    expect(opened(1)).to_contain_text("000010  10 11 12 13 14 15 16 17  18 19 1a 1b 1c 1d 1e 1f")
+    rows(page).nth(2).get_by_role("button").click()
+    expect(body.locator(".json-key")).to_have_text("spaced")
+    as_form("Raw")
+    expect(body.locator("pre.body")).to_have_text('{ "spaced":\t1.50 }', use_inner_text=True)
+    expect(opened(3)).to_have_text("<a>\n  <b>text</b>\n  <c/>\n</a>", use_inner_text=True)
+    rows(page).nth(4).get_by_role("button").click()
+    expect(body.locator(".notice")).to_contain_text("compressed (gzip")
+    expect(body.locator(".json-key")).to_have_text("inside")
+    opened(5)
+    expect(body.locator(".notice")).to_contain_text("Only the beginning and the end of 293 KiB")
+    expect(body.locator("pre.body").nth(1)).to_contain_text("the end")
     with page.expect_download() as download:
-        long.get_by_role("link", name="Download").click()
+        body.get_by_role("link", name="Download").click()
     assert download.value.path().read_bytes().endswith(b"the end")
-
-
-def test_browsing_goes_on_page_by_page_and_notices_that_the_queue_changed(
-    page: Page, broker: BrokerProcess
-) -> None:
-    path = "/api/v1/queues/pages/messages"
-    for number in range(60):
-        broker.request("POST", path, b"number %d" % number, content_type="text/plain")
-    show(page, "/queue/pages", "messages")
-    messages = page.locator("button.message")
-    expect(messages).to_have_count(50)
-    page.get_by_role("button", name="Newer").click()
-    expect(messages).to_have_count(60)
-    expect(messages.last).to_contain_text("number 59")
-    broker.request("POST", path, b"one more", content_type="text/plain")
-    expect(page.locator("mom-message-browser")).to_contain_text("the queue has changed since")
-    page.get_by_role("button", name="Refresh").click()
-    expect(messages).to_have_count(50)
 
 
 def test_looking_at_a_queue_that_does_not_exist_creates_nothing(
     page: Page, broker: BrokerProcess, complaints: list[str]
 ) -> None:
-    show(page, "/queue/never.made", "messages")
-    expect(page.locator(".panel")).to_contain_text("Does not exist yet")
-    expect(page.locator(".panel")).to_contain_text("No messages in this queue now")
+    show(page, "never.made")
+    expect(page.locator("mom-message-browser")).to_contain_text("There is no queue never.made yet")
     names = [each["name"] for each in broker.request("GET", "/api/v1/stats").json()["destinations"]]
     assert "/queue/never.made" not in names
-    # The browser itself reports the reply that says so.
+    # The browser itself reports the replies that say so.
     assert all("404" in complaint for complaint in complaints)
     complaints.clear()
 
 
-def test_a_refusal_is_shown_in_the_brokers_words_and_the_page_stays_live(page: Page) -> None:
-    show(page, "/queue/refused", "publish")
-    answer = publish(page, "x", destination="/queue/$reserved")
-    expect(answer).to_have_attribute("data-tone", "bad")
-    expect(answer).to_contain_text("$")
-    expect(publish(page, "x", destination="/queue/accepted")).to_contain_text("Confirmed")
-    expect(page.locator("mom-live-pill")).to_contain_text("live")
-
-
-def test_a_body_that_is_no_json_is_pointed_out_and_sent_all_the_same(page: Page) -> None:
-    show(page, "/queue/hint", "publish")
-    answer = publish(page, '{"id": ')
-    expect(page.locator(".hint")).to_contain_text("not valid JSON")
-    expect(answer).to_contain_text("Confirmed")
-
-
-def test_a_topic_has_no_messages_to_browse_but_code_to_use_it(page: Page, broker: BrokerProcess) -> None:
-    page.goto("/console/?show=/topic/news&tab=use")
-    tabs = page.get_by_role("navigation", name="Views of this destination").get_by_role("link")
-    expect(tabs).to_have_text(["Publish", "Use it"])
-    snippet = page.locator(".snippet").filter(has_text="stomp.py")
-    expect(snippet).to_contain_text('"/topic/news"')
-    expect(snippet).to_contain_text(f'[("127.0.0.1", {broker.stomp_port})]')
+def test_what_a_topic_retains_is_looked_at(page: Page, broker: BrokerProcess) -> None:
+    broker.request("PUT", "/api/v1/topics/news", json_body={"retention_s": 600})
+    page.goto("/console/topics/one?name=news&tab=messages")
+    expect(page.locator("mom-history-browser")).to_contain_text("Nothing is retained")
+    for number in range(3):
+        broker.request("POST", "/api/v1/topics/news/messages", b"news %d" % number)
+    page.get_by_role("button", name="Newest").click()
+    expect(rows(page)).to_have_count(1)
+    page.get_by_role("button", name="Last hour").click()
+    expect(rows(page)).to_have_count(3)
+    rows(page).first.get_by_role("button").click()
+    expect(page.locator("mom-body-view")).to_contain_text("news 0")
+    expect(page.get_by_role("button", name="Replay into a queue…")).to_be_visible()

@@ -249,7 +249,9 @@ export class MessageBrowser extends Island {
   }
 
   async #toggleTail(): Promise<void> {
-    if (!this.#isTail) await import("./message-tail.ts");
+    // What came meanwhile is in the list, too.
+    if (this.#isTail) this.#again();
+    else await import("./message-tail.ts");
     place.go({ tail: this.#isTail ? "" : "on", message: "" }, { replace: true });
   }
 
