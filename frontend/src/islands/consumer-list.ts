@@ -3,6 +3,7 @@ import { repeat } from "lit/directives/repeat.js";
 import { ask } from "../asking.ts";
 import { oneDestination, pathOf, topicOf, type Kind } from "../live/one-destination.ts";
 import { act, inWords, read } from "../live/requests.ts";
+import { Follow } from "../live/source.ts";
 import { session } from "../services.ts";
 import { say, sayCount } from "../say.ts";
 import { tell } from "../toasts.ts";
@@ -51,16 +52,29 @@ export class ConsumerList extends Island {
   #total = 0;
   #rates = new Map<string, Rates>();
   #readAt = 0;
+  #begun = false;
   #fault: unknown;
   #timer: ReturnType<typeof setInterval> | undefined;
   #unsubscribe: (() => void) | undefined;
+
+  constructor() {
+    super();
+    new Follow(this, () => [oneDestination(this.kind, this.name)]);
+  }
+
+  protected override willUpdate(): void {
+    // Whether it is there is seen first: of what is missing, nothing is asked.
+    const { facts, fault, isMissing } = oneDestination(this.kind, this.name);
+    if (this.#begun || isMissing || (facts === undefined && fault === undefined)) return;
+    this.#begun = true;
+    void this.#read();
+  }
 
   override connectedCallback(): void {
     super.connectedCallback();
     // Who comes and goes is told at once, how far each is has to be asked.
     this.#unsubscribe = session.subscribe(topicOf("consumer", this.name), () => void this.#read());
     this.#timer = setInterval(() => void (document.hidden || this.#read()), READ_EVERY_MS);
-    void this.#read();
   }
 
   override disconnectedCallback(): void {
@@ -155,6 +169,7 @@ export class ConsumerList extends Island {
   }
 
   async #read(): Promise<void> {
+    if (!this.#begun || oneDestination(this.kind, this.name).isMissing) return;
     try {
       const body = await read<{ items: Consumer[]; approx_total: number }>(pathOf(this.kind, this.name, "consumers"));
       const now = performance.now();

@@ -45,7 +45,7 @@ export class DestinationCode extends Island {
   }
 
   protected override render() {
-    const known = recipes(this.#one.address, server, this.#token);
+    const known = recipes(this.#one.address, server, this.#token).filter(({ steps }) => steps.length > 0);
     const chosen = known.find(({ key }) => key === place.get("tool")) ?? known[0]!;
     return html`<div class="use">
       <div class="use-tools">

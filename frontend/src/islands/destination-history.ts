@@ -105,7 +105,8 @@ export class DestinationHistory extends Island {
 
   protected override render() {
     if (this.#one.isMissing) return html`<p class="empty">${say("There is no past of what does not exist.")}</p>`;
-    return html`<div class="tools"><mom-range-choice></mom-range-choice>
+    return html`<h2 class="visually-hidden">${say("The past of it")}</h2>
+      <div class="tools"><mom-range-choice></mom-range-choice>
         <span class="quiet">${say("Kept in memory since the node started, for a day.")}</span></div>
       ${this.#fault === undefined
         ? nothing
@@ -125,6 +126,7 @@ export class DestinationHistory extends Island {
   }
 
   async #read(): Promise<void> {
+    if (this.#one.isMissing) return;
     const { window_s, step_s } = spanOf(this.#range);
     try {
       this.#columns = await read<Columns>(pathOf(this.kind, this.name, "stats", { window_s, step_s }));

@@ -47,14 +47,22 @@ export class TryIt extends Island {
 
   protected override render() {
     return html`<div class="panes">
-      <form class="pane" @submit=${(event: SubmitEvent) => void this.#send(event)} aria-label=${say("Send")}>
+      ${this.#one.isSystem ? nothing : this.#sendPane()} ${this.#receivePane()}
+    </div>`;
+  }
+
+  #sendPane(): TemplateResult {
+    return html`<form class="pane" @submit=${(event: SubmitEvent) => void this.#send(event)} aria-label=${say("Send")}>
         <label>${say("Message")}<textarea name="body" rows="3" spellcheck="false">Hello</textarea></label>
         <div class="tools">
           <button type="submit" class="primary" ?disabled=${!this.#mayOrNew("send")}>${say("Send")}</button>
           <span role="status">${this.#said ?? nothing}</span>
         </div>
-      </form>
-      <div class="pane" role="group" aria-label=${say("Receive")}>
+      </form>`;
+  }
+
+  #receivePane(): TemplateResult {
+    return html`<div class="pane" role="group" aria-label=${say("Receive")}>
         <div class="tools">${this.kind === "queue" ? this.#takeButton() : this.#listenButton()}</div>
         ${this.#fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#fault}</p>` : nothing}
         ${this.#arrived.length === 0
@@ -62,13 +70,12 @@ export class TryIt extends Island {
           : html`<ol class="arrived" aria-live="polite">
               ${this.#arrived.map(({ at, text }) => html`<li><span class="quiet num">${at}</span> ${text}</li>`)}
             </ol>`}
-      </div>
-    </div>`;
+      </div>`;
   }
 
   /** What does not exist yet is made by its first use; whether that is allowed is seen then. */
   #mayOrNew(right: "send" | "receive"): boolean {
-    return this.#one.isMissing || this.#one.may(right);
+    return (this.#one.isMissing && !this.#one.isSystem) || this.#one.may(right);
   }
 
   #takeButton(): TemplateResult {

@@ -79,7 +79,13 @@ export class OneDestination extends Source {
     return this.fault instanceof RequestRefused && this.fault.problem.status === 404;
   }
 
+  /** The broker's own: it tells there, and REST knows nothing of it. */
+  get isSystem(): boolean {
+    return this.name.startsWith("$");
+  }
+
   may(right: Right): boolean {
+    if (this.isSystem) return right === "receive";
     return this.facts?.may.includes(right) ?? false;
   }
 
@@ -94,6 +100,7 @@ export class OneDestination extends Source {
 
   /** Reads it again, after an act for instance. */
   async read(): Promise<void> {
+    if (this.isSystem) return;
     try {
       const { body, version } = await readVersion<Facts>(this.path);
       this.facts = body;
@@ -108,9 +115,9 @@ export class OneDestination extends Source {
 
   #start(): void {
     const unsubscribe = session.subscribe(topicOf("stats", this.name), (body) => this.#hear(JSON.parse(body) as Now));
-    // At rest nothing is told, and who may not listen hears nothing: then it is asked for.
+    // At rest nothing is told, and who may not listen hears nothing: then it is asked for. What is made is told.
     const timer = setInterval(() => {
-      if (!document.hidden && performance.now() - this.#heardAt > POLL_MS) void this.read();
+      if (!document.hidden && !this.isMissing && performance.now() - this.#heardAt > POLL_MS) void this.read();
     }, POLL_MS);
     this.#stop = () => {
       unsubscribe();

@@ -56,7 +56,10 @@ export function recipes(destination: string, server: Server, token = ""): Recipe
   const path = `${api}/${kind}s/${encodeURIComponent(name)}`;
   const socket = `${server.origin.replace(/^http/, "ws")}/ws`;
   const made = { kind, name, destination, server, api, messages: `${path}/messages`, receive: `${path}/receive`, socket, token };
-  return [curl(made), httpie(made), mom(made), momClient(made), stompPy(made), stompJs(made), java(made), ...sse(made)];
+  const known = [curl(made), httpie(made), mom(made), momClient(made), stompPy(made), stompJs(made), java(made), ...sse(made)];
+  if (!name.startsWith("$")) return known;
+  // Where the broker tells of itself, nobody else produces.
+  return known.map((recipe) => ({ ...recipe, steps: recipe.steps.filter(({ purpose }) => purpose !== "produce") }));
 }
 
 /** Three ways to publish, for pages that are empty. */
