@@ -11,7 +11,7 @@ export default defineConfig({
     target: "es2022",
     // A strict CSP allows neither data: scripts nor inlined fonts; files stay files.
     assetsInlineLimit: 0,
-    modulePreload: { polyfill: false },
+    modulePreload: false,
     rolldownOptions: {
       input: ["src/console.ts", "src/style/console.css"],
       // What every page needs of others changes least: its own file stays in the browser's cache.

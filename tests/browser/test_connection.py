@@ -43,9 +43,11 @@ def test_a_broker_that_is_killed_is_told_of_and_taken_up_again_without_loading_t
     expect(pill).to_contain_text(re.compile(r"reconnecting \(try \d+, (next \d+ s|now)\)"))
     # The last figures stay, and look as old as they are.
     expect(own_page.locator("html")).to_have_attribute("data-freshness", "stale")
-    expect(own_page.locator("mom-banners")).to_contain_text("No connection to the broker. What is shown is of")
+    expect(own_page.locator("mom-banners")).to_contain_text(
+        "No connection to the broker. What is shown is of"
+    )
     expect(kept).to_contain_text("1")
-    assert own_page.evaluate("document.querySelector('.badge.num').matches('[data-freshness=stale] .num')")
+    assert own_page.evaluate("document.querySelector('.badge').matches('[data-freshness=stale] .num')")
 
     own_broker.start()
     expect(pill).to_contain_text(re.compile(r"live \d"), timeout=COMES_BACK_MS)

@@ -22,7 +22,6 @@ def send(broker: BrokerProcess, queue: str) -> None:
     assert reply.status == 201, reply.body
 
 
-
 def test_pages_change_inside_the_frame_and_back_leads_to_where_one_was(
     page: Page, complaints: list[str]
 ) -> None:
@@ -114,7 +113,7 @@ def test_the_palette_and_the_keys_lead_everywhere_and_pause_with_undo(
     toast.get_by_role("button", name="Undo").click()
     expect(toast).to_have_count(0)
     page.wait_for_function(
-        "fetch('/api/v1/queues/orders.new').then((reply) => reply.json()).then(({ paused }) => paused === 'none')"
+        "fetch('/api/v1/queues/orders.new').then((reply) => reply.json()).then((it) => it.paused === 'none')"
     )
 
     page.keyboard.press("?")
