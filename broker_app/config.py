@@ -222,6 +222,25 @@ class Config:
     history_versions: int = _setting(
         10_000, "versions of the configuration that can be compared and gone back to", least=10
     )
+    # alerts: whom they are told to, beside what a rule says itself
+    alert_notify: tuple[str, ...] = _setting(
+        (),
+        "whom alerts are told to, by comma: queue:NAME, https://HOST/PATH, mailto:ADDRESS",
+        pattern=r"(queue|https?|mailto):\S+",
+    )
+    console_url: str | None = _setting(
+        None, "address of the console for people, for links in notices", pattern=r"https?://\S+"
+    )
+    smtp_host: str | None = _setting(None, "server that takes mail of alerts; without one there is none")
+    smtp_port: int = _setting(25, "its port", least=1, most=65535)
+    smtp_tls: str = _setting(
+        "none",
+        "how it is talked to: as it is, STARTTLS, or TLS from the start",
+        choices=("none", "starttls", "tls"),
+    )
+    smtp_user: str | None = _setting(None, "user of the mail server")
+    smtp_password: str | None = _setting(None, "password of that user", secret=True)
+    smtp_from: str = _setting("mom@localhost", "whom mail of alerts is from", pattern=r"[^\s@]+@[^\s@]+")
     drain: float = _setting(8, "time given to open work when the node stops", "s", least=0, most=600)
 
     #: where each value is from that is no default: a variable, or FILE:LINE

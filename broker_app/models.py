@@ -125,6 +125,19 @@ class Bridge(models.Model):
         return self.name
 
 
+class AlertRule(models.Model):
+    """What the broker looks for, and whom it tells."""
+
+    name = models.CharField(max_length=100, unique=True)
+    values = models.JSONField(default=dict, help_text="as `web.kinds.alerts` lists them")
+
+    class Meta:
+        ordering: ClassVar = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Entry(models.Model):
     """What every configured thing has: its version, and where it is said when that is a file."""
 

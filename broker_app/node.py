@@ -46,12 +46,14 @@ from broker_app.net.rest.lines import MessageLines
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.stomp import StompSession
 from broker_app.net.using import Using, in_use
+from broker_app.notices import Notice, Outbox, Post, Target
+from broker_app.notices.delivering import NOTICED, deliver, notice, targets
 from broker_app.serve import listen, serve
 from broker_app.telemetry import News, Statistics
 from broker_app.telemetry.alerts import Duty, Symptoms, Told
 from broker_app.telemetry.alerts.telling import shown
 from broker_app.telemetry.bridges import standing
-from broker_app.telemetry.eventlog import BRIDGES, FILES, EventLog
+from broker_app.telemetry.eventlog import ALERTS, BRIDGES, FILES, EventLog
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +139,16 @@ class Node:
         self.rest: RestPlane
         self.bridges: Supervisor
         self.alerts: Duty
+        self.outbox: Outbox
+        self._voice: Voice
+        self._post = Post(
+            config.smtp_host,
+            config.smtp_port,
+            config.smtp_tls,
+            config.smtp_user,
+            config.smtp_password,
+            config.smtp_from,
+        )
 
     def _fail(self, error: BaseException) -> None:
         self.rest.engine_ended(error)
@@ -153,10 +165,11 @@ class Node:
         gc.freeze()
         self.lobby = Lobby(self.engine, self.logins, self.access, self.config, ids=self.broker.ids)
         self.connections = Connections(self.lobby)
+        self._voice = Voice(self.engine)
         self.news = News(
             self.broker,
             self.statistics,
-            Voice(self.engine),
+            self._voice,
             name=self.config.name,
             boot=secrets.token_hex(4),
             connections=self.connections.all,
@@ -171,6 +184,7 @@ class Node:
         self.engine.told = self._hear
         self.lobby.hearers.append(self._tell_of_connection)
         self.events.hearers.append(lambda event: self.news.logged(event.shown()))
+        self.outbox = Outbox(self._deliver, self._gave_up)
         self.alerts = self._watch()
         lines = MessageLines(RestLimits.of(self.config))
         self.jobs = Jobs(self.engine, self.journal.read, self.config.data / "jobs", lines)
@@ -306,7 +320,20 @@ class Node:
         self.events.note(BRIDGES, name, event.event, code=event.code, detail=event.detail, queue=event.queue)
 
     def _tell_of_alert(self, told: Told) -> None:
-        self.news.alert(told.event, shown(told.alert))
+        about, alert = shown(told.alert), told.alert
+        self.news.alert(told.event, about)
+        code = alert.condition.upper() if told.event == "fired" else ""
+        self.events.note(ALERTS, alert.rule, told.event, code=code, detail=about["detail"], alert=alert.id)
+        if told.event in NOTICED:
+            for target in targets(alert, self.logins.policy.alerts, self.config.alert_notify):
+                self.outbox.put(target, notice(told, self.config.name, self.config.console_url))
+
+    async def _deliver(self, target: Target, told: Notice) -> None:
+        await deliver(target, told, self._voice, self._post)
+
+    def _gave_up(self, target: Target, told: Notice, fault: str) -> None:
+        log.warning("a notice of an alert could not be delivered to %s: %s", target.where, fault)
+        self.events.note(ALERTS, told.id, "not delivered", code="NOTICE", detail=f"{target.where}: {fault}")
 
     def _tell_of_connection(self, event: str, session: StompSession) -> None:
         if self.news.listened:
@@ -345,6 +372,7 @@ class Node:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.alerts.stop()
+        await self.outbox.stop()
         await self.engine.stop()
         self.journal.close()
 

@@ -1,4 +1,4 @@
-"""The event log: what happened to bridges and to files of the configuration, the newest first, bounded.
+"""The event log: what happened to bridges, files of the configuration and alerts, the newest first, bounded.
 
 It is for people: rare things, each with a sentence. What operators do is in the audit log; what is wanted as
 it happens is told on topics (`news`).
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from broker_app.telemetry.statistics import rfc3339
 
 #: kinds of what something happens to
-BRIDGES, FILES = KINDS = ("bridges", "files")
+BRIDGES, FILES, ALERTS = KINDS = ("bridges", "files", "alerts")
 #: events that are kept
 MOST: Final = 2_000
 

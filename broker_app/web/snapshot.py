@@ -22,6 +22,7 @@ from django.utils import timezone
 
 from broker_app import models
 from broker_app.config import Config, fault_of_override, overridden
+from broker_app.models import AlertRule as AlertRuleRow
 from broker_app.models import Bridge, Broker, DestinationSettings, Entry, PolicyVersion, Token
 from broker_app.net.destinations import Destinations, Own, node_values
 from broker_app.net.login import Logins
@@ -30,6 +31,7 @@ from broker_app.remote import Remote
 from broker_app.rules.errors import RuleError
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
+from broker_app.telemetry.alerts.rule import AlertRule, rules_with
 from broker_app.web import backends
 from broker_app.web.actions import note_use, policy_changed
 
@@ -58,6 +60,7 @@ def read_policy(anonymous: bool, former: Policy | None = None) -> Policy:
         rules=read_rules(former),
         broker=broker,
         bridges=_read_bridges(),
+        alerts=_read_alerts(),
     )
 
 
@@ -99,6 +102,11 @@ def read_broker() -> dict[str, Any]:
 def _read_bridges() -> dict[str, Remote]:
     rows = Bridge.objects.values_list("name", "values", "password")
     return {name: Remote.of(name, said, password) for name, said, password in rows}
+
+
+def _read_alerts() -> tuple[AlertRule, ...]:
+    rows = AlertRuleRow.objects.values_list("name", "values")
+    return rules_with({name: AlertRule.of(name, said) for name, said in rows})
 
 
 def _read_destinations(config: Config) -> Destinations:

@@ -49,7 +49,7 @@ urlpatterns = [
     path("api/v1/bridges/<str:name>/clone", bridges.CloneBridge.as_view()),
     path("api/v1/forwarding/test", bridges.TryBridge.as_view()),
     *(
-        path(f"api/v1/{resource.kind}{rest}", resource.as_view())
+        path(f"api/v1/{resource.path or resource.kind}{rest}", resource.as_view())
         for resource in (
             resources.Rules,
             resources.Users,
@@ -57,6 +57,7 @@ urlpatterns = [
             tokens.Tokens,
             resources.Brokers,
             resources.Bridges,
+            resources.AlertRules,
         )
         for rest in ("", "/<name:name>")
     ),

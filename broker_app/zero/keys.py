@@ -90,6 +90,7 @@ _TABLE = (
     Key(f"{MOM}/users", DOCUMENTS, "users", "users, by name; passwords are given elsewhere"),
     Key(f"{MOM}/groups", DOCUMENTS, "groups", "groups of users, by name"),
     Key(f"{MOM}/brokers", DOCUMENTS, "brokers", "brokers of this installation, by name"),
+    Key(f"{MOM}/alerts", DOCUMENTS, "alerts", "alert rules, by name"),
 )
 
 KEYS: Mapping[str, Key] = MappingProxyType({key.path: key for key in _TABLE})

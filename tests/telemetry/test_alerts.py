@@ -236,7 +236,10 @@ def test_a_full_store_a_flapping_client_and_refused_files() -> None:
     stage.look()
     assert stage.found("store") == stage.found("flapping") == stage.found("configuration") == {}
     stage.taken = 0.815
-    stage.flaps = [(Caller("ann", None, "10.0.0.1"), 12, NOW, "gone"), (Caller("bob", None, "h"), 9, NOW, "")]
+    stage.flaps = [
+        (Caller("ann", "shop", "10.0.0.1"), 12, NOW, "gone"),
+        (Caller("bob", "shop", "h"), 9, NOW, ""),
+    ]
     stage.events.note(FILES, "reload", "refused", code="CONFIG", detail="zero.config:3: no")
     assert stage.found("store") == {"store": 81.5}
     assert stage.found("flapping") == {"ann@10.0.0.1": 12}

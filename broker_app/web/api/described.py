@@ -71,15 +71,15 @@ class ResourceSchema(AutoSchema):
         return self._one == (self.method == "POST") and self.method != "GET"
 
     def get_operation_id(self) -> str:
-        kind = KINDS[self._resource.kind]
+        one = KINDS[self._resource.kind].one.replace(" ", "_")
         if self.method == "GET":
-            return f"get_{kind.one}" if self._one else f"list_{kind.name}"
-        return f"{_WORDS[self.method]}_{kind.one}"
+            return f"get_{one}" if self._one else f"list_{one}s"
+        return f"{_WORDS[self.method]}_{one}"
 
     def get_description(self) -> str:  # type: ignore[override]
         one = KINDS[self._resource.kind].one
         if self.method == "GET":
-            return f"One {one}" if self._one else f"All {KINDS[self._resource.kind].name}, page by page"
+            return f"One {one}" if self._one else f"All {one}s, page by page"
         return {
             "POST": f"Make a {one}",
             "PUT": f"Say all of a {one}; makes it when it is not there",

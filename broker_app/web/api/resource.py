@@ -50,6 +50,8 @@ class Resource(APIView):
 
     schema = ResourceSchema()
     kind: ClassVar[str]
+    #: behind /api/v1/, where it is not the kind's name
+    path: ClassVar[str] = ""
     listing: ClassVar[Listing[Row]]
     #: of the query of a list: what chooses rows before the list is made
     scope_parameters: ClassVar[tuple[str, ...]] = ()
@@ -163,7 +165,7 @@ class Resource(APIView):
         row = self._there(key)
         reply = Response({**row, **(more or {})}, 201 if created else 200, headers={"ETag": self._etag(row)})
         if created:
-            reply["Location"] = f"/api/v1/{self.kind}/{quote(key)}"
+            reply["Location"] = f"/api/v1/{self.path or self.kind}/{quote(key)}"
         return reply
 
     # ------------------------------------------------------------------ which one, and what is said

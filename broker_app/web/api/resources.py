@@ -1,4 +1,4 @@
-"""Rules, users, groups, brokers and bridges over HTTP."""
+"""Rules, users, groups, brokers, bridges and alert rules over HTTP."""
 
 from __future__ import annotations
 
@@ -126,4 +126,17 @@ class Bridges(Resource):
         kind,
         sortable=("hostname", "port", "protocol", "user", "desired"),
         matches={"hostname": has("hostname"), "desired": has("desired")},
+    )
+
+
+class AlertRules(Resource):
+    """What is said of alerts. Rules that hold from the start, where nothing is, are not among them."""
+
+    kind = "alerts"
+    path = "alerts/rules"
+    listing: ClassVar[Listing[Row]] = listing(
+        kind,
+        sortable=("condition", "severity", "enabled"),
+        filters={"enabled": itemgetter("enabled")},
+        matches={"condition": has("condition"), "severity": has("severity")},
     )

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from broker_app.net.rest.openapi.shapes import PAGING, array_of, object_of, or_null, whole
 from broker_app.remote import DESIRED
+from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
 from broker_app.web.kinds import KINDS
+from broker_app.web.kinds.alerts import MAX_PATTERN, MOST_SECONDS, MOST_TARGETS
 from broker_app.web.kinds.bridges import DEFAULTS, MAX_QUEUE, NUMBERS, PORTS, TIMES
 from broker_app.web.kinds.brokers import COLOURS
 from broker_app.web.kinds.tokens import MOST_GRANTS, RIGHTS
@@ -114,6 +116,29 @@ SAID: Final[dict[str, _Json]] = {
         },
         "comment": _COMMENT,
     },
+    "alerts": {
+        "condition": {
+            "enum": list(CONDITIONS),
+            "description": "may be left out under the name of a rule that holds from the start",
+        },
+        "threshold": {
+            "type": "number", "minimum": 0, "maximum": 10**12,
+            "description": "from where on, in the unit of the condition; left out, what its own rule says",
+        },
+        "for_s": {"type": "number", "minimum": 0, "maximum": MOST_SECONDS, "description": "for how long"},
+        "severity": {"enum": list(SEVERITIES)},
+        "pattern": {
+            "type": "string", "maxLength": MAX_PATTERN, "default": "",
+            "description": "of what it is about, such as /queue/orders.>; * is anything; empty: all",
+        },
+        "enabled": {**_TRUTH, "default": True},
+        "notify": {
+            **_NAMES, "maxItems": MOST_TARGETS,
+            "items": {"type": "string", "minLength": 1, "maxLength": 1000},
+            "description": "queue:NAME, https://…, mailto:ADDRESS; none: those of the setting alert_notify",
+        },
+        "comment": _COMMENT,
+    },
 }  # fmt: skip
 
 #: what is written and never read, by kind
@@ -167,8 +192,8 @@ def _page(kind: str) -> _Json:
 
 
 def name_of(kind: str, form: str = "") -> str:
-    """The name of a schema: "Rule" as it is read, "RulePut", "RulePatch", "RulePage"."""
-    return KINDS[kind].one.capitalize() + form
+    """The name of a schema: "AlertRule" as it is read, "AlertRulePut", "AlertRulePatch", "AlertRulePage"."""
+    return KINDS[kind].one.title().replace(" ", "") + form
 
 
 IMPACT: Final[_Json] = {"type": "object", "description": "of rules: what they would decide otherwise"}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from broker_app.web.kinds.alerts import AlertRules
 from broker_app.web.kinds.bridges import Bridges
 from broker_app.web.kinds.brokers import Brokers
 from broker_app.web.kinds.destinations import Destinations
@@ -13,7 +14,10 @@ from broker_app.web.kinds.tokens import Tokens
 
 #: what is named stands before what names it
 KINDS: Mapping[str, Kind] = MappingProxyType(
-    {kind.name: kind for kind in (Groups(), Users(), Tokens(), Rules(), Destinations(), Brokers(), Bridges())}
+    {
+        kind.name: kind
+        for kind in (Groups(), Users(), Tokens(), Rules(), Destinations(), Brokers(), Bridges(), AlertRules())
+    }
 )
 
 __all__ = ["KINDS", "Kind", "Said"]

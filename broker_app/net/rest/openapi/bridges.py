@@ -179,7 +179,10 @@ SCHEMAS: Json = {
                         "id": TEXT,
                         "at": TIME,
                         "kind": {"enum": list(KINDS)},
-                        "name": {**TEXT, "description": "of the bridge, or the files that changed"},
+                        "name": {
+                            **TEXT,
+                            "description": "of the bridge or the alert rule, or the files that changed",
+                        },
                         "event": TEXT,
                         "code": {**TEXT, "description": "of a trouble; empty where there is none"},
                         "detail": TEXT,
@@ -195,7 +198,8 @@ SCHEMAS: Json = {
 PATHS: Json = {
     "/events": {
         "get": operation(
-            "list_events", "What happened to bridges and to files of the configuration, the newest first",
+            "list_events",
+            "What happened to bridges, files of the configuration and alerts, the newest first",
             {"200": json_reply("events", ref("LoggedEventPage"))},
             parameters=[
                 parameter("limit", whole(1, 500, 100), "most events of a page"),
