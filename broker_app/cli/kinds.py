@@ -1,4 +1,4 @@
-"""What can be configured by commands: rules, users, groups, brokers and bridges, with the fields of each."""
+"""What can be configured by commands: rules, users, groups, brokers, bridges, alerts; with their fields."""
 
 from __future__ import annotations
 
@@ -141,4 +141,23 @@ BRIDGES = Kind(
     },
     "See and steer bridges: connections by which messages of store-and-forward queues get to other brokers.",
     "dc-west hostname=west.example.org protocol=stomps user=east password=@west.password",
+)
+ALERT_RULES = Kind(
+    "alert rule",
+    "/alerts/rules",
+    ("name", "condition", "threshold", "for_s", "severity", "pattern", "enabled", "notify", "origin"),
+    {
+        "condition": Field(
+            "oldest, dead-letters, no-consumer, bridge-stalled, store, flapping, configuration"
+        ),
+        "threshold": Field("from where on, in the unit of the condition", float),
+        "for_s": Field("seconds for which it has to hold", float),
+        "severity": Field("warning, or critical"),
+        "pattern": Field("of the queues, bridges or clients it is about, such as /queue/orders.>"),
+        "enabled": Field("no: it looks for nothing", _truth),
+        "notify": Field("whom it is told to: queue:NAME, https://…, mailto:ADDRESS", _names),
+        "comment": Field("for people"),
+    },
+    "What is said of alert rules. Those that hold from the start are not listed until something is said of them.",
+    "oldest threshold=600 notify=queue:ops,mailto:ops@example.org",
 )

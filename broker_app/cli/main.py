@@ -55,6 +55,7 @@ _COMMANDS = {
     "group": (_CONTROL, "things.groups"),
     "broker": (_CONTROL, "things.brokers"),
     "bridge": (_CONTROL, "bridges.app"),
+    "alert": (_CONTROL, "alerts.app"),
     "config": (_CONTROL, "config_commands.app"),
     "definitions": (_CONTROL, "definitions.app"),
     "audit": (_CONTROL, "audit.app"),

@@ -8,6 +8,7 @@ const overview = () => import("./islands/overview.ts");
 
 const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-asked-act": () => import("./islands/asked-act.ts"),
+  "mom-alert-list": () => import("./islands/alert-list.ts"),
   "mom-attention-list": overview,
   "mom-banners": () => import("./islands/banners.ts"),
   "mom-branch": () => import("./islands/branch.ts"),
@@ -28,6 +29,7 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-job-page": () => import("./islands/job-page.ts"),
   "mom-kept-current": () => import("./islands/kept-current.ts"),
   "mom-first-message": () => import("./islands/first-message.ts"),
+  "mom-heard-again": () => import("./islands/heard-again.ts"),
   "mom-key-list": () => import("./islands/key-list.ts"),
   "mom-latest-events": overview,
   "mom-limit-meter": () => import("./islands/limit-meter.ts"),

@@ -55,6 +55,7 @@ WAYS: tuple[tuple[StrPromise | str, tuple[Way, ...]], ...] = (
             Way("console:explain", _("Explain"), True, key="x"),
             Way("console:configuration", _("Configuration"), key="c"),
             Way("console:jobs", _("Jobs"), True, key="j"),
+            Way("console:alerts", _("Alerts"), key="a"),
             Way("console:events", _("Events"), key="e"),
             Way("console:audit", _("Audit"), key="u"),
         ),

@@ -1,4 +1,4 @@
-"""The page of the event log: what happened to bridges and to files of the configuration."""
+"""The page of the event log: what happened to bridges, files of the configuration and alerts."""
 
 from __future__ import annotations
 
@@ -9,23 +9,34 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
 
-from broker_app.telemetry.eventlog import BRIDGES, Logged
+from broker_app.telemetry.eventlog import ALERTS, BRIDGES, FILES, Logged
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.obeying import node_of
 
 _SHOWN = 200
+_KINDS = (("", _("all kinds")), (BRIDGES, _("bridges")), (FILES, _("files")), (ALERTS, _("alerts")))
 
 
 class EventsPage(AdministratorsPage):
     def get(self, request: HttpRequest) -> HttpResponse:
         node = node_of(request)
-        sought = request.GET.get("filter", "").strip()
+        sought, kind = request.GET.get("filter", "").strip(), request.GET.get("kind", "")
+        trouble = request.GET.get("trouble") == "1"
         events = node.events.all() if node is not None else []
-        matching = [event for event in events if sought.casefold() in _words(event)]
+        matching = [
+            event
+            for event in events
+            if sought.casefold() in _words(event) and kind in ("", event.kind) and (event.code or not trouble)
+        ]
         context = {
             "node": node is not None,
             "filter": sought,
+            "kind": kind,
+            "kinds": _KINDS,
+            "trouble": trouble,
+            "filtered": bool(sought or kind or trouble),
             "all": len(events),
             "matching": len(matching),
             "rows": [_row(event) for event in matching[:_SHOWN]],
@@ -39,7 +50,8 @@ def _words(event: Logged) -> str:
 
 def _row(event: Logged) -> dict[str, Any]:
     """An event, and the page of what it is about."""
-    about = reverse("console:files")
-    if event.kind == BRIDGES:
-        about = f"{reverse('console:bridges')}?{urlencode({'filter': event.name})}"
+    about = {
+        BRIDGES: f"{reverse('console:bridges')}?{urlencode({'filter': event.name})}",
+        ALERTS: reverse("console:alerts"),
+    }.get(event.kind, reverse("console:files"))
     return {"time": datetime.fromtimestamp(event.at_s, UTC), "event": event, "about": about}

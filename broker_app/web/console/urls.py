@@ -3,6 +3,7 @@
 from django.urls import path, re_path
 
 from broker_app.web.console import (
+    alerts,
     audit,
     bridges,
     brokers,
@@ -77,6 +78,10 @@ urlpatterns = [
     path("settings/views/save", views.SaveView.as_view(), name="view-save"),
     path("settings/views/remove", views.RemoveView.as_view(), name="view-remove"),
     path("welcome/", welcome.WelcomePage.as_view(), name="welcome"),
+    path("alerts/", alerts.Alerts.as_view(), name="alerts"),
+    path("alerts/rules/add", alerts.AddAlertRule.as_view(), name="alerts-add"),
+    path("alerts/rules/edit", alerts.EditAlertRule.as_view(), name="alerts-edit"),
+    path("alerts/rules/remove", alerts.RemoveAlertRule.as_view(), name="alerts-remove"),
     path("audit/", audit.AuditPage.as_view(), name="audit"),
     path("audit/export", audit.ExportPage.as_view(), name="audit-export"),
     path("configuration/", configuration.ConfigurationPage.as_view(), name="configuration"),

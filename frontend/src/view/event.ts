@@ -15,5 +15,6 @@ export interface LoggedEvent {
 }
 
 export function aboutOf({ kind, name }: LoggedEvent): string {
+  if (kind === "alerts") return consolePage("alerts/");
   return kind === "bridges" ? consolePage(`bridges/one?${new URLSearchParams({ name })}`) : consolePage("configuration/files");
 }

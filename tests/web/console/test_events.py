@@ -22,8 +22,12 @@ def test_events_are_shown_newest_first_and_found_by_words(
     monkeypatch.setattr(happenings, "node_of", lambda request: SimpleNamespace(events=log))
     page = inside.get("/console/events/").content.decode()
     assert page.index("brokers.config:4:1: &lt;what&gt;") < page.index("REFUSED: nobody listens")
-    assert "retrying (orders)" in page and "/console/bridges/?filter=west" in page
+    assert "(orders)" in page and "/console/bridges/?filter=west" in page
     page = inside.get("/console/events/?filter=WEST").content.decode()
+    assert "nobody listens" in page and "brokers.config:4" not in page
+    page = inside.get("/console/events/?kind=files").content.decode()
+    assert "nobody listens" not in page and "brokers.config:4" in page
+    page = inside.get("/console/events/?trouble=1").content.decode()
     assert "nobody listens" in page and "brokers.config:4" not in page
     assert "Nothing matches" in inside.get("/console/events/?filter=none").content.decode()
 

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('broker_app', '0007_desired_of_bridges'),
+        ('broker_app', '0009_saved_views'),
     ]
 
     operations = [

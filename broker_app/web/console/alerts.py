@@ -1,0 +1,124 @@
+"""Pages of alerts: what fires, and the rules by which it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.http import Http404, HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
+from broker_app.web.actions import version_of
+from broker_app.web.console.editing import AddPage, EditPage
+from broker_app.web.console.fields import Lines
+from broker_app.web.console.listing import ListPage
+from broker_app.web.console.removing import RemovePage
+from broker_app.web.console.subject import Subject
+from broker_app.web.console.thing_form import ThingForm
+from broker_app.web.kinds import Said
+from broker_app.web.kinds.alerts import from_the_start
+
+_ABOUT = {
+    "oldest": _("the oldest message of a queue that is consumed has waited so many seconds"),
+    "dead-letters": _("so many messages became dead letters within ten minutes"),
+    "no-consumer": _("so many messages wait in a queue that nobody consumes"),
+    "bridge-stalled": _("so many messages wait for a bridge that is stalled or has no connection"),
+    "store": _("so many percent of the room for the journal are taken"),
+    "flapping": _("a client has connected so often within five minutes"),
+    "configuration": _("files of the configuration were refused"),
+}
+_SEVERITIES = {"warning": _("warning"), "critical": _("critical")}
+
+
+class AlertRuleForm(ThingForm):
+    kind = "alerts"
+
+    condition = forms.ChoiceField(
+        label=_("Condition"), choices=[(name, f"{name}: {_ABOUT[name]}") for name in CONDITIONS]
+    )
+    threshold = forms.FloatField(
+        label=_("Threshold"), required=False, help_text=_("from where on; empty: what the condition suggests")
+    )
+    for_s = forms.FloatField(
+        label=_("For seconds"),
+        required=False,
+        help_text=_("so long it has to hold; empty: what suggests itself"),
+    )
+    severity = forms.ChoiceField(
+        label=_("Severity"), choices=[(name, _SEVERITIES[name]) for name in SEVERITIES]
+    )
+    pattern = forms.CharField(
+        label=_("Pattern"),
+        required=False,
+        help_text=_("of the queues, bridges or clients it is about, such as /queue/orders.>; empty: all"),
+    )
+    enabled = forms.BooleanField(label=_("Enabled"), required=False)
+    notify = Lines(
+        label=_("Notify"),
+        help_text=_("whom it is told to, one a line: queue:NAME, https://…, mailto:ADDRESS"),
+    )
+    comment = forms.CharField(label=_("Comment"), required=False, widget=forms.Textarea(attrs={"rows": 2}))
+
+    def said(self) -> Said:
+        return {name: value for name, value in super().said().items() if value is not None}
+
+
+ALERTS = Subject(
+    kind="alerts",
+    title=_("Alerts"),
+    about=_("What somebody should see to, found by the rules below."),
+    adds=_("Add an alert rule"),
+    form=AlertRuleForm,
+    columns={
+        "condition": _("condition"),
+        "threshold": _("threshold"),
+        "for_s": _("for seconds"),
+        "severity": _("severity"),
+        "pattern": _("pattern"),
+        "enabled": _("enabled"),
+        "notify": _("notify"),
+    },
+    list_template="console/alerts.html",
+    edit_template="console/alert_rule.html",
+)
+
+
+class Alerts(ListPage):
+    """What fires, and all rules that hold: those from the start, unless something is said by their names."""
+
+    subject = ALERTS
+
+    def everything(self) -> Mapping[str, Said]:
+        self.own = self.subject.of.read()
+        return {**from_the_start(), **self.own}
+
+    def row(self, key: str, said: Said) -> dict[str, Any]:
+        row = super().row(key, said)
+        return {**row, "said": said, "about": _ABOUT[said["condition"]], "own": key in self.own}
+
+
+class AddAlertRule(AddPage):
+    subject = ALERTS
+
+
+class EditAlertRule(EditPage):
+    """One that is said, or one that holds from the start, which saving replaces."""
+
+    subject = ALERTS
+
+    def thing(self, request: HttpRequest) -> tuple[str, Said]:
+        key = request.GET.get("name", "")
+        said = self.subject.of.read([key]).get(key) or from_the_start().get(key)
+        if said is None:
+            raise Http404(f"There is no {self.subject.one} {key[:100]}.")
+        return key, said
+
+    def around(self, request: HttpRequest) -> dict[str, Any]:
+        key, _said = self.thing(request)
+        return {**super().around(request), "from_the_start": not version_of(self.subject.kind, key)}
+
+
+class RemoveAlertRule(RemovePage):
+    subject = ALERTS

@@ -1,0 +1,152 @@
+import { html, nothing, type TemplateResult } from "lit";
+import { repeat } from "lit/directives/repeat.js";
+import { ask } from "../asking.ts";
+import { Polling } from "../live/polling.ts";
+import { act, read } from "../live/requests.ts";
+import { Follow } from "../live/source.ts";
+import { consolePage } from "../pages.ts";
+import { say } from "../say.ts";
+import { place } from "../services.ts";
+import "../style/overview.css";
+import { tell } from "../toasts.ts";
+import { sentenceOf, signOf, type Alert } from "../view/alert.ts";
+import { count } from "../view/format.ts";
+import { moment } from "../view/moment.ts";
+import { Island } from "./island.ts";
+
+const EVERY_MS = 10_000;
+const MOST = 500;
+
+type Shown = "open" | "firing" | "acknowledged" | "silenced" | "ended";
+
+const SHOWN: Record<Shown, { states: Alert["state"][]; label: string; empty: string }> = {
+  open: {
+    states: ["firing", "acknowledged", "silenced"],
+    label: say("open"),
+    empty: say("All is well: nothing needs attention now."),
+  },
+  firing: { states: ["firing"], label: say("firing"), empty: say("Nothing fires that nobody sees to.") },
+  acknowledged: { states: ["acknowledged"], label: say("acknowledged"), empty: say("Nobody sees to an alert now.") },
+  silenced: { states: ["silenced"], label: say("silenced"), empty: say("Nothing is silenced.") },
+  ended: { states: ["ended"], label: say("recent"), empty: say("No alert has ended lately.") },
+};
+const SPANS: [seconds: number, label: string][] = [
+  [900, say("15 minutes")],
+  [3_600, say("1 hour")],
+  [14_400, say("4 hours")],
+  [86_400, say("1 day")],
+  [604_800, say("1 week")],
+];
+
+/** What fires, what somebody said to it, and what ended lately. Which of them stands in the address. */
+export class AlertList extends Island {
+  readonly #polling = new Polling<{ items: Alert[] }>(this, () => read("alerts", { limit: MOST }), EVERY_MS, () => ["$mom.alert"]);
+
+  constructor() {
+    super();
+    new Follow(this, () => [place]);
+  }
+
+  get #shown(): Shown {
+    const asked = place.get("state") as Shown;
+    return asked in SHOWN ? asked : "open";
+  }
+
+  protected override render() {
+    const { answer, fault } = this.#polling;
+    if (answer === undefined && !fault) return html`<div class="skeleton" role="status"><div></div><div></div><div></div></div>`;
+    const items = answer?.items ?? [];
+    const rows = items.filter(({ state }) => SHOWN[this.#shown].states.includes(state));
+    return html`
+      <div class="tools">
+        <div class="segments" role="group" aria-label=${say("Which alerts")}>
+          ${(Object.keys(SHOWN) as Shown[]).map((shown) => this.#choice(shown, items))}
+        </div>
+      </div>
+      ${fault
+        ? html`<p class="notice" data-tone=${answer ? "warn" : "bad"} role="status">
+            ${answer ? say("These are the last alerts: {fault}", { fault }) : fault}
+            <button type="button" class="link" @click=${() => this.#polling.again()}>${say("Try again")}</button>
+          </p>`
+        : nothing}
+      ${answer === undefined
+        ? nothing
+        : rows.length === 0
+          ? html`<p class="card calm inside"><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${SHOWN[this.#shown].empty}</span></p>`
+          : html`<ul class="card attention alerts">${repeat(rows, ({ id }) => id, (alert) => this.#row(alert))}</ul>`}
+    `;
+  }
+
+  #choice(shown: Shown, items: Alert[]): TemplateResult {
+    const found = items.filter(({ state }) => SHOWN[shown].states.includes(state)).length;
+    return html`<button
+      type="button"
+      aria-pressed=${shown === this.#shown}
+      @click=${() => place.go({ state: shown === "open" ? null : shown })}
+    >${SHOWN[shown].label} <span class="quiet">${count(found)}</span></button>`;
+  }
+
+  #row(alert: Alert): TemplateResult {
+    const { tone, shape, word } = signOf(alert);
+    return html`<li data-tone=${tone}>
+      <span class="shape" role="img" aria-label=${word}>${shape}</span>
+      <div>
+        <a class="says" href=${consolePage(alert.page)}>${sentenceOf(alert)}</a>
+        <p class="quiet since">
+          <span class="tag">${alert.rule}</span> ${say("since")} ${moment(alert.since)}
+          ${alert.ended_at ? html`· ${say("ended")} ${moment(alert.ended_at)}` : nothing}
+          ${alert.by ? html`· ${word}: ${alert.by}${alert.reason ? ` (“${alert.reason}”)` : ""}` : nothing}
+          ${alert.until ? html`· ${say("until")} ${moment(alert.until)}` : nothing}
+        </p>
+      </div>
+      <span class="best">${alert.state === "ended" ? nothing : this.#acts(alert)}</span>
+    </li>`;
+  }
+
+  #acts(alert: Alert): TemplateResult {
+    if (alert.state !== "firing") {
+      return html`<button type="button" @click=${() => void this.#wake(alert)}>${say("Let it fire")}</button>`;
+    }
+    return html`<button type="button" @click=${() => void this.#acknowledge(alert)}>${say("Acknowledge…")}</button>
+      <button type="button" @click=${() => void this.#silence(alert)}>${say("Silence…")}</button>`;
+  }
+
+  async #acknowledge(alert: Alert): Promise<void> {
+    const answer = await ask({
+      title: say("Acknowledge: {what}", { what: sentenceOf(alert) }),
+      effect: say("Others see that you see to it. It is told no more until it ends."),
+      act: say("Acknowledge"),
+    });
+    if (answer) await this.#say(alert, "acknowledge", { reason: answer.reason }, say("Acknowledged."));
+  }
+
+  async #silence(alert: Alert): Promise<void> {
+    const answer = await ask({
+      title: say("Silence: {what}", { what: sentenceOf(alert) }),
+      effect: say("It is not told for a while, nor is what comes after it of the same rule and subject."),
+      act: say("Silence"),
+      fields: html`<label>${say("For")}
+        <select name="for_s">${SPANS.map(([seconds, label]) => html`<option value=${seconds} ?selected=${seconds === 3_600}>${label}</option>`)}</select>
+      </label>`,
+    });
+    if (!answer) return;
+    const for_s = Number(answer.fields.get("for_s"));
+    await this.#say(alert, "silence", { for_s, reason: answer.reason }, say("Silenced."));
+  }
+
+  async #wake(alert: Alert): Promise<void> {
+    await this.#say(alert, "silence", { for_s: 0 }, say("It fires again."), false);
+  }
+
+  async #say(alert: Alert, deed: string, body: object, text: string, undo = true): Promise<void> {
+    try {
+      await act("POST", `alerts/${encodeURIComponent(alert.id)}/${deed}`, body);
+      tell({ text, tone: "good", ...(undo && { undo: () => void this.#wake(alert) }) });
+    } catch (fault) {
+      tell({ text: fault instanceof Error ? fault.message : String(fault), tone: "bad" });
+    }
+    this.#polling.again();
+  }
+}
+
+customElements.define("mom-alert-list", AlertList);

@@ -1,0 +1,51 @@
+"""Pages of alert rules."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from broker_app.web.kinds import KINDS
+from broker_app.web.snapshot import read_policy
+from tests.web.console.sending import sent
+
+pytestmark = pytest.mark.django_db
+
+FIELDS = {
+    "condition": "oldest",
+    "severity": "critical",
+    "threshold": "60",
+    "enabled": "on",
+    "pattern": "/queue/a>",
+}
+
+
+def in_force() -> dict[str, tuple[float, bool]]:
+    return {rule.name: (rule.threshold, rule.enabled) for rule in read_policy(False).alerts}
+
+
+def test_rules_that_hold_from_the_start_are_listed_changed_and_come_back(inside: Client) -> None:
+    assert "from the start" in inside.get("/console/alerts/").content.decode()
+    page = inside.get("/console/alerts/rules/edit?name=oldest").content.decode()
+    assert "holds from the start" in page and "Remove…" not in page
+    page = sent(inside, "/console/alerts/rules/edit?name=oldest", notify="queue:ops", **FIELDS)
+    assert "Alert rule oldest was created." in page
+    assert KINDS["alerts"].read()["oldest"]["notify"] == ["queue:ops"]
+    assert in_force()["oldest"] == (60, True)
+    sent(inside, "/console/alerts/rules/remove?name=oldest")
+    assert in_force()["oldest"] == (300, True)
+
+
+def test_a_rule_is_switched_off_and_another_one_made(inside: Client) -> None:
+    off = {name: value for name, value in FIELDS.items() if name != "enabled"}
+    sent(inside, "/console/alerts/rules/edit?name=oldest", **off)
+    sent(inside, "/console/alerts/rules/add", name="slow", **FIELDS)
+    assert in_force()["oldest"] == (60, False)
+    assert in_force()["slow"] == (60, True)
+    assert len(in_force()) == 8
+
+
+def test_whom_nobody_can_tell_is_refused_beside_the_field(inside: Client) -> None:
+    page = sent(inside, "/console/alerts/rules/add", name="slow", notify="ftp://host", **FIELDS)
+    assert 'id="id_notify_error"' in page and "must begin with queue:" in page
+    assert inside.get("/console/alerts/rules/edit?name=none").status_code == 404
