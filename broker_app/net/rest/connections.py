@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -34,8 +33,6 @@ _SORTABLE = (
     "number", "user", "client", "transport", "protocol", "since", "bytes_in", "bytes_out", "frames_in",
     "frames_out", "in_rate", "out_rate", "subscriptions", "unsettled", "silent_s", "slow",
 )  # fmt: skip
-#: connections that are looked at in one go
-_RUN = 1_000
 MAX_FLAPPING = 100
 
 
@@ -47,12 +44,13 @@ class ConnectionDesk:
         self._desk = desk
         self._connections = connections
         self._open: Listing[StompSession] = Listing(
-            connections.members, {}, limits.max_page, sortable=_SORTABLE, sort="number", last="number"
-        )
-        gone = {name: _member(name) for name in connections.members}
+            connections.members, {}, limits.max_page, matches=_matches(_texts_of_open),
+            sortable=_SORTABLE, sort="number", last="number",
+        )  # fmt: skip
         self._closed: Listing[dict[str, Any]] = Listing(
-            gone, {}, limits.max_page, sortable=("number", "user", "since", "closed_at"), sort="-closed_at",
-            last="number",
+            {name: _member(name) for name in connections.members}, {}, limits.max_page,
+            matches=_matches(_texts_of_closed), sortable=("number", "user", "since", "closed_at"),
+            sort="-closed_at", last="number",
         )  # fmt: skip
 
     async def page(self, request: Request) -> Reply:
@@ -67,9 +65,8 @@ class ConnectionDesk:
         if not sees_all and query.get("user", request.user) != request.user:
             raise _not_yours()
         seen = self._seen(request, state, all_of_them=sees_all)
-        wanted = await self._wanted(seen, _texts_of_open if state == OPEN else _texts_of_closed, query)
         listing: Listing[Any] = self._open if state == OPEN else self._closed
-        items, following, total = listing.page(wanted, query)
+        items, following, total = await listing.page_of_many(seen, query)
         beside = {
             "all": len(seen),
             "flapping": self._connections.flapping()[:MAX_FLAPPING] if sees_all else [],
@@ -87,21 +84,6 @@ class ConnectionDesk:
             for facts in self._connections.gone()
             if all_of_them or access.is_wholly(identity, facts["user"])
         ]
-
-    async def _wanted(
-        self, seen: list[Any], texts: Callable[[Any], Texts], query: Mapping[str, str]
-    ) -> list[Any]:
-        """Those that fit; others have their turn meanwhile."""
-        fits = _condition(query)
-        if fits is None:
-            return seen
-        wanted = []
-        for at, one in enumerate(seen, 1):
-            if fits(texts(one)):
-                wanted.append(one)
-            if at % _RUN == 0:
-                await asyncio.sleep(0)
-        return wanted
 
     async def one(self, request: Request) -> Reply:
         """GET connections/{id}; also of one that has ended within the day"""
@@ -206,23 +188,19 @@ def _texts(user: str, client: str, address: str, *others: str) -> Texts:
     return Texts(user, client, address, " ".join((user, client, address, *others)).casefold())
 
 
-def _condition(query: Mapping[str, str]) -> Callable[[Texts], bool] | None:
-    """Whether a connection is one that `query` asks for: each word of `filter` is somewhere in what it is
-    called, `user` and `client` are those, and its `address` begins so; None where all are."""
-    exact = [name for name in ("user", "client") if name in query]
-    words = query.get("filter", "").casefold().split()
-    address = query.get("address", "")
-    if not (exact or words or address):
-        return None
+def _matches(texts: Callable[[Any], Texts]) -> dict[str, Callable[[Any, str], bool]]:
+    """Questions about a text: each word of `filter` is somewhere in what a connection is called, `user` and
+    `client` are those, and its `address` begins so."""
 
-    def fits(texts: Texts) -> bool:
-        return (
-            all(getattr(texts, name) == query[name] for name in exact)
-            and texts.address.startswith(address)
-            and all(word in texts.all for word in words)
-        )
+    def has_words(one: Any, sought: str) -> bool:
+        return all(word in texts(one).all for word in sought.casefold().split())
 
-    return fits
+    return {
+        "filter": has_words,
+        "user": lambda one, user: texts(one).user == user,
+        "client": lambda one, client: texts(one).client == client,
+        "address": lambda one, address: texts(one).address.startswith(address),
+    }
 
 
 def _member(name: str) -> Callable[[dict[str, Any]], Any]:

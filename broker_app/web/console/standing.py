@@ -34,6 +34,14 @@ WORDS: Final = {
     "retrying": _("retrying"), "stalled": _("stalled"), "failed": _("failed"),
     "paused": _("paused"), "asleep": _("asleep"),
 }  # fmt: skip
+#: what happens to bridges and flows, likewise
+HAPPENINGS: Final = {
+    "connected": _("connected"), "retrying": _("retrying"), "failed": _("failed"),
+    "reconfigured": _("reconfigured"), "restarted": _("restarted"), "paused": _("paused"),
+    "resumed": _("resumed"), "draining": _("draining"), "started": _("started"),
+    "suspended": _("asleep"), "refused": _("refused"), "stalled": _("stalled"), "parked": _("parked"),
+    "gap": _("gap"), "recovered": _("recovered"),
+}  # fmt: skip
 _SIGNS: Final = {
     "running": ("●", "good"),
     "starting": ("○", "quiet"),
@@ -111,6 +119,7 @@ def shown_events(events: Sequence[Mapping[str, Any]]) -> list[Facts]:
     return [
         {
             **event,
+            "event": HAPPENINGS.get(event["event"], event["event"]),
             "at": datetime.fromisoformat(event["at"]),
             "tone": "bad" if event["code"] else "quiet",
             "sign": "■" if event["code"] else "●",
