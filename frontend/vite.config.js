@@ -14,9 +14,19 @@ export default defineConfig({
     modulePreload: false,
     rolldownOptions: {
       input: ["src/console.ts", "src/style/console.css"],
-      // What every page needs of others changes least: its own file stays in the browser's cache.
+      // What every page needs of others changes least: its own file stays in the browser's cache. What the frame
+      // loads once the page is drawn comes in one piece.
       output: {
-        codeSplitting: { groups: [{ name: "vendor", test: /node_modules.(htmx|lit|@lit|tinykeys)/ }] },
+        codeSplitting: {
+          includeDependenciesRecursively: false,
+          groups: [
+            { name: "vendor", test: /node_modules.(htmx|lit|@lit|tinykeys)|src.(say|islands.island|live.source)\.ts/ },
+            {
+              name: "frame",
+              test: /src.(later|times|recent|rows|view.(format|zone|name)|islands.(banners|branch|key-list|live-pill|node-line))\.ts/,
+            },
+          ],
+        },
       },
     },
   },

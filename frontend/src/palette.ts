@@ -2,6 +2,7 @@
 
 import { html, nothing, render, type TemplateResult } from "lit";
 import { ask } from "./asking.ts";
+import "./style/palette.css";
 import { act, inWords, read } from "./live/requests.ts";
 import { visit } from "./navigation.ts";
 import { pageOf } from "./pages.ts";

@@ -12,6 +12,7 @@ import { tell } from "../toasts.ts";
 import { conditionOf } from "../view/condition.ts";
 import { count, duration, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
+import "../style/destination.css";
 import { JobToast } from "./job-toast.ts";
 
 type Paused = Facts["paused"];
