@@ -42,7 +42,8 @@ export function lettersAreKeys(): boolean {
 function press(key: Key | undefined, event: KeyboardEvent): void {
   if (key === undefined || document.querySelector("dialog[open]")) return;
   if (!key.everywhere) {
-    const target = event.target as Element;
+    // A key pressed in an editor comes out of its shadow as one on its host.
+    const target = event.composedPath()[0] as Element;
     if (!lettersAreKeys() || target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]")) return;
   }
   event.preventDefault();

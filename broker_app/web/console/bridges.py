@@ -93,6 +93,8 @@ BRIDGES = Subject(
     kind="bridges",
     title=_("Bridges"),
     about=_("Connections to remote brokers, over which queues named storeAndForward:… are emptied."),
+    adds=_("Add a bridge"),
+    none=_("There are no bridges yet."),
     form=BridgeForm,
     columns={
         "protocol": "protocol",

@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.utils.translation import gettext_lazy
 
 from broker_app import config
 from broker_app.web.console.editing import AddPage, EditPage
@@ -18,6 +19,15 @@ from broker_app.web.kinds import Said
 
 _SETTING = "setting_"
 
+NAMES_OF_COLOURS = {
+    "": gettext_lazy("plain"),
+    "green": gettext_lazy("green"),
+    "blue": gettext_lazy("blue"),
+    "violet": gettext_lazy("violet"),
+    "amber": gettext_lazy("amber"),
+    "red": gettext_lazy("red"),
+}
+
 
 class BrokerForm(ThingForm):
     """The settings that can be replaced while a broker runs are a field each; an empty one says nothing."""
@@ -25,10 +35,24 @@ class BrokerForm(ThingForm):
     kind = "brokers"
 
     environment = forms.CharField(
-        required=False, max_length=40, help_text='such as "production"; shown at the top of every page'
+        required=False,
+        max_length=40,
+        label=gettext_lazy("Environment"),
+        help_text=gettext_lazy('Such as "production"; shown at the top of every page.'),
     )
-    endpoints = Lines(help_text="Where clients reach it, one a line: stomp://host:61613")
-    comment = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 2}))
+    colour = forms.ChoiceField(
+        required=False,
+        label=gettext_lazy("Colour"),
+        choices=NAMES_OF_COLOURS.items(),
+        help_text=gettext_lazy("It is around the name at the top of every page."),
+    )
+    endpoints = Lines(
+        label=gettext_lazy("Endpoints"),
+        help_text=gettext_lazy("Where clients reach it, one a line: stomp://host:61613"),
+    )
+    comment = forms.CharField(
+        required=False, label=gettext_lazy("Comment"), widget=forms.Textarea(attrs={"rows": 2})
+    )
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -66,14 +90,18 @@ def _field(setting: config.Setting) -> forms.Field:
 
 BROKERS = Subject(
     kind="brokers",
-    title="Brokers",
-    about="The brokers of this installation: how clients reach them, and settings that hold while they run.",
+    title=gettext_lazy("Brokers"),
+    about=gettext_lazy(
+        "The brokers of this installation: how clients reach them, and settings that hold while they run."
+    ),
+    adds=gettext_lazy("Add a broker"),
+    none=gettext_lazy("There are no brokers yet."),
     form=BrokerForm,
     columns={
-        "environment": "environment",
-        "endpoints": "endpoints",
-        "settings": "settings",
-        "comment": "comment",
+        "environment": gettext_lazy("environment"),
+        "endpoints": gettext_lazy("endpoints"),
+        "settings": gettext_lazy("settings"),
+        "comment": gettext_lazy("comment"),
     },
 )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.utils.translation import gettext_lazy
 
 from broker_app.web.actions import Edit
 from broker_app.web.console.editing import AddPage, EditPage
@@ -22,7 +23,12 @@ class GroupForm(ThingForm):
     kind = "groups"
     apart = ThingForm.apart | {"members"}
 
-    members = Lines(rows=6, help_text="Users, one a line.")
+    members = Lines(
+        rows=6,
+        language="users",
+        label=gettext_lazy("Members"),
+        help_text=gettext_lazy("Users, one a line."),
+    )
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -58,10 +64,12 @@ def _with_group(user: Said, group: str, is_member: bool) -> Said:
 
 GROUPS = Subject(
     kind="groups",
-    title="Groups",
-    about="Users who are named together by rules.",
+    title=gettext_lazy("Groups"),
+    about=gettext_lazy("Users who are named together by rules."),
+    adds=gettext_lazy("Add a group"),
+    none=gettext_lazy("There are no groups yet."),
     form=GroupForm,
-    columns={"members": "members"},
+    columns={"members": gettext_lazy("members")},
 )
 
 

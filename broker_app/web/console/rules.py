@@ -93,6 +93,7 @@ RULES = Subject(
     title=gettext_lazy("Rules"),
     about=gettext_lazy("Who may do what. Rules are tried in this order, and the first that matches decides."),
     adds=gettext_lazy("Add a rule"),
+    none=gettext_lazy("There are no rules yet."),
     form=RuleForm,
     columns={
         "effect": gettext_lazy("effect"),

@@ -19,28 +19,19 @@ from django.utils.translation import gettext_lazy
 from broker_app.models import Token
 from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply
+from broker_app.web.console.brokers import NAMES_OF_COLOURS
 from broker_app.web.console.differences import in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage, Page
 from broker_app.web.console.subject import tell
 from broker_app.web.console.tokens import TOKENS, own_tokens
 from broker_app.web.console.views import views_of
 from broker_app.web.kinds import KINDS
-from broker_app.web.kinds.brokers import COLOURS
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
 
 _YEAR_S = 365 * 86_400
 _SHOWN = 20
-
-_NAMES_OF_COLOURS = {
-    "": gettext_lazy("plain"),
-    "green": gettext_lazy("green"),
-    "blue": gettext_lazy("blue"),
-    "violet": gettext_lazy("violet"),
-    "amber": gettext_lazy("amber"),
-    "red": gettext_lazy("red"),
-}
 
 
 class Choice(NamedTuple):
@@ -115,7 +106,7 @@ class EnvironmentForm(forms.Form):
     colour = forms.ChoiceField(
         required=False,
         label=gettext_lazy("Colour"),
-        choices=[(colour, _NAMES_OF_COLOURS[colour]) for colour in COLOURS],
+        choices=NAMES_OF_COLOURS.items(),
         widget=forms.RadioSelect,
         help_text=gettext_lazy("It is around the name at the top of every page."),
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth.models import Group
+from django.utils.translation import gettext_lazy
 
 from broker_app.web.console.editing import AddPage, EditPage
 from broker_app.web.console.listing import ListPage
@@ -24,38 +25,54 @@ class UserForm(ThingForm):
     hidden = frozenset({"password"})
 
     administrator = forms.BooleanField(
-        required=False, help_text="may do everything, whatever the rules say, and change the configuration"
+        required=False,
+        label=gettext_lazy("Administrator"),
+        help_text=gettext_lazy("May do everything, whatever the rules say, and change the configuration."),
     )
-    active = forms.BooleanField(required=False, help_text="may log in; sessions of others are refused")
+    active = forms.BooleanField(
+        required=False,
+        label=gettext_lazy("Active"),
+        help_text=gettext_lazy("May log in; sessions of others are refused."),
+    )
     groups = forms.MultipleChoiceField(
         required=False,
         choices=_groups,
         widget=forms.CheckboxSelectMultiple,
-        help_text="Rules can name groups instead of single users.",
+        label=gettext_lazy("Groups"),
+        help_text=gettext_lazy("Rules can name groups instead of single users."),
     )
-    email = forms.EmailField(required=False, max_length=254, label="E-mail")
+    email = forms.EmailField(required=False, max_length=254, label=gettext_lazy("E-mail"))
     password = forms.CharField(
         required=False,
         strip=False,
-        label="New password",
+        label=gettext_lazy("New password"),
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
     )
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.fields["password"].help_text = (
-            "Without one, nobody can log in with a password."
+            gettext_lazy("Without one, nobody can log in with a password.")
             if self.key is None
-            else "Empty leaves the one there is. A new one ends sessions that logged in with the old one."
+            else gettext_lazy(
+                "Empty leaves the one there is. A new one ends sessions that logged in with the old one."
+            )
         )
 
 
 USERS = Subject(
     kind="users",
-    title="Users",
-    about="Who may log in. What users may do is said by rules.",
+    title=gettext_lazy("Users"),
+    about=gettext_lazy("Who may log in. What users may do is said by rules."),
+    adds=gettext_lazy("Add a user"),
+    none=gettext_lazy("There are no users yet."),
     form=UserForm,
-    columns={"administrator": "administrator", "active": "active", "groups": "groups", "email": "e-mail"},
+    columns={
+        "administrator": gettext_lazy("administrator"),
+        "active": gettext_lazy("active"),
+        "groups": gettext_lazy("groups"),
+        "email": gettext_lazy("e-mail"),
+    },
 )
 
 
@@ -64,7 +81,7 @@ class Users(ListPage):
 
     def cell(self, said: Said, name: str) -> str:
         if name == "active":
-            return "yes" if said["active"] else "no, may not log in"
+            return str(gettext_lazy("yes") if said["active"] else gettext_lazy("no, may not log in"))
         return super().cell(said, name)
 
 
