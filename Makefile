@@ -89,9 +89,9 @@ $(CONSOLE): $(INSTALLED) $(shell find frontend -path frontend/node_modules -prun
 %.mo: %.po | $(INSTALLED)
 	@$(BIN)/pybabel --quiet compile --input-file $< --output-file $@
 
-# Debian's Chromium for the browser tests and curl for the README's examples; nothing else comes from outside .venv.
+# Debian's Chromium for the browser tests, nginx before a broker, curl for the README's examples; nothing else comes from outside .venv.
 test-tools:
-	@.ci/debian-packages chromium:chromium curl:curl
+	@.ci/debian-packages chromium:chromium curl:curl nginx:nginx-light
 
 bench-tools:
 	@.ci/debian-packages cc:gcc

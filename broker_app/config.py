@@ -114,6 +114,9 @@ class Config:
         choices=(REFUSE, CLOSE),
         reloadable=True,
     )
+    base_path: str = _setting(
+        "", "path below which a proxy has the console and the API, as /broker", pattern=r"(/[\w.~-]+)+"
+    )
     behind_tls: bool = _setting(False, "a proxy ends TLS before this node: cookies are sent over https only")
 
     # TLS: with a certificate the web port speaks https and wss, and STOMP over TLS has a port of its own

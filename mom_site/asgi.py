@@ -12,11 +12,12 @@ from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
 from broker_app.net.asgi import Receive, Scope, Send
+from broker_app.net.below import Below
 from broker_app.net.bounded import BoundedBody
 from broker_app.net.forwarded import believe_proxy
 from broker_app.net.login import Identity, Logins
 from broker_app.net.origin import Origins
-from broker_app.net.problems import send_problem
+from broker_app.net.problems import send_problem, stand_below
 from broker_app.net.tracing import Traced, trace_member
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
@@ -66,6 +67,8 @@ class Site:
         self._node = node
         self._files = files
         self._rest = node.rest if node is not None else None
+        stand_below(settings.MOM.base_path)
+        self._below = Below(settings.MOM.base_path)
         self._origins = Origins(settings.MOM.known_hosts, settings.MOM.allowed_origins)
         self._websockets = URLRouter(
             [path("ws", StompConsumer.as_asgi()), re_path(r"", refuse)]  # type: ignore[arg-type]
@@ -75,6 +78,7 @@ class Site:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        send = self._below.enter(scope, send)
         scope["mom.node"] = self._node
         if settings.MOM.behind_tls:
             believe_proxy(scope)
@@ -87,7 +91,9 @@ class Site:
     async def _checked_http(self, scope: Scope, receive: Receive, send: Send) -> None:
         host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), None)
         if host is None or self._origins.knows(host):
-            await (_definitions if scope["path"] in _DEFINITIONS else _pages)(scope, receive, send)
+            site = _definitions if scope["path"] in _DEFINITIONS else _pages
+            self._below.leave(scope)
+            await site(scope, receive, send)
         else:
             detail = f"This node is not known as {host[:80]}; the setting allowed-hosts makes it so."
             await send_problem(send, "wrong-host", detail, **trace_member(scope))

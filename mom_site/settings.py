@@ -17,6 +17,7 @@ DEBUG = MOM.debug
 SECRET_KEY = secret_key(MOM.data)
 ALLOWED_HOSTS = ["*"]  # mom_site.asgi looks at the host, for Django and WebSockets alike
 ROOT_URLCONF = "mom_site.urls"
+FORCE_SCRIPT_NAME = MOM.base_path or None
 ASGI_APPLICATION = "mom_site.asgi.application"
 
 INSTALLED_APPS = [
@@ -83,6 +84,7 @@ LOGOUT_REDIRECT_URL = "login"
 
 SESSION_COOKIE_AGE = 12 * 3600
 SESSION_COOKIE_NAME = "mom_session"
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = MOM.base_path + "/"
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = WITH_TLS
 CSRF_COOKIE_NAME = "mom_csrf"
@@ -166,6 +168,7 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "1",
     "OAS_VERSION": "3.1.1",
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "SERVERS": [{"url": MOM.base_path}] if MOM.base_path else [],
     "SERVE_PUBLIC": True,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

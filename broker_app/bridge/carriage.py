@@ -8,6 +8,7 @@ where a receiver can cut them out without reading the rest.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from typing import Final
 from urllib.parse import quote
 
@@ -23,7 +24,7 @@ _OF_OURS: Final = re.compile(rb"^(?:persistent|mom-message-id):.*\n", re.MULTILI
 _EXPIRES: Final = re.compile(rb"^expires:.*\n", re.MULTILINE)
 
 
-class Carriage:
+class Carriage(ABC):
     """Renders for one flow on one connection. `version` is the one agreed upon."""
 
     def __init__(self, target: str, version: str) -> None:
@@ -59,13 +60,13 @@ class Carriage:
         # When it ends, which a time to live may have led to, is said of each message by itself.
         return _EXPIRES.sub(b"", block) if message.expires_ms else block
 
+    @abstractmethod
     def _lines(self, message: Message, block: bytes) -> bytes:
         """What the broker knows of all messages of an envelope and their block does not say."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _own_lines(self, message: Message) -> bytes:
         """What is said of one message alone."""
-        raise NotImplementedError
 
 
 class ToMom(Carriage):

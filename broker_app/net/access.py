@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from broker_app.core.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination, is_reserved, parse
 from broker_app.core.errors import Refused
+from broker_app.net import problems
 from broker_app.net.login import Identity, Logins
 from broker_app.net.policy import ADMINISTER, Grant, Policy
 from broker_app.rules.decision import Decision
@@ -284,7 +285,7 @@ def _refusal(client: Client, right: str, destination: Destination, decided_by: s
         right=right,
         destination=what,
         decided_by=decided_by,
-        explain=f"/api/v1/explain?{asked}",
+        explain=problems.address(f"/api/v1/explain?{asked}"),
     )
 
 

@@ -8,6 +8,18 @@ from broker_app.net.asgi import Send
 
 MEDIA_TYPE = "application/problem+json"
 DOCS = "/docs/problems/"
+_below = ""
+
+
+def stand_below(base_path: str) -> None:
+    """Say, once for this process, below which path a proxy has this node: addresses in problems begin with it."""
+    global _below
+    _below = base_path
+
+
+def address(path: str) -> str:
+    """The address of one of our own paths, as a client reaches it."""
+    return _below + path
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +223,13 @@ PROBLEMS = {
 def problem_body(name: str, detail: str, **extra: Any) -> dict[str, Any]:
     """The members of a problem; `extra` are those of its own type."""
     problem = PROBLEMS[name]
-    return {"type": DOCS + name, "title": problem.title, "status": problem.status, "detail": detail, **extra}
+    return {
+        "type": address(DOCS) + name,
+        "title": problem.title,
+        "status": problem.status,
+        "detail": detail,
+        **extra,
+    }
 
 
 def problem_json(name: str, detail: str, **extra: Any) -> bytes:

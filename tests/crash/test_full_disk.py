@@ -34,7 +34,9 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def broker(disk: Path) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(disk / "data", "--port", "0", "--stomp-port", "0", "--segment-bytes", "1MiB")
+    process = BrokerProcess(
+        disk / "data", "--port", "0", "--stomp-port", "0", "--segment-bytes", "1MiB", "--full-wait", "3"
+    )
     process.log_file = disk.parent / "broker.log"
     process.start()
     yield process

@@ -16,6 +16,7 @@ import pytest
 import mom_client
 from benchmarks.servers import ActiveMQ, RabbitMQ, Server
 from tests.support.account import Account, broker_may_end, client
+from tests.support.missing import missing
 from tests.support.node_process import NodeProcess, nodes_in, quick
 
 #: messages over TCP; over WebSocket a tenth
@@ -53,8 +54,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """Where it is not installed, tests are skipped at home and fail in CI."""
     kind: type[Server] = request.param
     if not kind.installed():
-        missing = f"{kind.name} is not installed; `make bench-peers` does that"
-        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+        missing(f"{kind.name} is not installed; `make bench-peers` does that")
     made = kind(tmp_path_factory.mktemp(kind.name.lower()))
     made.ports = free_ports(len(kind.ports))
     made.start()

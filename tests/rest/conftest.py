@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -27,9 +28,11 @@ from broker_app.net.policy import Policy, TokenFacts, UserFacts
 from broker_app.net.rest import RestLimits, RestPlane
 from broker_app.net.rest.lines import MessageLines
 from broker_app.remote import Remote
+from broker_app.rules.ruleset import Rules
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.alerts import DEFAULT_RULES, Duty, Symptoms
 from broker_app.telemetry.eventlog import EventLog
+from tests.rest.bridging import BOBS, report
 
 TOKENS = {"mom_alice": "alice", "mom_bob": "bob"}
 
@@ -209,3 +212,23 @@ async def make_rest(tmp_path: Path) -> AsyncIterator[MakeRest]:
 @pytest.fixture
 async def rest(make_rest: MakeRest) -> Rest:
     return make_rest()
+
+
+@pytest.fixture
+def bridged(rest: Rest) -> Rest:
+    """Alice administers, and bob has rules; there is a bridge with two flows."""
+    users = {"alice": UserFacts("alice", "alice", True), "bob": UserFacts("bob", "bob")}
+    remotes = {name: Remote(name, "w", password="hidden") for name in ("west", "east")}
+    said = replace(policy(), version=1, users=MappingProxyType(users), rules=Rules(BOBS), bridges=remotes)
+    rest.logins.reload(said)
+    rest.bridges.known = {"west": report(), "east": report("east", flows=[], foreign=True)}
+    rest.bridges.happened = {
+        "west": [
+            {
+                "time_ms": 1_750_000_000_000 + at, "first_ms": 1_750_000_000_000, "event": "refused",
+                "queue": queue, "code": "TARGET_FULL", "detail": "full", "times": 2,
+            }
+            for at, queue in enumerate(("", "orders", "bills"))
+        ]
+    }  # fmt: skip
+    return rest

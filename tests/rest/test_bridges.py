@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Any
 
 import pytest
 
@@ -12,57 +10,10 @@ from broker_app.core import commands as c
 from broker_app.core.message import Envelope
 from broker_app.core.peer import InnerReceiver, Peer
 from broker_app.net.policy import UserFacts
-from broker_app.remote import Remote
-from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
-from tests.rest.conftest import Rest, policy
+from tests.rest.bridging import BOBS, ORDERS
+from tests.rest.conftest import Rest
 from tests.rest.test_acts import told
-
-ORDERS, BILLS = "storeAndForward:west/queue/orders", "storeAndForward:west/queue/bills"
-#: bob may look at what waits for orders, and manage bills; to send, anybody
-BOBS = (
-    Rule("looks", "allow", f"(/event/queue == {ORDERS}) && (/event/method == BROWSE)", ("bob",), (), ""),
-    Rule("manages", "allow", f"/event/queue == {BILLS}", ("bob",), (), ""),
-    Rule("sends", "allow", "/event/method == POST", (), (), ""),
-)
-
-
-def flow(queue: str, **facts: Any) -> dict[str, Any]:
-    return {
-        "queue": queue, "source": f"/queue/storeAndForward:west/queue/{queue}", "state": "running",
-        "paused": False, "error": None, "progress_ms": 1_750_000_000_500, "depth": 3, "in_flight": 1,
-        "sent": 10, "accepted": 8, "refused": 1, "unanswered": 0, "duplicate": 0, "gap": 0, "parked": 0,
-        "bytes": 80, **facts,
-    }  # fmt: skip
-
-
-def report(name: str = "west", **facts: Any) -> dict[str, Any]:
-    return {
-        "name": name, "address": "stomp://w:61613", "desired": "running", "drained": False,
-        "state": "retrying", "attempts": 2, "connected_ms": None, "foreign": None, "server": "",
-        "error": {"code": "REFUSED", "detail": "nobody listens", "at_ms": 1_750_000_000_000},
-        "flows": [flow("bills"), flow("orders", depth=2)], **facts,
-    }  # fmt: skip
-
-
-@pytest.fixture
-def bridged(rest: Rest) -> Rest:
-    """Alice administers, and bob has rules; there is a bridge with two flows."""
-    users = {"alice": UserFacts("alice", "alice", True), "bob": UserFacts("bob", "bob")}
-    remotes = {name: Remote(name, "w", password="hidden") for name in ("west", "east")}
-    said = replace(policy(), version=1, users=MappingProxyType(users), rules=Rules(BOBS), bridges=remotes)
-    rest.logins.reload(said)
-    rest.bridges.known = {"west": report(), "east": report("east", flows=[], foreign=True)}
-    rest.bridges.happened = {
-        "west": [
-            {
-                "time_ms": 1_750_000_000_000 + at, "first_ms": 1_750_000_000_000, "event": "refused",
-                "queue": queue, "code": "TARGET_FULL", "detail": "full", "times": 2,
-            }
-            for at, queue in enumerate(("", "orders", "bills"))
-        ]
-    }  # fmt: skip
-    return rest
 
 
 async def test_how_all_bridges_stand(bridged: Rest) -> None:

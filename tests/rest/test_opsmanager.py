@@ -8,8 +8,8 @@ import httpx
 
 from broker_app.net.policy import UserFacts
 from broker_app.telemetry.eventlog import MOST
+from tests.rest.bridging import ORDERS
 from tests.rest.conftest import Rest
-from tests.rest.test_bridges import ORDERS, bridged  # noqa: F401 -- a fixture
 from tests.rest.test_connections import Client
 
 
@@ -24,7 +24,7 @@ async def stats(client: httpx.AsyncClient) -> dict[str, Any]:
     return found
 
 
-async def test_the_broker_tells_all_that_smash_told(bridged: Rest) -> None:  # noqa: F811
+async def test_the_broker_tells_all_that_smash_told(bridged: Rest) -> None:
     await bridged.publish("a", "12345", "x")
     await bridged.publish(ORDERS, "y")
     client = await Client(bridged, "alice").connect()
@@ -52,7 +52,7 @@ async def test_the_broker_tells_all_that_smash_told(bridged: Rest) -> None:  # n
     }  # fmt: skip
 
 
-async def test_pipes_and_flows_have_state_last_error_and_last_progress(bridged: Rest) -> None:  # noqa: F811
+async def test_pipes_and_flows_have_state_last_error_and_last_progress(bridged: Rest) -> None:
     pipe = (await stats(bridged.alice))["pipes"]["west"]
     assert (pipe["state"], pipe["lastError"]["code"]) == ("retrying", "REFUSED")
     assert pipe["lastProgressTime"] == 1_750_000_000_500
@@ -63,7 +63,7 @@ async def test_pipes_and_flows_have_state_last_error_and_last_progress(bridged: 
     assert (east["name"], west["state"], west["flows"][1]["state"]) == ("east", "retrying", "running")
 
 
-async def test_it_asks_for_a_login_and_shows_what_may_be_seen(bridged: Rest) -> None:  # noqa: F811
+async def test_it_asks_for_a_login_and_shows_what_may_be_seen(bridged: Rest) -> None:
     await bridged.publish("a", "1")
     assert (await asked(bridged.nobody)).status_code == 401
     seen = await stats(bridged.bob)
@@ -94,7 +94,7 @@ async def test_bytes_of_those_who_have_gone_stay_counted(rest: Rest) -> None:
 # ---------------------------------------------------------------------- the event log
 
 
-async def test_events_come_newest_first_by_kind_and_name_in_pages(bridged: Rest) -> None:  # noqa: F811
+async def test_events_come_newest_first_by_kind_and_name_in_pages(bridged: Rest) -> None:
     for number in range(3):
         bridged.events.note("bridges", "west", "retrying", code="REFUSED", detail=f"try {number}", queue="")
     bridged.events.note("files", "brokers.config", "refused", detail="brokers.config:4: what is this?")
@@ -111,7 +111,7 @@ async def test_events_come_newest_first_by_kind_and_name_in_pages(bridged: Rest)
     assert (await bridged.alice.get("/events?kind=file")).status_code == 400
 
 
-async def test_the_event_log_is_for_administrators_and_bounded(bridged: Rest) -> None:  # noqa: F811
+async def test_the_event_log_is_for_administrators_and_bounded(bridged: Rest) -> None:
     assert isinstance(bridged.logins.policy.users["bob"], UserFacts)
     refused = await bridged.bob.get("/events")
     assert (refused.status_code, refused.json()["right"]) == (403, "administer")

@@ -1,11 +1,12 @@
 """A real browser: Debian's Chromium, driven by Playwright."""
 
-import os
 import shutil
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
+
+from tests.support.missing import missing
 
 # It runs as root in containers, and calls nobody.
 CHROMIUM_FLAGS = [
@@ -27,8 +28,7 @@ def chromium() -> Iterator[Browser]:
     """
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
-        missing = "the browser tests need Debian's package chromium"
-        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+        missing("the browser tests need Debian's package chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
         yield browser

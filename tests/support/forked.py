@@ -1,9 +1,9 @@
 """Python programs of this house as processes that start at once, for tests that start hundreds of them.
 
-`Forked` is `subprocess.Popen` for Python with `manage.py …` or `-m broker_app.cli …`. Its process is forked from
-one that has loaded what such programs import and has done nothing else: no settings, no threads, no files. That
-one is this module as a program; each process of tests has its own, from the first need on. Tests of starting
-itself use `subprocess`.
+`Forked` is `subprocess.Popen` for Python with `manage.py …` or `-m broker_app.cli …`. Its process is forked
+from one that has loaded what such programs import and has done nothing else: no settings, no threads, no
+files. That one is this module as a program; each process of tests has its own, from the first need on. Tests
+of starting itself use `subprocess`.
 """
 
 from __future__ import annotations

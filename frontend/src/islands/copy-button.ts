@@ -1,11 +1,12 @@
 import { html, type TemplateResult } from "lit";
+import { say } from "../say.ts";
 
 const SHOWN_MS = 1500;
 
 /** Copies `text` and says so in its own place. Without the clipboard's permission it says that instead. */
 export function copyButton(text: string, label: string): TemplateResult {
   return html`<button type="button" class="link copy" aria-label=${label} @click=${(event: Event) => copy(event, text)}>
-    <span aria-live="polite">Copy</span>
+    <span aria-live="polite">${say("Copy")}</span>
   </button>`;
 }
 
@@ -13,9 +14,9 @@ async function copy(event: Event, text: string): Promise<void> {
   const says = (event.currentTarget as HTMLElement).querySelector("span")!;
   try {
     await navigator.clipboard.writeText(text);
-    says.textContent = "Copied";
+    says.textContent = say("Copied");
   } catch {
-    says.textContent = "Copying is not allowed here";
+    says.textContent = say("Copying is not allowed here");
   }
-  setTimeout(() => (says.textContent = "Copy"), SHOWN_MS);
+  setTimeout(() => (says.textContent = say("Copy")), SHOWN_MS);
 }

@@ -235,13 +235,13 @@ export class MessageBrowser extends Island {
         <details class="search-help" id="search-help">
           <summary>${say("How to search")}</summary>
           <dl class="pairs">
-            <dt>paid invoice</dt><dd>${say("this text, in bodies or headers, in any case of letters")}</dd>
-            <dt>header.tenant="acme ltd"</dt><dd>${say("a header with this value; also type:, content-type:, correlation-id:")}</dd>
-            <dt>age&gt;1h age&lt;2d</dt><dd>${say("how long it is here: s, min, h, d")}</dd>
-            <dt>reason:"schema v3" origin:orders</dt><dd>${say("why and where a dead letter died")}</dd>
-            <dt>is:unsettled</dt><dd>${say("handed out; also is:ready, is:delayed")}</dd>
-            <dt>id:01J…</dt><dd>${say("one message")}</dd>
-            <dt>colour = 'red' AND size &gt; 3</dt><dd>${say("a selector: operators with blanks around them")}</dd>
+            <dt translate="no">paid invoice</dt><dd>${say("this text, in bodies or headers, in any case of letters")}</dd>
+            <dt translate="no">header.tenant="acme ltd"</dt><dd>${say("a header with this value; also type:, content-type:, correlation-id:")}</dd>
+            <dt translate="no">age&gt;1h age&lt;2d</dt><dd>${say("how long it is here: s, min, h, d")}</dd>
+            <dt translate="no">reason:"schema v3" origin:orders</dt><dd>${say("why and where a dead letter died")}</dd>
+            <dt translate="no">is:unsettled</dt><dd>${say("handed out; also is:ready, is:delayed")}</dd>
+            <dt translate="no">id:01J…</dt><dd>${say("one message")}</dd>
+            <dt translate="no">colour = 'red' AND size &gt; 3</dt><dd>${say("a selector: operators with blanks around them")}</dd>
           </dl>
         </details>
         ${this.#wrong ? html`<p class="hint" data-tone="bad" role="alert">■ ${this.#wrong}</p>` : nothing}

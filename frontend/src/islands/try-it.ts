@@ -53,7 +53,7 @@ export class TryIt extends Island {
 
   #sendPane(): TemplateResult {
     return html`<form class="pane" @submit=${(event: SubmitEvent) => void this.#send(event)} aria-label=${say("Send")}>
-        <label>${say("Message")}<textarea name="body" rows="3" spellcheck="false">Hello</textarea></label>
+        <label>${say("Message")}<textarea name="body" rows="3" spellcheck="false" translate="no">Hello</textarea></label>
         <div class="tools">
           <button type="submit" class="primary" ?disabled=${!this.#mayOrNew("send")}>${say("Send")}</button>
           <span role="status">${this.#said ?? nothing}</span>

@@ -31,19 +31,28 @@ export function conditionOf({ state, refused }: Pick<Job, "state" | "refused">):
 
 /** "Retry 400 messages": what a job does, or did. */
 export function titleOf(op: string, total: number): string {
-  const words: Record<string, [one: string, many: string]> = {
-    move: ["Move {count} message", "Move {count} messages"],
-    copy: ["Copy {count} message", "Copy {count} messages"],
-    retry: ["Retry {count} message", "Retry {count} messages"],
-    delete: ["Delete {count} message", "Delete {count} messages"],
-    purge: ["Purge {count} message", "Purge {count} messages"],
-    export: ["Export {count} message", "Export {count} messages"],
-    replay: ["Replay {count} message", "Replay {count} messages"],
-    import: ["Import {count} message", "Import {count} messages"],
-    undo: ["Move {count} message back", "Move {count} messages back"],
-  };
-  const [one, many] = words[op] ?? [`${op}: {count}`, `${op}: {count}`];
-  return sayCount(one, many, total);
+  switch (op) {
+    case "move":
+      return sayCount("Move {count} message", "Move {count} messages", total);
+    case "copy":
+      return sayCount("Copy {count} message", "Copy {count} messages", total);
+    case "retry":
+      return sayCount("Retry {count} message", "Retry {count} messages", total);
+    case "delete":
+      return sayCount("Delete {count} message", "Delete {count} messages", total);
+    case "purge":
+      return sayCount("Purge {count} message", "Purge {count} messages", total);
+    case "export":
+      return sayCount("Export {count} message", "Export {count} messages", total);
+    case "replay":
+      return sayCount("Replay {count} message", "Replay {count} messages", total);
+    case "import":
+      return sayCount("Import {count} message", "Import {count} messages", total);
+    case "undo":
+      return sayCount("Move {count} message back", "Move {count} messages back", total);
+    default:
+      return `${op}: ${total}`;
+  }
 }
 
 /** A queue as jobs name it, without its kind. */

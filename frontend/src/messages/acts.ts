@@ -101,15 +101,20 @@ function titleOfMatching(op: Op, queue: string): string {
 }
 
 function titleOfSome(op: Op, queue: string, known: number): string {
-  const [one, many] = {
-    retry: ["Retry {count} message of {queue}", "Retry {count} messages of {queue}"],
-    move: ["Move {count} message of {queue}", "Move {count} messages of {queue}"],
-    copy: ["Copy {count} message of {queue}", "Copy {count} messages of {queue}"],
-    delete: ["Delete {count} message of {queue}", "Delete {count} messages of {queue}"],
-    export: ["Export {count} message of {queue}", "Export {count} messages of {queue}"],
-    replay: ["Replay {count} message of {queue}", "Replay {count} messages of {queue}"],
-  }[op] as [string, string];
-  return sayCount(one, many, known, { queue });
+  switch (op) {
+    case "retry":
+      return sayCount("Retry {count} message of {queue}", "Retry {count} messages of {queue}", known, { queue });
+    case "move":
+      return sayCount("Move {count} message of {queue}", "Move {count} messages of {queue}", known, { queue });
+    case "copy":
+      return sayCount("Copy {count} message of {queue}", "Copy {count} messages of {queue}", known, { queue });
+    case "delete":
+      return sayCount("Delete {count} message of {queue}", "Delete {count} messages of {queue}", known, { queue });
+    case "export":
+      return sayCount("Export {count} message of {queue}", "Export {count} messages of {queue}", known, { queue });
+    case "replay":
+      return sayCount("Replay {count} message of {queue}", "Replay {count} messages of {queue}", known, { queue });
+  }
 }
 
 function effectOf(op: Op): string {

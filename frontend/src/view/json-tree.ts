@@ -1,4 +1,5 @@
 import { html, nothing, type TemplateResult } from "lit";
+import { say } from "../say.ts";
 
 const OPEN_LEVELS = 2;
 const SHOWN_CHILDREN = 200;
@@ -16,7 +17,7 @@ export function jsonTree(value: unknown, key?: string | number, level = 0): Temp
     <summary>${label}<span class="json-size">${brackets}</span></summary>
     ${entries.slice(0, SHOWN_CHILDREN).map(([name, child]) => jsonTree(child, name, level + 1))}
     ${entries.length > SHOWN_CHILDREN
-      ? html`<div class="json-leaf json-size">… ${entries.length - SHOWN_CHILDREN} more: see Raw</div>`
+      ? html`<div class="json-leaf json-size">${say("… {count} more: see Raw", { count: entries.length - SHOWN_CHILDREN })}</div>`
       : nothing}
   </details>`;
 }

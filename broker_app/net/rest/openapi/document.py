@@ -35,7 +35,10 @@ def document(control: Mapping[str, Any] | None = None) -> Json:
             "password": {"type": "http", "scheme": "basic"},
         },
     }
+    servers: Json = {}
     if control is not None:
+        if "servers" in control:
+            servers = {"servers": control["servers"]}
         for path, methods in control.get("paths", {}).items():
             paths[path] = {**methods, **paths.get(path, {})}
         for kind, entries in control.get("components", {}).items():
@@ -49,6 +52,7 @@ def document(control: Mapping[str, Any] | None = None) -> Json:
             "other requests without credentials need the header X-Requested-With. Errors are problems "
             "(RFC 9457).",
         },
+        **servers,
         "paths": paths,
         "components": components,
         "security": [{"token": []}, {"password": []}],

@@ -1,0 +1,46 @@
+"""All that people read is marked for translation, and translated into every language there is."""
+
+import re
+
+import pytest
+from babel.messages.catalog import Message
+
+from tests.languages import unmarked
+from tests.languages.catalogues import DOMAINS, read
+from tests.languages.marked import LANGUAGES, ROOT, catalogue, island_files, template_files
+
+#: pages in English alone: what programs are told, the description of the API, and a reference of components
+ENGLISH = {"problems.html", "docs.html", "style.html"}
+PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|\{\w*\}|%[sd]")
+
+
+def test_every_text_of_templates_is_marked() -> None:
+    paths = [path for path in template_files() if path.name not in ENGLISH]
+    assert list(map(str, (found for path in paths for found in unmarked.in_template(path)))) == []
+
+
+def test_every_text_of_islands_is_marked() -> None:
+    assert list(map(str, (found for path in island_files() for found in unmarked.in_islands(path)))) == []
+
+
+def test_every_sentence_of_the_pages_code_is_marked() -> None:
+    paths = sorted((ROOT / "broker_app" / "web" / "console").rglob("*.py"))
+    assert list(map(str, (found for path in paths for found in unmarked.in_python(path)))) == []
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_everything_marked_is_translated(language: str, domain: str) -> None:
+    translated = {message.id: message for message in read(language, domain) if message.id}
+    marked = {message.id for message in catalogue(domain) if message.id}
+    missing = [str(id) for id in marked if id not in translated or not whole(translated[id])]
+    assert missing == [], "make messages brings them into locale/"
+    assert set(translated) - marked == set(), "make messages takes away what is no more"
+
+
+def whole(message: Message) -> bool:
+    """Translated in all its forms, by a person, with the same values in it."""
+    texts = message.string if isinstance(message.string, tuple) else (message.string,)
+    many = message.id[1] if isinstance(message.id, tuple) else message.id
+    wanted = set(PLACEHOLDER.findall(many))
+    return not message.fuzzy and all(texts) and set(PLACEHOLDER.findall(texts[-1])) == wanted
