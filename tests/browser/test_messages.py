@@ -176,7 +176,9 @@ def test_chosen_messages_are_moved_and_one_is_deleted_unless_taken_back(
     assert (depth(broker, "chosen"), depth(broker, "elsewhere")) == (1, 2)
 
 
-def test_a_dead_letter_is_edited_sent_again_and_replaced(page: Page, broker: BrokerProcess) -> None:
+def test_a_dead_letter_is_edited_sent_again_and_replaced(
+    page: Page, broker: BrokerProcess, complaints: list[str]
+) -> None:
     bury(broker, "edited", 1, ["schema v3"])
     show(page, "edited.dead")
     rows(page).get_by_role("button").click()
@@ -191,6 +193,9 @@ def test_a_dead_letter_is_edited_sent_again_and_replaced(page: Page, broker: Bro
     page.get_by_label("Destination", exact=True).fill("/queue/$reserved")
     page.locator("form.publish").get_by_role("button", name="Publish").click()
     expect(page.get_by_role("alert")).to_contain_text("$")
+    # The browser itself reports the reply that says so.
+    assert all("403" in complaint for complaint in complaints)
+    complaints.clear()
 
 
 def test_bodies_are_shown_as_what_they_are_and_never_run(page: Page, broker: BrokerProcess) -> None:
