@@ -2,13 +2,14 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext_lazy as _
 
 from broker_app.web.console.frame import Page
 
 
 class QueuesPage(Page):
     kind = "queue"
-    title = "Queues"
+    title = _("Queues")
 
     def get(self, request: HttpRequest) -> HttpResponse:
         return render(request, "console/destinations.html", {"kind": self.kind, "title": self.title})
@@ -16,4 +17,4 @@ class QueuesPage(Page):
 
 class TopicsPage(QueuesPage):
     kind = "topic"
-    title = "Topics"
+    title = _("Topics")

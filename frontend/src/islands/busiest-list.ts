@@ -2,7 +2,6 @@ import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { Polling } from "../live/polling.ts";
 import { read } from "../live/requests.ts";
-import { TREND_STEP_S } from "../live/statistics.ts";
 import { pageOf } from "../pages.ts";
 import { say } from "../say.ts";
 import { count, rate } from "../view/format.ts";
@@ -12,8 +11,6 @@ import { Island } from "./island.ts";
 
 const SHOWN = 10;
 const EVERY_MS = 2_000;
-/** Seconds from one number of a trend to the next. */
-const TREND_POINT_S = 10;
 const FIELDS = "name,depth,in_rate,out_rate,trend";
 
 interface Row {
@@ -71,14 +68,13 @@ export class BusiestList extends Island {
   }
 
   #row({ address, in_rate, out_rate, depth, trend }: Row): TemplateResult {
-    const points = trend.map((depth, step) => ({ step: step * (TREND_POINT_S / TREND_STEP_S), depth }));
     return html`<tr>
       <th scope="row"><a class="row" href=${pageOf(address)}>${bareName(address)}</a>
         ${address.startsWith("/topic/") ? html` <span class="tag">${say("topic")}</span>` : nothing}</th>
       <td class="num" data-label=${say("in/s")}>${rate(in_rate)}</td>
       <td class="num" data-label=${say("out/s")}>${rate(out_rate)}</td>
       <td class="num" data-label=${say("depth")}>${count(depth)}</td>
-      <td>${sparkline(points)}</td>
+      <td>${sparkline(trend)}</td>
     </tr>`;
   }
 }

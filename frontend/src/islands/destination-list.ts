@@ -1,226 +1,516 @@
 import { html, nothing, type TemplateResult } from "lit";
-import { repeat } from "lit/directives/repeat.js";
-import type { Destination } from "../live/rest.ts";
+import { LABELS, create, deedsOf, missingRight, perform, type Deed } from "../destinations/acts.ts";
+import { chosenColumns, columnsOf, membersOf, type Column } from "../destinations/columns.ts";
+import { hearComings, hearMoves, type Figures, type Kind, type Page } from "../destinations/figures.ts";
+import { Rows, type Row } from "../destinations/rows.ts";
 import { bindKeys } from "../keys.ts";
-import { Follow } from "../live/source.ts";
-import { say } from "../say.ts";
-import type { Statistics } from "../live/statistics.ts";
-import { conditionOf } from "../view/condition.ts";
-import { NONE, count, duration, plural, rate } from "../view/format.ts";
-import { chosen, type Choice, type SortKey } from "../view/listing.ts";
+import { inWords, read, type Query } from "../live/requests.ts";
 import { pageOf } from "../pages.ts";
-import { nameOf } from "../view/name.ts";
-import { sparkline } from "../view/sparkline.ts";
+import type { Change } from "../place.ts";
+import { say, sayCount } from "../say.ts";
+import { place, server } from "../services.ts";
+import { count, fullTime } from "../view/format.ts";
+import { publishSnippets, receiveSnippets } from "../view/snippets.ts";
+import { LOOKS } from "../view/state.ts";
+import "../style/destinations.css";
 import { Island } from "./island.ts";
-import { place, statistics } from "../services.ts";
+import { snippetBlock } from "./snippet-block.ts";
 
-const ROWS_A_PAGE = 200;
+const ROWS = 100;
+const CHOICES_OF_ROWS = [100, 500, 1_000];
+/** The most that the broker gives at a time. */
+const AT_ONCE = 500;
+const TYPING_MS = 200;
+const TICK_MS = 1_000;
+/** How often it is seen whether the rows are still in order. */
+const ORDER_TICKS = 3;
 
-interface Column {
-  key: string;
-  label: string;
-  sort?: SortKey;
-  numeric?: boolean;
-  cell: (destination: Destination, statistics: Statistics) => unknown;
-}
-
-const COLUMNS: Column[] = [
-  { key: "state", label: "state", cell: (destination, statistics) => pill(destination, statistics) },
-  { key: "depth", label: "depth", sort: "depth", numeric: true, cell: ({ depth }) => count(depth) },
-  { key: "in", label: "in/s", sort: "in", numeric: true, cell: ({ in_rate }) => rate(in_rate) },
-  { key: "out", label: "out/s", sort: "out", numeric: true, cell: ({ out_rate }) => rate(out_rate) },
-  { key: "trend", label: "depth, 5 min", cell: ({ name }, statistics) => sparkline(statistics.trend(name)) },
-  { key: "oldest", label: "oldest", sort: "oldest", numeric: true, cell: (row) => (row.depth ? duration(row.oldest_s) : NONE) },
-  { key: "unsettled", label: "unsettled", sort: "unsettled", numeric: true, cell: (row) => count(row.unsettled) },
-  { key: "consumers", label: "consumers", sort: "consumers", numeric: true, cell: (row) => count(row.consumers) },
-];
-
-function pill(destination: Destination, statistics: Statistics): TemplateResult {
-  const { word, tone, shape } = conditionOf(destination, statistics.isGrowing(destination.name));
-  return html`<span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`;
-}
-
-function choice(): Choice {
-  return { filter: place.get("filter"), kind: place.get("kind"), sort: place.get("sort") || "name" };
-}
-
-/** All destinations, live. Rows keep their place while numbers change; order changes only when asked for. */
+/**
+ * All queues or topics, live. Filter, order and page are the broker's and stand in the address; rows keep their
+ * place while their figures change.
+ */
 export class DestinationList extends Island {
-  #order: string[] = [];
-  #orderedFor = "";
-  #shown = ROWS_A_PAGE;
+  static override properties = { kind: {}, administers: { type: Boolean }, welcome: {} };
 
-  constructor() {
-    super();
-    new Follow(this, () => [statistics, place]);
-  }
+  declare kind: Kind;
+  /** Whether who looks may change settings. */
+  declare administers: boolean;
+  /** The address of the first steps; empty when there are none. */
+  declare welcome: string;
 
-  #unbind: (() => void) | undefined;
+  readonly #rows = new Rows();
+  #page: Page | undefined;
+  #columns: Column[] = [];
+  /** Why the last reading failed, and when the rows that are shown were read. */
+  #fault = "";
+  #readAt = "";
+  /** How many there are without a filter, once it is known that the filter hides them all. */
+  #unfiltered: number | undefined;
+  /** Counts readings: only the latest counts. */
+  #readings = 0;
+  #chosen = new Set<string>();
+  /** Whether all that match are meant, on whatever page. */
+  #all = false;
+  #newcomers = 0;
+  #outOfOrder = false;
+  #progress: string | null = null;
+  #menuOf: Row | undefined;
+  #ticks = 0;
+  #typing: ReturnType<typeof setTimeout> | undefined;
+  #leave: (() => void)[] = [];
 
   override connectedCallback(): void {
     super.connectedCallback();
-    this.#unbind = bindKeys(
-      { keys: "/", says: say("Filter"), deed: () => this.focusFilter() },
-      { keys: "j", says: say("Next row"), deed: () => this.moveFocus(1) },
-      { keys: "k", says: say("Previous row"), deed: () => this.moveFocus(-1) },
-    );
+    const ticker = setInterval(() => this.#tick(), TICK_MS);
+    this.#leave = [
+      this.#keys(),
+      place.watch(() => void this.#read()),
+      hearMoves((moves) => this.#rows.move(moves)),
+      hearComings((event) => this.#came(event)),
+      () => clearInterval(ticker),
+      () => clearTimeout(this.#typing),
+    ];
+    this.#rows.body.addEventListener("click", this.#clicked);
+    void this.#read();
   }
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
-    this.#unbind?.();
+    this.#rows.body.removeEventListener("click", this.#clicked);
+    for (const leave of this.#leave) leave();
   }
 
-  /** Moves the focus `step` rows down (or up), from the panel's row or the first one. */
-  moveFocus(step: 1 | -1): void {
-    const links = [...this.querySelectorAll<HTMLAnchorElement>("tbody th a")];
-    const focused = links.indexOf(document.activeElement as HTMLAnchorElement);
-    const current = focused >= 0 ? focused : links.findIndex((link) => link.ariaCurrent === "true");
-    links[Math.min(Math.max(current + step, 0), links.length - 1)]?.focus();
+  // ------------------------------------------------------------------ reading
+
+  get #filters(): Query {
+    return { q: place.get("filter"), state: place.get("state"), consumed: place.get("consumed") };
   }
 
-  focusFilter(): void {
-    this.querySelector<HTMLInputElement>("#filter")?.select();
-    this.querySelector<HTMLInputElement>("#filter")?.focus();
+  get #isFiltered(): boolean {
+    return Object.values(this.#filters).some(Boolean);
   }
 
-  focusRow(name: string): void {
-    this.querySelector<HTMLAnchorElement>(`a[data-name="${CSS.escape(name)}"]`)?.focus();
+  get #number(): number {
+    const asked = Number(place.get("rows"));
+    return CHOICES_OF_ROWS.includes(asked) ? asked : ROWS;
   }
 
-  protected override render() {
-    const all = statistics.destinations;
-    if (statistics.freshness === "none") return skeleton();
-    if (all.size === 0) return html`<div class="empty"><p>There are none yet.</p></div>`;
-    const matching = chosen(all.values(), choice());
-    const rows = this.#inPlace(matching);
-    return html`
-      ${this.#tools(matching)}
-      ${rows.length === 0 ? this.#nothingMatches(all.size) : this.#table(rows.slice(0, this.#shown))}
-      ${rows.length > this.#shown ? this.#more(rows.length) : nothing}
-    `;
-  }
-
-  /** Rows in the order they had; newcomers come last until the list is sorted again. */
-  #inPlace(matching: Destination[]): Destination[] {
-    const { filter, kind, sort } = choice();
-    const asked = JSON.stringify([filter, kind, sort]);
-    const byName = new Map(matching.map((destination) => [destination.name, destination]));
-    if (asked !== this.#orderedFor) {
-      this.#orderedFor = asked;
-      this.#order = matching.map((destination) => destination.name);
-    } else {
-      const known = new Set(this.#order);
-      const newcomers = matching.filter(({ name }) => !known.has(name)).map(({ name }) => name);
-      this.#order = [...this.#order.filter((name) => byName.has(name)), ...newcomers];
+  /** Reads the page that the address asks for, and shows it. */
+  async #read(): Promise<void> {
+    const reading = ++this.#readings;
+    this.#columns = chosenColumns(this.kind, place.get("columns"));
+    this.requestUpdate();
+    try {
+      const fields = membersOf(this.#columns).join(",");
+      const page = await this.#gather({ ...this.#filters, sort: place.get("sort"), fields, after: place.get("after") }, this.#number);
+      if (reading !== this.#readings) return;
+      this.#unfiltered = undefined;
+      if (page.items.length === 0 && this.#isFiltered) {
+        this.#unfiltered = (await read<Page>(this.#path, { limit: 1, fields: "name" })).approx_total;
+      }
+      if (reading !== this.#readings) return;
+      this.#show(page);
+    } catch (fault) {
+      if (reading === this.#readings) this.#fault = inWords(fault);
     }
-    return this.#order.map((name) => byName.get(name)!);
-  }
-
-  #tools(matching: Destination[]): TemplateResult {
-    const asked = choice();
-    const sorted = matching.every(({ name }, index) => this.#order[index] === name);
-    const all = statistics.destinations.size;
-    return html`<div class="tools">
-      <input
-        id="filter"
-        type="search"
-        aria-label="Filter by name: words or a pattern with *"
-        placeholder="filter: name or orders.*"
-        autocomplete="off"
-        spellcheck="false"
-        .value=${asked.filter}
-        @input=${(event: InputEvent) => this.#filter((event.target as HTMLInputElement).value)}
-      />
-      <div class="segments" role="group" aria-label="Kind">
-        ${(["", "queue", "topic"] as const).map(
-          (kind) => html`<button
-            type="button"
-            aria-pressed=${asked.kind === kind}
-            @click=${() => place.go({ kind })}
-          >${kind ? `${kind}s` : "all"}</button>`,
-        )}
-      </div>
-      <span class="quiet" role="status">
-        ${matching.length === all ? plural(all, "destination") : `${count(matching.length)} of ${plural(all, "destination")}`}
-      </span>
-      ${sorted ? nothing : html`<button type="button" class="link" @click=${() => this.#sortAgain()}>Re-sort</button>`}
-    </div>`;
-  }
-
-  #filter(filter: string): void {
-    this.#shown = ROWS_A_PAGE;
-    place.go({ filter }, { replace: true });
-  }
-
-  #sortAgain(): void {
-    this.#orderedFor = "";
     this.requestUpdate();
   }
 
-  #table(rows: Destination[]): TemplateResult {
-    return html`<table class="list">
-      <caption class="visually-hidden">Destinations, updated every second</caption>
-      <thead>
-        <tr>
-          ${this.#heading({ key: "name", label: "name", sort: "name" })}
-          ${COLUMNS.map((column) => this.#heading(column))}
-        </tr>
-      </thead>
-      <tbody>
-        ${repeat(rows, ({ name }) => name, (row) => this.#row(row))}
-      </tbody>
-    </table>`;
+  #show(page: Page): void {
+    this.#page = page;
+    this.#fault = "";
+    this.#readAt = new Date().toISOString();
+    this.#newcomers = 0;
+    this.#outOfOrder = false;
+    this.#rows.show(this.kind, page.items, this.#columns);
+    this.#chosen = new Set([...this.#chosen].filter((name) => this.#rows.of(this.#address(name))));
+    this.#mark();
   }
 
-  #heading({ key, label, sort, numeric }: Omit<Column, "cell">): TemplateResult {
-    const current = choice().sort;
-    if (sort === undefined) return html`<th scope="col" class="col-${key}">${label}</th>`;
-    const direction = current === sort ? "ascending" : current === `-${sort}` ? "descending" : undefined;
-    // Numbers are looked for at their largest first.
-    const next = numeric ? (direction === "descending" ? sort : `-${sort}`) : direction === "ascending" ? `-${sort}` : sort;
-    const mark = direction ? html`<span class="mark" aria-hidden="true">${direction === "ascending" ? "↑" : "↓"}</span>` : nothing;
-    return html`<th scope="col" class="col-${key}" aria-sort=${direction ?? nothing}>
-      <button type="button" @click=${() => place.go({ sort: next })}>${numeric ? [mark, label] : [label, mark]}</button>
-    </th>`;
+  get #path(): string {
+    return `${this.kind}s`;
   }
 
-  #row(row: Destination): TemplateResult {
-    const href = pageOf(row.name);
-    return html`<tr>
-      <th scope="row">
-        <a data-name=${row.name} href=${href}>${nameOf(row.name)}</a>
-      </th>
-      ${COLUMNS.map(
-        ({ key, numeric, label, cell }) =>
-          html`<td class="col-${key} ${numeric ? "num" : ""}" data-label=${label}>${cell(row, statistics)}</td>`,
-      )}
-    </tr>`;
+  #address(name: string): string {
+    return `/${this.kind}/${name}`;
   }
 
-  #nothingMatches(all: number): TemplateResult {
-    return html`<div class="empty">
-      <p>No destination matches. There are ${count(all)} without the filter.</p>
-      <button type="button" @click=${() => place.go({ filter: "", kind: "" })}>Clear filter</button>
+  /** Up to `most` rows, however many requests that takes. */
+  async #gather(query: Query, most: number): Promise<Page> {
+    const items: Figures[] = [];
+    let { after } = query;
+    for (;;) {
+      const page = await read<Page>(this.#path, { ...query, after, limit: Math.min(AT_ONCE, most - items.length) });
+      items.push(...page.items);
+      if (page.next === null || items.length >= most) return { ...page, items };
+      after = page.next;
+    }
+  }
+
+  // ------------------------------------------------------------------ while it is shown
+
+  #came({ destination, gone }: { destination: string; gone: boolean }): void {
+    if (!destination.startsWith(`/${this.kind}/`)) return;
+    const row = this.#rows.of(destination);
+    if (gone && row) {
+      row.leave();
+      this.#chosen.delete(row.figures.name);
+    } else if (!gone && !row) this.#newcomers += 1;
+    else return;
+    // What was empty shows its first row by itself.
+    if (this.#page?.items.length === 0) void this.#read();
+    this.requestUpdate();
+  }
+
+  #tick(): void {
+    const fresh = document.documentElement.dataset.freshness === "fresh";
+    if (document.hidden || !fresh) return;
+    this.#rows.tick();
+    if (++this.#ticks % ORDER_TICKS || this.#outOfOrder) return;
+    this.#outOfOrder = !this.#isInOrder();
+    if (this.#outOfOrder) this.requestUpdate();
+  }
+
+  #isInOrder(): boolean {
+    const sort = place.get("sort");
+    const member = sort.replace("-", "");
+    if (!member || member === "name" || member === "state") return true;
+    const values = this.#rows.all.map(({ figures }) => Number(figures[member] ?? -1));
+    const sign = sort.startsWith("-") ? -1 : 1;
+    return values.every((value, index) => index === 0 || sign * (value - values[index - 1]!) >= 0);
+  }
+
+  // ------------------------------------------------------------------ keys, choosing, acts
+
+  #keys(): () => void {
+    const move = (step: number) => {
+      const links = this.#rows.all.map(({ link }) => link);
+      const at = links.indexOf(document.activeElement as HTMLAnchorElement) + step;
+      links[Math.min(Math.max(at, 0), links.length - 1)]?.focus();
+    };
+    const focused = () => this.#rows.all.find(({ element }) => element.contains(document.activeElement));
+    return bindKeys(
+      { keys: "/", says: say("Filter"), deed: () => this.#filterField?.select() },
+      { keys: "j", says: say("Next row"), deed: () => move(1) },
+      { keys: "k", says: say("Previous row"), deed: () => move(-1) },
+      { keys: "x", says: say("Choose the row"), deed: () => this.#toggle(focused()) },
+      { keys: ".", says: say("What can be done with the row"), deed: () => this.#openMenu(focused()) },
+    );
+  }
+
+  get #filterField(): HTMLInputElement | null {
+    return this.querySelector("input[type=search]");
+  }
+
+  readonly #clicked = (event: Event): void => {
+    const target = event.target as HTMLElement;
+    const element = target.closest("tr");
+    const row = this.#rows.all.find((each) => each.element === element);
+    if (target === row?.check) this.#toggle(row);
+    else if (target.closest("[data-menu]")) this.#openMenu(row);
+  };
+
+  #toggle(row: Row | undefined): void {
+    if (row === undefined || row.gone) return;
+    const { name } = row.figures;
+    if (this.#all) this.#chosen = new Set(this.#shownNames());
+    this.#all = false;
+    if (!this.#chosen.delete(name)) this.#chosen.add(name);
+    this.#mark();
+    this.requestUpdate();
+  }
+
+  #choose(names: Iterable<string>, all = false): void {
+    this.#chosen = new Set(names);
+    this.#all = all;
+    this.#mark();
+    this.requestUpdate();
+  }
+
+  #mark(): void {
+    for (const row of this.#rows.all) if (!row.gone) row.choose(this.#all || this.#chosen.has(row.figures.name));
+  }
+
+  #shownNames(): string[] {
+    return this.#rows.all.filter((row) => !row.gone).map(({ figures }) => figures.name);
+  }
+
+  #openMenu(row: Row | undefined): void {
+    if (row === undefined || row.gone) return;
+    this.#menuOf = row;
+    this.requestUpdate();
+    void this.updateComplete.then(() => {
+      const menu = this.querySelector<HTMLElement>(".menu-items")!;
+      const source = row.element.querySelector<HTMLElement>("[data-menu]")!;
+      menu.showPopover({ source } as object);
+      menu.querySelector<HTMLElement>("a, button:enabled")?.focus();
+    });
+  }
+
+  /** Does it to one row, or to all that are chosen. */
+  async #do(deed: Deed, row?: Row): Promise<void> {
+    const names = row ? [row.figures.name] : [...this.#chosen];
+    const all = this.#all && row === undefined;
+    const query = { ...this.#filters, fields: membersOf([]).join(",") };
+    await perform(deed, {
+      kind: this.kind,
+      number: all ? (this.#page?.approx_total ?? 0) : names.length,
+      name: names[0] ?? "",
+      chosen: async () => {
+        if (all) return (await this.#gather(query, AT_ONCE)).items;
+        return names.flatMap((name) => this.#rows.of(this.#address(name))?.figures ?? []).map((figures) => ({ ...figures }));
+      },
+      progress: (text) => {
+        this.#progress = text;
+        this.requestUpdate();
+      },
+      done: () => void this.#read(),
+    });
+  }
+
+  async #new(): Promise<void> {
+    if ((await create(this.kind)) !== null) void this.#read();
+  }
+
+  // ------------------------------------------------------------------ drawing
+
+  protected override render() {
+    const page = this.#page;
+    if (page === undefined) return this.#fault ? this.#failed() : skeleton(this.kind);
+    if (page.items.length === 0 && !this.#isFiltered && !place.get("after")) return this.#nothingYet();
+    return html`
+      ${this.#toolbar(page)} ${this.#fault ? this.#failed() : nothing}
+      ${page.items.length === 0 ? this.#nothingMatches() : this.#table()}
+      ${this.#pager(page)} ${this.#bar(page)} ${this.#menu()}
+    `;
+  }
+
+  /** Asks for something else, from its first page on. */
+  #go(change: Change, options = {}): void {
+    this.#choose([]);
+    place.go({ after: null, ...change }, options);
+  }
+
+  #toolbar(page: Page): TemplateResult {
+    const type = (event: InputEvent) => {
+      const { value } = event.target as HTMLInputElement;
+      clearTimeout(this.#typing);
+      this.#typing = setTimeout(() => this.#go({ filter: value }, { replace: true }), TYPING_MS);
+    };
+    const states = Object.entries(LOOKS).filter(([state]) => this.kind === "queue" || ["paused", "flowing", "idle"].includes(state));
+    const state = place.get("state");
+    const several = state.includes(",") ? [[state, { word: state.split(",").map((each) => LOOKS[each]?.word ?? each).join(", ") }] as const] : [];
+    return html`<div class="toolbar" role="search">
+      <input
+        type="search"
+        aria-label=${say("Filter by name: words or a pattern with *")}
+        placeholder=${say("filter: words or orders.*")}
+        autocomplete="off"
+        spellcheck="false"
+        .value=${place.get("filter")}
+        @input=${type}
+      />
+      <select aria-label=${say("State")} @change=${(event: Event) => this.#go({ state: (event.target as HTMLSelectElement).value })}>
+        ${[["", { word: say("any state") }] as const, ...several, ...states].map(
+          ([key, { word }]) => html`<option value=${key} ?selected=${key === state}>${word}</option>`,
+        )}
+      </select>
+      <select
+        aria-label=${say("Consumers")}
+        @change=${(event: Event) => this.#go({ consumed: (event.target as HTMLSelectElement).value })}
+      >
+        ${[
+          ["", say("consumed or not")],
+          ["true", say("with consumers")],
+          ["false", say("without consumers")],
+        ].map(([key, word]) => html`<option value=${key!} ?selected=${key === place.get("consumed")}>${word}</option>`)}
+      </select>
+      <span class="quiet" role="status">${this.#found(page)}</span>
+      ${this.#newcomers > 0 || this.#outOfOrder
+        ? html`<button type="button" class="link" @click=${() => void this.#read()}>
+            ${this.#newcomers > 0 ? sayCount("{count} new one: show", "{count} new ones: show", this.#newcomers) : say("Re-sort")}
+          </button>`
+        : nothing}
+      <span class="spring"></span>
+      ${this.#columnChooser()}
+      ${this.#newButton()}
     </div>`;
   }
 
-  #more(found: number): TemplateResult {
-    const show = () => {
-      this.#shown += ROWS_A_PAGE;
-      this.requestUpdate();
+  #found({ approx_total: total }: Page): string {
+    if (this.#isFiltered) return sayCount("{count} matches", "{count} match", total);
+    return this.kind === "queue" ? sayCount("{count} queue", "{count} queues", total) : sayCount("{count} topic", "{count} topics", total);
+  }
+
+  #newButton(): TemplateResult {
+    const title = this.administers ? nothing : say("needs administer");
+    return html`<button type="button" class="primary" ?disabled=${!this.administers} title=${title} @click=${() => void this.#new()}>
+      ${this.kind === "queue" ? say("New queue") : say("New topic")}
+    </button>`;
+  }
+
+  #columnChooser(): TemplateResult {
+    const all = columnsOf(this.kind);
+    const shown = new Set(this.#columns.map(({ key }) => key));
+    const turn = (key: string) => {
+      if (!shown.delete(key)) shown.add(key);
+      const keys = all.map((each) => each.key).filter((each) => shown.has(each));
+      const usual = all.filter((each) => each.usual).map((each) => each.key);
+      place.go({ columns: keys.join() === usual.join() ? null : keys.join(",") }, { replace: true });
     };
-    return html`<p class="quiet more">
-      Showing ${count(this.#shown)} of ${count(found)}.
-      <button type="button" class="link" @click=${show}>Show more</button>
+    return html`<button type="button" popovertarget="columns">${say("Columns")}</button>
+      <div id="columns" class="menu-items choices-of-columns" popover>
+        ${all.map(
+          ({ key, label }) => html`<label class="check"><input type="checkbox" .checked=${shown.has(key)} @change=${() => turn(key)} />${label}</label>`,
+        )}
+        <label>${say("Rows of a page")}
+          <select @change=${(event: Event) => this.#go({ rows: (event.target as HTMLSelectElement).value })}>
+            ${CHOICES_OF_ROWS.map((number) => html`<option value=${number === ROWS ? "" : number} ?selected=${number === this.#number}>${count(number)}</option>`)}
+          </select>
+        </label>
+      </div>`;
+  }
+
+  #table(): TemplateResult {
+    const chosenAll = this.#all || (this.#chosen.size > 0 && this.#chosen.size === this.#shownNames().length);
+    return html`<table class="table destinations" data-old=${this.#fault ? "true" : nothing} data-columns=${this.#columns.length}>
+      <caption class="visually-hidden">
+        ${this.kind === "queue" ? say("Queues, updated every second") : say("Topics, updated every second")}
+      </caption>
+      <thead>
+        <tr>
+          <th class="pick" scope="col">
+            <input
+              type="checkbox"
+              aria-label=${say("Choose all on this page")}
+              .checked=${chosenAll}
+              @change=${() => this.#choose(chosenAll ? [] : this.#shownNames())}
+            />
+          </th>
+          ${this.#heading({ key: "name", label: say("name"), member: "name", sorts: true, drawn: "state" })}
+          ${this.#columns.map((column) => this.#heading(column))}
+          <th class="acts-of-row" scope="col"><span class="visually-hidden">${say("Acts")}</span></th>
+        </tr>
+      </thead>
+      ${this.#rows.body}
+    </table>`;
+  }
+
+  #heading({ key, label, hint, member, sorts, drawn }: Pick<Column, "key" | "label" | "hint" | "member" | "sorts" | "drawn">): TemplateResult {
+    const numeric = drawn === "text" || drawn === "limit";
+    const style = `col-${key} ${drawn === "text" ? "num" : ""}`;
+    if (!sorts) return html`<th scope="col" class=${style} title=${hint ?? nothing}>${label}</th>`;
+    const sort = place.get("sort") || "name";
+    const direction = sort === member ? "ascending" : sort === `-${member}` ? "descending" : undefined;
+    // Numbers are looked for at their largest first.
+    const next = numeric === (direction === "descending") ? member : `-${member}`;
+    const wanted = direction === undefined && !numeric ? member : next;
+    return html`<th scope="col" class=${style} title=${hint ?? nothing} aria-sort=${direction ?? nothing}>
+      <button type="button" @click=${() => this.#go({ sort: wanted === "name" ? null : wanted })}>${label}</button>
+    </th>`;
+  }
+
+  #pager(page: Page): TemplateResult | typeof nothing {
+    const after = place.get("after");
+    if (!after && page.next === null) return nothing;
+    return html`<nav class="pager" aria-label=${say("Pages")}>
+      <span>${say("Showing {shown} of {all}.", { shown: count(page.items.length), all: count(page.approx_total) })}</span>
+      <span class="spring"></span>
+      <button type="button" ?disabled=${!after} @click=${() => this.#go({})}>${say("First page")}</button>
+      <button type="button" ?disabled=${page.next === null} @click=${() => this.#go({ after: page.next })}>${say("Next page")}</button>
+    </nav>`;
+  }
+
+  /** What can be done with the rows that are chosen. */
+  #bar(page: Page): TemplateResult | typeof nothing {
+    const number = this.#all ? page.approx_total : this.#chosen.size;
+    if (number === 0) return this.#progress ? html`<div class="bulk" role="status">${this.#progress}</div>` : nothing;
+    const more = !this.#all && page.approx_total > number;
+    return html`<div class="bulk" role="group" aria-label=${say("What is chosen")}>
+      <b role="status">${sayCount("{count} chosen", "{count} chosen", number)}</b>
+      ${more ? html`<span class="quiet">${say("of {all} that match", { all: count(page.approx_total) })}</span>` : nothing}
+      ${deedsOf(this.kind).map((deed) => this.#button(deed))}
+      ${more
+        ? html`<button type="button" class="link" @click=${() => this.#choose([], true)}>${say("Choose all {all}", { all: count(page.approx_total) })}</button>`
+        : nothing}
+      <button type="button" class="link" @click=${() => this.#choose([])}>${say("Choose none")}</button>
+      ${this.#progress ? html`<span role="status">${this.#progress}</span>` : nothing}
+    </div>`;
+  }
+
+  #button(deed: Deed, row?: Row): TemplateResult {
+    const missing = missingRight(deed, this.administers);
+    const tone = deed === "purge" || deed === "delete" ? "bad" : nothing;
+    const act = () => {
+      this.querySelector<HTMLElement>(".menu-items:popover-open")?.hidePopover();
+      void this.#do(deed, row);
+    };
+    return html`<button type="button" data-tone=${tone} ?disabled=${missing !== ""} title=${missing || nothing} @click=${act}>${LABELS[deed]}</button>`;
+  }
+
+  #menu(): TemplateResult {
+    const row = this.#menuOf;
+    const paused = row?.figures.paused !== "none";
+    return html`<div class="menu-items" popover>
+      ${row === undefined
+        ? nothing
+        : html`<a href=${pageOf(row.address)}>${say("Open")}</a>
+            <a href=${pageOf(row.address, "publish")}>${say("Publish")}</a>
+            <hr />
+            ${deedsOf(this.kind)
+              .filter((deed) => deed !== (paused ? "pause" : "resume"))
+              .map((deed) => this.#button(deed, row))}`}
+    </div>`;
+  }
+
+  // ------------------------------------------------------------------ instead of rows
+
+  #nothingYet(): TemplateResult {
+    const queue = this.kind === "queue";
+    const address = `/${this.kind}/hello`;
+    const [first, second] = publishSnippets(address, server);
+    const [receive] = receiveSnippets(address, server);
+    return html`${this.#fault ? this.#failed() : nothing}
+      <div class="empty">
+        <h2>${queue ? say("No queues yet") : say("No topics yet")}</h2>
+        <p>
+          ${queue
+            ? say("A queue keeps messages until a consumer has taken them. It comes into being with its first message.")
+            : say("A topic hands each message to all who are subscribed. It is there with its first message.")}
+        </p>
+        <div class="tools">
+          <a class="button primary" href=${pageOf(address, "publish")}>${say("Publish a first message")}</a>
+          ${this.#newButton()}
+          ${this.welcome ? html`<a href=${this.welcome}>${say("First steps")}</a>` : nothing}
+        </div>
+        ${[first!, second!, receive!].map(snippetBlock)}
+      </div>`;
+  }
+
+  #nothingMatches(): TemplateResult {
+    const all = this.#unfiltered ?? 0;
+    const without =
+      this.kind === "queue"
+        ? sayCount("No queue matches. There is {count} without the filter.", "No queue matches. There are {count} without the filter.", all)
+        : sayCount("No topic matches. There is {count} without the filter.", "No topic matches. There are {count} without the filter.", all);
+    return html`<div class="empty">
+      <p>${without}</p>
+      <button type="button" @click=${() => this.#go({ filter: null, state: null, consumed: null })}>${say("Clear filter")}</button>
+    </div>`;
+  }
+
+  #failed(): TemplateResult {
+    return html`<p class="notice" data-tone=${this.#page ? "warn" : "bad"} role="status">
+      ${this.#fault} ${this.#page ? say("The rows are of {time}.", { time: fullTime(this.#readAt) }) : nothing}
+      <button type="button" class="link" @click=${() => void this.#read()}>${say("Try again")}</button>
     </p>`;
   }
 }
 
-function skeleton(): TemplateResult {
+function skeleton(kind: Kind): TemplateResult {
   return html`<div class="skeleton" role="status">
-    <span class="visually-hidden">Loading destinations</span>
-    ${Array.from({ length: 6 }, () => html`<div></div>`)}
+    <span class="visually-hidden">${kind === "queue" ? say("Loading queues") : say("Loading topics")}</span>
+    ${Array.from({ length: 8 }, () => html`<div></div>`)}
   </div>`;
 }
 

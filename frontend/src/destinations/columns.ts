@@ -1,0 +1,87 @@
+/** The columns that a list of destinations may have: what each is called, sorted by and drawn from. */
+
+import { say } from "../say.ts";
+import { NONE, count, duration, rate } from "../view/format.ts";
+import type { Figures, Kind } from "./figures.ts";
+
+export interface Column {
+  key: string;
+  label: string;
+  /** More of it, for the pointer. */
+  hint?: string;
+  /** The member of a row that it needs, and is sorted by where `sorts`. */
+  member: string;
+  sorts: boolean;
+  drawn: "text" | "state" | "trend" | "limit";
+  /** Shown where nobody chose. */
+  usual: boolean;
+  /** Among the three facts of a card on a phone. */
+  onCards?: boolean;
+  /** `ageS` is how long ago the figures came. */
+  text: (figures: Figures, ageS: number) => string;
+}
+
+type Brief = Omit<Column, "drawn" | "usual" | "sorts" | "text"> & Partial<Column>;
+
+function column({ drawn = "text", usual = true, sorts = true, text, ...rest }: Brief): Column {
+  const { member } = rest;
+  return { ...rest, drawn, usual, sorts, text: text ?? ((figures) => count(Number(figures[member]))) };
+}
+
+const STATE = column({ key: "state", label: say("state"), member: "state", drawn: "state", onCards: true });
+const IN = column({ key: "in", label: say("in/s"), hint: say("messages that come in a second"), member: "in_rate", onCards: true, text: (row) => rate(row.in_rate) });
+const OUT = column({ key: "out", label: say("out/s"), hint: say("messages that go out a second"), member: "out_rate", text: (row) => rate(row.out_rate) });
+const UNSETTLED = column({ key: "unsettled", label: say("in flight"), hint: say("handed out and not settled"), member: "unsettled" });
+const CONSUMERS = column({ key: "consumers", label: say("consumers"), member: "consumers" });
+const PUBLISHED = column({ key: "published", label: say("published"), hint: say("since the node started"), member: "published", usual: false });
+
+const QUEUE_COLUMNS: Column[] = [
+  STATE,
+  column({ key: "depth", label: say("depth"), hint: say("messages that wait"), member: "depth", onCards: true }),
+  IN,
+  OUT,
+  column({ key: "trend", label: say("depth, 5 min"), member: "trend", sorts: false, drawn: "trend" }),
+  column({ key: "oldest", label: say("oldest"), hint: say("how long the oldest has waited"), member: "oldest_s", text: oldest }),
+  UNSETTLED,
+  CONSUMERS,
+  column({ key: "limit", label: say("limit"), hint: say("how much of its limit is used"), member: "fill", drawn: "limit" }),
+  column({ key: "delayed", label: say("delayed"), hint: say("not due yet"), member: "delayed", usual: false }),
+  PUBLISHED,
+  column({ key: "delivered", label: say("delivered"), hint: say("since the node started"), member: "delivered", usual: false }),
+  column({ key: "acknowledged", label: say("acknowledged"), hint: say("since the node started"), member: "acknowledged", usual: false }),
+  column({ key: "dead", label: say("died"), hint: say("went to the dead letters since the node started"), member: "dead", usual: false }),
+  column({ key: "expired", label: say("expired"), hint: say("since the node started"), member: "expired", usual: false }),
+  column({ key: "full", label: say("full in"), hint: say("if it goes on growing like that"), member: "full_in_s", usual: false, text: (row) => (row.full_in_s === null ? NONE : duration(row.full_in_s)) }),
+];
+const TOPIC_COLUMNS: Column[] = [
+  STATE,
+  IN,
+  OUT,
+  column({ key: "trend", label: say("in, 5 min"), member: "trend", sorts: false, drawn: "trend" }),
+  { ...CONSUMERS, label: say("subscribers"), onCards: true },
+  column({ key: "named", label: say("durable"), hint: say("durable and shared subscriptions"), member: "named" }),
+  column({ key: "depth", label: say("waiting"), hint: say("messages that wait for its subscriptions"), member: "depth" }),
+  { ...UNSETTLED, usual: false },
+  { ...PUBLISHED, usual: true },
+];
+
+function oldest(figures: Figures, ageS: number): string {
+  return figures.depth > 0 ? duration(figures.oldest_s + ageS) : NONE;
+}
+
+export function columnsOf(kind: Kind): Column[] {
+  return kind === "queue" ? QUEUE_COLUMNS : TOPIC_COLUMNS;
+}
+
+/** Those that the address asks for (their keys, by comma), else the usual ones. */
+export function chosenColumns(kind: Kind, text: string): Column[] {
+  const keys = text.split(",");
+  return columnsOf(kind).filter((each) => (text ? keys.includes(each.key) : each.usual));
+}
+
+/** What the broker is asked for: what the columns show, and what acts need to know. */
+export function membersOf(columns: Column[]): string[] {
+  const always = ["name", "state", "paused", "depth", "unsettled", "consumers"];
+  const shown = columns.flatMap(({ member }) => (member === "fill" ? ["fill", "full_in_s"] : [member]));
+  return [...new Set([...always, ...shown])];
+}

@@ -1,0 +1,226 @@
+/**
+ * The rows of a list of destinations.
+ *
+ * A thousand of them change every second, so they are drawn by hand: each cell remembers what it shows and
+ * touches its own text node only when that changes.
+ */
+
+import { pageOf } from "../pages.ts";
+import { say } from "../say.ts";
+import { NONE, duration } from "../view/format.ts";
+import { HEIGHT, STEPS, WIDTH, outline } from "../view/sparkline.ts";
+import { lookOf } from "../view/state.ts";
+import type { Column } from "./columns.ts";
+import type { Figures, Kind, Moves } from "./figures.ts";
+
+/** Seconds of one step of a trend. */
+const STEP_S = 10;
+const SVG = "http://www.w3.org/2000/svg";
+
+type Draw = (figures: Figures, ageS: number) => void;
+
+export class Row {
+  readonly element = make("tr");
+  readonly check = make("input");
+  readonly link = make("a", "row");
+  gone = false;
+  #draws: { drawn: Column["drawn"]; ages: boolean; draw: Draw }[];
+  #cameAt = performance.now();
+
+  constructor(
+    readonly kind: Kind,
+    readonly figures: Figures,
+    columns: Column[],
+  ) {
+    const { name } = figures;
+    this.check.type = "checkbox";
+    this.check.ariaLabel = say("Choose {name}", { name });
+    const pick = make("td", "pick");
+    pick.append(this.check);
+    const heading = make("th");
+    heading.scope = "row";
+    this.link.href = pageOf(this.address);
+    this.link.dataset.name = this.address;
+    for (const part of name.split(/(?<=[./:_-])/)) this.link.append(part, make("wbr"));
+    heading.append(this.link);
+    this.element.append(pick, heading);
+    this.#draws = columns.map((column) => {
+      const cell = make("td", `col-${column.key}`);
+      if (column.drawn === "text") cell.classList.add("num");
+      if (column.onCards) cell.dataset.label = column.label;
+      this.element.append(cell);
+      return { drawn: column.drawn, ages: column.key === "oldest", draw: DRAWN[column.drawn](cell, column) };
+    });
+    const acts = make("td", "acts-of-row");
+    const more = make("button", "plain");
+    more.type = "button";
+    more.dataset.menu = name;
+    more.textContent = "⋯";
+    more.ariaLabel = say("Acts on {name}", { name });
+    acts.append(more);
+    this.element.append(acts);
+    this.#draw(() => true);
+  }
+
+  get address(): string {
+    return `/${this.kind}/${this.figures.name}`;
+  }
+
+  /** Takes over what moved. The trend is drawn again by `step`. */
+  move(change: Partial<Figures>): void {
+    Object.assign(this.figures, change);
+    this.#cameAt = performance.now();
+    if (this.kind === "queue" && this.figures.trend) this.figures.trend[this.figures.trend.length - 1] = this.figures.depth;
+    this.#draw(({ drawn }) => drawn !== "trend");
+  }
+
+  /** What waits has grown older. */
+  age(): void {
+    if (this.figures.depth > 0) this.#draw(({ ages }) => ages);
+  }
+
+  /** A step of the trend has ended: the next one begins where it stood. */
+  step(): void {
+    const { trend } = this.figures;
+    if (!trend) return;
+    const level = this.kind === "queue" ? this.figures.depth : Math.round(this.figures.in_rate * STEP_S);
+    if (trend.length === STEPS && trend.every((number) => number === level)) return;
+    trend.push(level);
+    if (trend.length > STEPS) trend.shift();
+    this.#draw(({ drawn }) => drawn === "trend");
+  }
+
+  /** Whether it is among those chosen, and whether that is shown by its mark. */
+  choose(chosen: boolean): void {
+    this.check.checked = chosen;
+    this.element.dataset.chosen = String(chosen);
+  }
+
+  /** It does not exist any more: it keeps its place, dimmed, until the list is read again. */
+  leave(): void {
+    this.gone = true;
+    this.check.disabled = true;
+    this.choose(false);
+    this.element.dataset.gone = "";
+  }
+
+  #draw(which: (cell: { drawn: Column["drawn"]; ages: boolean }) => boolean): void {
+    const ageS = (performance.now() - this.#cameAt) / 1000;
+    for (const cell of this.#draws) if (which(cell)) cell.draw(this.figures, ageS);
+  }
+}
+
+const DRAWN: Record<Column["drawn"], (cell: HTMLElement, column: Column) => Draw> = {
+  text: (cell, { text }) => {
+    const write = writer(cell);
+    return (figures, ageS) => write(text(figures, ageS));
+  },
+  state: (cell) => {
+    const pill = make("span", "state");
+    const shape = make("span");
+    shape.ariaHidden = "true";
+    const [draw, say] = [writer(shape), writer(pill)];
+    pill.prepend(shape);
+    cell.append(pill);
+    let shown = "";
+    return ({ state }) => {
+      if (state === shown) return;
+      shown = state;
+      const look = lookOf(state);
+      pill.dataset.tone = look.tone;
+      draw(look.shape);
+      say(` ${look.word}`);
+    };
+  },
+  trend: (cell) => {
+    const picture = document.createElementNS(SVG, "svg");
+    picture.setAttribute("class", "spark");
+    picture.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
+    picture.setAttribute("preserveAspectRatio", "none");
+    picture.setAttribute("aria-hidden", "true");
+    const axis = document.createElementNS(SVG, "path");
+    axis.setAttribute("class", "axis");
+    axis.setAttribute("d", `M0 ${HEIGHT - 1}H${WIDTH}`);
+    const line = document.createElementNS(SVG, "path");
+    picture.append(axis, line);
+    cell.append(picture);
+    let shown = "";
+    return ({ trend }) => {
+      const path = outline(trend ?? []);
+      if (path !== shown) line.setAttribute("d", (shown = path));
+    };
+  },
+  limit: (cell) => {
+    const words = make("span", "num");
+    const write = writer(words);
+    const meter = make("progress", "meter");
+    meter.max = 100;
+    meter.ariaLabel = say("used of the limit");
+    cell.append(words, " ", meter);
+    let shown: number | null | undefined;
+    return ({ fill, full_in_s }) => {
+      const percent = fill === null || fill === undefined ? null : Math.floor(fill * 100);
+      if (percent !== shown) {
+        shown = percent;
+        write(percent === null ? NONE : `${percent} %`);
+        meter.hidden = percent === null;
+        meter.value = percent ?? 0;
+        if (percent !== null && percent >= 80) meter.dataset.tone = percent >= 95 ? "bad" : "warn";
+        else delete meter.dataset.tone;
+      }
+      const title = full_in_s === null || full_in_s === undefined ? "" : say("full in about {span}", { span: duration(full_in_s) });
+      if (cell.title !== title) cell.title = title;
+    };
+  },
+};
+
+/** Writes into an element, and only what is new. */
+function writer(element: Element): (text: string) => void {
+  const node = document.createTextNode("");
+  element.append(node);
+  return (text) => {
+    if (node.data !== text) node.data = text;
+  };
+}
+
+function make<Name extends keyof HTMLElementTagNameMap>(name: Name, className = ""): HTMLElementTagNameMap[Name] {
+  const element = document.createElement(name);
+  if (className) element.className = className;
+  return element;
+}
+
+/** All rows of a page, by address, in the order in which the broker gave them. */
+export class Rows {
+  readonly body = make("tbody");
+  #rows = new Map<string, Row>();
+  #ticks = 0;
+
+  get all(): Row[] {
+    return [...this.#rows.values()];
+  }
+
+  of(address: string): Row | undefined {
+    return this.#rows.get(address);
+  }
+
+  /** Shows other rows. */
+  show(kind: Kind, items: Figures[], columns: Column[]): void {
+    const rows = items.map((figures) => new Row(kind, figures, columns));
+    this.#rows = new Map(rows.map((row) => [row.address, row]));
+    this.body.replaceChildren(...rows.map(({ element }) => element));
+  }
+
+  move(moves: Moves): void {
+    for (const [address, change] of moves) this.#rows.get(address)?.move(change);
+  }
+
+  /** Once a second: ages grow, and of ten rows one begins the next step of its trend. */
+  tick(): void {
+    this.#ticks += 1;
+    let index = 0;
+    for (const row of this.#rows.values()) {
+      row.age();
+      if (index++ % STEP_S === this.#ticks % STEP_S) row.step();
+    }
+  }
+}
