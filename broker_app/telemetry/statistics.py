@@ -377,7 +377,10 @@ class Statistics:
         """What waited in a queue, or came to a topic, in steps of `course.STEP_S` up to the last pass; fewer
         where less is known."""
         pulse = self._pulses.get(address)
-        return pulse.course.trend(self._shown) if pulse is not None else []
+        if pulse is not None:
+            return pulse.course.trend(self._shown)
+        queue = self._broker.queues.get(address)
+        return [queue.depth] if queue is not None else []
 
     def acked_rate(self, address: str) -> float:
         """Messages of a destination that were acknowledged, a second, in the last pass."""

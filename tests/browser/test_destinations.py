@@ -1,4 +1,4 @@
-"""The list of destinations: live numbers, filter, order, keys, and the address that says it all."""
+"""The lists of queues and topics: live figures, filter, order, keys, acts on many, and a telling address."""
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, StorageState, expect
@@ -8,124 +8,126 @@ from tests.support.broker_process import BrokerProcess, StartBroker
 
 
 def row(page: Page, name: str) -> Locator:
-    return page.locator("tbody tr", has=page.locator(f'a[data-name="{name}"]'))
+    return page.locator("tbody tr", has=page.locator(f'a[data-name="/queue/{name}"]'))
 
 
 def depth(page: Page, name: str) -> Locator:
     return row(page, name).locator(".col-depth")
 
 
-def send(broker: BrokerProcess, queue: str, body: bytes = b"hello", content_type: str = "text/plain") -> None:
-    reply = broker.request("POST", f"/api/v1/queues/{queue}/messages", body, content_type=content_type)
-    assert reply.status == 201, reply.body
+def send(broker: BrokerProcess, queue: str, count: int = 1) -> None:
+    for _ in range(count):
+        path = f"/api/v1/queues/{queue}/messages"
+        assert broker.request("POST", path, b"hello", content_type="text/plain").status == 201
 
 
 @pytest.fixture(scope="module", autouse=True)
 def destinations(broker: BrokerProcess) -> None:
-    for queue in ("list.one", "list.two", "list.two", "other"):
-        send(broker, queue)
+    for queue, count in (("list.one", 1), ("list.two", 2), ("other", 1), ("full", 1)):
+        send(broker, queue, count)
 
 
-def test_an_empty_broker_says_what_to_do_and_the_first_message_makes_a_row(
+@pytest.fixture
+def queues(open_page: OpenPage, broker: BrokerProcess, session: StorageState) -> Page:
+    page = open_page(broker, "/console/queues/", session)
+    wait_live(page)
+    return page
+
+
+def test_an_empty_list_says_what_to_do_and_the_first_message_makes_a_row(
     start_broker: StartBroker, chromium: Browser, open_page: OpenPage
 ) -> None:
     broker = start_broker()
-    page = open_page(broker, "/console/", sign_in(chromium, broker))
-    expect(page.get_by_role("heading", name="No destinations yet")).to_be_visible()
-    expect(page.locator(".first-run .snippet")).to_have_count(3)
-    expect(page.locator(".first-run pre").first).to_contain_text(f"{broker.url}/api/v1/queues/hello/messages")
-    page.get_by_role("button", name="Publish a first message").click()
-    page.get_by_label("Body").fill('{"hello": "world"}')
-    page.locator("form.publish").get_by_role("button", name="Publish").click()
-    expect(page.locator(".notice")).to_contain_text("Confirmed")
-    expect(depth(page, "/queue/hello")).to_have_text("1")
-
-
-def test_numbers_change_by_themselves_when_messages_are_sent(page: Page, broker: BrokerProcess) -> None:
-    send(broker, "live")
-    expect(depth(page, "/queue/live")).to_have_text("1")
-    expect(row(page, "/queue/live")).to_contain_text("no consumer")
-    send(broker, "live")
-    expect(depth(page, "/queue/live")).to_have_text("2")
-
-
-def test_the_filter_takes_words_and_patterns(page: Page) -> None:
-    names = page.locator("tbody th")
-    page.get_by_role("searchbox").fill("list")
-    expect(names).to_have_text(["/queue/list.one", "/queue/list.two"])
-    page.get_by_role("searchbox").fill("*.two")
-    expect(names).to_have_text(["/queue/list.two"])
-    page.get_by_role("searchbox").fill("nothing like this")
-    page.get_by_role("button", name="Clear filter").click()
-    expect(row(page, "/queue/other")).to_be_visible()
-
-
-def test_the_address_is_the_state(page: Page) -> None:
-    page.get_by_role("searchbox").fill("list")
-    page.get_by_role("columnheader", name="depth", exact=True).get_by_role("button").click()
-    names = page.locator("tbody th")
-    expect(names).to_have_text(["/queue/list.two", "/queue/list.one"])
-    row(page, "/queue/list.two").get_by_role("link").click()
-    expect(page.locator("#panel-title")).to_have_text("/queue/list.two")
-    page.reload()
+    page = open_page(broker, "/console/queues/", sign_in(chromium, broker))
     wait_live(page)
-    expect(page.get_by_role("searchbox")).to_have_value("list")
-    expect(names).to_have_text(["/queue/list.two", "/queue/list.one"])
-    expect(page.locator("#panel-title")).to_have_text("/queue/list.two")
-    page.go_back()
-    expect(page.locator(".panel")).to_have_count(0)
+    expect(page.get_by_role("heading", name="No queues yet")).to_be_visible()
+    expect(page.locator(".empty pre")).to_have_count(3)
+    expect(page.locator(".empty pre").first).to_contain_text(f"{broker.url}/api/v1/queues/hello/messages")
+    send(broker, "hello")
+    expect(depth(page, "hello")).to_have_text("1")
+    expect(row(page, "hello")).to_contain_text("no consumer")
+    send(broker, "hello")
+    expect(depth(page, "hello")).to_have_text("2")
+    page.get_by_role("button", name="New queue").click()
+    page.get_by_label("Name", exact=True).fill("made/by hand")
+    page.get_by_label("Most messages").fill("4")
+    page.get_by_role("button", name="Create").click()
+    expect(row(page, "made/by hand").locator(".col-limit")).to_contain_text("0 %")
 
 
-def test_rows_keep_their_place_until_they_are_sorted_again(page: Page, broker: BrokerProcess) -> None:
-    page.get_by_role("searchbox").fill("list")
-    page.get_by_role("columnheader", name="depth", exact=True).get_by_role("button").click()
-    names = page.locator("tbody th")
-    before = names.all_inner_texts()
-    last = before[-1].removeprefix("/queue/")
-    for _ in range(5):
-        send(broker, last)
-    expect(page.get_by_role("button", name="Re-sort")).to_be_visible()
-    assert names.all_inner_texts() == before
-    page.get_by_role("button", name="Re-sort").click()
-    expect(names).to_have_text(before[::-1])
+def test_filter_order_and_columns_are_the_brokers_and_stand_in_the_address(queues: Page) -> None:
+    names = queues.locator("tbody th")
+    search = queues.get_by_role("searchbox", name="Filter by name")
+    search.fill("LIST")
+    expect(names).to_have_text(["list.one", "list.two"])
+    queues.get_by_role("columnheader", name="depth", exact=True).get_by_role("button").click()
+    expect(names).to_have_text(["list.two", "list.one"])
+    queues.get_by_role("button", name="Columns").click()
+    queues.get_by_role("checkbox", name="published").check()
+    expect(row(queues, "list.two").locator(".col-published")).to_have_text("2")
+    queues.keyboard.press("Escape")
+    queues.reload()
+    expect(names).to_have_text(["list.two", "list.one"])
+    expect(search).to_have_value("LIST")
+    expect(row(queues, "list.two").locator(".col-published")).to_have_text("2")
+    search.fill("*.two")
+    expect(names).to_have_text(["list.two"])
+    search.fill("nothing like this")
+    expect(queues.locator(".empty")).to_contain_text("There are")
+    queues.get_by_role("button", name="Clear filter").click()
+    expect(row(queues, "other")).to_be_visible()
 
 
-def test_the_page_can_be_used_by_keys_alone(page: Page) -> None:
-    page.keyboard.press("/")
-    expect(page.get_by_role("searchbox")).to_be_focused()
-    page.keyboard.type("list.jkpt?")
-    expect(page.get_by_role("searchbox")).to_have_value("list.jkpt?")
-    page.get_by_role("searchbox").fill("list")
-    page.locator("h1").click()
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    expect(page.locator('a[data-name="/queue/list.two"]')).to_be_focused()
-    page.keyboard.press("k")
-    page.keyboard.press("Enter")
-    expect(page.locator("#panel-title")).to_have_text("/queue/list.one")
-    expect(page.locator("#panel-title")).to_be_focused()
-    page.keyboard.press("Escape")
-    expect(page.locator('a[data-name="/queue/list.one"]')).to_be_focused()
-    page.keyboard.press("p")
-    expect(page.locator("#panel-title")).to_have_text("Publish a message")
-    page.keyboard.press("Escape")
-    page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+def test_rows_keep_their_place_until_they_are_sorted_again(queues: Page, broker: BrokerProcess) -> None:
+    queues.get_by_role("searchbox", name="Filter by name").fill("list")
+    queues.get_by_role("columnheader", name="depth", exact=True).get_by_role("button").click()
+    names = queues.locator("tbody th")
+    expect(names).to_have_text(["list.two", "list.one"])
+    send(broker, "list.one", 5)
+    expect(depth(queues, "list.one")).to_have_text("6")
+    expect(names).to_have_text(["list.two", "list.one"])
+    queues.get_by_role("button", name="Re-sort").click()
+    expect(names).to_have_text(["list.one", "list.two"])
 
 
-def test_the_theme_is_kept(page: Page) -> None:
-    page.keyboard.press("t")
-    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    page.reload()
-    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-
-
-def test_two_tabs_see_the_same(
-    open_page: OpenPage, page: Page, broker: BrokerProcess, session: StorageState
+def test_many_are_paused_by_keys_after_a_dry_run_and_it_is_taken_back(
+    queues: Page, broker: BrokerProcess
 ) -> None:
-    other = open_page(broker, "/console/", session)
-    send(broker, "shared")
-    expect(depth(page, "/queue/shared")).to_have_text("1")
-    expect(depth(other, "/queue/shared")).to_have_text("1")
+    queues.keyboard.press("/")
+    queues.keyboard.type("list")
+    expect(queues.locator("tbody tr")).to_have_count(2)
+    queues.locator("h1").click()
+    queues.keyboard.press("j")
+    queues.keyboard.press("x")
+    queues.keyboard.press("j")
+    queues.keyboard.press("x")
+    bar = queues.get_by_role("group", name="What is chosen")
+    expect(bar).to_contain_text("2 chosen")
+    bar.get_by_role("button", name="Pause").click()
+    dialog = queues.get_by_role("dialog", name="Pause 2 queues")
+    expect(dialog).to_contain_text("2 would change.")
+    dialog.get_by_label("Reason").fill("repair")
+    dialog.get_by_role("button", name="Pause", exact=True).click()
+    expect(row(queues, "list.one")).to_contain_text("paused")
+    assert broker.request("GET", "/api/v1/queues/list.two").json()["paused"] == "all"
+    queues.locator(".toast", has_text="2 paused").get_by_role("button", name="Undo").click()
+    expect(row(queues, "list.one")).to_contain_text("no consumer")
+    expect(row(queues, "list.two")).to_contain_text("no consumer")
+
+
+def test_a_row_is_purged_from_its_menu_unless_that_is_taken_back(queues: Page, broker: BrokerProcess) -> None:
+    send(broker, "full", 2)
+    expect(depth(queues, "full")).to_have_text("3")
+    queues.locator('a[data-name="/queue/full"]').focus()
+    queues.keyboard.press(".")
+    queues.get_by_role("button", name="Purge…").click()
+    dialog = queues.get_by_role("dialog", name="Purge full")
+    expect(dialog).to_contain_text("3 messages")
+    dialog.get_by_role("button", name="Purge", exact=True).click()
+    toast = queues.locator(".toast", has_text="3 messages are purged in ten seconds")
+    toast.get_by_role("button", name="Undo").click()
+    expect(toast).to_have_count(0)
+    assert broker.request("GET", "/api/v1/queues/full").json()["depth"] == 3
+    queues.keyboard.press("j")
+    queues.keyboard.press("Enter")
+    expect(queues.get_by_role("heading", level=1)).to_contain_text("full")

@@ -203,11 +203,18 @@ export class Rows {
     return this.#rows.get(address);
   }
 
-  /** Shows other rows. */
+  /** The row that has the focus, on its name or elsewhere. */
+  get focused(): Row | undefined {
+    return this.all.find(({ element }) => element.contains(document.activeElement));
+  }
+
+  /** Shows other rows. The focus stays with its destination, where that is still there. */
   show(kind: Kind, items: Figures[], columns: Column[]): void {
+    const focused = this.focused?.address;
     const rows = items.map((figures) => new Row(kind, figures, columns));
     this.#rows = new Map(rows.map((row) => [row.address, row]));
     this.body.replaceChildren(...rows.map(({ element }) => element));
+    if (focused !== undefined) this.#rows.get(focused)?.link.focus({ preventScroll: true });
   }
 
   move(moves: Moves): void {

@@ -184,17 +184,16 @@ export class DestinationList extends Island {
 
   #keys(): () => void {
     const move = (step: number) => {
-      const links = this.#rows.all.map(({ link }) => link);
-      const at = links.indexOf(document.activeElement as HTMLAnchorElement) + step;
-      links[Math.min(Math.max(at, 0), links.length - 1)]?.focus();
+      const { all, focused } = this.#rows;
+      const at = (focused === undefined ? -1 : all.indexOf(focused)) + step;
+      all[Math.min(Math.max(at, 0), all.length - 1)]?.link.focus();
     };
-    const focused = () => this.#rows.all.find(({ element }) => element.contains(document.activeElement));
     return bindKeys(
       { keys: "/", says: say("Filter"), deed: () => this.#filterField?.select() },
       { keys: "j", says: say("Next row"), deed: () => move(1) },
       { keys: "k", says: say("Previous row"), deed: () => move(-1) },
-      { keys: "x", says: say("Choose the row"), deed: () => this.#toggle(focused()) },
-      { keys: ".", says: say("What can be done with the row"), deed: () => this.#openMenu(focused()) },
+      { keys: "x", says: say("Choose the row"), deed: () => this.#toggle(this.#rows.focused) },
+      { keys: ".", says: say("What can be done with the row"), deed: () => this.#openMenu(this.#rows.focused) },
     );
   }
 
@@ -240,7 +239,7 @@ export class DestinationList extends Island {
     this.#menuOf = row;
     this.requestUpdate();
     void this.updateComplete.then(() => {
-      const menu = this.querySelector<HTMLElement>(".menu-items")!;
+      const menu = this.querySelector<HTMLElement>("#row-menu")!;
       const source = row.element.querySelector<HTMLElement>("[data-menu]")!;
       menu.showPopover({ source } as object);
       menu.querySelector<HTMLElement>("a, button:enabled")?.focus();
@@ -285,9 +284,9 @@ export class DestinationList extends Island {
     `;
   }
 
-  /** Asks for something else, from its first page on. */
+  /** Asks for something else, from its first page on. What is chosen and still shown then stays chosen. */
   #go(change: Change, options = {}): void {
-    this.#choose([]);
+    this.#all = false;
     place.go({ after: null, ...change }, options);
   }
 
@@ -389,7 +388,7 @@ export class DestinationList extends Island {
           </th>
           ${this.#heading({ key: "name", label: say("name"), member: "name", sorts: true, drawn: "state" })}
           ${this.#columns.map((column) => this.#heading(column))}
-          <th class="acts-of-row" scope="col"><span class="visually-hidden">${say("Acts")}</span></th>
+          <th class="col-acts" scope="col"><span class="visually-hidden">${say("Acts")}</span></th>
         </tr>
       </thead>
       ${this.#rows.body}
@@ -442,7 +441,7 @@ export class DestinationList extends Island {
     const missing = missingRight(deed, this.administers);
     const tone = deed === "purge" || deed === "delete" ? "bad" : nothing;
     const act = () => {
-      this.querySelector<HTMLElement>(".menu-items:popover-open")?.hidePopover();
+      this.querySelector<HTMLElement>("#row-menu:popover-open")?.hidePopover();
       void this.#do(deed, row);
     };
     return html`<button type="button" data-tone=${tone} ?disabled=${missing !== ""} title=${missing || nothing} @click=${act}>${LABELS[deed]}</button>`;
@@ -451,7 +450,7 @@ export class DestinationList extends Island {
   #menu(): TemplateResult {
     const row = this.#menuOf;
     const paused = row?.figures.paused !== "none";
-    return html`<div class="menu-items" popover>
+    return html`<div id="row-menu" class="menu-items" popover>
       ${row === undefined
         ? nothing
         : html`<a href=${pageOf(row.address)}>${say("Open")}</a>
