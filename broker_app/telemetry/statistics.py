@@ -340,6 +340,7 @@ class Statistics:
         totals = self._totals(address)
         return {
             **self.brief(address),
+            **self.condition(address)._asdict(),
             "acked_rate": self._rate(moved.acked),
             "dead_rate": self._rate(moved.dead),
             "expired_rate": self._rate(moved.expired),

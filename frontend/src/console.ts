@@ -4,10 +4,9 @@ import { copyFrom } from "./copying.ts";
 import { wake } from "./elements.ts";
 import type { KeyList } from "./islands/key-list.ts";
 import { bindKeys } from "./keys.ts";
-import type { Snapshot } from "./live/rest.ts";
 import { startNavigation } from "./navigation.ts";
 import { say } from "./say.ts";
-import { pulse, session, statistics } from "./services.ts";
+import { pulse, session } from "./services.ts";
 import { toggleTheme } from "./theme.ts";
 
 const showKeys = () => document.querySelector<KeyList>("mom-key-list")!.open();
@@ -38,9 +37,5 @@ startNavigation(arrived);
 arrived();
 
 pulse.hear(session);
-session.watch(() => {
-  if (session.status.kind === "connecting" || session.status.kind === "reconnecting") statistics.expectAny();
-});
-session.subscribe("/topic/$mom.stats", (body) => statistics.apply(JSON.parse(body) as Snapshot));
 void session.start();
 void import("./later.ts");

@@ -3,7 +3,6 @@
 import { Pulse } from "./live/pulse.ts";
 import { Rest } from "./live/rest.ts";
 import { Session } from "./live/session.ts";
-import { Statistics } from "./live/statistics.ts";
 import { Place } from "./place.ts";
 import type { Server } from "./view/snippets.ts";
 
@@ -13,7 +12,6 @@ const base = location.origin + basePath;
 export const rest = new Rest(`${base}api/v1/`);
 export const session = new Session(`${base.replace(/^http/, "ws")}ws`, () => rest.isSignedIn());
 export const pulse = new Pulse();
-export const statistics = new Statistics();
 export const place = new Place();
 /** Where programs reach this broker, for the code that pages show. */
 export const server: Server = { origin: base.replace(/\/$/, ""), host: location.hostname, stompPort, user };

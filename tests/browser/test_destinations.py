@@ -1,5 +1,7 @@
 """The lists of queues and topics: live figures, filter, order, keys, acts on many, and a telling address."""
 
+import re
+
 import pytest
 from playwright.sync_api import Browser, Locator, Page, StorageState, expect
 
@@ -95,12 +97,14 @@ def test_many_are_paused_by_keys_after_a_dry_run_and_it_is_taken_back(
 ) -> None:
     queues.keyboard.press("/")
     queues.keyboard.type("list")
+    expect(queues).to_have_url(re.compile(r"filter=list$"))
     expect(queues.locator("tbody tr")).to_have_count(2)
     queues.locator("h1").click()
-    queues.keyboard.press("j")
-    queues.keyboard.press("x")
-    queues.keyboard.press("j")
-    queues.keyboard.press("x")
+    for name in ("list.one", "list.two"):
+        queues.keyboard.press("j")
+        expect(queues.locator(f'a[data-name="/queue/{name}"]')).to_be_focused()
+        queues.keyboard.press("x")
+        expect(row(queues, name).get_by_role("checkbox")).to_be_checked()
     bar = queues.get_by_role("group", name="What is chosen")
     expect(bar).to_contain_text("2 chosen")
     bar.get_by_role("button", name="Pause").click()

@@ -9,7 +9,7 @@ import { begin, plan } from "../messages/requests.ts";
 import { pageOf } from "../pages.ts";
 import { say, sayCount } from "../say.ts";
 import { tell } from "../toasts.ts";
-import { conditionOf } from "../view/condition.ts";
+import { lookOf } from "../view/state.ts";
 import { count, duration, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
 import "../style/destination.css";
@@ -72,15 +72,7 @@ export class DestinationHead extends Island {
     if (facts.paused !== "none") {
       return { tone: "warn", shape: "‖", word: say("paused: {who}", { who: facts.paused }) };
     }
-    const full = (["messages", "bytes"] as const).some((kind) => {
-      const limit = Number(facts.settings[`max_${kind}`]?.value ?? 0);
-      return limit > 0 && (facts.usage?.[kind] ?? 0) >= limit;
-    });
-    if (full) return { tone: "bad", shape: "■", word: say("at limit") };
-    const now = this.#one.now;
-    return now
-      ? conditionOf(now, false)
-      : conditionOf({ ...rested(this.#one), depth: facts.depth ?? 0, consumers: facts.consumers }, false);
+    return lookOf((this.#one.now ?? facts).state);
   }
 
   #ofQueue(facts: Facts): TemplateResult {
@@ -281,11 +273,6 @@ export class DestinationHead extends Island {
   #address(tab: string): string {
     return pageOf(`/${this.kind}/${this.name}`, tab);
   }
-}
-
-/** A destination of which nothing is told, for it is at rest. */
-function rested({ kind, address }: OneDestination) {
-  return { name: address, kind, unsettled: 0, in_rate: 0, out_rate: 0, oldest_s: 0 };
 }
 
 customElements.define("mom-destination-head", DestinationHead);

@@ -10,7 +10,7 @@ import type { Change } from "../place.ts";
 import { say, sayCount } from "../say.ts";
 import { place, server } from "../services.ts";
 import { count, fullTime } from "../view/format.ts";
-import { publishSnippets, receiveSnippets } from "../view/snippets.ts";
+import { publishSnippets } from "../view/snippets.ts";
 import { LOOKS } from "../view/state.ts";
 import "../style/destinations.css";
 import { Island } from "./island.ts";
@@ -467,8 +467,6 @@ export class DestinationList extends Island {
   #nothingYet(): TemplateResult {
     const queue = this.kind === "queue";
     const address = `/${this.kind}/hello`;
-    const [first, second] = publishSnippets(address, server);
-    const [receive] = receiveSnippets(address, server);
     return html`${this.#fault ? this.#failed() : nothing}
       <div class="empty">
         <h2>${queue ? say("No queues yet") : say("No topics yet")}</h2>
@@ -482,7 +480,7 @@ export class DestinationList extends Island {
           ${this.#newButton()}
           ${this.welcome ? html`<a href=${this.welcome}>${say("First steps")}</a>` : nothing}
         </div>
-        ${[first!, second!, receive!].map(snippetBlock)}
+        ${publishSnippets(address, server).map(snippetBlock)}
       </div>`;
   }
 

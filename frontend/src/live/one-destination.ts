@@ -19,6 +19,7 @@ export interface Facts {
   oldest_s?: number;
   published: number;
   paused: "none" | "producers" | "consumers" | "all";
+  state: string;
   declared: boolean;
   settings: Record<string, { value: unknown; source: string }>;
   may: Right[];
@@ -28,6 +29,7 @@ export interface Facts {
 /** What the broker tells of it, once a second while it moves. */
 export interface Now extends Destination {
   delayed: number;
+  state: string;
   acked_rate: number;
 }
 

@@ -19,10 +19,12 @@ from broker_app.net.rest.openapi.operations import (
 from broker_app.net.rest.openapi.settings import setting_schema
 from broker_app.net.rest.openapi.shapes import (
     COUNT,
+    FULLNESS,
     NAME,
     PAGING,
     RATE,
     SECONDS,
+    STATE,
     TEXT,
     TRUTH,
     Json,
@@ -40,7 +42,7 @@ _DECLARED: Json = {**TRUTH, "description": "whether it has settings of its own, 
 _LIVE: Json = {
     "in_rate": RATE,
     "out_rate": RATE,
-    "state": {"enum": list(STATES), "description": "how it is doing"},
+    "state": STATE,
     "trend": {
         **array_of(COUNT, STEPS),
         "description": f"what waited in a queue, or came to a topic, in steps of {STEP_S} s up to now; "
@@ -63,17 +65,7 @@ _QUEUE_FACTS: Json = {
     "paused": _PAUSED,
     "declared": _DECLARED,
     **_LIVE,
-    "fill": {
-        "type": ["number", "null"],
-        "minimum": 0,
-        "maximum": 1,
-        "description": "how much of its limit is used; null without limits",
-    },
-    "full_in_s": {
-        "type": ["number", "null"],
-        "minimum": 0,
-        "description": "when it is full if it goes on growing like that",
-    },
+    **FULLNESS,
 }
 _TOPIC_FACTS: Json = {
     "name": NAME,

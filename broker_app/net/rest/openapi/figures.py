@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from broker_app.net.rest.openapi.operations import QUEUE, TOPIC, json_reply, operation, parameter
 from broker_app.net.rest.openapi.shapes import (
     COUNT,
+    FULLNESS,
     NAME,
     RATE,
     SECONDS,
+    STATE,
     TEXT,
     TIME,
     Json,
@@ -69,6 +71,8 @@ _PERCENTILES = object_of(
 )
 _FULL_FIGURES: Json = {
     **_BRIEF_FIGURES["properties"],
+    "state": STATE,
+    **FULLNESS,
     **dict.fromkeys(("acked_rate", "dead_rate", "expired_rate"), RATE),
     **dict.fromkeys(("published", "delivered", "acknowledged", "dead", "expired"), COUNT),
     "wait_s": {**_PERCENTILES, "description": "from arrival to delivery, sampled, of the last minute"},

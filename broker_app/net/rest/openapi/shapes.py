@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker_app.telemetry.condition import STATES
+
 Json = dict[str, Any]
 
 TEXT: Json = {"type": "string"}
@@ -65,5 +67,20 @@ PAGING: Json = {
 }
 OPTIONAL_TIME: Json = {**TIME, "type": ["string", "null"]}
 COUNTS: Json = {"type": "object", "additionalProperties": COUNT}
+STATE: Json = {"enum": list(STATES), "description": "how it is doing"}
+#: how full a queue is, and when it will be
+FULLNESS: Json = {
+    "fill": {
+        "type": ["number", "null"],
+        "minimum": 0,
+        "maximum": 1,
+        "description": "how much of its limit is used; null without limits",
+    },
+    "full_in_s": {
+        "type": ["number", "null"],
+        "minimum": 0,
+        "description": "when it is full if it goes on growing like that",
+    },
+}
 RATE: Json = {"type": "number", "minimum": 0, "description": "a second"}
 SECONDS: Json = {"type": "number", "minimum": 0}
