@@ -33,6 +33,7 @@ def destinations(broker: BrokerProcess) -> None:
 def queues(open_page: OpenPage, broker: BrokerProcess, session: StorageState) -> Page:
     page = open_page(broker, "/console/queues/", session)
     wait_live(page)
+    expect(row(page, "other")).to_be_visible()
     return page
 
 

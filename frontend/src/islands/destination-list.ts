@@ -189,7 +189,7 @@ export class DestinationList extends Island {
       all[Math.min(Math.max(at, 0), all.length - 1)]?.link.focus();
     };
     return bindKeys(
-      { keys: "/", says: say("Filter"), deed: () => this.#filterField?.select() },
+      { keys: "/", says: say("Filter"), deed: () => this.#seek() },
       { keys: "j", says: say("Next row"), deed: () => move(1) },
       { keys: "k", says: say("Previous row"), deed: () => move(-1) },
       { keys: "x", says: say("Choose the row"), deed: () => this.#toggle(this.#rows.focused) },
@@ -197,8 +197,10 @@ export class DestinationList extends Island {
     );
   }
 
-  get #filterField(): HTMLInputElement | null {
-    return this.querySelector("input[type=search]");
+  #seek(): void {
+    const field = this.querySelector<HTMLInputElement>("input[type=search]");
+    field?.focus();
+    field?.select();
   }
 
   readonly #clicked = (event: Event): void => {
