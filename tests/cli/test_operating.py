@@ -36,8 +36,9 @@ def test_connections_are_listed_shown_and_ended(
 ) -> None:
     stomp, id = connection
     listed = mom("conn", "ls")
-    assert listed.rows[0][:3] == ["id", "user", "transport"]
-    assert [id, "admin", "tcp"] in [row[:3] for row in listed.rows]
+    assert listed.rows[0][:4] == ["id", "user", "client", "transport"]
+    assert [id, "admin", "", "tcp"] in [row[:4] for row in listed.rows]
+    assert mom("conn", "ls", "--filter", id, "--sort=-unsettled", "--no-header").out.startswith(id)
     assert mom("conn", "ls", "--user", "nobody", "--no-header").out == ""
     shown = mom("conn", "show", id)
     assert f"id\t{id}" in shown.out
@@ -49,7 +50,11 @@ def test_connections_are_listed_shown_and_ended(
     while piece := stomp.recv(4096):
         told += piece
     assert b"it is late" in told
-    poll(lambda: mom("conn", "show", id).code == NOT_FOUND)
+    poll(lambda: id in mom("conn", "ls", "--closed").out)
+    heads, *events = mom("conn", "events", id).rows
+    assert heads[:2] == ["at", "event"]
+    assert [event[1] for event in events] == ["closed", "disconnecting", "subscribed", "connected"]
+    assert mom("conn", "drain", id, "--reason", "it is late").code == NOT_FOUND
 
 
 def test_an_end_needs_a_reason(mom: CommandLine) -> None:

@@ -14,7 +14,7 @@ from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
-from broker_app.net.rest.requests import Request
+from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.stomp import StompSession
 
 
@@ -43,6 +43,7 @@ class ConnectionDesk:
     def __init__(self, desk: Desk, connections: Connections, limits: RestLimits) -> None:
         self._desk = desk
         self._connections = connections
+        self._max_page = limits.max_page
         self._open: Listing[StompSession] = Listing(
             connections.members, {}, limits.max_page, matches=_matches(_texts_of_open),
             sortable=_SORTABLE, sort="number", last="number",
@@ -96,7 +97,7 @@ class ConnectionDesk:
 
     async def events(self, request: Request) -> Reply:
         """GET connections/{id}/events: what happened to a client, the newest first"""
-        request.query()
+        limit = whole_number(request.query(("limit",)), "limit", MAX_EACH, 1, self._max_page)
         session = self._connections.find(request.name)
         if session is not None:
             self._check_seen(request, session)
@@ -104,9 +105,8 @@ class ConnectionDesk:
             self._gone(request)
         visit = self._connections.visits.find(request.name)
         items = self._connections.events(visit) if visit is not None else []
-        return json_reply(
-            {"items": items, "next": None, "approx_total": len(items) + (visit.dropped if visit else 0)}
-        )
+        total = len(items) + (visit.dropped if visit is not None else 0)
+        return json_reply({"items": items[:limit], "next": None, "approx_total": total})
 
     async def close(self, request: Request) -> Reply:
         """DELETE connections/{id}: its user's right, and an administrator's; the client is told why."""

@@ -196,7 +196,7 @@ PATHS: Json = {
         "get": operation(
             "list_connection_events", "What happened to a client, the newest first",
             {"200": json_reply("events", ref("ConnectionEventPage"))}, 404,
-            parameters=[_CONNECTION_ID],
+            parameters=[_CONNECTION_ID, parameter("limit", whole(1, 500, 50), "most events")],
         ),
     },
     "/connections/{id}/drain": {
