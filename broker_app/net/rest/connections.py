@@ -16,6 +16,7 @@ from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.stomp import StompSession
+from broker_app.telemetry.visits import MAX_EACH
 
 
 class CloseRequest(msgspec.Struct, forbid_unknown_fields=True):
