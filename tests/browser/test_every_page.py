@@ -29,7 +29,12 @@ TOPIC = "prices.of.everything"
 #: what follows a page's address; `{connection}` is the id of a client that is there
 QUERIES: dict[str, list[str]] = {
     "queues": ["", "?filter=nothing-like-this"],
-    "queue": [f"?name={LONG}&tab={tab}" for tab in QueuePage.tabs],
+    "queue": [
+        *(f"?name={LONG}&tab={tab}" for tab in QueuePage.tabs),
+        f"?name={LONG}&tab=messages&message={{message}}",
+        f"?name={LONG}&tab=messages&tail=on",
+    ],
+    "job": ["?id={job}"],
     "topic": [f"?name={TOPIC}&tab={tab}" for tab in TopicPage.tabs],
     "connection": ["?id={connection}"],
     "rules-edit": ["?name=johns"],
@@ -80,7 +85,7 @@ def things(broker: BrokerProcess) -> dict[str, str]:
 
     for number in range(3):
         body = {"a": [number, None, "x" * 200], "of": {"tenant": "acme"}}
-        ask("POST", f"queues/{LONG}/messages", body)
+        message = ask("POST", f"queues/{LONG}/messages", body)
     for name in ("orders.new", "orders.dead", "bills"):
         ask("POST", f"queues/{name}/messages", {"n": 1})
     ask("POST", f"topics/{TOPIC}/messages", {"price": 1})
@@ -101,7 +106,7 @@ def things(broker: BrokerProcess) -> dict[str, str]:
     )
     job = ask("POST", "jobs", {"plan": plan["plan"]})
     poll(lambda: ask("GET", "bridges/west/status")["accepted"] == 1)
-    return {"token": str(token["id"]), "job": str(job["id"])}
+    return {"token": str(token["id"]), "job": str(job["id"]), "message": str(message["id"])}
 
 
 @pytest.fixture(scope="module")
