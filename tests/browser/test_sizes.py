@@ -74,6 +74,21 @@ def islands_of(text: str, known: set[str]) -> set[str]:
     return known
 
 
+def test_no_files_of_the_browser_wait_for_each_other() -> None:
+    """Of two that import each other at once, one would run before what it needs is there."""
+    order: list[str] = []
+
+    def visit(entry: str, above: tuple[str, ...]) -> None:
+        assert entry not in above, " → ".join((*above, entry))
+        if entry not in order:
+            for imported in manifest()[entry].get("imports", ()):
+                visit(imported, (*above, entry))
+            order.append(entry)
+
+    for entry in manifest():
+        visit(entry, ())
+
+
 def test_what_every_page_loads_at_once_is_small() -> None:
     assert size("src/console.ts") <= CORE_KIB
 
