@@ -11,9 +11,10 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext_lazy
 
 from broker_app.models import AuditEntry
-from broker_app.web.actions import audit
+from broker_app.web.actions import API, CLI, CONSOLE, FILE, START, STOMP, audit
 from broker_app.web.api.audit import NDJSON, lines
 from broker_app.web.console.differences import between
 from broker_app.web.console.frame import AdministratorsPage
@@ -28,20 +29,45 @@ _VERIFIED = 5_000
 class Filter(forms.Form):
     """Empty fields ask for nothing."""
 
-    author = forms.CharField(required=False, max_length=150, label="Who")
+    author = forms.CharField(required=False, max_length=150, label=gettext_lazy("Who"))
+    way = forms.ChoiceField(
+        required=False,
+        label=gettext_lazy("By way of"),
+        choices=[("", gettext_lazy("any")), *((way, way) for way in (CONSOLE, API, CLI, FILE, START, STOMP))],
+    )
     act = forms.CharField(
-        required=False, max_length=40, label="Did", help_text="created, changed, logged in…"
+        required=False,
+        max_length=40,
+        label=gettext_lazy("Did"),
+        help_text=gettext_lazy("created, changed, logged in…"),
     )
     kind = forms.ChoiceField(
-        required=False, label="Kind", choices=[("", "any"), *((name, name) for name in KINDS)]
+        required=False,
+        label=gettext_lazy("Kind"),
+        choices=[("", gettext_lazy("any")), *((name, name) for name in KINDS)],
     )
-    key = forms.CharField(required=False, max_length=300, label="Name", help_text="or a part of it")
-    words = forms.CharField(required=False, max_length=300, label="Reason", help_text="words in it")
+    key = forms.CharField(
+        required=False,
+        max_length=300,
+        label=gettext_lazy("Name"),
+        help_text=gettext_lazy("or a part of it"),
+    )
+    words = forms.CharField(
+        required=False,
+        max_length=300,
+        label=gettext_lazy("Reason"),
+        help_text=gettext_lazy("words in it"),
+    )
+    trace = forms.CharField(required=False, max_length=32, label=gettext_lazy("Trace id"))
     since = forms.DateField(
-        required=False, label="From (UTC)", widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+        required=False,
+        label=gettext_lazy("From (UTC)"),
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
     )
     until = forms.DateField(
-        required=False, label="To (UTC)", widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+        required=False,
+        label=gettext_lazy("To (UTC)"),
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
     )
 
     def entries(self) -> QuerySet[AuditEntry]:
@@ -49,10 +75,12 @@ class Filter(forms.Form):
         given = self.cleaned_data
         lookups = {
             "author": "author",
+            "way": "way",
             "act": "act__icontains",
             "kind": "kind",
             "key": "key__icontains",
             "words": "reason__icontains",
+            "trace": "trace_id",
             "since": "time__date__gte",
             "until": "time__date__lte",
         }

@@ -9,6 +9,8 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from broker_app.web import definitions
 from broker_app.web.acting import by
@@ -18,6 +20,7 @@ from broker_app.web.console.foreseeing import impact_of
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.subject import obeyed
 from broker_app.web.console.versions import whole
+from broker_app.web.console.words import done as done_in_words
 
 #: forms may have so many bytes
 MOST_BYTES = 900 * 1024
@@ -42,7 +45,7 @@ class DefinitionsPage(AdministratorsPage):
             return self.show(request, faults=invalid.faults[:50])
         except Stale:
             plan = definitions.plan(by(request), document, prune=prune)
-            context = {"fault": "Something was changed meanwhile: below is what applying does now."}
+            context = {"fault": _("Something was changed meanwhile: below is what applying does now.")}
             return self.planned(request, content, plan, prune, **context)
         except (Conflict, ValidationError) as refusal:
             return self.show(request, fault=in_a_sentence(refusal))
@@ -52,20 +55,25 @@ class DefinitionsPage(AdministratorsPage):
         author = by(request, request.POST.get("reason", ""))
         done = definitions.apply(author, document, prune=prune, expected=whole(request.POST, "expected"))
         if not done.changes:
-            messages.info(request, "The configuration says all that already: nothing was changed.")
+            messages.info(request, _("The configuration says all that already: nothing was changed."))
             return redirect("console:definitions")
         version = done.version + 1
         obeyed(request, version)
         count = len(done.changes)
-        text = f"The definitions were applied: {count} thing{'s' * (count != 1)} changed."
-        messages.success(request, text, extra_tags=str(version))
+        text = ngettext(
+            "The definitions were applied: %(count)d thing changed.",
+            "The definitions were applied: %(count)d things changed.",
+            count,
+        )
+        messages.success(request, text % {"count": count}, extra_tags=str(version))
         return redirect("console:versions")
 
     def planned(
         self, request: HttpRequest, content: bytes, plan: definitions.Plan, prune: bool, **more: Any
     ) -> HttpResponse:
         counts = [
-            (act, sum(one.act == act for one in plan.changes)) for act in ("created", "changed", "removed")
+            (done_in_words(act), sum(one.act == act for one in plan.changes))
+            for act in ("created", "changed", "removed")
         ]
         return self.show(
             request,
@@ -99,9 +107,10 @@ def _content(request: HttpRequest) -> bytes:
     file = request.FILES.get("file")
     content = file.read(MOST_BYTES + 1) if file is not None else request.POST.get("document", "").encode()
     if not content.strip():
-        raise definitions.InvalidDocument(definitions.Fault("", "there is nothing in it; choose a file"))
+        raise definitions.InvalidDocument(definitions.Fault("", _("there is nothing in it; choose a file")))
     if len(content) > MOST_BYTES:
-        detail = f"it is longer than {MOST_BYTES // 1024} KiB; use `mom definitions import` for it"
+        detail = _("it is longer than %(most)d KiB; use `mom definitions import` for it")
+        detail %= {"most": MOST_BYTES // 1024}
         raise definitions.InvalidDocument(definitions.Fault("", detail))
     return content
 

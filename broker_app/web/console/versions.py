@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
 from broker_app.models import Change
 from broker_app.web import history
@@ -18,6 +19,9 @@ from broker_app.web.console.differences import Difference, difference, in_a_sent
 from broker_app.web.console.foreseeing import impact_of
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.subject import obeyed
+from broker_app.web.console.words import done as done_in_words
+from broker_app.web.console.words import one_of
+from broker_app.web.kinds import KINDS
 
 _A_PAGE = 50
 #: of the things that one version changed, those that the list names
@@ -38,6 +42,10 @@ class VersionsPage(AdministratorsPage):
             "newest": history.newest(),
             "more": found[_A_PAGE - 1].number if len(found) > _A_PAGE else None,
             "older": before is not None,
+            "filtered": bool(kind or author),
+            "kind": kind,
+            "author": author,
+            "kinds": [(name, one_of(name)) for name in KINDS],
         }
         return render(request, "console/versions.html", context)
 
@@ -88,14 +96,19 @@ class BackPage(AdministratorsPage):
                 by(request, request.POST.get("reason", "")), to, whole(request.POST, "expected")
             )
         except Stale:
-            return self.show(request, "Something was changed meanwhile: below is what going back does now.")
+            return self.show(
+                request, _("Something was changed meanwhile: below is what going back does now.")
+            )
         except (Conflict, InvalidEdits, ValidationError) as refusal:
             return self.show(request, in_a_sentence(refusal))
         if done.outcome.version is None:
-            messages.info(request, f"The configuration is as it was in version {to}: nothing was changed.")
+            messages.info(
+                request,
+                _("The configuration is as it was in version %(to)d: nothing was changed.") % {"to": to},
+            )
         else:
             obeyed(request, done.outcome.version)
-            text = f"The configuration is as it was in version {to}."
+            text = _("The configuration is as it was in version %(to)d.") % {"to": to}
             messages.success(request, text, extra_tags=str(done.outcome.version))
         return redirect("console:versions")
 
@@ -128,13 +141,19 @@ class UndoPage(AdministratorsPage):
         try:
             done = history.go_back(by(request), version - 1, version)
         except (Stale, Conflict, InvalidEdits, ValidationError) as refusal:
-            why = "Other changes came after it" if isinstance(refusal, Stale) else in_a_sentence(refusal)
-            messages.error(request, f"Version {version} cannot be undone by itself: {why}.")
+            why = _("other changes came after it") if isinstance(refusal, Stale) else in_a_sentence(refusal)
+            messages.error(
+                request,
+                _("Version %(version)d cannot be undone by itself: %(why)s.")
+                % {"version": version, "why": why},
+            )
             return redirect(f"{reverse('console:back')}?to={version - 1}")
         obeyed(request, done.outcome.version)
         left = "".join(f" {one.kind} {one.key}: {one.why}." for one in done.kept)
         messages.success(
-            request, f"Version {version} was undone.{left}", extra_tags=str(done.outcome.version or "")
+            request,
+            _("Version %(version)d was undone.") % {"version": version} + left,
+            extra_tags=str(done.outcome.version or ""),
         )
         return redirect("console:versions")
 
@@ -147,7 +166,10 @@ class _Named(NamedTuple):
 def _named(change: Change) -> _Named:
     """(act, kind, key) of the first things that a version changed, and how many there are beside them."""
     changes = history.changes_of(change)
-    return _Named([(one.act, one.kind, one.key) for one in changes[:_NAMED]], max(0, len(changes) - _NAMED))
+    return _Named(
+        [(done_in_words(one.act), one.kind, one.key) for one in changes[:_NAMED]],
+        max(0, len(changes) - _NAMED),
+    )
 
 
 def _drawn(differences: list[Difference]) -> dict[str, Any]:
