@@ -141,7 +141,7 @@ class UndoPage(AdministratorsPage):
         try:
             done = history.go_back(by(request), version - 1, version)
         except (Stale, Conflict, InvalidEdits, ValidationError) as refusal:
-            why = _("other changes came after it") if isinstance(refusal, Stale) else in_a_sentence(refusal)
+            why = _("Other changes came after it") if isinstance(refusal, Stale) else in_a_sentence(refusal)
             messages.error(
                 request,
                 _("Version %(version)d cannot be undone by itself: %(why)s.")
