@@ -62,7 +62,7 @@ class Question(forms.Form):
             ("false", gettext_lazy("no")),
         ),
     )
-    client = forms.CharField(required=False, max_length=300, label="STOMP client-id")
+    client = forms.CharField(required=False, max_length=300, label=gettext_lazy("STOMP client-id"))
 
     def clean_destination(self) -> str:
         text: str = self.cleaned_data["destination"].strip()

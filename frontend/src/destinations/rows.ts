@@ -119,7 +119,7 @@ const DRAWN: Record<Column["drawn"], (cell: HTMLElement, column: Column) => Draw
     const pill = make("span", "state");
     const shape = make("span");
     shape.ariaHidden = "true";
-    const [draw, say] = [writer(shape), writer(pill)];
+    const [draw, tell] = [writer(shape), writer(pill)];
     pill.prepend(shape);
     cell.append(pill);
     let shown = "";
@@ -129,7 +129,7 @@ const DRAWN: Record<Column["drawn"], (cell: HTMLElement, column: Column) => Draw
       const look = lookOf(state);
       pill.dataset.tone = look.tone;
       draw(look.shape);
-      say(` ${look.word}`);
+      tell(` ${look.word}`);
     };
   },
   trend: (cell) => {

@@ -122,7 +122,7 @@ export class PublishForm extends Island {
       <label>${say("Destination")}
         <input
           name="destination" required autocomplete="off" spellcheck="false" placeholder="/queue/orders" pattern="/(queue|topic|temp-queue)/.+"
-          title="/queue/… , /topic/…" .value=${this.destination}
+          title="/queue/…, /topic/…" .value=${this.destination}
           @change=${(event: Event) => (this.destination = (event.target as HTMLInputElement).value)}
         /></label>
       ${this.#bodyField()}
