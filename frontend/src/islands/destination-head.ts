@@ -72,7 +72,7 @@ export class DestinationHead extends Island {
     if (facts.paused !== "none") {
       return { tone: "warn", shape: "‖", word: say("paused: {who}", { who: facts.paused }) };
     }
-    return lookOf((this.#one.now ?? facts).state);
+    return lookOf(facts.state);
   }
 
   #ofQueue(facts: Facts): TemplateResult {

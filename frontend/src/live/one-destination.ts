@@ -135,10 +135,10 @@ export class OneDestination extends Source {
     this.now = now;
     if (this.facts === undefined) void this.read();
     else {
-      const { depth, delayed, unsettled, oldest_s } = now;
+      const { depth, delayed, unsettled, oldest_s, state } = now;
       // Of a topic, those are counted who are away, too.
       const consumers = this.kind === "queue" ? now.consumers : this.facts.consumers;
-      this.facts = { ...this.facts, depth, delayed, unsettled, consumers, oldest_s };
+      this.facts = { ...this.facts, depth, delayed, unsettled, consumers, oldest_s, state };
     }
     this.changed();
   }
