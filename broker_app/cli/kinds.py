@@ -158,6 +158,6 @@ ALERT_RULES = Kind(
         "notify": Field("whom it is told to: queue:NAME, https://…, mailto:ADDRESS", _names),
         "comment": Field("for people"),
     },
-    "What is said of alert rules. Those that hold from the start are not listed until something is said of them.",
+    "What is said of alert rules. Those that hold from the start are listed once something is said of them.",
     "oldest threshold=600 notify=queue:ops,mailto:ops@example.org",
 )
