@@ -1,0 +1,46 @@
+"""From the overview to what needs attention, in a real browser."""
+
+from playwright.sync_api import Page, expect
+
+from tests.support.broker_process import BrokerProcess
+
+
+def test_an_alert_is_seen_on_the_overview_acknowledged_let_fire_again_and_silenced(
+    page: Page, broker: BrokerProcess
+) -> None:
+    rule = {"condition": "no-consumer", "for_s": 0, "pattern": "/queue/orders.new", "severity": "critical"}
+    reply = broker.request("PUT", "/api/v1/alerts/rules/at-once", json_body=rule, if_none_match="*")
+    assert reply.status == 201, reply
+    assert broker.request("POST", "/api/v1/queues/orders.new/messages", b"1").status == 201
+    said = "orders.new: 1 message waits, and nobody consumes"
+    attention = page.locator("mom-attention-list")
+    expect(attention.get_by_role("link", name=said)).to_be_visible()
+    expect(page.locator("mom-node-figures a", has_text="backlog")).to_contain_text("1")
+    expect(page.locator("mom-busiest-list").get_by_role("link", name="orders.new")).to_be_visible()
+    expect(page.locator("mom-node-topology").get_by_role("link", name="mom: ")).to_be_visible()
+    page.get_by_role("button", name="View as table").last.click()
+    expect(page.locator("mom-node-topology").get_by_role("row", name="Producers")).to_be_visible()
+    expect(page.locator("mom-latest-events")).to_contain_text("at-once fired")
+    expect(attention.get_by_role("link", name="Consumers")).to_have_attribute(
+        "href", "/console/queues/one?name=orders.new&tab=consumers"
+    )
+
+    page.get_by_role("link", name="All alerts").click()
+    alert = page.locator(".alerts li", has_text=said)
+    alert.get_by_role("button", name="Acknowledge…").click()
+    page.get_by_label("Reason").fill("on it")
+    page.get_by_role("button", name="Acknowledge", exact=True).click()
+    expect(alert).to_contain_text(f"acknowledged: {broker.user} (“on it”)")
+    page.get_by_role("button", name="Undo").click()
+    expect(alert).not_to_contain_text("acknowledged")
+    alert.get_by_role("button", name="Silence…").click()
+    page.locator("select[name=for_s]").select_option("1 day")
+    page.get_by_role("button", name="Silence", exact=True).click()
+    page.get_by_role("button", name="silenced 1").click()
+    expect(alert).to_contain_text("until")
+    assert page.url.endswith("/console/alerts/?state=silenced")
+
+    page.get_by_role("link", name="Events", exact=True).click()
+    expect(page.get_by_role("row", name="at-once")).to_have_count(4)
+    assert broker.request("DELETE", "/api/v1/alerts/rules/at-once", if_match="*").status == 204
+    expect(page.get_by_role("row", name="at-once").first).to_contain_text("ended")
