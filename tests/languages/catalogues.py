@@ -39,9 +39,6 @@ def update(language: str, domain: str) -> Catalog:
     )
     catalog.update(catalogue(domain), update_header_comment=False, update_creation_date=False)
     catalog.obsolete.clear()
-    if domain == "djangojs":  # where a % is a per cent
-        for message in catalog:
-            message.flags.discard("python-format")
     texts = BytesIO()
     write_po(texts, catalog, sort_output=True, width=110, omit_header=True)
     header = _HEADER.format(language=language, plural_forms=catalog.plural_forms)
