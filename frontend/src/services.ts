@@ -1,7 +1,7 @@
 /** What every part of the page shares: one conversation with the broker, and what it told. Made once a tab. */
 
 import { Pulse } from "./live/pulse.ts";
-import { Rest } from "./live/rest.ts";
+import { isSignedIn } from "./live/requests.ts";
 import { Session } from "./live/session.ts";
 import { Place } from "./place.ts";
 import type { Server } from "./view/snippets.ts";
@@ -9,8 +9,7 @@ import type { Server } from "./view/snippets.ts";
 const { basePath = "/", stompPort = "", user = "" } = document.body.dataset;
 const base = location.origin + basePath;
 
-export const rest = new Rest(`${base}api/v1/`);
-export const session = new Session(`${base.replace(/^http/, "ws")}ws`, () => rest.isSignedIn());
+export const session = new Session(`${base.replace(/^http/, "ws")}ws`, isSignedIn);
 export const pulse = new Pulse();
 export const place = new Place();
 /** Where programs reach this broker, for the code that pages show. */

@@ -9,6 +9,7 @@ import { jsonTree } from "../view/json-tree.ts";
 import { indented } from "../view/xml.ts";
 import { copyButton } from "./copy-button.ts";
 import { Island } from "./island.ts";
+import "../style/body.css";
 
 type Form = "Pretty" | "Raw" | "Hex" | "Diff";
 

@@ -9,6 +9,7 @@ import { conditionOf, nameOf, protocolOf, type Connection } from "../view/connec
 import { NONE, count, duration, rate } from "../view/format.ts";
 import { moment } from "../view/moment.ts";
 import { Island } from "./island.ts";
+import "../style/connections.css";
 import { place } from "../services.ts";
 
 const EVERY_MS = 2_000;

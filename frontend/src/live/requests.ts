@@ -70,3 +70,13 @@ async function answered(method: string, path: string, body?: unknown, reason = "
 export function csrfToken(): string {
   return document.querySelector<HTMLInputElement>("[name=csrfmiddlewaretoken]")?.value ?? "";
 }
+
+/** Whether the session cookie is still good. Only a clear "no" counts: an unreachable server says nothing. */
+export async function isSignedIn(): Promise<boolean> {
+  try {
+    await answered("GET", "stats");
+    return true;
+  } catch (fault) {
+    return !(fault instanceof RequestRefused && [401, 403].includes(fault.problem.status ?? 0));
+  }
+}
