@@ -9,13 +9,20 @@ export type Range = keyof typeof RANGES;
 const FIRST: Range = "15m";
 
 export function chosenRange(): Range {
-  const asked = new URLSearchParams(location.search).get("range") ?? FIRST;
+  const asked = place.get("range") || reaching(place.get("at"));
   return asked in RANGES ? (asked as Range) : FIRST;
+}
+
+/** The shortest range that reaches back to a time, such as that of an alert, which the address points at. */
+function reaching(time: string): Range {
+  const behind_s = (Date.now() - Date.parse(time)) / 1000;
+  const names = Object.keys(RANGES) as Range[];
+  return Number.isNaN(behind_s) ? FIRST : (names.find((range) => RANGES[range] >= behind_s) ?? names.at(-1)!);
 }
 
 /** Puts the choice into the address. No new entry of the history: Back leaves the page in one step. */
 export function chooseRange(range: Range): void {
-  place.go({ range: range === FIRST ? null : range }, { replace: true });
+  place.go({ range: range === FIRST ? null : range, at: null }, { replace: true });
 }
 
 /** `window_s` and `step_s` to ask the broker for: at most 180 steps for what is near, by the minute for a day. */
