@@ -25,7 +25,8 @@ def test_what_one_chooses_is_kept_by_cookies_of_the_browser_and_shown_again(
     assert (client.cookies["mom_theme"].value, client.cookies["mom_keys"].value) == ("dark", "off")
     page = client.get("/console/settings/").content.decode()
     assert '<option value="Europe/Berlin" selected>' in page and '<option value="off" selected>' in page
-    sent(client, "/console/settings/", **A_PROFILE)
+    sent(client, "/console/settings/", **{**A_PROFILE, "density": "compact"})
+    assert 'data-density="compact"' in client.get("/console/rules/denials").content.decode()
     assert client.cookies["mom_zone"]["max-age"] == 0
     assert "not one of the available choices" in sent(
         client, "/console/settings/", **{**A_PROFILE, "zone": "Nowhere/At All"}
