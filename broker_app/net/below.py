@@ -20,9 +20,9 @@ class Below:
         """Takes the path from a connection, whether or not the proxy has left it there; the `send` to use."""
         if not self._path or "path" not in scope:
             return send
-        if scope["path"].startswith(self._path + "/"):
-            scope["path"] = scope["path"].removeprefix(self._path)
-            scope["raw_path"] = (scope.get("raw_path") or b"").removeprefix(self._raw)
+        if f"{scope['path']}/".startswith(f"{self._path}/"):
+            scope["path"] = scope["path"].removeprefix(self._path) or "/"
+            scope["raw_path"] = (scope.get("raw_path") or b"").removeprefix(self._raw) or b"/"
 
         async def send_below(message: Event) -> None:
             if message["type"] == "http.response.start":
