@@ -40,7 +40,8 @@ def test_everything_marked_is_translated(language: str, domain: str) -> None:
 
 def whole(message: Message) -> bool:
     """Translated in all its forms, by a person, with the same values in it."""
-    texts = message.string if isinstance(message.string, tuple) else (message.string,)
-    many = message.id[1] if isinstance(message.id, tuple) else message.id
-    wanted = set(PLACEHOLDER.findall(many))
-    return not message.fuzzy and all(texts) and set(PLACEHOLDER.findall(texts[-1])) == wanted
+    texts = [message.string] if isinstance(message.string, str) else list(message.string or ())
+    most = message.id if isinstance(message.id, str) else message.id[-1]
+    if message.fuzzy or not all(texts) or not texts:
+        return False
+    return set(PLACEHOLDER.findall(texts[-1])) == set(PLACEHOLDER.findall(most))
