@@ -129,9 +129,11 @@ export class DestinationHistory extends Island {
     if (this.#one.isMissing) return;
     const { window_s, step_s } = spanOf(this.#range);
     try {
-      this.#columns = await read<Columns>(pathOf(this.kind, this.name, "stats", { window_s, step_s }));
+      const { t0, step_s: step, series } = await read<Columns>(pathOf(this.kind, this.name, "stats", { window_s, step_s }));
+      this.#columns = { t0, step_s: step, series };
       this.#fault = undefined;
-      this.#second = Math.floor(Date.now() / 1000);
+      // What was told before is in what was read.
+      if (this.#one.now) this.#second = Math.floor(Date.parse(this.#one.now.time) / 1000);
     } catch (fault) {
       this.#fault = this.#one.isMissing ? undefined : fault;
     }
@@ -141,8 +143,9 @@ export class DestinationHistory extends Island {
   /** Puts the newest second behind what was read. */
   #append(): void {
     const { now } = this.#one;
-    const second = Math.floor(Date.now() / 1000);
-    if (now === undefined || this.#columns === undefined || second <= this.#second) return;
+    if (now === undefined || this.#columns === undefined) return;
+    const second = Math.floor(Date.parse(now.time) / 1000);
+    if (second <= this.#second) return;
     this.#second = second;
     const counts = { in: now.in_rate, out: now.out_rate, acked: now.acked_rate };
     const { depth, unsettled, delayed, consumers, oldest_s } = now;

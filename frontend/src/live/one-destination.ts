@@ -28,6 +28,8 @@ export interface Facts {
 
 /** What the broker tells of it, once a second while it moves. */
 export interface Now extends Destination {
+  /** Of the broker's clock, RFC 3339. */
+  time: string;
   delayed: number;
   state: string;
   acked_rate: number;
