@@ -1,146 +1,354 @@
-"""The console in a browser: how soon a page of a very deep queue is there, and what looking into it costs."""
+"""The console beside many destinations: the first paint, what tabs cost the browser and the broker.
+
+A real Chromium looks at the list of queues; further tabs are STOMP clients over WebSocket that hear what a
+tab hears. While it is measured, messages come to as many queues a second as rows are shown.
+"""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
+import multiprocessing
+import os
+import shutil
+import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+import urllib.request
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from playwright.sync_api import Page, sync_playwright
-
-from benchmarks import machine
+import mom_client
 from benchmarks.bench import add_output_options, finish, progress, run_or_explain, workplace
-from benchmarks.generator import Generator
+from benchmarks.child import ServerFailed
 from benchmarks.servers import Mom
 
-QUEUE = "deep"
-SIZE = 100
-PAINT_LIMIT_S = 1.0
-#: a search stops by itself after 2 s; what is left is for the way to the page and back
-SEARCH_LIMIT_S = 2.5
-CHROMIUM = "/usr/bin/chromium"
-ROWS = "tr.message"
+#: what a tab that shows a list of queues hears
+HEARD = ("$mom.node", "$mom.moved", "$mom.dest.created", "$mom.dest.deleted")
+KINDS, REGIONS = ("orders", "billing", "mail", "plant", "audit"), ("eu", "us", "asia", "latam")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+)
+TICKS = os.sysconf("SC_CLK_TCK")
+#: requests of one kind, and how often it is seen meanwhile whether the broker answers others
+REQUESTS, GLANCE_S = 10, 0.001
 
 
-@dataclass(frozen=True, slots=True)
-class DeepQueue:
-    """Times in seconds, from the click or the address to what is asked for on the screen."""
+class Promise(NamedTuple):
+    """A figure beside what it must not exceed."""
 
-    count: int
-    first_paint_s: float
-    rows_s: float
-    newest_s: float
-    next_page_s: float
-    opened_s: float
-    search_s: float
-    searched: str
+    what: str
+    measured: float
+    most: float
+    unit: str
 
-    def section(self, place: machine.Machine, version: str) -> str:
-        def row(what: str, seconds: float, limit: float) -> str:
-            verdict = "pass" if seconds < limit else "**miss**"
-            return f"| {what} | {seconds * 1000:,.0f} ms | < {limit * 1000:,.0f} ms | {verdict} |"
+    @property
+    def kept(self) -> bool:
+        return self.measured < self.most
 
-        return "\n".join(
-            [
-                f"## A deep queue in the console, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-                "",
-                f"- Machine: {place.line()}",
-                f"- MOM {version}; {self.count:,} persistent messages of {SIZE} bytes; Chromium",
-                "",
-                "| what | measured | promised | |",
-                "|---|---|---|---|",
-                row("the page's first paint", self.first_paint_s, PAINT_LIMIT_S),
-                row("its first 50 messages are there", self.rows_s, PAINT_LIMIT_S),
-                row("the newest 50 instead", self.newest_s, PAINT_LIMIT_S),
-                row("the next page", self.next_page_s, PAINT_LIMIT_S),
-                row("one message opened", self.opened_s, PAINT_LIMIT_S),
-                row("a search for what is nowhere has stopped, and says so", self.search_s, SEARCH_LIMIT_S),
-                "",
-                f"The search: “{self.searched}”",
+    @property
+    def line(self) -> str:
+        verdict = "kept" if self.kept else "**broken**"
+        return f"| {self.what} | {self.measured:,.3g} {self.unit} | < {self.most:g} {self.unit} | {verdict} |"
+
+
+def name_of(number: int) -> str:
+    return f"{KINDS[number % 5]}.{REGIONS[number // 5 % 4]}.{number:05}"
+
+
+# ------------------------------------------------------------------ what runs beside the broker
+
+
+async def _send_to(url: str, password: str, numbers: Sequence[int], every_s: float) -> None:
+    async with mom_client.connect(url, login="admin", passcode=password) as client:
+        while True:
+            began = time.monotonic()
+            for start in range(0, len(numbers), 250):
+                names = [f"/queue/{name_of(number)}" for number in numbers[start : start + 250]]
+                await asyncio.gather(*(client.send(name, b"x" * 100) for name in names))
+            if not every_s:
+                return
+            await asyncio.sleep(max(0.0, began + every_s - time.monotonic()))
+
+
+def send_to(url: str, password: str, numbers: Sequence[int], every_s: float = 0.0) -> None:
+    """A message to each of these queues, once or again and again."""
+    asyncio.run(_send_to(url, password, numbers, every_s))
+
+
+async def _listen(url: str, password: str, tabs: int, ready: Any) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        heard: list[AsyncIterator[Any]] = []
+        for _ in range(tabs):
+            connected = mom_client.connect(url, login="admin", passcode=password)
+            client = await stack.enter_async_context(connected)
+            for topic in HEARD:
+                subscribed = client.subscribe(f"/topic/{topic}", ack="auto")
+                heard.append(await stack.enter_async_context(subscribed))
+        ready.set()
+        await asyncio.gather(*map(_take_all, heard))
+
+
+async def _take_all(messages: AsyncIterator[Any]) -> None:
+    async for _ in messages:
+        pass
+
+
+def listen(url: str, password: str, tabs: int, ready: Any) -> None:
+    """So many tabs, without what draws them."""
+    asyncio.run(_listen(url, password, tabs, ready))
+
+
+@contextlib.contextmanager
+def beside(target: Any, *arguments: Any) -> Iterator[None]:
+    """Something of our own that runs in a process of its own meanwhile."""
+    process = multiprocessing.get_context("spawn").Process(target=target, args=arguments, daemon=True)
+    process.start()
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.join()
+
+
+# ------------------------------------------------------------------ measuring
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time that a process has used so far, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def share(pid: int, seconds: float) -> float:
+    """Percent of a core that a process uses."""
+    before, began = cpu_s(pid), time.monotonic()
+    time.sleep(seconds)
+    return 100 * (cpu_s(pid) - before) / (time.monotonic() - began)
+
+
+class Rest:
+    """Reads from the public API, as the administrator."""
+
+    def __init__(self, server: Mom) -> None:
+        self.base = f"http://127.0.0.1:{server.ports[0]}"
+        passwords = urllib.request.HTTPPasswordMgrWithPriorAuth()
+        passwords.add_password(None, self.base, "admin", server.password, is_authenticated=True)
+        self._opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(passwords))
+
+    def seconds(self, path: str) -> float:
+        """How long an answer takes."""
+        began = time.perf_counter()
+        with self._opener.open(f"{self.base}/api/v1/{path}") as reply:
+            reply.read()
+        return time.perf_counter() - began
+
+
+def glance_all_the_time(base: str, longest: Any) -> None:
+    """Asks for next to nothing again and again: `longest` is the longest that it took, in seconds."""
+    while True:
+        began = time.perf_counter()
+        urllib.request.urlopen(f"{base}/api/v1/health/live").read()
+        longest.value = max(longest.value, time.perf_counter() - began)
+        time.sleep(GLANCE_S)
+
+
+class Browser:
+    """A Chromium that is signed in; `page` is its one tab."""
+
+    def __init__(self, playwright: Any, server: Mom) -> None:
+        path = shutil.which("chromium") or shutil.which("google-chrome")
+        if path is None:
+            raise ServerFailed("no chromium: the console is measured in Debian's package of that name")
+        self._browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        self._session = self._browser.new_browser_cdp_session()
+        self.page = self._browser.new_page(
+            base_url=f"http://127.0.0.1:{server.ports[0]}", viewport={"width": 1440, "height": 900}
+        )
+        self.page.goto("/login/")
+        self.page.get_by_label("User name").fill("admin")
+        self.page.get_by_label("Password").fill(server.password)
+        self.page.get_by_role("button", name="Sign in").click()
+        self.page.wait_for_url("**/console/**")
+
+    def seconds_to(self, address: str, *selectors: str) -> float:
+        """How long it takes from asking for a page until all selectors are on it and painted."""
+        began = time.perf_counter()
+        self.page.goto(address, wait_until="commit")
+        for selector in selectors:
+            self.page.wait_for_selector(selector)
+        self.page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+        return time.perf_counter() - began
+
+    def cpu_s(self, *kinds: str) -> float:
+        """Processor time of its processes of these kinds, in seconds."""
+        processes = self._session.send("SystemInfo.getProcessInfo")["processInfo"]
+        return float(sum(one["cpuTime"] for one in processes if not kinds or one["type"] in kinds))
+
+    def frames_a_second(self) -> float:
+        """How often it paints while the list and the tree are scrolled from end to end."""
+        return float(
+            self.page.evaluate(
+                """async () => {
+                    let frames = 0;
+                    const list = document.querySelector(".overview");
+                    const tree = document.querySelector(".explorer");
+                    const began = performance.now();
+                    while (performance.now() - began < 2000) {
+                        await new Promise(requestAnimationFrame);
+                        const part = (performance.now() - began) / 2000;
+                        list.scrollTop = part * list.scrollHeight;
+                        tree.scrollTop = part * tree.scrollHeight;
+                        frames += 1;
+                    }
+                    return frames / 2;
+                }"""
+            )
+        )
+
+    def close(self) -> None:
+        self._browser.close()
+
+
+def measure(
+    directory: Path, queues: int, rows: int, tabs: int, seconds: float
+) -> tuple[list[Promise], list[str]]:
+    """All of it, on a fresh broker; the promises, and further figures as lines of a table."""
+    from playwright.sync_api import sync_playwright
+
+    server = Mom(directory)
+    server.start()
+    web, stomp = server.ports
+    url, ws = f"stomp://127.0.0.1:{stomp}", f"ws://127.0.0.1:{web}/ws"
+    try:
+        progress(f"a message to each of {queues:,} queues")
+        send_to(url, server.password, range(queues))
+        promises: list[Promise] = []
+        more = _requests(server)
+        with sync_playwright() as playwright:
+            browser = Browser(playwright, server)
+            painted = [
+                browser.seconds_to("/console/queues/", ".destinations tbody tr", "mom-branch li summary")
+                for _ in range(3)
             ]
-        )
+            promises.append(
+                Promise(
+                    f"first paint of list and tree, {queues:,} queues", statistics.median(painted), 1.0, "s"
+                )
+            )
+            browser.page.goto("/console/queues/?rows=1000")
+            browser.page.wait_for_selector(f".destinations tbody tr:nth-child({rows})")
+            frames = browser.frames_a_second()
+            more.append(f"| frames a second while {rows:,} rows and the tree are scrolled | {frames:.0f} |")
+            browser.page.goto("about:blank")
+            # The first page by name: these are the rows that move.
+            moving = sorted(range(queues), key=name_of)[:rows]
+            with beside(send_to, url, server.password, moving, 1.0):
+                time.sleep(3)
+                promises += _shares(server, browser, rows, tabs, seconds, ws, more)
+            browser.close()
+    finally:
+        server.stop()
+    return promises, more
 
 
-def deep_queue(server: Mom, generator: Generator, count: int) -> DeepQueue:
-    """Fill a queue, then look into it with a browser that has the console's files in its cache."""
-    progress(f"filling with {count:,} messages")
-    produce = ["--mode", "produce", "-p", "4", "--dest", f"/queue/{QUEUE}", "--persistent", "1", "--receipts"]
-    produce += ["--window", "512", "--size", str(SIZE), "--count", str(count)]
-    fill = generator.run([*server.stomp("tcp"), *produce], 120 + count / 2_000)
-    progress(f"{fill['confirm_rate']:,.0f}/s; looking into it")
-    with signed_in(server) as page:
-        address = f"/console/queues/one?name={QUEUE}"
-        page.goto(address)
-        page.wait_for_selector(ROWS)
-        page.goto(address)
-        page.wait_for_selector(ROWS)
-        painted, shown = page.evaluate(
-            "[performance.getEntriesByName('first-contentful-paint')[0].startTime, performance.now()]"
-        )
-        newest = _timed(page, lambda: page.get_by_role("button", name="Newest").click())
-        following = _timed(page, lambda: page.get_by_role("link", name="Older").click())
-        began = time.monotonic()
-        page.locator(f"{ROWS} button").first.click()
-        page.wait_for_selector("mom-message-detail pre.body, mom-message-detail .body")
-        opened = time.monotonic() - began
-        search = page.get_by_role("searchbox", name="Search messages")
-        search.fill("nowhere")
-        began = time.monotonic()
-        search.press("Enter")
-        stopped = page.locator(".notice[role=status]").filter(has_text="stopped")
-        stopped.wait_for()
-        searched = time.monotonic() - began
-        says = stopped.inner_text().partition(" Go on")[0].strip()
-    return DeepQueue(count, painted / 1000, shown / 1000, newest, following, opened, searched, says)
+def _requests(server: Mom) -> list[str]:
+    """How long the broker takes to answer, and others to be answered meanwhile: lines of a table."""
+    rest = Rest(server)
+    longest = multiprocessing.get_context("spawn").Value("d", 0.0)
+    with beside(glance_all_the_time, rest.base, longest):
+        time.sleep(1.5)
+        longest.value = 0.0
+        time.sleep(1.0)
+        alone, lines = 1000 * longest.value, []
+        for path in (
+            "queues?limit=100&fields=name,state,depth,in_rate,out_rate,trend",
+            "queues?limit=100&sort=-depth",
+            "queues?limit=100&state=growing",
+            "destinations/tree?kind=queue",
+        ):
+            longest.value = 0.0
+            took = [1000 * rest.seconds(path) for _ in range(REQUESTS)]
+            waited = 1000 * longest.value
+            lines.append(
+                f"| `GET /{path}` | {statistics.median(took):.0f} ms; others waited {waited:.0f} ms at most "
+                f"(alone {alone:.0f}) |"
+            )
+    return lines
 
 
-def _timed(page: Page, act: Callable[[], None]) -> float:
-    """Seconds from an act until another first row is there."""
-    first = page.locator(f"{ROWS} button").first.get_attribute("data-id")
-    began = time.monotonic()
-    act()
-    changed = f"id => ![undefined, id].includes(document.querySelector('{ROWS} button')?.dataset.id)"
-    page.wait_for_function(changed, arg=first)
-    return time.monotonic() - began
+def _shares(
+    server: Mom, browser: Browser, rows: int, tabs: int, seconds: float, ws: str, more: list[str]
+) -> list[Promise]:
+    pid = server.pid
+    alone = share(pid, seconds)
+    browser.page.goto("/console/queues/?rows=1000")
+    browser.page.wait_for_selector(f".destinations tbody tr:nth-child({rows})")
+    time.sleep(3)
+    before, began = (browser.cpu_s("renderer"), browser.cpu_s()), time.monotonic()
+    one = share(pid, seconds)
+    took = time.monotonic() - began
+    renderer = 100 * (browser.cpu_s("renderer") - before[0]) / took
+    whole = 100 * (browser.cpu_s() - before[1]) / took
+    ready = multiprocessing.get_context("spawn").Event()
+    with beside(listen, ws, server.password, tabs - 1, ready):
+        if not ready.wait(60):
+            raise ServerFailed(f"{tabs - 1} further tabs could not subscribe")
+        time.sleep(2)
+        all_tabs = share(pid, seconds)
+    more.append(
+        f"| broker without a tab, {rows:,} messages a second to {rows:,} queues | {alone:.1f} % of a core |"
+    )
+    more.append(f"| browser as a whole, one tab | {whole:.1f} % of a core |")
+    return [
+        Promise(f"one tab, {rows:,} rows that change each second: its renderer", renderer, 10, "% of a core"),
+        Promise("the same: the broker, beyond what it does anyway", one - alone, 2, "% of a core"),
+        Promise(f"{tabs} tabs: the broker, beyond what it does anyway", all_tabs - alone, 20, "% of a core"),
+    ]
 
 
-@contextmanager
-def signed_in(server: Mom) -> Iterator[Page]:
-    """A page of the console, for an administrator."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(base_url=f"http://127.0.0.1:{server.ports[0]}")
-        page.set_default_timeout(60_000)
-        page.goto("/login/")
-        page.get_by_label("User name").fill("admin")
-        page.get_by_label("Password").fill(server.password)
-        page.get_by_role("button", name="Sign in").click()
-        page.wait_for_url("**/console/**")
-        yield page
-        browser.close()
+def section(promises: Sequence[Promise], more: Sequence[str], queues: int) -> str:
+    """The part of RESULTS.md."""
+    now = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    return "\n".join(
+        [
+            f"## The console, {queues:,} queues, {now}",
+            "",
+            "| what | measured | promised | |",
+            "|---|---|---|---|",
+            *(promise.line for promise in promises),
+            "",
+            "| what else | measured |",
+            "|---|---|",
+            *more,
+            "",
+        ]
+    )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.console", description=__doc__)
-    parser.add_argument("--count", type=int, default=10_000_000, help="messages in the deep queue (10000000)")
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="console", description=__doc__)
+    parser.add_argument("--queues", type=int, default=10_000)
+    parser.add_argument("--rows", type=int, default=1_000)
+    parser.add_argument("--tabs", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
     add_output_options(parser)
-    arguments = parser.parse_args(argv)
-    with workplace(arguments.work) as directory:
-        generator = Generator.build(directory)
-        server = Mom(directory / "mom")
-        place = machine.describe(directory)
-        progress(f"MOM ready after {server.start():.1f} s")
-        try:
-            outcome = deep_queue(server, generator, arguments.count)
-        finally:
-            server.stop()
-        section = outcome.section(place, server.version())
-    finish(section, arguments.json, {"deep_queue": asdict(outcome), "section": section}, arguments.append)
-    return int(outcome.rows_s >= PAINT_LIMIT_S or outcome.search_s >= SEARCH_LIMIT_S)
+    options = parser.parse_args(arguments)
+    with workplace(options.work) as directory:
+        promises, more = measure(
+            directory / "mom", options.queues, options.rows, options.tabs, options.seconds
+        )
+    text = section(promises, more, options.queues)
+    plain = {"promises": [promise._asdict() for promise in promises], "more": list(more)}
+    finish(text, options.json, plain, options.append)
+    return 0 if all(promise.kept for promise in promises) else 1
 
 
 if __name__ == "__main__":

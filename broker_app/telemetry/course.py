@@ -40,8 +40,8 @@ class Course:
 
     def growth(self, second: int) -> float | None:
         """By how many a second it grew over the last two minutes; None unless it grew all the while."""
-        if len(self._steps) <= GROWTH_STEPS and second // STEP_S == self._last:
-            return None
+        if second // STEP_S - self._last >= _LOOK_STEPS:
+            return None  # it rests
         steps = self.trend(second)[-GROWTH_STEPS - 1 :]
         looks = steps[::_LOOK_STEPS]
         if len(steps) <= GROWTH_STEPS or any(later <= sooner for sooner, later in pairwise(looks)):

@@ -20,7 +20,9 @@ from broker_app.telemetry.condition import IDLE, RANK, TROUBLED
 #: a level with more names than these is folded
 FOLD_ABOVE = 12
 #: destinations that are looked at in one go
-_SLICE = 500
+_SLICE = 250
+#: how long names stay in order before they are looked at again
+_KEPT_S = 1.0
 #: behind every name that begins with what stands before it
 _END = chr(0x10FFFF)
 
@@ -48,6 +50,8 @@ class Tree:
         self._statistics = statistics
         self._names = names
         self._limits = limits
+        #: by kind: when they were put in order, and the names
+        self._sorted: dict[str, tuple[float, list[str]]] = {}
 
     async def level(self, request: Request) -> Reply:
         """GET destinations/tree: the children of a branch"""
@@ -56,14 +60,29 @@ class Tree:
         if kind not in self._names:
             raise invalid("query/kind", f"must be {QUEUE} or {TOPIC}", kind)
         limit = whole_number(query, "limit", 100, 1, self._limits.max_page)
-        there = await self._desk.glance(lambda: list(self._names[kind]()))
-        seen = await request.access.visible(request.client, [f"/{kind}/{name}" for name in there])
-        names = sorted(name for name in there if f"/{kind}/{name}" in seen)
+        names = await self._seen_by(request, kind)
         level = names[bisect_left(names, prefix) : bisect_left(names, prefix + _END)]
         branches = list(islice(children(level, prefix, _behind(level, query.get("after"))), limit + 1))
         items = [await self._item(kind, level, branch) for branch in branches[:limit]]
         following = _cursor(branches[limit - 1]) if len(branches) > limit else None
         return json_reply({"prefix": prefix, "count": len(level), "items": items, "next": following})
+
+    async def _seen_by(self, request: Request, kind: str) -> list[str]:
+        """The names of a kind that the client may browse, in order."""
+        names = await self._in_order(kind)
+        if request.access.is_unbound(request.client.identity):
+            return names
+        seen = await request.access.visible(request.client, [f"/{kind}/{name}" for name in names])
+        return [name for name in names if f"/{kind}/{name}" in seen]
+
+    async def _in_order(self, kind: str) -> list[str]:
+        """All names of a kind in order, as they were a second ago or later: many ask for them together."""
+        asked_at, names = self._sorted.get(kind, (0.0, []))
+        now = asyncio.get_running_loop().time()
+        if now - asked_at >= _KEPT_S or not names:
+            names = await self._desk.glance(lambda: sorted(self._names[kind]()))
+            self._sorted[kind] = now, names
+        return names
 
     async def _item(self, kind: str, level: list[str], branch: Branch) -> dict[str, Any]:
         depth, worst = 0, IDLE
@@ -82,9 +101,10 @@ class Tree:
     def _look(self, address: str) -> tuple[int, str]:
         """How much waits in a destination, and its state. It may be gone by now."""
         statistics = self._statistics
-        if not address.startswith("/topic/") and not statistics.is_there(address):
+        try:
+            return statistics.depth(address), statistics.condition(address).state
+        except KeyError:
             return 0, IDLE
-        return statistics.depth(address), statistics.condition(address).state
 
 
 def children(level: list[str], prefix: str, at: int = 0) -> Iterator[Branch]:

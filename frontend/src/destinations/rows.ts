@@ -2,7 +2,7 @@
  * The rows of a list of destinations.
  *
  * A thousand of them change every second, so they are drawn by hand: each cell remembers what it shows and
- * touches its own text node only when that changes.
+ * touches its own text node only when that changes, and rows out of sight wait until they come into it.
  */
 
 import { pageOf } from "../pages.ts";
@@ -26,6 +26,9 @@ export class Row {
   gone = false;
   #draws: { drawn: Column["drawn"]; ages: boolean; draw: Draw }[];
   #cameAt = performance.now();
+  /** Whether it is in sight, or nearly; and whether something was not drawn because it is not. */
+  #seen = true;
+  #behind = false;
 
   constructor(
     readonly kind: Kind,
@@ -74,6 +77,12 @@ export class Row {
     this.#draw(({ drawn }) => drawn !== "trend");
   }
 
+  /** It comes into sight, and shows what it has missed; or it leaves it. */
+  see(seen: boolean): void {
+    this.#seen = seen;
+    if (seen && this.#behind) this.#draw(() => true);
+  }
+
   /** What waits has grown older. */
   age(): void {
     if (this.figures.depth > 0) this.#draw(({ ages }) => ages);
@@ -105,6 +114,8 @@ export class Row {
   }
 
   #draw(which: (cell: { drawn: Column["drawn"]; ages: boolean }) => boolean): void {
+    this.#behind = !this.#seen;
+    if (this.#behind) return;
     const ageS = (performance.now() - this.#cameAt) / 1000;
     for (const cell of this.#draws) if (which(cell)) cell.draw(this.figures, ageS);
   }
@@ -193,7 +204,14 @@ function make<Name extends keyof HTMLElementTagNameMap>(name: Name, className = 
 export class Rows {
   readonly body = make("tbody");
   #rows = new Map<string, Row>();
+  #byElement = new WeakMap<Element, Row>();
   #ticks = 0;
+  readonly #sight = new IntersectionObserver(
+    (entries) => {
+      for (const { target, isIntersecting } of entries) this.#byElement.get(target)?.see(isIntersecting);
+    },
+    { rootMargin: "300px" },
+  );
 
   get all(): Row[] {
     return [...this.#rows.values()];
@@ -214,6 +232,11 @@ export class Rows {
     const rows = items.map((figures) => new Row(kind, figures, columns));
     this.#rows = new Map(rows.map((row) => [row.address, row]));
     this.body.replaceChildren(...rows.map(({ element }) => element));
+    this.#sight.disconnect();
+    for (const row of rows) {
+      this.#byElement.set(row.element, row);
+      this.#sight.observe(row.element);
+    }
     if (focused !== undefined) this.#rows.get(focused)?.link.focus({ preventScroll: true });
   }
 
