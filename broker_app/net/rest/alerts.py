@@ -65,20 +65,24 @@ class AlertDesk:
 
     async def acknowledge(self, request: Request) -> Reply:
         """POST alerts/{id}/acknowledge: somebody sees to it"""
-        alert = self._open(request)
+        request.query()
+        _check_administers(request)
         wanted = await request.json(Acknowledgement, required=False)
         _check_reason(wanted.reason)
+        alert = self._open(request)
         self._alerts.acknowledge(alert, request.user, wanted.reason)
         self._tell(request, acts.ACKNOWLEDGED, alert, wanted.reason)
         return json_reply(shown(alert))
 
     async def silence(self, request: Request) -> Reply:
         """POST alerts/{id}/silence: not to be told for a while, it and what comes after it"""
-        alert = self._open(request)
+        request.query()
+        _check_administers(request)
         wanted = await request.json(Silence)
         _check_reason(wanted.reason)
         if not 0 <= wanted.for_s <= MOST_SILENT_S:
             raise invalid("/for_s", f"must be between 0 and {MOST_SILENT_S}", wanted.for_s)
+        alert = self._open(request)
         if wanted.for_s:
             self._alerts.silence(alert, wanted.for_s, request.user, wanted.reason)
             self._tell(request, acts.SILENCED, alert, wanted.reason, for_s=wanted.for_s)
@@ -89,8 +93,6 @@ class AlertDesk:
 
     def _open(self, request: Request) -> Alert:
         """The alert of a request, which something can be said to. Raises Refusal."""
-        request.query()
-        _check_administers(request)
         alert = self._alerts.find(request.name)
         if alert is None:
             raise Refusal("not-found", f"there is no alert {request.name[:40]!r}; it may have ended long ago")
