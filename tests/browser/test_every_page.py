@@ -68,7 +68,7 @@ def places() -> Iterator[str]:
     """Every address of the console that shows a page, and those before it."""
     yield from ("/docs/problems/", "/console/no-such-page", "/console/")
     for pattern in urlpatterns:
-        if hasattr(pattern.callback.view_class, "get") and pattern.name not in NO_PAGES:
+        if hasattr(vars(pattern.callback)["view_class"], "get") and pattern.name not in NO_PAGES:
             numbered = ["1"] if pattern.name == "version" else []
             address = reverse(f"console:{pattern.name}", args=numbered)
             yield from (address + query for query in QUERIES.get(str(pattern.name), [""]))
