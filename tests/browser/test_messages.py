@@ -161,7 +161,7 @@ def test_chosen_messages_are_moved_and_one_is_deleted_unless_taken_back(
     for number in (0, 2):
         rows(page).nth(number).get_by_role("checkbox").check()
     page.locator(".bulk").get_by_role("button", name="Move…").click()
-    dialog = page.get_by_role("dialog", name="Move 2 messages of chosen")
+    dialog = page.get_by_role("dialog", name="Move 2 messages · chosen")
     dialog.get_by_label("To the queue").fill("elsewhere")
     dialog.get_by_label("Reason").focus()
     expect(dialog).to_contain_text("elsewhere does not exist and will be made")

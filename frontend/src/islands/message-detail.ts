@@ -1,6 +1,7 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
-import { deleteOne, doToMany, retryOne } from "../messages/acts.ts";
+import { doToMany } from "../messages/acts.ts";
 import { publishAsCode, type Draft } from "../messages/code.ts";
+import { deleteOne, retryOne } from "../messages/one.ts";
 import { originOf, pathOf } from "../messages/path.ts";
 import { faultOf, why, type Message, type Reason } from "../messages/requests.ts";
 import { pageOf } from "../pages.ts";
