@@ -25,7 +25,7 @@ export default defineConfig({
             { name: "vendor", test: /node_modules.(htmx|lit|@lit|tinykeys)|src.(say|islands.island|live.source)\.ts/ },
             {
               name: "frame",
-              test: /src.(later|times|recent|rows|pages|live.sought|view.(format|zone|name)|islands.(banners|branch|key-list|live-pill|node-line))\.ts/,
+              test: /src.(later|times|recent|rows|pages|live.sought|view.(format|zone|name)|islands.(banners|branch|live-pill|node-line))\.ts/,
             },
           ],
         },

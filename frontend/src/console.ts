@@ -2,14 +2,13 @@
 
 import { copyFrom } from "./copying.ts";
 import { wake } from "./elements.ts";
-import type { KeyList } from "./islands/key-list.ts";
 import { bindKeys } from "./keys.ts";
 import { startNavigation } from "./navigation.ts";
 import { say } from "./say.ts";
 import { pulse, session } from "./services.ts";
 import { toggleTheme } from "./theme.ts";
 
-const showKeys = () => document.querySelector<KeyList>("mom-key-list")!.open();
+const showKeys = () => void import("./key-list.ts").then((list) => list.showKeys());
 const showPalette = async () => (await import("./palette.ts")).openPalette();
 bindKeys(
   { keys: "$mod+k", says: say("Search or jump"), deed: () => void showPalette(), everywhere: true },

@@ -30,7 +30,6 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-kept-current": () => import("./islands/kept-current.ts"),
   "mom-first-message": () => import("./islands/first-message.ts"),
   "mom-heard-again": () => import("./islands/heard-again.ts"),
-  "mom-key-list": () => import("./islands/key-list.ts"),
   "mom-latest-events": overview,
   "mom-limit-meter": () => import("./islands/limit-meter.ts"),
   "mom-live-pill": () => import("./islands/live-pill.ts"),

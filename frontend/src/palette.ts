@@ -15,6 +15,9 @@ const { basePath = "/" } = document.body.dataset;
 const PAUSE_MS = 120;
 const FOUND = 8;
 
+/** Where the address of a page gets a name. */
+const viewOf = (address: string) => `${basePath}console/settings/views/save?${new URLSearchParams({ address })}`;
+
 interface Entry {
   group: string;
   label: string;
@@ -77,6 +80,7 @@ class Palette {
       }));
     const acts = [
       { group: say("Acts"), label: say("Theme: light or dark"), hint: "t", deed: toggleTheme },
+      { group: say("Acts"), label: say("Save this view…"), deed: () => this.#go(viewOf(location.pathname + location.search)) },
       { group: say("Acts"), label: say("Keys"), hint: "?", deed: () => document.querySelector<HTMLElement>("[data-deed=keys]")!.click() },
     ];
     if (!wanted) return [...recent().map(({ label, href }) => ({ group: say("Recent"), label, deed: () => this.#go(href) })), ...pages, ...acts];

@@ -21,7 +21,7 @@ from broker_app.web.actions.origins import move_origins
 from broker_app.web.actions.people import ADMIN, create_user, ensure_admin, set_password, watched_users
 from broker_app.web.actions.subjects import Claims, vouched_user
 from broker_app.web.actions.tokens import NewToken, create_token, make_secret, note_use, revoke_token
-from broker_app.web.actions.views import remove_view, save_view
+from broker_app.web.actions.views import remove_view, save_view, views_of
 
 __all__ = [
     "ADMIN",
@@ -63,6 +63,7 @@ __all__ = [
     "set_password",
     "trim_history",
     "version_of",
+    "views_of",
     "vouched_user",
     "watched_users",
 ]  # fmt: skip

@@ -1,10 +1,17 @@
 """Saved views of the console: no configuration, so without versions."""
 
+from django.db.models import Q, QuerySet
+
 from broker_app.models import SavedView
 from broker_app.web.actions.applying import Conflict
 
 #: of one user
 MOST = 100
+
+
+def views_of(user: str) -> QuerySet[SavedView]:
+    """A user's own views, and those that others share."""
+    return SavedView.objects.filter(Q(owner=user) | Q(shared=True)).order_by("name")
 
 
 def save_view(owner: str, name: str, address: str, shared: bool) -> SavedView:

@@ -17,9 +17,14 @@ from django.views.decorators.cache import never_cache
 
 from broker_app.models import Broker
 from broker_app.net.lobby import VERSION
+from broker_app.web.actions import views_of
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise
+
+
+#: saved views that the menu and the palette offer; the settings list all
+MOST_VIEWS = 50
 
 
 class Way(NamedTuple):
@@ -93,6 +98,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     if user is not None and user.is_authenticated:
         known["ways"] = _ways(request.path, user.is_superuser)
         known["environment"], known["environment_colour"] = _environment()
+        known["saved_views"] = views_of(user.get_username())[:MOST_VIEWS]
         known["jobs_address"] = _address_of("console:jobs", user.is_superuser)
         known["alerts_address"] = _address_of("console:alerts", user.is_superuser)
     return known

@@ -6,15 +6,13 @@ from urllib.parse import urlsplit
 
 from django import forms
 from django.contrib import messages
-from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from broker_app.models import SavedView
-from broker_app.web.actions import Conflict, remove_view, save_view
+from broker_app.web.actions import Conflict, remove_view, save_view, views_of
 from broker_app.web.console.frame import Page
 
 
@@ -34,11 +32,6 @@ class ViewForm(forms.Form):
         if elsewhere or not parts.path.startswith(reverse("console")):
             raise forms.ValidationError(_("Addresses of views begin with %s") % reverse("console"))
         return f"{parts.path}?{parts.query}" if parts.query else parts.path
-
-
-def views_of(user: str) -> QuerySet[SavedView]:
-    """A user's own views, and those that others share."""
-    return SavedView.objects.filter(Q(owner=user) | Q(shared=True))
 
 
 class SaveView(Page):

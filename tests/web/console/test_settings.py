@@ -72,7 +72,8 @@ def test_a_view_is_an_address_with_a_name_of_ones_own_or_for_everybody(
         client.post("/console/settings/views/save", {"name": name, "address": address, **fields})
     client.post("/console/settings/views/save", {"name": "mine", "address": "/console/queues/"})
     page = client.get("/console/settings/").content.decode()
-    assert page.count('href="/console/audit/?author=john"') == 1 and ">mine</a>" in page
+    assert page.count('href="/console/audit/?author=john"') == 2, "in the list and in the menu of every page"
+    assert ">mine</a>" in page
     client.force_login(john)
     page = client.get("/console/settings/").content.decode()
     assert ">ours</a>" in page and ">mine</a>" not in page
