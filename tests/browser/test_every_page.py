@@ -54,6 +54,8 @@ QUERIES: dict[str, list[str]] = {
     "bridge": ["?name=west", "?name=nobody"],
     "bridge-test": ["?name=west"],
     "orphan-remove": ["?source=/queue/storeAndForward:gone/queue/orders.far"],
+    "alerts-edit": ["?name=oldest"],
+    "alerts-remove": ["?name=johns"],
     "audit": ["", "?author=nobody"],
     "comparison": ["?old=1&new=2"],
     "back": ["?to=1"],
@@ -101,6 +103,7 @@ def things(broker: BrokerProcess) -> dict[str, str]:
         ask("POST", f"queues/storeAndForward:{name}/queue/orders.far/messages", {"n": 1})
     taken = ask("POST", f"queues/{LONG}/receive", {"max": 1})["items"][0]
     ask("POST", f"leases/{quote(taken['receipt'])}/nack", {"dead": True, "reason": "schema v3"})
+    ask("PUT", "alerts/rules/johns", {"condition": "oldest", "threshold": 900})
     plan = ask(
         "POST", "jobs", {"op": "move", "source": "orders.dead", "target": "orders.new", "dry_run": True}
     )

@@ -34,6 +34,7 @@ export class MessageDetail extends Island {
   protected override render() {
     const { message, queue } = this;
     return html`
+      <h2 class="visually-hidden">${say("Message")}</h2>
       <div class="message-parts">
         <mom-body-view .queue=${queue} .message=${message} .others=${this.others}></mom-body-view>
         <div class="message-aside">
