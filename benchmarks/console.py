@@ -16,7 +16,7 @@ import statistics
 import sys
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,8 @@ from benchmarks.child import ServerFailed
 from benchmarks.servers import Mom
 
 #: what a tab that shows a list of queues hears
-HEARD = ("$mom.node", "$mom.moved", "$mom.dest.created", "$mom.dest.deleted")
+MOVED = "$mom.moved"
+HEARD = ("$mom.node", MOVED, "$mom.dest.created", "$mom.dest.deleted")
 KINDS, REGIONS = ("orders", "billing", "mail", "plant", "audit"), ("eu", "us", "asia", "latam")
 FLAGS = (
     "--no-sandbox",
@@ -36,6 +37,8 @@ FLAGS = (
     "--no-first-run",
     "--disable-background-networking",
 )
+#: what each tab must be told of at least, or the tabs are none
+TOLD_A_SECOND = 0.7
 TICKS = os.sysconf("SC_CLK_TCK")
 #: requests of one kind, and how often it is seen meanwhile whether the broker answers others
 REQUESTS, GLANCE_S = 10, 0.001
@@ -83,27 +86,33 @@ def send_to(url: str, password: str, numbers: Sequence[int], every_s: float = 0.
     asyncio.run(_send_to(url, password, numbers, every_s))
 
 
-async def _listen(url: str, password: str, tabs: int, ready: Any) -> None:
+async def _listen(url: str, password: str, tabs: int, ready: Any, fewest: Any) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        heard: list[AsyncIterator[Any]] = []
-        for _ in range(tabs):
+        heard: list[Coroutine[Any, Any, None]] = []
+        counts = [0] * tabs
+        for tab in range(tabs):
             connected = mom_client.connect(url, login="admin", passcode=password)
             client = await stack.enter_async_context(connected)
             for topic in HEARD:
                 subscribed = client.subscribe(f"/topic/{topic}", ack="auto")
-                heard.append(await stack.enter_async_context(subscribed))
+                messages = await stack.enter_async_context(subscribed)
+                told = (tab, counts, fewest) if topic == MOVED else None
+                heard.append(_take_all(messages, told))
         ready.set()
-        await asyncio.gather(*map(_take_all, heard))
+        await asyncio.gather(*heard)
 
 
-async def _take_all(messages: AsyncIterator[Any]) -> None:
+async def _take_all(messages: AsyncIterator[Any], told: tuple[int, list[int], Any] | None) -> None:
     async for _ in messages:
-        pass
+        if told is not None:
+            tab, counts, fewest = told
+            counts[tab] += 1
+            fewest.value = min(counts)
 
 
-def listen(url: str, password: str, tabs: int, ready: Any) -> None:
-    """So many tabs, without what draws them."""
-    asyncio.run(_listen(url, password, tabs, ready))
+def listen(url: str, password: str, tabs: int, ready: Any, fewest: Any) -> None:
+    """So many tabs, without what draws them. `fewest` counts what moved at the tab that heard least of it."""
+    asyncio.run(_listen(url, password, tabs, ready, fewest))
 
 
 @contextlib.contextmanager
@@ -297,12 +306,22 @@ def _shares(
     took = time.monotonic() - began
     renderer = 100 * (browser.cpu_s("renderer") - before[0]) / took
     whole = 100 * (browser.cpu_s() - before[1]) / took
-    ready = multiprocessing.get_context("spawn").Event()
-    with beside(listen, ws, server.password, tabs - 1, ready):
+    spawning = multiprocessing.get_context("spawn")
+    ready, fewest = spawning.Event(), spawning.Value("i", 0)
+    with beside(listen, ws, server.password, tabs - 1, ready, fewest):
         if not ready.wait(60):
             raise ServerFailed(f"{tabs - 1} further tabs could not subscribe")
         time.sleep(2)
+        before_tabs, began = fewest.value, time.monotonic()
         all_tabs = share(pid, seconds)
+        told = (fewest.value - before_tabs) / (time.monotonic() - began)
+    if told < TOLD_A_SECOND:
+        raise ServerFailed(
+            f"a tab was told what moved {told:.2f} times a second: that measures less than 100 tabs"
+        )
+    more.append(
+        f"| `$mom.moved` at that of {tabs - 1} further tabs that heard least | {told:.2f} times a second |"
+    )
     more.append(
         f"| broker without a tab, {rows:,} messages a second to {rows:,} queues | {alone:.1f} % of a core |"
     )

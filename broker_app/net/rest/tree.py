@@ -20,7 +20,7 @@ from broker_app.telemetry.condition import IDLE, RANK, TROUBLED
 #: a level with more names than these is folded
 FOLD_ABOVE = 12
 #: destinations that are looked at in one go
-_SLICE = 250
+_SLICE = 100
 #: how long names stay in order before they are looked at again
 _KEPT_S = 1.0
 #: behind every name that begins with what stands before it

@@ -123,7 +123,9 @@ export class Row {
 
 const DRAWN: Record<Column["drawn"], (cell: HTMLElement, column: Column) => Draw> = {
   text: (cell, { text }) => {
-    const write = writer(cell);
+    const figure = make("span", "figure");
+    cell.append(figure);
+    const write = writer(figure);
     return (figures, ageS) => write(text(figures, ageS));
   },
   state: (cell) => {

@@ -10,8 +10,10 @@ import { Island } from "./island.ts";
 
 const AT_ONCE = 100;
 const MOST_REREAD = 500;
-/** How soon figures are read again that do not come by themselves: sums of folded branches, and newcomers. */
+/** How soon it is read again what does not come by itself: newcomers, and the sums of folded branches, which
+ * cost the broker a look at each destination. */
 const REREAD_MS = 10_000;
+const SUMS_MS = 30_000;
 const RETRY_MS = 5_000;
 
 interface Leaf {
@@ -53,6 +55,7 @@ export class Branch extends Island {
   #open = new Set<string>();
   #filter = "";
   #leave: (() => void)[] = [];
+  #readAt = performance.now();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   override connectedCallback(): void {
@@ -181,13 +184,29 @@ export class Branch extends Island {
       }
     }
     if (met > 0) this.requestUpdate();
-    if (met < figures.size) this.#soon(REREAD_MS);
+    if (met === figures.size) return;
+    const now = performance.now();
+    if (now - this.#readAt > SUMS_MS - REREAD_MS || this.#hasNewcomers(figures.keys())) this.#soon(REREAD_MS);
+  }
+
+  /** Whether one of these is neither shown nor below a branch that is folded. */
+  #hasNewcomers(names: Iterable<string>): boolean {
+    const shown = new Set<string>();
+    const folded: string[] = [];
+    for (const { answer } of this.#levels.values()) {
+      for (const item of answer?.items ?? []) {
+        if ("name" in item) shown.add(item.name);
+        else if (!this.#open.has(item.prefix)) folded.push(item.prefix);
+      }
+    }
+    return [...names].some((name) => !shown.has(name) && !folded.some((prefix) => name.startsWith(prefix)));
   }
 
   #soon(ms: number): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       if (document.hidden) return this.#soon(REREAD_MS);
+      this.#readAt = performance.now();
       for (const prefix of this.#levels.keys()) if (!prefix || this.#open.has(prefix)) void this.#read(prefix);
     }, ms);
   }

@@ -8,7 +8,7 @@ import { inWords, read, type Query } from "../live/requests.ts";
 import { pageOf } from "../pages.ts";
 import type { Change } from "../place.ts";
 import { say, sayCount } from "../say.ts";
-import { place, server } from "../services.ts";
+import { place, pulse, server } from "../services.ts";
 import { count, fullTime } from "../view/format.ts";
 import { publishSnippets } from "../view/snippets.ts";
 import { LOOKS } from "../view/state.ts";
@@ -61,10 +61,12 @@ export class DestinationList extends Island {
 
   override connectedCallback(): void {
     super.connectedCallback();
-    const ticker = setInterval(() => this.#tick(), TICK_MS);
+    // The broker's second is ours, so that all that it changes is drawn in one frame; who may not hear it has a clock.
+    const ticker = setInterval(() => pulse.polled && this.#tick(), TICK_MS);
     this.#leave = [
       this.#keys(),
       place.watch(() => void this.#read()),
+      pulse.watch(() => pulse.polled || this.#tick()),
       hearMoves((moves) => this.#rows.move(moves)),
       hearComings((event) => this.#came(event)),
       () => clearInterval(ticker),

@@ -5,7 +5,9 @@ import { say } from "../say.ts";
 import { Island } from "./island.ts";
 import { pulse, session } from "../services.ts";
 
-const TICK_MS = 500;
+const TICK_MS = 1_000;
+/** With a word from the broker younger than this the next one is awaited: it draws the pill by itself. */
+const AWAITED_S = 1.5;
 
 /** Says how old the numbers on the page are, and dims them all when they are no longer true. */
 export class LivePill extends Island {
@@ -18,12 +20,17 @@ export class LivePill extends Island {
 
   override connectedCallback(): void {
     super.connectedCallback();
-    this.#ticker = setInterval(() => this.requestUpdate(), TICK_MS);
+    this.#ticker = setInterval(() => this.#tick(), TICK_MS);
   }
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
     clearInterval(this.#ticker);
+  }
+
+  /** What the broker tells each second draws the pill, together with all else that it changes, in one frame. */
+  #tick(): void {
+    if (session.status.kind !== "live" || (pulse.ageS ?? Infinity) > AWAITED_S) this.requestUpdate();
   }
 
   protected override render() {
