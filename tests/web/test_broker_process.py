@@ -73,7 +73,7 @@ async def test_what_it_says_works_and_a_change_by_another_process_takes_effect(
             assert sent.status_code == 201
 
             entered = await client.get(running.found(r"(/login/once/\S+)"))
-            assert entered.headers["location"] == "/console/"
+            assert entered.headers["location"] == "/console/welcome/"
             browsed = await client.get("/api/v1/queues/hello/messages")
             assert browsed.json()["items"][0]["body"] == "hello"
 

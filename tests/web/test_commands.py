@@ -61,7 +61,7 @@ def test_the_first_start_shows_a_password_and_a_link_that_work(
     assert f"curl -u admin:{password} -d hello http://127.0.0.1:8123/api/v1/queues/hello/messages" in said
     assert User.objects.get(username="admin").check_password(password)
     path = said.split("http://127.0.0.1:8123/login/once/")[1].split()[0]
-    assert client.get(f"/login/once/{path}").headers["Location"] == "/console/"
+    assert client.get(f"/login/once/{path}").headers["Location"] == "/console/welcome/"
     assert "the password is" not in start(monkeypatch, Config())
 
 

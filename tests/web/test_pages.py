@@ -54,7 +54,7 @@ def test_a_one_time_link_opens_the_console_once(client: Client, admin: User) -> 
     path = f"/login/once/{actions.create_login_link(admin)}"
     assert client.head(path).status_code == 405
     assert client.get(path, headers={"Sec-Purpose": "prefetch;prerender"}).status_code == 503
-    assert client.get(path).headers["Location"] == "/console/"
+    assert client.get(path).headers["Location"] == "/console/welcome/"
     assert client.get("/console/").status_code == 200
     second = Client().get(path)
     assert second.status_code == 410

@@ -208,7 +208,7 @@ def test_nothing_that_can_be_read_tells_a_secret(driven: Driven) -> None:
     }  # fmt: skip
     driven.replies.clear()
     for path, methods in DOCUMENT["paths"].items():
-        if "get" in methods and not path.endswith(("/stream", "/events")):
+        if "get" in methods and not path.endswith(("/stream", "/events", "/tail")):
             name = next((value for end, value in values.items() if path.endswith(end)), "1")
             driven.ask("GET", re.sub(r"\{\w+\}", name, path.removeprefix("/api/v1/")))
     for version in range(1, newest + 1):

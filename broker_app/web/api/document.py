@@ -17,6 +17,8 @@ def document() -> dict[str, Any]:
 
 def describe(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """A hook of drf-spectacular: operations are told in the words and with the replies of the data plane."""
+    # drf-spectacular would have its document in many languages; ours is in English.
+    del result["paths"]["/api/v1/openapi.json"]["get"]["parameters"]
     for methods in result["paths"].values():
         for operation in methods.values():
             operation["summary"] = operation.pop("description").rstrip(".")

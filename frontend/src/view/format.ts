@@ -5,9 +5,9 @@ import { zone } from "./zone.ts";
 const language = document.documentElement.lang || "en";
 const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat(language, { maximumFractionDigits: 1, minimumFractionDigits: 1 });
-const full = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long", timeZone: zone() });
+const full = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long", hourCycle: "h23", timeZone: zone() });
 
-const clock = new Intl.DateTimeFormat(language, { timeStyle: "medium", timeZone: zone() });
+const clock = new Intl.DateTimeFormat(language, { timeStyle: "medium", hourCycle: "h23", timeZone: zone() });
 
 export const NONE = "–";
 
