@@ -97,6 +97,9 @@ class Statistics:
         self._time = 0.0
         self._node_totals = (0, 0)
         self._node_moved = (0, 0)
+        #: messages of `$mom` topics: by topic, together, and their deliveries
+        self._told_on: dict[str, int] = {}
+        self._own_published = self._own_delivered = 0
         self._connections = 0
         self._journal_bytes = 0
         self._backlog = Backlog()
@@ -123,10 +126,6 @@ class Statistics:
         self._time = now
         self._second = max(int(now), self._second)
         self._connections, self._journal_bytes = connections, journal_bytes
-        counters = self._broker.counters
-        totals = counters["published"], counters["delivered"]
-        self._node_moved = totals[0] - self._node_totals[0], totals[1] - self._node_totals[1]
-        self._node_totals = totals
         self._died, self._longest_wait = 0, float("nan")
         queues = iter(list(self._broker.queues.values()))
         schedules = self._broker.schedules
@@ -155,8 +154,11 @@ class Statistics:
                     self._backlog.note(queue, self._broker.policies.graves)
             yield
         for name, published in list(self._broker.topic_published.items()):
-            if not is_reserved(name):
+            if is_reserved(name):
+                self._told_of_itself(name, published)
+            else:
                 self._topic_moved(name, published)
+        self._count_node()
         self._note_node()
         self._shown = self._second
         self._told = None
@@ -205,6 +207,22 @@ class Statistics:
         durations = (*wait[:3], *past.hold.percentiles(second)[:3])
         numbers = [float("nan") if value is None else value for value in durations]
         past.history.put(second, (*pulse.moved, *gauges, *numbers))
+
+    def _told_of_itself(self, name: str, published: int) -> None:
+        """What the broker tells of itself is no work of its users. How often it was delivered follows from
+        how many listen, as with all topics."""
+        told = published - self._told_on.get(name, 0)
+        if told:
+            self._told_on[name] = published
+            self._own_published += told
+            self._own_delivered += told * self._listeners(name)[0]
+
+    def _count_node(self) -> None:
+        counters, before = self._broker.counters, self._node_totals
+        published = max(before[0], counters["published"] - self._own_published)
+        delivered = max(before[1], counters["delivered"] - self._own_delivered)
+        self._node_totals = published, delivered
+        self._node_moved = published - before[0], delivered - before[1]
 
     def _topic_moved(self, name: str, published: int) -> None:
         address = f"/topic/{name}"

@@ -56,6 +56,19 @@ def test_rates_depth_and_age_of_a_queue() -> None:
     assert watched.statistics.latest()["node"]["in_rate"] == 0.0
 
 
+def test_what_the_broker_tells_of_itself_is_no_work_of_its_users() -> None:
+    watched = Watched()
+    producer, listeners = watched.stage.client(), [watched.stage.client() for _ in range(2)]
+    for listener in listeners:
+        listener.subscribe("/topic/$mom.node")
+    producer.publish("/queue/a")
+    for _ in range(3):
+        producer.publish("/topic/$mom.node")
+    watched.tick()
+    node = watched.statistics.latest()["node"]
+    assert (node["in_rate"], node["out_rate"], node["published"], node["delivered"]) == (1.0, 0.0, 1, 0)
+
+
 def test_rates_and_subscribers_of_a_topic() -> None:
     watched = Watched()
     watched.stage.client().subscribe("/topic/t.*", c.AUTO)
