@@ -3,6 +3,7 @@ import { Follow } from "../live/source.ts";
 import { read } from "../live/requests.ts";
 import { say, sayCount } from "../say.ts";
 import { pulse, session } from "../services.ts";
+import type { Alert } from "../view/alert.ts";
 import { fullTime } from "../view/format.ts";
 import { Island } from "./island.ts";
 
@@ -11,12 +12,6 @@ const TICK_MS = 1_000;
 /** A connection that comes back at once is not worth a line across the page. */
 const PATIENCE_S = 3;
 
-/** As `GET /alerts` shows it: in a sentence, with the page below the console that shows what is wrong. */
-interface Alert {
-  detail: string;
-  page: string;
-}
-
 /** What stays on every page until its cause is gone: no connection, signed out, a node that takes nothing, the worst alert. */
 export class Banners extends Island {
   static override properties = { alerts: {} };
@@ -24,7 +19,8 @@ export class Banners extends Island {
   declare alerts: string;
 
   #ticker: ReturnType<typeof setInterval> | undefined;
-  #worst: Alert | undefined;
+  /** What is worst, in a sentence, with the page below the console that shows it. */
+  #worst: { says: string; page: string } | undefined;
   #counted: number | undefined;
 
   constructor() {
@@ -75,18 +71,24 @@ export class Banners extends Island {
     const alert = this.#worst;
     if (!alert) return nothing;
     const others = (this.#counted ?? 1) - 1;
-    return line("warn", "▲", html`${alert.detail} <a href=${`${basePath}console/${alert.page}`}>${say("Open")}</a>
+    return line("warn", "▲", html`${alert.says} <a href=${`${basePath}console/${alert.page}`}>${say("Open")}</a>
       ${others > 0 ? html`<a href=${this.alerts}>${sayCount("and {count} other", "and {count} others", others)}</a>` : nothing}`);
   }
 
   async #look(number: number): Promise<void> {
     try {
-      this.#worst = number > 0 ? (await read<{ items: Alert[] }>("alerts", { state: "firing", limit: 1 })).items[0] : undefined;
+      this.#worst = number > 0 ? await worst() : undefined;
     } catch {
       this.#worst = undefined;
     }
     this.requestUpdate();
   }
+}
+
+async function worst(): Promise<{ says: string; page: string } | undefined> {
+  const [found] = (await read<{ items: Alert[] }>("alerts", { state: "firing", limit: 1 })).items;
+  // The words for alerts are loaded by those pages alone on which one fires.
+  return found && { says: (await import("../view/alert.ts")).sentenceOf(found), page: found.page };
 }
 
 function line(tone: string, shape: string, says: TemplateResult): TemplateResult {

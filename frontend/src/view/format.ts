@@ -1,5 +1,6 @@
 /** Numbers, sizes and times as the console writes them; times in the zone that was chosen. */
 
+import { say } from "../say.ts";
 import { zone } from "./zone.ts";
 
 const language = document.documentElement.lang || "en";
@@ -46,7 +47,7 @@ function twoParts(seconds: number, major: number, majorUnit: string, minor: numb
 /** "2 h 11 min ago"; a moment in the future (clocks differ) is "now". */
 export function ago(time: string): string {
   const seconds = (Date.now() - Date.parse(time)) / 1000;
-  return seconds < 1 ? "now" : `${duration(seconds)} ago`;
+  return seconds < 1 ? say("now") : say("{span} ago", { span: duration(seconds) });
 }
 
 export function fullTime(time: string): string {
@@ -56,8 +57,4 @@ export function fullTime(time: string): string {
 /** The time of day alone, where the day is known. */
 export function time(at: string): string {
   return clock.format(new Date(at));
-}
-
-export function plural(value: number, noun: string): string {
-  return `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
 }
