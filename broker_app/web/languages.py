@@ -28,11 +28,12 @@ class LanguageOfReader(LocaleMiddleware):
     """Django's choice of a language, for pages alone."""
 
     def process_request(self, request: HttpRequest) -> None:
-        if _for_programs(request):
+        super().process_request(request)
+        chosen = request.LANGUAGE_CODE
+        # Where catalogues are not built yet, numbers in one language among words in another help nobody.
+        if _for_programs(request) or (chosen != settings.LANGUAGE_CODE and stamp(chosen) is None):
             translation.activate(settings.LANGUAGE_CODE)
             request.LANGUAGE_CODE = settings.LANGUAGE_CODE
-        else:
-            super().process_request(request)
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         if _for_programs(request):

@@ -7,6 +7,8 @@ from django.template import engines
 from django.test import Client
 from django.utils import translation
 
+from broker_app.web import languages
+
 pytestmark = pytest.mark.django_db
 
 GERMAN = {"Accept-Language": "de-AT,de;q=0.9,en;q=0.5"}
@@ -24,6 +26,13 @@ def test_the_choice_of_the_reader_counts_more(client: Client) -> None:
     assert '<html lang="en"' in client.get("/login/", headers=GERMAN).content.decode()
     client.cookies["mom_language"] = "de"
     assert '<html lang="de"' in client.get("/login/").content.decode()
+
+
+def test_a_language_whose_catalogue_is_not_built_is_not_spoken(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(languages, "stamp", lambda language: None)
+    assert 'lang="en"' in client.get("/login/", headers=GERMAN).content.decode()
 
 
 def test_islands_get_their_sentences_as_a_script_that_is_kept(inside: Client) -> None:
