@@ -143,7 +143,8 @@ class Connections:
     def _hear(self, event: str, session: StompSession) -> None:
         id = session.peer.connection
         if event == OPENED_EVENT:
-            self.visits.begin(id, Caller(session.user, _client_id(session), _machine(session)))
+            caller = Caller(session.user, _client_id(session), _machine(session))
+            self.visits.begin(id, caller, browser=_is_browser(session))
         else:
             closed = {"closed_at": rfc3339(self.visits.now()), "reason": session.parting}
             self.visits.end(id, {**self.facts(session), **closed}, session.parting)
@@ -156,6 +157,11 @@ class Connections:
         if not len(slowness):
             return False
         return any(slowness.since_ms(subscription) for subscription in session.peer.subscriptions.values())
+
+
+def _is_browser(session: StompSession) -> bool:
+    """Whether it is a page of the console: a WebSocket that came with the cookie of somebody signed in."""
+    return session.introduced and session.peer_name.startswith("websocket ")
 
 
 def _client_id(session: StompSession) -> str:

@@ -106,6 +106,7 @@ class StompSession:
         "bytes_out",
         "frames_in",
         "frames_out",
+        "introduced",
         "number",
         "parting",
         "since_s",
@@ -116,6 +117,8 @@ class StompSession:
         self._lobby = lobby
         self._transport = transport
         self._identity = identity
+        #: whether its transport knew who it is before it logged in
+        self.introduced = identity is not None
         #: who it is and how it came here, once it has logged in
         self._client: Client
         #: what the client certificate says

@@ -109,11 +109,15 @@ class Visits:
 
     # ------------------------------------------------------------------ what is written
 
-    def begin(self, id: str, caller: Caller) -> None:
-        """A client has logged in."""
+    def begin(self, id: str, caller: Caller, *, browser: bool = False) -> None:
+        """A client has logged in. A `browser` comes anew with each page that is loaded, and never flaps."""
         now = self._clock()
         self._open[id] = Visit(id, caller, now)
         self._events += 1
+        if not browser:
+            self._count(caller, now)
+
+    def _count(self, caller: Caller, now: float) -> None:
         calls = self._callers.get(caller)
         if calls is None:
             if len(self._callers) >= MAX_CALLERS:

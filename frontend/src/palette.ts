@@ -92,7 +92,9 @@ class Palette {
     const number = ++this.#asked;
     const [first = "", ...others] = this.#text.trim().split(/\s+/);
     const verb = others.length ? VERBS.find(({ word }) => word.toLowerCase().startsWith(first.toLowerCase())) : undefined;
-    const sought = verb ? others.join(" ") : this.#text.trim();
+    // `pause bridge dc` is `pause dc`, of bridges alone.
+    const kind = verb && others.length > 1 ? (Object.keys(KINDS) as Kind[]).find((one) => [one, KINDS[one].toLowerCase()].includes(others[0]!.toLowerCase())) : undefined;
+    const sought = verb ? others.slice(kind ? 1 : 0).join(" ") : this.#text.trim();
     this.#busy = true;
     this.#draw();
     const [queues, topics, bridges] = await Promise.all([named("queues", sought), named("topics", sought), bridgesNamed(sought)]);
@@ -103,7 +105,7 @@ class Palette {
       ...topics.map(({ name }) => ["topic", name] as const),
       ...bridges.map(({ name }) => ["bridge", name] as const),
     ];
-    const acts = verb ? found.filter(([kind]) => verb.of.includes(kind)).map(([kind, name]) => ({
+    const acts = verb ? found.filter(([one]) => verb.of.includes(one) && (kind ?? one) === one).map(([kind, name]) => ({
       group: say("Acts"), label: `${verb.word} ${name}`, hint: KINDS[kind], deed: () => void verb.deed(kind, name),
     })) : [];
     const places = found.map(([kind, name]) => ({ group: TITLES[kind], label: name, hint: KINDS[kind], deed: () => this.#go(placeOf(kind, name)) }));

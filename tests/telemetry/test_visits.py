@@ -78,6 +78,15 @@ def test_who_logs_in_five_times_within_five_minutes_is_flapping(clock: Clock) ->
     assert kept.flapping() == []
 
 
+def test_pages_in_a_browser_never_flap(clock: Clock) -> None:
+    kept = Visits(clock)
+    for number in range(20):
+        kept.begin(str(number), BOB, browser=True)
+        kept.end(str(number), {}, "the connection was lost")
+    assert kept.flapping() == []
+    assert kept.find("19") is not None
+
+
 def test_rates_are_those_since_somebody_looked_last(clock: Clock) -> None:
     kept = Visits(clock)
     kept.begin("1", BOB)
