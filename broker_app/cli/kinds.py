@@ -94,9 +94,10 @@ GROUPS = Kind("group", "/groups", ("name",), {}, "List, make and remove groups o
 BROKERS = Kind(
     "broker",
     "/brokers",
-    ("name", "environment", "endpoints", "settings", "comment"),
+    ("name", "environment", "colour", "endpoints", "settings", "comment"),
     {
         "environment": Field("such as production, where removing asks for the name"),
+        "colour": Field("around its name in the console: green, blue, violet, amber or red"),
         "endpoints": Field("addresses at which clients reach it", _names),
         "settings": Field("a JSON object of settings that hold while it runs", _object),
         "comment": Field("for people"),

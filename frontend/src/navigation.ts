@@ -13,7 +13,7 @@ import { tell } from "./toasts.ts";
 interface Context {
   sourceElement: Element;
   text: string;
-  request: { action: string; method: string; form?: HTMLFormElement };
+  request: { action: string; method: string };
   response?: { raw: Response };
   push?: string;
 }
@@ -48,9 +48,9 @@ export function startNavigation(arrived: () => void): void {
   on("before:request", ({ ctx }, event) => {
     const address = new URL(ctx.request.action, location.href);
     if (ctx.request.method === "GET" && !address.pathname.startsWith(`${basePath}console/`)) leave(address.href, event);
-    else if (ctx.request.method !== "GET") ctx.request.form?.setAttribute("data-sending", "");
+    else if (ctx.request.method !== "GET") sentForm(ctx)?.setAttribute("data-sending", "");
   });
-  on("finally:request", ({ ctx }) => ctx.request.form?.removeAttribute("data-sending"));
+  on("finally:request", ({ ctx }) => sentForm(ctx)?.removeAttribute("data-sending"));
   on("before:response", ({ ctx }, event) => {
     if (ctx.response!.raw.headers.get("content-type")?.startsWith("text/html")) return;
     if (!answersForm(ctx)) return leave(ctx.response!.raw.url, event);
@@ -114,6 +114,11 @@ function on(name: string, deed: (detail: Detail, event: Event) => void): void {
 function asBrowsersDo({ sourceElement, request }: Context): void {
   if (!(sourceElement instanceof HTMLFormElement) || request.method !== "GET") return;
   request.action = new URL(sourceElement.getAttribute("action") ?? "", location.href).pathname;
+}
+
+/** The form that is sent; what only tries its fields, as a preview does, must not keep it from being sent. */
+function sentForm({ sourceElement }: Context): HTMLFormElement | null {
+  return sourceElement instanceof HTMLFormElement ? sourceElement : null;
 }
 
 /** Whether this is what a form was answered with at once: nothing that has an address to be asked for again. */

@@ -60,8 +60,11 @@ class BrokerProcess:
         *options: str,
         environment: Mapping[str, str] | None = None,
         tls: ssl.SSLContext | None = None,
+        program: type[subprocess.Popen[Any]] = Forked,
     ) -> None:
         self.data = data
+        #: what starts the process: forked, or by a command of its own, which `ps` shows
+        self._program = program
         self.port = 0
         self.stomp_port = 0
         self.stomp_tls_port = 0
@@ -77,7 +80,7 @@ class BrokerProcess:
             "MOM_DATA": str(data),
             **(environment or {}),
         }
-        self._process: Forked | None = None
+        self._process: subprocess.Popen[Any] | None = None
         self._log_start = 0
 
     @property
@@ -110,7 +113,7 @@ class BrokerProcess:
         ports += ["--stomp-tls-port", str(self.stomp_tls_port)]
         self._log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
-            self._process = Forked(
+            self._process = self._program(
                 [sys.executable, "manage.py", "broker", *ports, *self._options],
                 cwd=ROOT,
                 env=self.environment,

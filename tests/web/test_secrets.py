@@ -84,7 +84,9 @@ def driven(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         "MOM_LOG_LEVEL": "debug",
         "MOM_DEBUG": request.param,
     }
-    broker = BrokerProcess(folder / "data", environment=environment, tls=authority.trusted())
+    broker = BrokerProcess(
+        folder / "data", environment=environment, tls=authority.trusted(), program=subprocess.Popen
+    )
     broker.password = SECRETS["administrator's password"]
     broker.start()
     found = Driven(broker)
