@@ -7,29 +7,18 @@ import { Follow } from "../live/source.ts";
 import { session } from "../services.ts";
 import { say, sayCount } from "../say.ts";
 import { tell } from "../toasts.ts";
+import type { Consumer as Subscribed } from "../view/connection.ts";
 import { NONE, ago, count, duration, fullTime, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
 
-interface Consumer {
-  id: string;
-  destination: string;
+/** As one of a connection, and whose it is. */
+interface Consumer extends Omit<Subscribed, "waiting"> {
   connection: string | null;
   user: string;
   client: string | null;
   address: string | null;
   protocol: string | null;
   transport: string | null;
-  ack: string;
-  selector: string | null;
-  exclusive: boolean;
-  active: boolean;
-  credit: number;
-  unsettled: number;
-  delivered: number;
-  acknowledged: number;
-  returned: number;
-  since: string;
-  slow_since: string | null;
   hold_s: { p50: number | null; p95: number | null; samples: number };
 }
 

@@ -1,4 +1,3 @@
-import { html, type TemplateResult } from "lit";
 import { say } from "../say.ts";
 
 /** How a state looks and what it is called: shape, word and tone together. */
@@ -20,10 +19,4 @@ export const LOOKS: Record<string, Look> = {
 
 export function lookOf(state: string): Look {
   return LOOKS[state] ?? { word: state, tone: "quiet", shape: "○" };
-}
-
-/** The pill of a state. */
-export function statePill(state: string): TemplateResult {
-  const { word, tone, shape } = lookOf(state);
-  return html`<span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`;
 }
