@@ -1,6 +1,5 @@
 /** Starts every page of the console. What only one page needs is loaded by that page's islands. */
 
-import { copyFrom } from "./copying.ts";
 import { wake } from "./elements.ts";
 import { bindKeys } from "./keys.ts";
 import { startNavigation } from "./navigation.ts";
@@ -22,7 +21,7 @@ document.addEventListener("click", (event) => {
   if (target.closest("[data-deed=keys]")) showKeys();
   if (target.closest("[data-deed=palette]")) void showPalette();
   const copies = target.closest<HTMLElement>("[data-copy]");
-  if (copies) void copyFrom(copies);
+  if (copies) void import("./copying.ts").then((copying) => copying.copyFrom(copies));
 });
 
 function arrived(): void {
