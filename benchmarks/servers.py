@@ -120,6 +120,9 @@ class Mom(Server):
 
     #: further ones of `mom up`
     options: tuple[str, ...] = ()
+    #: the checkout that is started, and the interpreter that starts it
+    repository = REPOSITORY
+    python = sys.executable
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -127,13 +130,13 @@ class Mom(Server):
 
     @classmethod
     def installed(cls) -> bool:
-        return (REPOSITORY / "manage.py").exists()
+        return (cls.repository / "manage.py").exists()
 
     @classmethod
     def version(cls) -> str:
-        project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+        project = tomllib.loads((cls.repository / "pyproject.toml").read_text())["project"]
         revision = subprocess.run(
-            ["git", "describe", "--always", "--dirty"], cwd=REPOSITORY, capture_output=True, text=True
+            ["git", "describe", "--always", "--dirty"], cwd=cls.repository, capture_output=True, text=True
         ).stdout.strip()
         python = ".".join(map(str, sys.version_info[:3]))
         return f"{project['version']} ({revision or 'no revision'}), Python {python}"
@@ -156,7 +159,7 @@ class Mom(Server):
 
     def _launch(self) -> Child:
         web, stomp = self.ports
-        command = [sys.executable, str(REPOSITORY / "manage.py"), "broker", "--host", HOST]
+        command = [self.python, str(self.repository / "manage.py"), "broker", "--host", HOST]
         command += ["--port", str(web), "--stomp-port", str(stomp), "--data", str(self.data)]
         return self._child([*command, *self.options], {"MOM_ADMIN_PASSWORD": self.password})
 
