@@ -24,7 +24,8 @@ STATUSES = ("done", "gone", "unsettled", "refused")
 class Job(msgspec.Struct, kw_only=True):
     """`number` counts the jobs of this data directory. `boot` is the process that chose the positions:
     those of messages outside the journal mean nothing to another. `began_at` is the journal's next
-    position before it touched anything. Times are ms since 1970."""
+    position before it touched anything. `topic` is the filter of the topic whose messages it takes out of a
+    durable subscription. Times are ms since 1970."""
 
     id: str
     number: int
@@ -35,6 +36,7 @@ class Job(msgspec.Struct, kw_only=True):
     boot: str
     created_ms: int
     total: int
+    topic: str = ""
     filter: str | dict[str, Any] | None = None
     rate_per_s: float | None = None
     max_error_ratio: float = 0.2

@@ -132,7 +132,7 @@ class Jobs:
         del self._plans[drawn.id]
         job = self._new(wish.op, drawn.source, drawn.target, user, drawn.count)
         job.filter, job.rate_per_s, job.max_error_ratio = wish.filter, wish.rate_per_s, wish.max_error_ratio
-        job.next_position = drawn.next_position
+        job.next_position, job.topic = drawn.next_position, drawn.topic
         return await self._keep(job, drawn.positions)
 
     async def undo(self, job_id: str, user: str) -> Job:
@@ -141,7 +141,7 @@ class Jobs:
         if not former.can_undo:
             raise Refused("conflict", f"job {job_id} cannot be undone: {_why_not(former)}")
         job = self._new(plan.UNDO, former.target, former.source, user, former.counts["done"])
-        job.undo_of, job.boot = former.id, former.boot
+        job.undo_of, job.boot, job.topic = former.id, former.boot, former.topic
         former.undone_by = job.id
         await asyncio.to_thread(self._store.save, former)
         return await self._keep(job, array("Q"))

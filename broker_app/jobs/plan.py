@@ -68,6 +68,8 @@ class Plan:
     source: str
     target: str
     valid_until_ms: int
+    #: filter of the topic, where the source is a durable subscription
+    topic: str = ""
     positions: array[int] = field(default_factory=lambda: array("Q"))
     next_position: int = 0
     matches: int = 0
@@ -94,8 +96,11 @@ async def draw(
     chosen = _check(wish)
     source, target = filters.address_of(wish.source), _target(wish)
     broker = errands.engine.broker
-    surveyed = await errands.look(lambda: _survey(broker, wish.op, source, chosen.state))
-    plan = Plan(plan_id, wish, source, target, valid_until_ms, next_position=surveyed.next_position)
+    named, surveyed = await errands.look(
+        lambda: (broker.named.get(source), _survey(broker, wish.op, source, chosen.state))
+    )
+    topic = named.terms.filter if named is not None else ""
+    plan = Plan(plan_id, wish, source, target, valid_until_ms, topic, next_position=surveyed.next_position)
     most = min(wish.limit or MAX_MESSAGES, MAX_MESSAGES)
     if chosen.empty and target != c.ORIGIN:
         _take_all(plan, surveyed, read, most)

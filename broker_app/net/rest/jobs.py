@@ -154,7 +154,7 @@ class JobDesk:
             items.browsed(message, self._ids.of(message), "ready", preview, self._blocks, message.attempts)
             for message in plan.sample
         ]
-        if self._rights.may_read(request, plan.source):
+        if self._rights.may_read(request, plan):
             request.tell_reading("queues", plan.source, len(rows))
         else:
             rows = [items.only(row, items.BROWSED_FIELDS - items.BODY_FIELDS) for row in rows]

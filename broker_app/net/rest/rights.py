@@ -38,10 +38,12 @@ class JobRights:
         self._broker = broker
 
     def permit(self, request: Request, right: str, address: str) -> None:
-        """Raises Refused without the right to an address."""
+        """Raises Refused without the right to an address, and for a durable subscription that is gone."""
         destination = destination_of(self._broker, address)
-        if destination is not None:
-            request.access.check(request.client, right, destination)
+        if destination is None:
+            name = address.removeprefix(DURABLE_PREFIX)
+            raise Refusal("not-found", f"there is no durable subscription {name[:100]!r}")
+        request.access.check(request.client, right, destination)
 
     def permit_source(self, request: Request, op: str, source: str, *, by_body: bool) -> None:
         """Raises Refused without what a plan needs; `by_body` says that bodies are searched."""
@@ -52,7 +54,7 @@ class JobRights:
 
     def permit_plan(self, request: Request, drawn: Plan) -> None:
         """Raises Refused when the client may not do all that a plan would."""
-        self.permit_source(request, drawn.wish.op, drawn.source, by_body=False)
+        request.access.check(request.client, _AT_SOURCE[drawn.wish.op], parse(drawn.topic or drawn.source))
         for target in self._targets(drawn.target, drawn.by_origin):
             self.permit(request, SEND, target)
 
@@ -71,25 +73,37 @@ class JobRights:
     def permit_cancel(self, request: Request, job: Job) -> None:
         """Raises Refused for who neither began the job nor may manage where it works."""
         if not self._is_own(request, job):
-            self.permit(request, MANAGE, job.source or job.target)
+            self._permit_kept(request, MANAGE, job)
 
     def permit_export(self, request: Request, job: Job) -> None:
-        self.permit(request, READ, job.source)
+        self._permit_kept(request, READ, job)
 
     def permit_look(self, request: Request, job: Job) -> None:
         if not self._is_own(request, job):
-            self.permit(request, BROWSE, job.source or job.target)
+            self._permit_kept(request, BROWSE, job)
 
     def shows(self, request: Request, job: Job) -> bool:
         """Whether a list may hold the job."""
         if self._is_own(request, job) or request.access.is_unbound(request.client.identity):
             return True
-        destination = destination_of(self._broker, job.source or job.target)
+        destination = kept_under(job)
         return destination is not None and request.access.allows(request.client, BROWSE, destination)
 
-    def may_read(self, request: Request, address: str) -> bool:
-        destination = destination_of(self._broker, address)
-        return destination is None or request.access.allows(request.client, READ, destination)
+    def may_read(self, request: Request, drawn: Plan) -> bool:
+        return request.access.allows(request.client, READ, parse(drawn.topic or drawn.source))
+
+    def _permit_kept(self, request: Request, right: str, job: Job) -> None:
+        """Raises Refused without the right to what the job's messages were under; where that is not known,
+        to all but its owner and administrators."""
+        destination = kept_under(job)
+        if destination is not None:
+            request.access.check(request.client, right, destination)
+        elif not self._is_own(request, job) and not request.access.is_unbound(request.client.identity):
+            raise Refusal(
+                "not-allowed",
+                f"the durable subscription of job {job.id} is gone; {job.user} and administrators may see it",
+                right=right,
+            )
 
     def _is_own(self, request: Request, job: Job) -> bool:
         return request.access.is_wholly(request.client.identity, job.user)
@@ -106,6 +120,15 @@ class JobRights:
         if target == ORIGIN:
             return by_origin
         return (target,) if target else ()
+
+
+def kept_under(job: Job) -> Destination | None:
+    """Whose rights a job is under. The name of a durable subscription may be another topic's by now, so that
+    the topic kept with the job decides; None for jobs that were kept without one."""
+    address = job.source or job.target
+    if not address.startswith(DURABLE_PREFIX):
+        return parse(address)
+    return parse(job.topic) if job.topic else None
 
 
 def destination_of(broker: Broker, address: str) -> Destination | None:
