@@ -22,7 +22,8 @@ STATUSES = ("done", "gone", "unsettled", "refused")
 
 
 class Job(msgspec.Struct, kw_only=True):
-    """`number` counts the jobs of this data directory. `boot` is the process that chose the positions:
+    """`number` counts the jobs of this data directory. `admin`: it was begun with an administrator's rights.
+    `boot` is the process that chose the positions:
     those of messages outside the journal mean nothing to another. `began_at` is the journal's next
     position before it touched anything. `topic` is the filter of the topic whose messages it takes out of a
     durable subscription. Times are ms since 1970."""
@@ -33,6 +34,7 @@ class Job(msgspec.Struct, kw_only=True):
     source: str
     target: str
     user: str
+    admin: bool = False
     boot: str
     created_ms: int
     total: int

@@ -8,7 +8,7 @@ import logging
 import secrets
 import time
 from array import array
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterable
 from pathlib import Path
 
@@ -23,21 +23,25 @@ from broker_app.jobs.plan import Plan, Wish
 from broker_app.jobs.purging import Purging
 from broker_app.jobs.reading import JournalRead
 from broker_app.jobs.replaying import Replaying
+from broker_app.jobs.slots import Slots
 from broker_app.jobs.store import Store
 from broker_app.jobs.transferring import Transferring
 from broker_app.jobs.work import Lines, Tools, Work
 
 log = logging.getLogger(__name__)
 
-#: jobs that work at the same time, and jobs that may be waiting or working
-MAX_WORKING = 4
+#: jobs that may be waiting or working: all, those of one user, and those of all who are no administrators
 MAX_OPEN = 100
+MAX_OPEN_OF_USER = 20
+MAX_OPEN_OF_USERS = 80
 #: plans that are remembered, and how long
 MAX_PLANS = 50
 PLAN_VALID_MS = 15 * 60 * 1000
 #: positions of all plans together: 8 bytes each
 MAX_PLANNED = 10_000_000
+#: plans that are made at the same time: all, and those of one user
 MAX_PLANNING = 4
+MAX_PLANNING_OF_USER = 2
 MAX_IMPORT_BYTES = 1024 * 1024 * 1024
 MAX_IMPORT_LINES = 1 << 24
 
@@ -58,9 +62,9 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._works: dict[str, Work] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._gate = asyncio.Semaphore(MAX_WORKING)
+        self._slots = Slots()
         self._numbers = itertools.count(1)
-        self._planning = 0
+        self._planning: Counter[str] = Counter()
         self._stopping = False
 
     def start(self) -> None:
@@ -93,11 +97,13 @@ class Jobs:
 
     # ------------------------------------------------------------------ plans
 
-    async def plan(self, wish: Wish) -> Plan:
+    async def plan(self, wish: Wish, user: str) -> Plan:
         """A dry run. Raises Refused."""
-        if self._planning >= MAX_PLANNING:
+        if self._planning[user] >= MAX_PLANNING_OF_USER:
+            raise Refused("busy", f"{MAX_PLANNING_OF_USER} plans of {user} are being made already")
+        if self._planning.total() >= MAX_PLANNING:
             raise Refused("busy", f"{MAX_PLANNING} plans are being made already")
-        self._planning += 1
+        self._planning[user] += 1
         try:
             now_ms = _now_ms()
             drawn = await plan.draw(
@@ -109,13 +115,27 @@ class Jobs:
                 now_ms + PLAN_VALID_MS,
             )
         finally:
-            self._planning -= 1
+            self._planning[user] -= 1
+            self._planning += Counter()  # drops what is zero
+        drawn.user = user
         self._plans[drawn.id] = drawn
-        while len(self._plans) > MAX_PLANS or (
-            len(self._plans) > 1 and sum(len(known.positions) for known in self._plans.values()) > MAX_PLANNED
-        ):
-            self._plans.popitem(last=False)
+        self._forget_plans()
         return drawn
+
+    def _forget_plans(self) -> None:
+        """While there are too many, forget the oldest plan of the user whose plans take most."""
+        while True:
+            plans = Counter(known.user for known in self._plans.values())
+            planned: Counter[str] = Counter()
+            for known in self._plans.values():
+                planned[known.user] += len(known.positions)
+            if len(self._plans) > MAX_PLANS:
+                user = max(plans, key=plans.__getitem__)
+            elif len(self._plans) > 1 and planned.total() > MAX_PLANNED:
+                user = max(planned, key=planned.__getitem__)
+            else:
+                return
+            del self._plans[next(name for name, known in self._plans.items() if known.user == user)]
 
     def find_plan(self, plan_id: str) -> Plan:
         """Raises Refused when it is unknown, was run, or is too old."""
@@ -126,30 +146,32 @@ class Jobs:
 
     # ------------------------------------------------------------------ jobs
 
-    async def run(self, drawn: Plan, user: str) -> Job:
+    async def run(self, drawn: Plan, user: str, *, admin: bool = False) -> Job:
         """Begin a job that does what the plan says, once. Raises Refused."""
         wish = self.find_plan(drawn.id).wish
+        job = self._new(wish.op, drawn.source, drawn.target, user, drawn.count, admin=admin)
         del self._plans[drawn.id]
-        job = self._new(wish.op, drawn.source, drawn.target, user, drawn.count)
         job.filter, job.rate_per_s, job.max_error_ratio = wish.filter, wish.rate_per_s, wish.max_error_ratio
         job.next_position, job.topic = drawn.next_position, drawn.topic
         return await self._keep(job, drawn.positions)
 
-    async def undo(self, job_id: str, user: str) -> Job:
+    async def undo(self, job_id: str, user: str, *, admin: bool = False) -> Job:
         """Begin a job that moves back what another one has moved. Raises Refused."""
         former = self.get(job_id)
         if not former.can_undo:
             raise Refused("conflict", f"job {job_id} cannot be undone: {_why_not(former)}")
-        job = self._new(plan.UNDO, former.target, former.source, user, former.counts["done"])
+        job = self._new(plan.UNDO, former.target, former.source, user, former.counts["done"], admin=admin)
         job.undo_of, job.boot, job.topic = former.id, former.boot, former.topic
         former.undone_by = job.id
         await asyncio.to_thread(self._store.save, former)
         return await self._keep(job, array("Q"))
 
-    async def take_import(self, target: str, lines: AsyncIterable[list[bytes]], user: str) -> Job:
+    async def take_import(
+        self, target: str, lines: AsyncIterable[list[bytes]], user: str, *, admin: bool = False
+    ) -> Job:
         """Store an upload, then begin to publish it into a queue. Raises Refused."""
         address = plan.check_target(filters.address_of(target))
-        job = self._new(plan.IMPORT, "", address, user, 0)
+        job = self._new(plan.IMPORT, "", address, user, 0, admin=admin)
         folder = self._store.folder(job.id)
         folder.mkdir(parents=True)
         try:
@@ -201,11 +223,10 @@ class Jobs:
 
     # ------------------------------------------------------------------ within
 
-    def _new(self, op: str, source: str, target: str, user: str, total: int) -> Job:
+    def _new(self, op: str, source: str, target: str, user: str, total: int, *, admin: bool) -> Job:
         if self._stopping:
             raise Refused("not-active", "the node is stopping")
-        if sum(job.open for job in self._jobs.values()) >= MAX_OPEN:
-            raise Refused("busy", f"{MAX_OPEN} jobs are waiting or working already")
+        self._check_room(user, admin=admin)
         number = next(self._numbers)
         return Job(
             id=f"j_{number:x}{secrets.token_hex(4)}",
@@ -214,10 +235,21 @@ class Jobs:
             source=source,
             target=target,
             user=user,
+            admin=admin,
             boot=self._tools.boot,
             created_ms=_now_ms(),
             total=total,
         )
+
+    def _check_room(self, user: str, *, admin: bool) -> None:
+        """Raises Refused where no further job may be open."""
+        opened = [job for job in self._jobs.values() if job.open]
+        of_users = [job for job in opened if not job.admin]
+        if not admin and sum(job.user == user for job in of_users) >= MAX_OPEN_OF_USER:
+            detail = f"{MAX_OPEN_OF_USER} jobs of {user} are waiting or working already; cancel one of them"
+            raise Refused("busy", detail)
+        if len(opened) >= MAX_OPEN or (not admin and len(of_users) >= MAX_OPEN_OF_USERS):
+            raise Refused("busy", f"{len(opened)} jobs are waiting or working already")
 
     async def _keep(self, job: Job, positions: array[int]) -> Job:
         self._jobs[job.id] = job
@@ -239,7 +271,7 @@ class Jobs:
 
     async def _work(self, work: Work) -> None:
         try:
-            async with self._gate:
+            async with self._slots.turn(work.job.user, admin=work.job.admin):
                 if not self._stopping:
                     await work.run()
         except Exception:

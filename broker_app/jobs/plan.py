@@ -43,6 +43,8 @@ MAX_MESSAGES = 1_000_000
 MAX_SCANNED = 1_000_000
 MAX_SCANNED_BYTES = 1024 * 1024 * 1024
 SAMPLE = 5
+#: messages a second; a slower job would hold its slot for weeks
+SLOWEST, FASTEST = 1, 1_000_000
 
 
 class Wish(msgspec.Struct, forbid_unknown_fields=True):
@@ -70,6 +72,8 @@ class Plan:
     valid_until_ms: int
     #: filter of the topic, where the source is a durable subscription
     topic: str = ""
+    #: whose wish it was
+    user: str = ""
     positions: array[int] = field(default_factory=lambda: array("Q"))
     next_position: int = 0
     matches: int = 0
@@ -115,8 +119,8 @@ def _check(wish: Wish) -> Filter:
         raise Refused("invalid", f"op is {wish.op[:80]!r}; one of {', '.join(PLANNED)} is needed")
     if wish.limit is not None and not 1 <= wish.limit <= MAX_MESSAGES:
         raise Refused("invalid", f"limit is {wish.limit}; it must be from 1 to {MAX_MESSAGES}")
-    if wish.rate_per_s is not None and not 0.01 <= wish.rate_per_s <= 1_000_000:
-        raise Refused("invalid", "rate_per_s must be from 0.01 to 1000000 messages a second")
+    if wish.rate_per_s is not None and not SLOWEST <= wish.rate_per_s <= FASTEST:
+        raise Refused("invalid", f"rate_per_s must be from {SLOWEST} to {FASTEST} messages a second")
     if not 0 < wish.max_error_ratio <= 1:
         raise Refused("invalid", "max_error_ratio must be above 0 and at most 1")
     if (wish.op in WITH_TARGET) != (wish.target is not None) and wish.op != RETRY:

@@ -100,8 +100,8 @@ async def test_jobs_are_told_of_from_their_beginning_to_their_undoing(rest: Rest
 
 
 async def test_a_job_that_is_cancelled_is_told_of(rest: Rest) -> None:
-    await rest.publish("acts", "1", "2")
-    wish = {"op": "delete", "source": "acts", "rate_per_s": 0.01}
+    await rest.publish("acts", *map(str, range(100)))
+    wish = {"op": "delete", "source": "acts", "rate_per_s": 1}
     job = (await rest.alice.post("/jobs", json=wish)).json()
     told(rest)
     assert (await rest.alice.post(f"/jobs/{job['id']}/cancel")).status_code == 200

@@ -169,6 +169,7 @@ async def test_messages_are_chosen_by_id(make_rest: MakeRest) -> None:
         ({"op": "purge", "source": "a", "filter": "x"}, "invalid"),
         ({"op": "delete", "source": "a", "limit": 0}, "invalid"),
         ({"op": "delete", "source": "a", "rate_per_s": -1}, "invalid"),
+        ({"op": "delete", "source": "a", "rate_per_s": 0.5}, "invalid"),
         ({"op": "delete", "source": "a", "max_error_ratio": 2}, "invalid"),
         ({"op": "delete", "source": "nowhere"}, "not-found"),
         ({"plan": "p_0"}, "not-found"),
@@ -537,8 +538,8 @@ async def test_damaged_files_of_a_job_do_not_stop_the_node(
     make_rest: MakeRest, caplog: pytest.LogCaptureFixture
 ) -> None:
     rest = make_rest()
-    await rest.publish("a", "1")
-    job = await post(rest, op="copy", source="a", target="b", rate_per_s=0.1)
+    await rest.publish("a", *map(str, range(100)))
+    job = await post(rest, op="copy", source="a", target="b", rate_per_s=1)
     await rest.until_later(lambda: rest.jobs.get(job["id"]).processed > 0)
     await rest.jobs.stop()
     (rest.job_files / job["id"] / "results.ndjson").write_bytes(b"nonsense\n")

@@ -61,7 +61,7 @@ class JobDesk:
                 raise invalid("/plan", "a plan says itself what is to be done; send it alone")
             drawn = self._jobs.find_plan(wanted.plan)
             self._rights.permit_plan(request, drawn)
-            return _begun(request, await self._jobs.run(drawn, request.user))
+            return await self._run(request, drawn)
         if isinstance(wanted.op, UnsetType) or isinstance(wanted.source, UnsetType):
             missing = "op" if isinstance(wanted.op, UnsetType) else "source"
             raise invalid(f"/{missing}", "is missing, and there is no plan")
@@ -76,11 +76,15 @@ class JobDesk:
         )
         by_body = filters.of(wish.filter).q is not None
         self._rights.permit_source(request, wish.op, filters.address_of(wish.source), by_body=by_body)
-        drawn = await self._jobs.plan(wish)
+        drawn = await self._jobs.plan(wish, request.user)
         self._rights.permit_plan(request, drawn)
         if wanted.dry_run:
             return json_reply(self._planned(request, drawn))
-        return _begun(request, await self._jobs.run(drawn, request.user))
+        return await self._run(request, drawn)
+
+    async def _run(self, request: Request, drawn: Plan) -> Reply:
+        admin = request.access.is_admin(request.client.identity)
+        return _begun(request, await self._jobs.run(drawn, request.user, admin=admin))
 
     async def upload(self, request: Request) -> Reply:
         """POST queues/{name}/import: lines of JSON, each a message."""
@@ -88,7 +92,8 @@ class JobDesk:
         request.check_json(NDJSON)
         target = request.permitted(SEND, "/queue/" + request.name).address
         lines = self._permitted(request, request.lines(self._limits.max_batch_bytes), target)
-        return _begun(request, await self._jobs.take_import(target, lines, request.user))
+        admin = request.access.is_admin(request.client.identity)
+        return _begun(request, await self._jobs.take_import(target, lines, request.user, admin=admin))
 
     async def all(self, request: Request) -> Reply:
         """GET jobs: the newest first."""
@@ -118,7 +123,8 @@ class JobDesk:
         """POST jobs/{id}/undo"""
         request.query()
         self._rights.permit_undo(request, self._jobs.get(request.name))
-        undoing = await self._jobs.undo(request.name, request.user)
+        admin = request.access.is_admin(request.client.identity)
+        undoing = await self._jobs.undo(request.name, request.user, admin=admin)
         request.tell(acts.UNDONE, "jobs", request.name, by=undoing.id)
         return _accepted(undoing)
 

@@ -73,7 +73,7 @@ SCHEMAS: Json = {
                 "description": "members, or one line: `reason:REJECTED header.tenant:acme age_gt_s:60 text`",
             },
             "limit": {"type": ["integer", "null"], "minimum": 1, "maximum": 1_000_000},
-            "rate_per_s": {"type": ["number", "null"], "minimum": 0.01, "maximum": 1_000_000},
+            "rate_per_s": {"type": ["number", "null"], "minimum": 1, "maximum": 1_000_000},
             "max_error_ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.2},
             "dry_run": {**TRUTH, "default": False},
         },
