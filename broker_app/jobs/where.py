@@ -14,7 +14,8 @@ _NUMBERS = ("age_gt_s", "age_lt_s")
 _TEXTS = ("selector", "reason", "origin", "q", "state")
 NAMES = (*_NUMBERS, *_TEXTS, "id", "header.<name>")
 
-_WORD = re.compile(r'(?:(?P<name>[A-Za-z_][\w.-]*):)?(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>\S+))')
+#: quantifiers that give nothing back: a client chooses the text
+_WORD = re.compile(r'(?:(?P<name>[A-Za-z_][\w.-]*+):)?(?:"(?P<quoted>(?:[^"\\]|\\.)*+)"|(?P<plain>\S++))')
 
 
 def parse(text: str) -> dict[str, Any]:

@@ -142,6 +142,35 @@ async def test_a_query_that_cannot_be_is_refused(rest: Rest, query: str) -> None
     assert (reply.status_code, reply.json()["type"]) == (400, "/docs/problems/invalid")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/queues?sort=depth,-depth",
+        "/queues?fields=name,name",
+        "/queues?state=idle,idle",
+        "/topics?sort=name,name",
+        "/queues/a/messages?fields=id,id",
+    ],
+)
+async def test_what_a_list_sorts_by_or_shows_is_named_once(rest: Rest, path: str) -> None:
+    await rest.publish("a", "1")
+    reply = await rest.alice.get(path)
+    assert (reply.status_code, reply.json()["type"]) == (400, "/docs/problems/invalid")
+    assert "twice" in reply.json()["detail"]
+
+
+@pytest.mark.parametrize("text", ["a*" * 9, "a" * 257])
+async def test_a_pattern_has_so_many_wildcards_and_characters_at_most(rest: Rest, text: str) -> None:
+    reply = await rest.alice.get("/queues", params={"q": text})
+    assert (reply.status_code, reply.json()["errors"][0]["pointer"]) == (400, "query/q")
+
+
+async def test_a_pattern_with_many_wildcards_is_compared_with_a_long_name_at_once(rest: Rest) -> None:
+    await rest.publish("a" * 200, "1")
+    assert await listed(rest, q="a*" * 8 + "x") == []
+    assert await listed(rest, q="A*" * 7 + "A") == ["a" * 200]
+
+
 @pytest.mark.parametrize("after", ["!", "e30", "WzFd", "WyJhIiwgImIiXQ", "W251bGxd", "W1tdXQ"])
 async def test_a_cursor_that_is_none_is_refused(rest: Rest, after: str) -> None:
     await rest.publish("a", "1")

@@ -10,7 +10,7 @@ from broker_app.net import acts
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import Reply, json_reply
-from broker_app.net.rest.requests import Request, whole_number
+from broker_app.net.rest.requests import Request, several, whole_number
 from broker_app.telemetry.alerts.alert import ENDED, STATES, Alert
 from broker_app.telemetry.alerts.telling import shown
 
@@ -53,11 +53,7 @@ class AlertDesk:
         query = request.query(("limit", "after", "state"))
         limit = whole_number(query, "limit", 100, 1, self._limits.max_page)
         start = whole_number(query, "after", 0, 0, 10**6)
-        states = query["state"].split(",") if "state" in query else list(STATES)
-        if wrong := [state for state in states if state not in STATES]:
-            raise invalid(
-                "query/state", f"must be of {', '.join(STATES)}, with commas between them", wrong[0]
-            )
+        states = several("query/state", query.get("state", ",".join(STATES)).split(","), STATES, "state")
         found = [alert for alert in self._alerts.all() if alert.state in states]
         items = [shown(alert) for alert in found[start : start + limit]]
         following = str(start + limit) if len(found) > start + limit else None

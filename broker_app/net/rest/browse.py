@@ -23,7 +23,7 @@ from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.replies import JSON, NO_CONTENT, Reply, encode
-from broker_app.net.rest.requests import Request, truth, whole_number
+from broker_app.net.rest.requests import Request, several, truth, whole_number
 from broker_app.rules.event import BROWSE, MANAGE, READ
 
 READY, UNSETTLED = look.READY, look.UNSETTLED
@@ -305,10 +305,8 @@ def _backwards(query: dict[str, str], state: str | None) -> bool:
 def _fields(request: Request, address: str, query: dict[str, str], chosen: Filter) -> Collection[str]:
     """The members of a row; none stands for all. Bodies, and what is found by them, need a right of their
     own. Raises Refused."""
-    fields = tuple(query["fields"].split(",")) if "fields" in query else ()
-    for field in fields:
-        if field not in items.BROWSED_FIELDS:
-            raise unknown("query/fields", field, items.BROWSED_FIELDS, "field")
+    said = query["fields"].split(",") if "fields" in query else ()
+    fields = several("query/fields", said, items.BROWSED_FIELDS, "field")
     if chosen.q is not None or not items.BODY_FIELDS.isdisjoint(fields):
         request.permitted(READ, address)
     if not fields and not may_read(request, address):

@@ -194,7 +194,8 @@ def _matches(texts: Callable[[Any], Texts]) -> dict[str, Callable[[Any, str], bo
     `client` are those, and its `address` begins so."""
 
     def has_words(one: Any, sought: str) -> bool:
-        return all(word in texts(one).all for word in sought.casefold().split())
+        text = texts(one).all
+        return all(word in text for word in sought.casefold().split())
 
     return {
         "filter": has_words,

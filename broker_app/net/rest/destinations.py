@@ -20,9 +20,9 @@ from broker_app.net.rest.consumers import receivers
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.listing import Listing
-from broker_app.net.rest.refusals import Refusal, unknown
+from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Reply, json_reply
-from broker_app.net.rest.requests import Request
+from broker_app.net.rest.requests import Request, several
 from broker_app.rules.event import BROWSE, METHODS
 from broker_app.telemetry import Statistics, condition
 from broker_app.telemetry.condition import Condition
@@ -244,9 +244,7 @@ def _of_topic(figure: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _check_states(query: dict[str, str]) -> None:
     """Raises Refusal when `state` names one that there is not."""
-    for state in query.get("state", condition.IDLE).split(","):
-        if state not in condition.STATES:
-            raise unknown("query/state", state, condition.STATES, "state")
+    several("query/state", query.get("state", condition.IDLE).split(","), condition.STATES, "state")
 
 
 def _with_settings(facts: dict[str, Any], said: Destinations, address: str) -> Reply:

@@ -6,21 +6,27 @@ import asyncio
 import base64
 import binascii
 import json
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
-from itertools import islice
 from operator import itemgetter
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from broker_app.net.rest.refusals import Refusal, invalid, unknown
-from broker_app.net.rest.requests import truth, whole_number
+from broker_app import wildcards
+from broker_app.net.rest.refusals import Refusal, invalid
+from broker_app.net.rest.requests import several, truth, whole_number
 
 _Thing = TypeVar("_Thing")
 _NAME = "name"
 _PAGE = ("limit", "after", "sort", "fields")
-#: things that are looked at in one go
-_SLICE = 250
+#: how long things are looked at in one go; then others have their turn
+_SLICE_S = 0.004
+#: characters of a pattern that names are compared with, and wildcards in it
+_MAX_PATTERN = 256
+_MAX_WILDCARDS = 8
+#: characters of another text that things are compared with
+_MAX_TEXT = 1024
 #: the name of a member, and whether the largest comes first
 _Column = tuple[str, bool]
 _Key = tuple[Any, ...]
@@ -85,18 +91,24 @@ class Listing(Generic[_Thing]):
     def page(self, things: Iterable[_Thing], query: dict[str, str]) -> Page:
         """The page that `query` asks for; its keys are among `parameters`. Raises Refusal."""
         paging = self._paging(query)
-        paging.take(things)
-        return self._cut(paging)
+        paging.take(iter(things))
+        return paging.page([self._row(thing, paging.fields) for thing in paging.found()])
 
     async def page_of_many(self, things: Iterable[_Thing], query: dict[str, str]) -> Page:
-        """The same, in slices: others have their turn between them. What is said of a thing is as it was when
-        its slice was looked at."""
+        """The same, a few milliseconds at a time: others have their turn between them. What a row has of a
+        thing is as it was when it was looked at."""
         paging = self._paging(query)
         rest = iter(things)
-        while slice := list(islice(rest, _SLICE)):
-            paging.take(slice)
+        while not paging.take(rest, time.monotonic() + _SLICE_S):
             await asyncio.sleep(0)
-        return self._cut(paging)
+        rows: list[dict[str, Any]] = []
+        until_s = time.monotonic() + _SLICE_S
+        for thing in paging.found():
+            rows.append(self._row(thing, paging.fields))
+            if time.monotonic() >= until_s:
+                await asyncio.sleep(0)
+                until_s = time.monotonic() + _SLICE_S
+        return paging.page(rows)
 
     def row(self, thing: _Thing) -> dict[str, Any]:
         """All facts of one thing."""
@@ -112,13 +124,8 @@ class Listing(Generic[_Thing]):
             after=query.get("after"),
         )
 
-    def _cut(self, paging: _Paging[_Thing]) -> Page:
-        found = [thing for _, thing in paging.first]
-        rows = [{name: self._facts[name](thing) for name in paging.fields} for thing in found[: paging.limit]]
-        if len(found) <= paging.limit:
-            return Page(rows, None, paging.total)
-        last, _ = paging.first[paging.limit - 1]
-        return Page(rows, _cursor(last), paging.total)
+    def _row(self, thing: _Thing, fields: Sequence[str]) -> dict[str, Any]:
+        return {name: self._facts[name](thing) for name in fields}
 
     # ------------------------------------------------------------------ what the query says
 
@@ -132,6 +139,8 @@ class Listing(Generic[_Thing]):
         return found + [self._condition(parameter, truth(query, parameter)) for parameter in asked]
 
     def _match(self, name: str, text: str) -> Callable[[_Thing], bool]:
+        if len(text) > _MAX_TEXT:
+            raise invalid(f"query/{name}", f"may have {_MAX_TEXT} characters", text)
         matches = self.matches[name]
         return lambda thing: matches(thing, text)
 
@@ -141,24 +150,19 @@ class Listing(Generic[_Thing]):
 
     def _columns(self, text: str) -> list[_Column]:
         """What is sorted by."""
-        columns = []
-        for part in text.split(","):
-            name = part.removeprefix("-")
-            if name not in self._sortable:
-                raise unknown("query/sort", name, self._sortable, "member to sort by")
-            columns.append((name, part.startswith("-")))
-        if all(name != self._last for name, _ in columns):
+        parts = text.split(",")
+        names = several(
+            "query/sort", (part.removeprefix("-") for part in parts), self._sortable, "member to sort by"
+        )
+        columns = [(name, part.startswith("-")) for name, part in zip(names, parts, strict=True)]
+        if self._last not in names:
             columns.append((self._last, False))
         return columns
 
     def _fields(self, query: dict[str, str]) -> Sequence[str]:
         if "fields" not in query:
             return [name for name in self._facts if name not in self._on_request]
-        fields = query["fields"].split(",")
-        for name in fields:
-            if name not in self._facts:
-                raise unknown("query/fields", name, self._facts, "member")
-        return fields
+        return several("query/fields", query["fields"].split(","), self._facts, "member")
 
     def _key(self, columns: list[_Column]) -> Callable[[_Thing], _Key]:
         made = [(self._compared[name], descending) for name, descending in columns]
@@ -181,39 +185,69 @@ class _Paging(Generic[_Thing]):
         passes: list[Callable[[_Thing], bool]],
         after: str | None,
     ) -> None:
-        self.limit = limit
         self.fields = fields
+        self._limit = limit
         #: how many fit, on this page or another
-        self.total = 0
+        self._total = 0
         #: up to one more than the page has, with their sort keys
-        self.first: list[tuple[_Key, _Thing]] = []
+        self._first: list[tuple[_Key, _Thing]] = []
         self._key = key
         self._passes = passes
         self._after = after
         self._behind = _behind(columns, after) if after is not None else None
 
-    def take(self, things: Iterable[_Thing]) -> None:
-        """Look at some things. Raises Refusal for a cursor of another list."""
-        passes, key = self._passes, self._key
-        wanted = [thing for thing in things if all(holds(thing) for holds in passes)]
-        self.total += len(wanted)
-        keyed = [(key(thing), thing) for thing in wanted]
-        if self._behind is not None and self._after is not None:
-            try:
-                keyed = [pair for pair in keyed if self._behind < pair[0]]
-            except TypeError:  # a cursor of another sort
-                raise _no_cursor(self._after) from None
-        self.first = nsmallest(self.limit + 1, [*self.first, *keyed], key=itemgetter(0))
+    def take(self, things: Iterator[_Thing], until_s: float = math.inf) -> bool:
+        """Look at some things, until a time; whether that was all of them. Raises Refusal for a cursor of
+        another list."""
+        passes, key, behind = self._passes, self._key, self._behind
+        clock = time.monotonic
+        found = self._first
+        taken = False
+        for thing in things:
+            if all(holds(thing) for holds in passes):
+                self._total += 1
+                place = key(thing)
+                if behind is None or self._is_behind(behind, place):
+                    found.append((place, thing))
+            if clock() >= until_s:
+                break
+        else:
+            taken = True
+        self._first = nsmallest(self._limit + 1, found, key=itemgetter(0))
+        return taken
+
+    def found(self) -> list[_Thing]:
+        """What the page shows."""
+        return [thing for _, thing in self._first[: self._limit]]
+
+    def page(self, rows: list[dict[str, Any]]) -> Page:
+        """The page with a row for each thing found."""
+        more = len(self._first) > self._limit
+        return Page(rows, _cursor(self._first[self._limit - 1][0]) if more else None, self._total)
+
+    def _is_behind(self, behind: _Key, place: _Key) -> bool:
+        try:
+            return behind < place
+        except TypeError:  # a cursor of another sort
+            raise _no_cursor(self._after or "") from None
 
 
 def _pattern(text: str) -> Callable[[str], bool]:
     """Whether a name has all words of a text, or is as its pattern with `*` says; case does not matter."""
+    if len(text) > _MAX_PATTERN or text.count(wildcards.ANY) > _MAX_WILDCARDS:
+        detail = f"may have {_MAX_PATTERN} characters and {_MAX_WILDCARDS} {wildcards.ANY}"
+        raise invalid("query/q", detail, text)
     text = text.casefold()
-    if "*" in text:
-        glob = re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
-        return lambda name: glob.fullmatch(name.casefold()) is not None
+    if wildcards.ANY in text:
+        fits = wildcards.matcher(text)
+        return lambda name: fits(name.casefold())
     words = text.split()
-    return lambda name: all(word in name.casefold() for word in words)
+
+    def has_all(name: str) -> bool:
+        folded = name.casefold()
+        return all(word in folded for word in words)
+
+    return has_all
 
 
 def _cursor(key: _Key) -> str:

@@ -51,7 +51,7 @@ def invalid(pointer: str, detail: str, got: object = None) -> Refusal:
 def unknown(pointer: str, name: str, known: Iterable[str], kind: str) -> Refusal:
     """A field or query parameter that does not exist, with the nearest one that does."""
     known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name[:100], known, n=1)
     if near:
         hint = f"did you mean {near[0]}?"
     else:

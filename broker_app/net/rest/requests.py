@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, unquote
 
@@ -346,6 +346,19 @@ def whole_number(query: dict[str, str], name: str, default: int, least: int, mos
     if not (value.isascii() and value.isdigit()) or len(value) > 15 or not least <= int(value) <= most:
         raise invalid(f"query/{name}", f"must be a whole number from {least} to {most}", value)
     return int(value)
+
+
+def several(pointer: str, names: Iterable[str], known: Collection[str], kind: str) -> list[str]:
+    """The names themselves when each is known and none comes twice, so that there are never more than known
+    ones. Raises Refusal."""
+    found: dict[str, None] = {}
+    for name in names:
+        if name not in known:
+            raise unknown(pointer, name, known, kind)
+        if name in found:
+            raise invalid(pointer, f"names {name} twice")
+        found[name] = None
+    return list(found)
 
 
 def within(pointer: str, number: float, least: float, most: float) -> float:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
+
+from broker_app import wildcards
 
 OLDEST, DEAD_LETTERS, NO_CONSUMER, BRIDGE_STALLED, STORE, FLAPPING, CONFIGURATION = (
     "oldest", "dead-letters", "no-consumer", "bridge-stalled", "store", "flapping", "configuration",
@@ -84,7 +85,7 @@ class AlertRule:
 
     def is_about(self, subject: str) -> bool:
         """Whether the pattern fits."""
-        return not self.pattern or _pattern(self.pattern).fullmatch(subject) is not None
+        return not self.pattern or _matcher(self.pattern)(subject)
 
 
 #: by name, those that hold where nothing else is said under their names
@@ -102,7 +103,6 @@ def rules_with(own: Mapping[str, AlertRule]) -> tuple[AlertRule, ...]:
 
 
 @lru_cache(maxsize=1_000)
-def _pattern(text: str) -> re.Pattern[str]:
+def _matcher(pattern: str) -> Callable[[str], bool]:
     """`*` stands for any characters, `>` at the end for the rest."""
-    body, rest = (text[:-1], ".*") if text.endswith(">") else (text, "")
-    return re.compile(".*".join(re.escape(part) for part in body.split("*")) + rest, re.DOTALL)
+    return wildcards.matcher(pattern[:-1] + wildcards.ANY if pattern.endswith(">") else pattern)
