@@ -4,6 +4,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 INSTALLED := .venv/installed
+TESTING := .venv/testing
 CONSOLE := static/console/dist/manifest.json
 LANGUAGES := $(patsubst %.po,%.mo,$(wildcard locale/*/LC_MESSAGES/*.po))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -12,6 +13,14 @@ NPM := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix frontend
 # Containers often tell Python to keep no compiled modules, and then each broker and each `mom` that a test starts
 # compiles its own again. For Python an empty variable is none.
 export PYTHONDONTWRITEBYTECODE :=
+
+define PYTHON_MISSING
+MOM needs Python 3.11, which is not here.
+  Debian 12, Ubuntu with the PPA deadsnakes:  apt-get install python3.11 python3.11-venv
+  elsewhere, such as Debian 13, Ubuntu 24.04: pipx install uv; uv python install 3.11
+                                              make run PYTHON="$$(uv python find 3.11)"
+endef
+export PYTHON_MISSING
 
 # Options for what is run: make run ARGS="--port 9000", make test ARGS="tests/core -x"
 ARGS ?=
@@ -31,12 +40,12 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: $(INSTALLED) $(CONSOLE) $(LANGUAGES) ## start a broker with its console, data in ./data
-	@$(BIN)/python manage.py broker $(ARGS)
+	@$(BIN)/mom up $(ARGS)
 
-test: $(INSTALLED) $(CONSOLE) $(LANGUAGES) test-tools ## run all tests but the long ones
+test: $(TESTING) $(CONSOLE) $(LANGUAGES) test-tools ## run all tests but the long ones
 	$(BIN)/pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-check: $(INSTALLED) $(CONSOLE) $(LANGUAGES) ## lint, types, import directions, migrations, map of the house
+check: $(TESTING) $(CONSOLE) $(LANGUAGES) ## lint, types, import directions, migrations, map of the house
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
@@ -47,43 +56,51 @@ check: $(INSTALLED) $(CONSOLE) $(LANGUAGES) ## lint, types, import directions, m
 
 build: $(CONSOLE) $(LANGUAGES) ## build the console's browser code and its languages
 
-messages: $(INSTALLED) ## bring texts that are marked since into locale/, to be translated
+messages: $(TESTING) ## bring texts that are marked since into locale/, to be translated
 	$(BIN)/python -m tests.languages.catalogues
 
-fuzz: $(INSTALLED) test-tools ## random input for the STOMP parser and the REST endpoints, FUZZ_SECONDS long
+fuzz: $(TESTING) test-tools ## random input for the STOMP parser and the REST endpoints, FUZZ_SECONDS long
 	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_EXAMPLES=$(FUZZ_SECONDS) $(BIN)/pytest -m fuzz --timeout 0 $(ARGS)
 
-soak: $(INSTALLED) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS of brokers and messages to FOREIGN ones
+soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS of brokers and messages to FOREIGN ones
 	STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) $(BIN)/pytest --timeout 0 -rP \
 	  tests/core/test_storms.py tests/crash tests/forwarding $(ARGS)
 
-bench: $(INSTALLED) $(CONSOLE) bench-tools ## measure against RabbitMQ and ActiveMQ, into benchmarks/RESULTS.md
+bench: $(TESTING) $(CONSOLE) bench-tools ## measure against RabbitMQ and ActiveMQ, into benchmarks/RESULTS.md
 	MOMBENCH=$(MOMBENCH) $(BIN)/python -m benchmarks.run --append $(ARGS)
 
-bench-peers: $(INSTALLED) bench-tools ## install and configure RabbitMQ and ActiveMQ from Debian, to measure against
+bench-peers: $(TESTING) bench-tools ## install and configure RabbitMQ and ActiveMQ from Debian, to measure against
 	MOMBENCH=$(MOMBENCH) $(BIN)/python -m benchmarks.peers $(ARGS)
 
-lock: ## resolve pyproject.toml into requirements.lock; ARGS=--upgrade takes the newest releases
+# The smaller set is a part of the larger one: the same releases.
+RESOLVE = $(BIN)/uv pip compile pyproject.toml --extra console --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-emit-find-links --no-header --quiet
+lock: ## resolve pyproject.toml into the lock files; ARGS=--upgrade takes the newest releases
 	$(PYTHON) -m venv .venv && $(PIP) uv
-	$(BIN)/uv pip compile pyproject.toml --extra dev --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --no-header --quiet -o requirements.lock $(ARGS)
+	$(RESOLVE) --extra dev -o requirements-dev.lock $(ARGS)
+	$(RESOLVE) --constraint requirements-dev.lock -o requirements.lock
 
 clean: ## remove what was installed and built; ./data stays
 	rm -rf .venv frontend/node_modules static/console/dist $(LANGUAGES) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(INSTALLED): requirements.lock pyproject.toml
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' \
-	  || { echo "MOM needs Python 3.11: apt-get install python3.11 python3.11-venv, or make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	@echo "Installing into .venv, which takes a minute or two the first time"
+	  || { echo "$$PYTHON_MISSING" >&2; exit 1; }
+	@echo "Installing what a broker needs into .venv, which takes a minute or two the first time"
 	@$(PYTHON) -m venv .venv
 	@$(PIP) --require-hashes --requirement requirements.lock
 	@$(PIP) --no-deps --editable .
 	@touch $@
 
+$(TESTING): $(INSTALLED) requirements-dev.lock
+	@echo "Installing what the tests need, too"
+	@$(PIP) --require-hashes --requirement requirements-dev.lock
+	@touch $@
+
 $(CONSOLE): $(INSTALLED) $(shell find frontend -path frontend/node_modules -prune -o -type f -print)
 	@echo "Building the console"
-	@$(NPM) ci --no-progress
-	@$(NPM) run --silent build
+	@$(NPM) ci --no-progress --no-audit --no-fund --loglevel error >/dev/null
+	@$(NPM) run --silent build -- --logLevel warn
 	@touch $@
 
 %.mo: %.po | $(INSTALLED)

