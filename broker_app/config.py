@@ -30,6 +30,11 @@ CLIENT_VARIABLES = frozenset(
     {"MOM_CONTEXT", "MOM_URL", "MOM_TOKEN", "MOM_TOKEN_FILE", "MOM_CA_FILE", "MOM_CERT_FILE"}
 )
 
+#: file of the data directory with the web address of the broker there, for `mom` on the same machine
+ADDRESS = "address"
+
+DEFAULT_DATA = Path("data")
+
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -39,7 +44,6 @@ ALL_FILES, CONFIG_FILE = "all", "config-file"
 #: bridges that begin anew when a file was read again
 CHANGED_BRIDGES, ALL_BRIDGES = "changed", "all"
 
-_DATA = Path("data")
 _SIZES = {"": 1, "b": 1, "kib": KIB, "k": KIB, "mib": MIB, "m": MIB, "gib": 1024 * MIB, "g": 1024 * MIB}
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
@@ -77,7 +81,7 @@ class Config:
 
     # who and where
     name: str = _setting("mom", "name of the broker, and a virtual host of STOMP", pattern=r"[\w.-]{1,64}")
-    data: Path = _setting(_DATA, "directory of journal, configuration and secret key")  # noqa: RUF009
+    data: Path = _setting(DEFAULT_DATA, "directory of journal, configuration and secret key")  # noqa: RUF009
     config_file: Path | None = _setting(None, "zero.config file to be read and followed")  # noqa: RUF009
     follow_files: str = _setting(
         ALL_FILES,

@@ -31,6 +31,7 @@ from broker_app.core.subscription import Subscription
 from broker_app.engine import Engine
 from broker_app.jobs.office import Jobs
 from broker_app.journal.segments import SegmentJournal
+from broker_app.listening import Listeners
 from broker_app.net import tcp, websocket
 from broker_app.net.access import Access
 from broker_app.net.acts import Acts
@@ -48,7 +49,7 @@ from broker_app.net.stomp import StompSession
 from broker_app.net.using import Using, in_use
 from broker_app.notices import Notice, Outbox, Post, Target
 from broker_app.notices.delivering import NOTICED, deliver, notice, targets
-from broker_app.serve import listen, serve
+from broker_app.serve import serve
 from broker_app.telemetry import News, Statistics
 from broker_app.telemetry.alerts import Duty, Symptoms, Told
 from broker_app.telemetry.alerts.telling import shown
@@ -399,6 +400,7 @@ def _limits(config: Config) -> Limits:
 async def run(
     config: Config,
     logins: Logins,
+    listeners: Listeners,
     *,
     site: Callable[[Node], App],
     follow: Callable[[Callable[[Policy], object]], Coroutine[Any, Any, Any]],
@@ -406,7 +408,7 @@ async def run(
     ready: Callable[[Ports], None],
     control_document: Mapping[str, Any] | None = None,
 ) -> None:
-    """Run a node with its web server until SIGTERM or SIGINT, or until its journal fails.
+    """Run a node with its web server at `listeners` until SIGTERM or SIGINT, or until its journal fails.
 
     `site` makes the ASGI application around the node, `follow` tells it of new policies, `keep` writes down
     what operators do until it is cancelled, `ready` is called with the ports when all are served,
@@ -419,14 +421,10 @@ async def run(
     certificates = Certificates(config) if config.tls_cert is not None else None
     if certificates is not None:
         loop.add_signal_handler(signal.SIGHUP, certificates.look)
-    web_listener = listen(config.host, config.port)
-    stomp = listen(config.host, config.stomp_port) if config.stomp_port >= 0 else None
-    with_tls = certificates is not None and config.stomp_tls_port >= 0
-    stomp_tls = listen(config.host, config.stomp_tls_port) if with_tls else None
     node = Node(config, logins, control_document, certificates)
-    await node.start(stomp, stomp_tls)
-    ports = Ports(web_listener.getsockname()[1], node.stomp_port, node.stomp_tls_port)
-    web = asyncio.create_task(serve(site(node), config, web_listener, stop, node.rest.direct, certificates))
+    await node.start(listeners.stomp, listeners.stomp_tls)
+    ports = Ports(listeners.web.getsockname()[1], node.stomp_port, node.stomp_tls_port)
+    web = asyncio.create_task(serve(site(node), config, listeners.web, stop, node.rest.direct, certificates))
     following = asyncio.create_task(follow(node.reload))
     keeping = asyncio.create_task(keep(node.acts))
     stopped = asyncio.create_task(stop.wait())

@@ -13,14 +13,6 @@ from broker_app.config import Config
 from broker_app.net.certificates import Certificates
 from broker_app.net.rest.direct import Direct
 
-_BACKLOG = 2048
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes a free one. Raises OSError when the address cannot be had."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-
 
 async def serve(
     app: Any,

@@ -5,6 +5,7 @@ from typing import Any
 
 import dj_database_url
 from dj_database_url import ParseError, UnknownSchemeError
+from django.db import OperationalError
 
 from broker_app.config import ConfigError
 
@@ -47,4 +48,15 @@ def _wrong() -> ConfigError:
     return ConfigError(
         "MOM_DATABASE is no address of a database: write postgresql://USER:PASSWORD@HOST/NAME, "
         "or sqlite:////PATH/OF/A/FILE"
+    )
+
+
+def trouble(error: OperationalError, data: Path) -> str:
+    """What is wrong with the configuration in `data`, or with the database that brokers share."""
+    if "disk" not in str(error) and "readonly" not in str(error):
+        return f"the configuration cannot be used: {error}"
+    mend = "make room on that disk" if "full" in str(error) else "see `mom doctor`"
+    return (
+        f"the configuration cannot be written: {error}\n  where: {data.resolve()}\n"
+        f"  mend:  {mend}, or choose another directory with --data"
     )

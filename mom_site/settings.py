@@ -1,9 +1,11 @@
 """Django's settings, derived from the node's Config (`broker_app.config`)."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from csp.constants import NONE, SELF
+from django.utils.functional import SimpleLazyObject
 
 from broker_app import config
 from mom_site.database import database
@@ -14,7 +16,8 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 MOM = config.load()
 
 DEBUG = MOM.debug
-SECRET_KEY = secret_key(MOM.data)
+# Made when it is first needed: whoever only asks for help or names a port in use gets no data directory.
+SECRET_KEY = SimpleLazyObject(partial(secret_key, MOM.data))
 ALLOWED_HOSTS = ["*"]  # mom_site.asgi looks at the host, for Django and WebSockets alike
 ROOT_URLCONF = "mom_site.urls"
 FORCE_SCRIPT_NAME = MOM.base_path or None

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
+from broker_app import config
 from broker_app.cli.failures import FAILED, NOT_FOUND, USAGE, Failure
 
 if TYPE_CHECKING:
@@ -152,14 +153,15 @@ def find(
     ca_file: str | None = None,
     cert_file: str | None = None,
 ) -> Target:
-    """The broker that options, variables and contexts name, in this order of precedence.
+    """The broker that options, variables, contexts and the data directory name, in this order of precedence.
 
     The token of a context is shown to the broker of that context only, never to another `url`.
     """
     contexts = Contexts(environment)
     chosen = name or environment.get("MOM_CONTEXT") or contexts.current
     context = contexts.get(chosen) if chosen else None
-    wanted = url or environment.get("MOM_URL") or (context.url if context else DEFAULT_URL)
+    wanted = url or environment.get("MOM_URL") or (context.url if context else "")
+    wanted = wanted or _left_by_broker(environment) or DEFAULT_URL
     parts = check_url(wanted)
     if context is not None and wanted != context.url:
         context = None
@@ -174,6 +176,19 @@ def find(
         return Target(bare, unquote(parts.username), unquote(parts.password or ""), **shown)
     token = _token(token_file, environment) or (context.token() if context else "")
     return Target(bare, "token" if token else "", token, **shown)
+
+
+def _left_by_broker(environment: Mapping[str, str]) -> str:
+    """The address that a broker left in its data directory, which is ./data or that of MOM_DATA; empty where
+    there is none."""
+    named = environment.get("MOM_DATA")
+    path = Path(named or config.DEFAULT_DATA) / config.ADDRESS
+    try:
+        # In a folder that nobody named, a file of somebody else must not say to whom a token is shown.
+        trusted = named or path.stat().st_uid == os.getuid()
+        return path.read_text(encoding="utf-8").strip() if trusted else ""
+    except OSError:
+        return ""
 
 
 def check_url(url: str) -> SplitResult:

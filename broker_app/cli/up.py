@@ -8,7 +8,7 @@ import os
 import typer
 
 from broker_app import config
-from broker_app.cli.failures import FAILED, Failure
+from broker_app.cli.failures import Failure
 
 #: everything behind `up` is for the broker, its help too
 PASSED_ON = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
@@ -22,12 +22,7 @@ def up(ctx: typer.Context) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
     import django
 
-    try:
-        django.setup()
-    except OSError as error:
-        raise Failure(
-            FAILED, f"the data directory cannot be used: {error.strerror}", where=str(error.filename)
-        ) from error
+    django.setup()
     from django.core.management import CommandError
 
     from broker_app.management.commands.broker import Command

@@ -84,6 +84,8 @@ class Guesses:
         self._pairs: _Counts[tuple[str, str]] = _Counts(clock, free=5, melt_s=900, **locked)
         self._places: _Counts[str] = _Counts(clock, free=50, melt_s=12, **locked)
         self._accounts: _Counts[str] = _Counts(clock, free=20, melt_s=60, pause_s=1.0, longest_s=5.0)
+        #: called with the account of each password that was right
+        self.heard_right: Callable[[str], object] = lambda account: None
         #: where accounts have logged in before
         self._familiar: dict[tuple[str, str], None] = {}
 
@@ -116,6 +118,7 @@ class Guesses:
         if len(self._familiar) >= _REMEMBERED:
             del self._familiar[next(iter(self._familiar))]
         self._familiar[pair] = None
+        self.heard_right(account)
 
 
 def _pair(account: str, address: str) -> tuple[str, str]:

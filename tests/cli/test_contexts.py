@@ -1,5 +1,6 @@
 """Which broker a command is about, and how it logs in there."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -22,9 +23,38 @@ def home(tmp_path: Path) -> dict[str, str]:
     return environment
 
 
-def test_without_anything_it_is_the_broker_of_this_machine(tmp_path: Path) -> None:
+def test_without_anything_it_is_the_broker_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     target = contexts.find(environment={"HOME": str(tmp_path)})
     assert (target.url, target.login) == ("http://127.0.0.1:8000", "")
+
+
+def test_without_a_name_it_is_the_broker_that_left_its_address(
+    home: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = {"HOME": str(tmp_path / "nobody")}
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "address").write_text("http://127.0.0.1:9000\n")
+    assert contexts.find(environment=nobody).url == "http://127.0.0.1:9000"
+    assert contexts.find(environment={**nobody, "MOM_DATA": str(tmp_path)}).url == contexts.DEFAULT_URL
+    assert contexts.find(environment={**nobody, "MOM_URL": "http://one"}).url == "http://one"
+    assert contexts.find(environment=home).url == "https://mom.example.org"
+
+
+def test_an_address_that_somebody_else_has_left_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "address").write_text("http://10.0.0.1:9000\n")
+    monkeypatch.setattr(os, "getuid", lambda: (tmp_path / "data").stat().st_uid + 1)
+    environment = {"HOME": str(tmp_path)}
+    assert contexts.find(environment=environment).url == contexts.DEFAULT_URL
+    named = {**environment, "MOM_DATA": str(tmp_path / "data")}
+    assert contexts.find(environment=named).url == "http://10.0.0.1:9000"
 
 
 def test_current_context(home: dict[str, str]) -> None:

@@ -1,30 +1,82 @@
 """`mom up` is `manage.py broker`."""
 
+import os
 import re
 import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from broker_app.cli.failures import FAILED, OK, USAGE
+import pytest
+
+from broker_app.cli.failures import FAILED, OK, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.polling import poll
 
 
 def test_prints_what_a_newcomer_needs_and_stops_on_sigterm(command_line: CommandLine, tmp_path: Path) -> None:
     options = ("--port", "0", "--stomp-port", "0", "--data", str(tmp_path / "data"))
-    with command_line.popen("up", *options) as broker:
+    with running(command_line, *options) as welcome:
+        assert re.search(r"console +http://127\.0\.0\.1:\d+/console/", welcome)
+        assert f"the password is in {tmp_path}/data/first_password" in welcome
+        assert f"the link in {tmp_path}/data/login_link" in welcome
+        assert re.search(r"send +curl -u admin -d hello http://\S+/api/v1/queues/hello/messages", welcome)
+
+
+@contextmanager
+def running(command_line: CommandLine, *options: str, **more: Any) -> Iterator[str]:
+    """What `mom up` says when it is ready; it runs until the end of the block."""
+    with command_line.popen("up", *options, **more) as broker:
         assert broker.stdout is not None
         welcome = ""
         for line in broker.stdout:
             welcome += line
             if "send" in line:
                 break
-        broker.send_signal(signal.SIGTERM)
-        broker.communicate(timeout=15)
+        try:
+            yield welcome
+        finally:
+            broker.send_signal(signal.SIGTERM)
+            broker.communicate(timeout=30)
     assert broker.returncode == OK
-    assert re.search(r"console +http://127\.0\.0\.1:\d+/console/", welcome)
-    assert re.search(r"log in +http://127\.0\.0\.1:\d+/login/once/\S{20,}", welcome)
-    assert re.search(r"send +curl -u admin:\S+ -d hello http://\S+/api/v1/queues/hello/messages", welcome)
+
+
+def test_commands_find_the_broker_by_the_data_directory(command_line: CommandLine, tmp_path: Path) -> None:
+    """Another port than the usual one needs no address: as the README says."""
+    with running(command_line, "--port", "0", "--stomp-port", "0", cwd=tmp_path):
+        token = command_line("token", "create", "first", cwd=tmp_path).out.strip()
+        by_folder = command_line("queue", "ls", cwd=tmp_path, environment={"MOM_TOKEN": token})
+        assert by_folder.code == OK, by_folder.err
+        named = {"MOM_TOKEN": token, "MOM_DATA": str(tmp_path / "data")}
+        assert command_line("pub", "orders", "one", environment=named).code == OK
+        other = command_line("queue", "ls", "--url", "http://127.0.0.1:1", cwd=tmp_path)
+        assert other.code == UNREACHABLE
+
+
+def test_a_port_in_use_leaves_nothing_behind_and_costs_no_password(
+    command_line: CommandLine, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    for option in ("--port", "--stomp-port"):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+            others = ["--port", "0", "--stomp-port", "0"]
+            refused = command_line("up", "--data", str(data), *others, option, port)
+        assert refused.code == FAILED
+        assert refused.err.startswith(f"mom: port {port} ({option}) is in use by process {os.getpid()} ("), (
+            refused.err
+        )
+        assert not data.exists()
+    with running(command_line, "--data", str(data), "--port", "0", "--stomp-port", "0") as welcome:
+        assert "first_password" in welcome
+
+
+@pytest.mark.parametrize("option", ["--help", "--prot"])
+def test_help_and_mistakes_write_nothing(command_line: CommandLine, tmp_path: Path, option: str) -> None:
+    command_line("up", option, cwd=tmp_path)
+    assert not (tmp_path / "data").exists()
 
 
 def test_opens_a_browser(command_line: CommandLine, tmp_path: Path) -> None:
@@ -59,18 +111,7 @@ def test_wrong_settings(command_line: CommandLine) -> None:
 
 def test_a_broker_that_cannot_start_says_why_in_one_line(command_line: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    unusable = command_line("up", "--data", str(tmp_path / "file" / "data"))
+    free = ("--port", "0", "--stomp-port", "0")
+    unusable = command_line("up", *free, "--data", str(tmp_path / "file" / "data"))
     assert unusable.code == FAILED
     assert unusable.err.startswith("mom: the data directory cannot be used: Not a directory\n")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        options = (
-            "--port",
-            str(taken.getsockname()[1]),
-            "--stomp-port",
-            "0",
-            "--data",
-            str(tmp_path / "data"),
-        )
-        ended = command_line("up", *options)
-    assert ended.code == FAILED
-    assert ended.err.splitlines()[-1].startswith("mom: the broker ended: [Errno 98]")

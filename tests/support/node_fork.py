@@ -21,6 +21,7 @@ import uvloop
 
 from broker_app import node, serve_uvicorn
 from broker_app.config import Config
+from broker_app.listening import bound
 from broker_app.net.acts import Acts
 from broker_app.net.login import Logins
 from broker_app.net.policy import Policy
@@ -81,14 +82,17 @@ async def _serve(order: Order, lifeline: int, answers: int) -> None:
     async def keep(acts: Acts) -> None:
         await never(acts)
 
-    await node.run(
-        Config(**order.settings),
-        logins,
-        site=lambda running: running.rest,
-        follow=never,
-        keep=keep,
-        ready=ready,
-    )
+    config = Config(**order.settings)
+    with bound(config) as listeners:
+        await node.run(
+            config,
+            logins,
+            listeners,
+            site=lambda running: running.rest,
+            follow=never,
+            keep=keep,
+            ready=ready,
+        )
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
 from mom_site.asgi import Site  # isort: skip
 
 from broker_app import config, serve
+from broker_app.listening import listen
 from broker_app.net.certificates import Certificates
 from broker_app.net.login import Identity, Logins
 from broker_app.net.policy import Policy, UserFacts
@@ -66,7 +67,7 @@ async def main() -> None:
     mom = config.load()
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    listener = serve.listen(mom.host, 0)
+    listener = listen(mom.host, 0)
     print(listener.getsockname()[1], flush=True)
     certificates = Certificates(mom) if mom.tls_cert is not None else None
     following = asyncio.create_task(certificates.follow(0.1)) if certificates is not None else None

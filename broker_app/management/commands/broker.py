@@ -21,10 +21,14 @@ from django.urls import get_resolver
 from broker_app import config, node, offline
 from broker_app.config import Config, ConfigError
 from broker_app.journal.errors import JournalError
+from broker_app.listening import Listeners, PortTaken, bound
+from broker_app.management.welcome import Welcome, write_private
 from broker_app.web import actions, api, auditing, snapshot
 from broker_app.web.files import REFUSED, Reload, Watch, owner_of, release
+from broker_app.web.first_password import FirstPassword
 from broker_app.zero import Bad
 from mom_site.asgi import Site
+from mom_site.database import trouble
 
 log = logging.getLogger(__name__)
 
@@ -59,13 +63,23 @@ class Command(BaseCommand):
             raise CommandError(
                 "oidc-issuer names a provider, and oidc-client-id, what it calls us, is not set"
             )
+        # Before anything is written: a broker that runs here keeps its configuration and its password, and a
+        # port that is in use leaves no half-made data.
         try:
-            # Before anything is written: a broker that runs here keeps its configuration and its password.
             offline.check_free(mom.data / "journal")
         except JournalError as error:
             raise CommandError(f"the broker does not start: {error}") from error
-        call_command("migrate", verbosity=0, interactive=False)
-        made_up = actions.ensure_admin(mom.admin_password)
+        try:
+            with bound(mom) as listeners:
+                self._serve(mom, listeners, open_browser=options["open"])
+        except PortTaken as error:
+            raise CommandError(str(error)) from error
+        except (OSError, ConfigError, JournalError) as error:
+            raise CommandError(f"the broker ended: {error}") from error
+
+    def _serve(self, mom: Config, listeners: Listeners, *, open_browser: bool) -> None:
+        first_password = FirstPassword(mom.data / "first_password", write_private)
+        _make_data(mom, first_password)
         files = Watch(mom.config_file, mom) if mom.config_file is not None else None
         link = None
         try:
@@ -76,40 +90,59 @@ class Command(BaseCommand):
             raise CommandError(f"{mom.config_file} cannot be used, and nothing of it holds:\n{bad}") from bad
         except OperationalError as error:  # a full disk: messages go on without
             self.stderr.write(f"the configuration cannot be changed now, so there is no login link: {error}")
+        password = first_password.await_use()
         logins = snapshot.make_logins(mom.anonymous)
         connections.close_all()
         # Half a second of imports, which would otherwise stop the loop at the first page.
         get_resolver().check()
 
         def ready(ports: node.Ports) -> None:
-            self.stdout.write("\n".join(_welcome(mom, ports, link, made_up)))
+            welcome = Welcome(mom, ports, password, first_password.path, link)
+            at_terminal = self.stdout.isatty()
+            try:
+                welcome.leave_files(at_terminal=at_terminal)
+            except OSError as error:  # a full disk: messages go on without
+                log.warning("the address of the broker cannot be written to %s: %s", mom.data, error.strerror)
+            self.stdout.write("\n".join(welcome.lines(at_terminal=at_terminal)))
             self.stdout.flush()
-            if options["open"]:
-                page = f"/login/once/{link}" if link else "/console/"
+            if open_browser:
                 # A browser in a terminal keeps its caller waiting.
-                Thread(target=webbrowser.open, args=[_url(mom, ports.web) + page], daemon=True).start()
+                Thread(target=webbrowser.open, args=[welcome.page], daemon=True).start()
 
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         # Whoever starts the broker holds the collector off, which would look at all imports again and again.
         gc.freeze()
         gc.enable()
         follow = partial(snapshot.follow, logins.policy, logins.take_used)
-        try:
-            following = files.following() if files is not None else nullcontext()
-            with following, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                site = partial(_site, files)
-                running = node.run(
-                    mom,
-                    logins,
-                    site=site,
-                    follow=follow,
-                    keep=auditing.keep,
-                    ready=ready,
-                    control_document=api.document(),
-                )
-                runner.run(running)
-        except (OSError, ConfigError, JournalError) as error:
-            raise CommandError(f"the broker ended: {error}") from error
+        following = files.following() if files is not None else nullcontext()
+        with following, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            site = partial(_site, files)
+            running = node.run(
+                mom,
+                logins,
+                listeners,
+                site=site,
+                follow=follow,
+                keep=auditing.keep,
+                ready=ready,
+                control_document=api.document(),
+            )
+            runner.run(running)
+
+
+def _make_data(mom: Config, first_password: FirstPassword) -> None:
+    """The data directory with its key and its configuration, and an administrator. Raises CommandError."""
+    try:
+        mom.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        str(settings.SECRET_KEY)  # made when it is first needed
+        call_command("migrate", verbosity=0, interactive=False)
+        actions.ensure_admin(mom.admin_password, first_password.keep)
+    except OSError as error:
+        raise CommandError(
+            f"the data directory cannot be used: {error.strerror}\n  where: {error.filename or mom.data}"
+        ) from error
+    except OperationalError as error:
+        raise CommandError(trouble(error, mom.data)) from error
 
 
 def _site(files: Watch | None, running: node.Node) -> Site:
@@ -136,40 +169,3 @@ def _login_link() -> str | None:
     """The secret of a one-time link for admin, where there is one who may use it."""
     admin = User.objects.filter(username=actions.ADMIN, is_active=True).first()
     return actions.create_login_link(admin) if admin is not None else None
-
-
-def _host(mom: Config) -> str:
-    """The node as seen from its own machine, as it is written in an address."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(mom.host, mom.host)
-    return f"[{host}]" if ":" in host else host
-
-
-def _url(mom: Config, web_port: int) -> str:
-    return f"{'http' if mom.tls_cert is None else 'https'}://{_host(mom)}:{web_port}"
-
-
-def _stomp(mom: Config, ports: node.Ports) -> str:
-    """Where STOMP is spoken."""
-    host, places = _host(mom), []
-    if ports.stomp is not None:
-        places.append(f"{host}:{ports.stomp}")
-    if ports.stomp_tls is not None:
-        places.append(f"stomp+tls://{host}:{ports.stomp_tls}")
-    places.append(f"{'ws' if mom.tls_cert is None else 'wss'}://{host}:{ports.web}/ws")
-    return " and ".join(places)
-
-
-def _welcome(mom: Config, ports: node.Ports, link: str | None, made_up: str | None) -> list[str]:
-    """What somebody who has just started a node wants to know. A given password is never shown."""
-    url = _url(mom, ports.web)
-    user = "" if mom.anonymous else f"-u admin:{made_up} " if made_up else "-u admin "
-    lines = ["", f"MOM is ready: broker {mom.name}, data in {mom.data.resolve()}"]
-    if mom.anonymous:
-        lines += ["", "  *** ANONYMOUS MODE: anybody may do anything. For development alone. ***", ""]
-    lines += [f"  console   {url}/console/", f"  STOMP     {_stomp(mom, ports)}"]
-    if made_up:
-        lines.append(f"  admin     the password is {made_up} (shown this once)")
-    if link:
-        lines.append(f"  log in    {url}/login/once/{link} (once, within ten minutes)")
-    lines.append(f"  send      curl {user}-d hello {url}/api/v1/queues/hello/messages")
-    return [*lines, ""]

@@ -1,7 +1,7 @@
 """Users: the first administrator, new ones, passwords."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from django.contrib.auth.models import User
@@ -16,11 +16,11 @@ ADMIN = "admin"
 
 
 @transaction.atomic
-def ensure_admin(password: str | None) -> str | None:
+def ensure_admin(password: str | None, keep: Callable[[str], object] = lambda made_up: None) -> str | None:
     """Makes sure that somebody can log in, and returns the password that was made up for it, if any.
 
     A given password becomes that of the user admin. Without one, and when there is no user yet,
-    admin gets a random one.
+    admin gets a random one, which `keep` is given before it holds.
     """
     if password is not None:
         admin = User.objects.filter(username=ADMIN).first()
@@ -30,6 +30,7 @@ def ensure_admin(password: str | None) -> str | None:
     if User.objects.exists():
         return None
     made_up = secrets.token_urlsafe(12)
+    keep(made_up)
     _write_admin(made_up)
     return made_up
 

@@ -1,0 +1,88 @@
+"""What a broker says when it has started, and what it leaves in its data directory for `mom`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker_app import node
+from broker_app.config import ADDRESS, Config
+
+#: file of the data directory with the one-time link, where no terminal shows it
+LOGIN_LINK = "login_link"
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """`password` is the one that was made up and not used yet, `link` the secret of a link that logs in."""
+
+    config: Config
+    ports: node.Ports
+    password: str | None
+    password_file: Path
+    link: str | None
+
+    @property
+    def url(self) -> str:
+        """The web address of the node as seen from its own machine."""
+        return f"{'http' if self.config.tls_cert is None else 'https'}://{self._host}:{self.ports.web}"
+
+    @property
+    def page(self) -> str:
+        """The page that a person begins with."""
+        return f"{self.url}/login/once/{self.link}" if self.link else f"{self.url}/console/"
+
+    def leave_files(self, *, at_terminal: bool) -> None:
+        """Write down where the broker is, and the link that no terminal shows."""
+        write_private(self.config.data / ADDRESS, self.url)
+        link_file = self.config.data / LOGIN_LINK
+        if self.link and not at_terminal:
+            write_private(link_file, self.page)
+        else:
+            link_file.unlink(missing_ok=True)
+
+    def lines(self, *, at_terminal: bool) -> list[str]:
+        """What somebody who has just started a node wants to know. A given password is never shown, and a
+        secret only at a terminal: what is written elsewhere is kept in a log."""
+        mom, url = self.config, self.url
+        shown = self.password if at_terminal else None
+        user = "" if mom.anonymous else f"-u admin:{shown} " if shown else "-u admin "
+        lines = ["", f"MOM is ready: broker {mom.name}, data in {mom.data.resolve()}"]
+        if mom.anonymous:
+            lines += ["", "  *** ANONYMOUS MODE: anybody may do anything. For development alone. ***", ""]
+        lines += [f"  console   {url}/console/", f"  STOMP     {self._stomp()}"]
+        if shown:
+            lines.append(f"  admin     the password is {shown} (shown until somebody has logged in with it)")
+        elif self.password:
+            lines.append(f"  admin     the password is in {self.password_file.resolve()}")
+        if self.link:
+            where = self.page if at_terminal else f"the link in {(mom.data / LOGIN_LINK).resolve()}"
+            lines.append(f"  log in    {where} (once, within ten minutes)")
+        lines.append(f"  send      curl {user}-d hello {url}/api/v1/queues/hello/messages")
+        return [*lines, ""]
+
+    @property
+    def _host(self) -> str:
+        """The node as seen from its own machine, as it is written in an address."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.config.host, self.config.host)
+        return f"[{host}]" if ":" in host else host
+
+    def _stomp(self) -> str:
+        """Where STOMP is spoken."""
+        places = []
+        if self.ports.stomp is not None:
+            places.append(f"{self._host}:{self.ports.stomp}")
+        if self.ports.stomp_tls is not None:
+            places.append(f"stomp+tls://{self._host}:{self.ports.stomp_tls}")
+        places.append(f"{self.url.replace('http', 'ws', 1)}/ws")
+        return " and ".join(places)
+
+
+def write_private(path: Path, line: str) -> None:
+    """Replace a file, whole or not at all; its user alone can read it."""
+    new = path.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(line + "\n")
+    new.replace(path)
