@@ -17,6 +17,10 @@ TEMP_TOPIC = "temp-topic"
 
 MAX_NAME = 255
 DEAD_SUFFIX = storeandforward.DEAD_SUFFIX  # of the queue that takes a queue's dead letters
+#: queues of the dead letters of durable subscriptions: behind it the topic filter, "/" and the name
+_OF_SUBSCRIPTION = "$topic-subscription/"
+#: of these, a name with each character escaped
+_MAX_OF_SUBSCRIPTION = len(_OF_SUBSCRIPTION) + MAX_NAME + 1 + 3 * MAX_NAME
 SYNC_QUEUE = storeandforward.SYNC_QUEUE
 _FORWARDED = f"/{QUEUE}/{storeandforward.PREFIX}"
 _PREFIXES = {f"/{kind}/": kind for kind in (QUEUE, TOPIC, TEMP_QUEUE, TEMP_TOPIC)}
@@ -57,10 +61,9 @@ def check_name(name: str) -> str:
     """`name` itself when it keeps the rules of a destination name, Refused otherwise."""
     if not name:
         raise Refused("bad-destination", "the destination has no name; 1 to 255 characters are needed")
-    if len(name.removesuffix(DEAD_SUFFIX)) > MAX_NAME:
-        raise Refused(
-            "bad-destination", f"the name has {len(name)} characters; at most {MAX_NAME} are allowed"
-        )
+    most = _MAX_OF_SUBSCRIPTION if name.startswith(_OF_SUBSCRIPTION) else MAX_NAME
+    if len(name.removesuffix(DEAD_SUFFIX)) > most:
+        raise Refused("bad-destination", f"the name has {len(name)} characters; at most {most} are allowed")
     if name != name.strip():
         raise Refused("bad-destination", f"the name {name!r} begins or ends with white space")
     if not name.isprintable():
@@ -97,16 +100,33 @@ def is_forwarded(address: str) -> bool:
     return address.startswith(_FORWARDED) and not address.endswith(DEAD_SUFFIX)
 
 
-def dead_letters_of(address: str) -> str:
-    """The queue that takes the dead letters of a queue, or of a durable subscription."""
+def dead_letters_of(address: str, filter: str = "") -> str:
+    """The queue that takes the dead letters of a queue, or of a durable subscription to the topic `filter`.
+
+    A client chooses the name of a subscription. So its dead letters have names where nobody can send, which
+    contain the topic whose rights hold for them, also after the subscription has ended."""
     if address.startswith(DURABLE_PREFIX):
-        address = f"/{QUEUE}/{address.removeprefix(DURABLE_PREFIX)}"
+        name = address.removeprefix(DURABLE_PREFIX).replace("%", "%25").replace("/", "%2F")
+        address = f"/{QUEUE}/{_OF_SUBSCRIPTION}{parse(filter).name}/{name}"
     return address + DEAD_SUFFIX
+
+
+def topic_of_dead_letters(destination: Destination) -> Destination | None:
+    """The topic of the durable subscription whose dead letters a queue takes; None for other destinations."""
+    name = destination.name
+    if destination.kind != QUEUE or not name.startswith(_OF_SUBSCRIPTION) or not name.endswith(DEAD_SUFFIX):
+        return None
+    return Destination(TOPIC, name.removeprefix(_OF_SUBSCRIPTION).rpartition("/")[0])
 
 
 def is_reserved(name: str) -> bool:
     """Names that only the broker itself may write to."""
     return name.startswith("$")
+
+
+def tells_of_broker(destination: Destination) -> bool:
+    """Whether it is a topic on which the broker tells of itself, or several of them."""
+    return destination.kind == TOPIC and is_reserved(destination.name)
 
 
 def has_wildcard(name: str) -> bool:

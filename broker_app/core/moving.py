@@ -13,7 +13,7 @@ from typing import NamedTuple
 from broker_app.core import commands as c
 from broker_app.core import deadletter, records
 from broker_app.core.block import group
-from broker_app.core.destination import QUEUE, is_reserved, parse
+from broker_app.core.destination import QUEUE, is_reserved, parse, topic_of_dead_letters
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message, Special
 from broker_app.core.named import DURABLE_PREFIX
@@ -158,7 +158,8 @@ class Moving(Transacting):
                 raise Refused("not-found", f"the durable subscription of {address} was deleted")
             return self.named[address].queue
         destination = self._check_sendable(address)
-        if destination.kind != QUEUE or is_reserved(destination.name):
+        own = is_reserved(destination.name) and topic_of_dead_letters(destination) is None
+        if destination.kind != QUEUE or own:
             raise Refused("bad-destination", f"messages are moved to queues, and {address} is none")
         return self.queue(address)
 

@@ -241,7 +241,8 @@ class Settling(Delaying):
             facts[deadletter.ORIGIN_TOPIC] = origin.address
         block = deadletter.marked(origin.block, facts)
         name = queue.policy.dead_letters
-        address = f"/{QUEUE}/{name}" if name else dead_letters_of(queue.address)
+        filter = queue.named.terms.filter if queue.named is not None else ""
+        address = f"/{QUEUE}/{name}" if name else dead_letters_of(queue.address, filter)
         envelope = Envelope(address, block, persistent=origin.persistent, priority=origin.priority)
         self._enqueue(self.queue(address), envelope, message.body, self.ids.of(message))
 

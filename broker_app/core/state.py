@@ -12,7 +12,7 @@ from typing import Any
 
 from broker_app.core import commands as c
 from broker_app.core.dedup import Duplicates
-from broker_app.core.destination import is_forwarded, is_reserved
+from broker_app.core.destination import is_forwarded, parse, tells_of_broker
 from broker_app.core.errors import Refused
 from broker_app.core.facts import (
     Arrived,
@@ -169,8 +169,8 @@ class State:
 
     def _tell_of_consumer(self, fact: ConsumerJoined | ConsumerLeft | ConsumerSlow) -> None:
         """Who listens to the broker is not told of."""
-        _, kind, name = fact.subscription.address.split("/", 2)
-        if self._listened and not kind.startswith("temp-") and not is_reserved(name):
+        address = fact.subscription.address
+        if self._listened and not address.startswith("/temp-") and not tells_of_broker(parse(address)):
             self._out.facts.append(fact)
 
     def _tell_of_dead_letter(self, queue: Queue, message: Message, reason: str, detail: str) -> None:

@@ -12,7 +12,16 @@ from collections.abc import Callable, Container, Iterable, MutableMapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from broker_app.core.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination, is_reserved, parse
+from broker_app.core.destination import (
+    QUEUE,
+    TEMP_QUEUE,
+    TEMP_TOPIC,
+    TOPIC,
+    Destination,
+    is_reserved,
+    parse,
+    topic_of_dead_letters,
+)
 from broker_app.core.errors import Refused
 from broker_app.net import problems
 from broker_app.net.login import Identity, Logins
@@ -214,6 +223,7 @@ class Access:
             return _Verdict(False, _UNKNOWN)
         if (fixed := decided_for_all(right, destination)) is not None:
             return _Verdict(fixed.allowed, fixed.because)
+        right, destination = governing(right, destination)
         grants = self._granted(identity)
         if grants is not None and not any(grant.covers(right, destination) for grant in grants):
             return _Verdict(False, f"{_TOKEN}{identity.token}")
@@ -268,12 +278,22 @@ def decided_for_all(right: str, destination: Destination) -> Decision | None:
     return None
 
 
+def governing(right: str, destination: Destination) -> tuple[str, Destination]:
+    """The right that is asked for instead, and to what: the dead letters of a durable subscription are under
+    the rights of its topic. Whoever consumes them takes them from others, so they have to be managed."""
+    topic = topic_of_dead_letters(destination)
+    if topic is None:
+        return right, destination
+    return (MANAGE if right == RECEIVE else right), topic
+
+
 def _refusal(client: Client, right: str, destination: Destination, decided_by: str) -> Refused:
     user = client.identity.user
     if decided_by == _UNKNOWN:
         return _gone(client)
-    what = f"{destination.kind}:{destination.name}"
-    asked = f"user={quote(user, safe='')}&deed={METHODS[right]}&destination={quote(what, safe=':')}"
+    asked_right, asked_of = governing(right, destination)
+    what = f"{asked_of.kind}:{asked_of.name}"
+    asked = f"user={quote(user, safe='')}&deed={METHODS[asked_right]}&destination={quote(what, safe=':')}"
     sentence = f"{user} may not {_VERBS[right]} {destination.kind} {destination.name}"
     if decided_by == _BROKER:
         sentence += ": names that begin with $ are the broker's own"
@@ -282,7 +302,7 @@ def _refusal(client: Client, right: str, destination: Destination, decided_by: s
     return Refused(
         "not-allowed",
         sentence,
-        right=right,
+        right=asked_right,
         destination=what,
         decided_by=decided_by,
         explain=problems.address(f"/api/v1/explain?{asked}"),

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from broker_app.core import facts
 from broker_app.core.broker import Broker
-from broker_app.core.destination import MAX_NAME, is_reserved, parse
+from broker_app.core.destination import MAX_NAME, parse, tells_of_broker
 from broker_app.core.message import Envelope
 from broker_app.core.state import SYSTEM
 from broker_app.core.subscription import Subscription
@@ -275,7 +275,7 @@ class News:
         if not (self._slow or len(slowness)):
             return
         for subscription in slowness:
-            if subscription not in self._slow and not is_reserved(parse(subscription.address).name):
+            if subscription not in self._slow and not tells_of_broker(parse(subscription.address)):
                 self._slow[subscription] = {}
                 self._note_slow(subscription, {"slow": True, "ended": False, "detail": ""})
         for subscription in [known for known in self._slow if not slowness.since_ms(known)]:
@@ -365,7 +365,7 @@ class News:
         for peer in self._broker.peers:
             for subscription in peer.subscriptions.values():
                 destination = parse(subscription.address)
-                if not (destination.kind.startswith("temp-") or is_reserved(destination.name)):
+                if not (destination.kind.startswith("temp-") or tells_of_broker(destination)):
                     yield subscription
 
 

@@ -17,7 +17,7 @@ did, run by run, and compares that with what the broker then holds:
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -76,8 +76,12 @@ class Name:
         self.copies = 0
 
 
-def dead_letters_of(address: str) -> str:
-    return address.replace("/topic-subscription/", "/queue/") + ".dead"
+def dead_letters_of(address: str, filters: set[str]) -> set[str]:
+    """Where what dies at an address may go: a durable subscription's to below the topics that it was on."""
+    name = address.removeprefix("/topic-subscription/")
+    if name == address:
+        return {f"{address}.dead"}
+    return {f"/queue/$topic-subscription/{topic.removeprefix('/topic/')}/{name}.dead" for topic in filters}
 
 
 class Interest:
@@ -177,6 +181,8 @@ class Ledger:
         #: what other brokers forward
         self.homes: list[Home] = []
         self.names: dict[str, Name] = {}
+        #: the topics that durable subscriptions are and were on
+        self.filters: defaultdict[str, set[str]] = defaultdict(set)
         #: what topics retain, in order: serial → (address, time); and the positions by serial
         self.retained: dict[int, tuple[str, int]] = {}
         self.position_of: dict[int, int] = {}
@@ -470,6 +476,7 @@ class Ledger:
     def _join(self, command: c.Subscribe) -> Name:
         name = Name(command)
         known = self.names.setdefault(name.address, name)
+        self.filters[name.address].add(name.filter)
         consumers = self._consumers(known)
         if not known.durable and known is not name and all(session.closed for session, _ in consumers):
             known = self.names[name.address] = name  # the former ended in this run
@@ -862,7 +869,8 @@ class Ledger:
                                 self.returned[position].attempts >= policy.max_attempts
                             )
                         if not live.flags & records.TRANSIENT:
-                            dead.append((dead_letters_of(live.address), live.body))
+                            graves = dead_letters_of(live.address, self.filters[live.address])
+                            dead.append({(grave, live.body) for grave in graves})
                     elif record.flags == records.EXPIRED:
                         assert has_expired(live.expires_ms, self.stage.now_ms)
                     elif record.flags == records.PURGED:
@@ -886,7 +894,7 @@ class Ledger:
         assert not self.historic, "what a topic retains is recorded once"
         assert copied == self.copied + placed, "once for each durable subscription"
         assert sorted(ends[records.ACKNOWLEDGED]) == sorted(self.settled)
-        assert all(grave in buried for grave in dead), "dead letters are moved, not lost"
+        assert all(not places.isdisjoint(buried) for places in dead), "dead letters are moved, not lost"
         assert all(placed in buried for placed in self.placed), "what is moved is recorded anew"
         assert self.left == set(ends[records.MOVED]), "it ends at its source in the batch that moves it"
         assert self.deleted <= set(ends[records.PURGED])

@@ -8,12 +8,14 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core import records
+from broker_app.core.destination import dead_letters_of, parse, topic_of_dead_letters
 from broker_app.core.errors import Refused
 from broker_app.core.freezing import freeze
 from broker_app.core.policy import DestinationPolicy
 from tests.core.stage import Client, Stage, read
 
 TOPIC, KEPT = "/topic/prices.eu", "/topic-subscription/audit"
+DEAD = "/queue/$topic-subscription/prices.eu/audit.dead"
 
 
 def durable(client: Client, address: str = TOPIC, name: str = "audit", **facts: Any) -> None:
@@ -95,7 +97,7 @@ class TestDurable:
         one.settle(*one.tags)
         two.reject(*two.tags)
         assert (one.take(), two.take()) == ([b"x"], [b"x"])
-        assert stage.queue("/queue/two.dead").depth == 1
+        assert stage.queue("/queue/$topic-subscription/prices.eu/two.dead").depth == 1
 
     def test_dead_letters_tell_the_subscription_and_the_topic(self, stage: Stage) -> None:
         reader = stage.client()
@@ -103,10 +105,38 @@ class TestDurable:
         stage.client().publish(TOPIC, b"x")
         reader.reject(*reader.tags, detail="bad")
         dead = stage.client()
-        dead.subscribe("/queue/audit.dead")
+        dead.subscribe(DEAD)
         block = dead.got[0][2].envelope.block
         assert b"origin:/topic-subscription/audit\n" in block
         assert b"origin-topic:/topic/prices.eu\n" in block
+
+    def test_its_name_leads_its_dead_letters_to_no_queue_of_others(self, stage: Stage) -> None:
+        sender, reader = stage.client(), stage.client()
+        sender.publish("/queue/orders", b"theirs")
+        for name in ("orders", "$mom.x", "a/b", "a%2Fb", "storeAndForward:b/queue/x"):
+            durable(reader, name=name)
+            sender.publish(TOPIC, name.encode())
+            reader.reject(*reader.tags)
+            reader.unsubscribe("1", forget=True)
+        graves = {address: queue for address, queue in stage.broker.queues.items() if queue.depth}
+        assert graves.pop("/queue/orders").depth == 1
+        assert {address: queue.depth for address, queue in graves.items()} == {
+            f"/queue/$topic-subscription/prices.eu/{name}.dead": 1
+            for name in ("orders", "$mom.x", "a%2Fb", "a%252Fb", "storeAndForward:b%2Fqueue%2Fx")
+        }
+        assert {topic_of_dead_letters(parse(address)) for address in graves} == {parse(TOPIC)}
+
+    def test_dead_letters_of_the_longest_name_on_the_longest_topic_can_be_consumed(
+        self, stage: Stage
+    ) -> None:
+        topic, name = "/topic/" + "t" * 255, "/" * 255
+        reader = stage.client()
+        durable(reader, topic, name)
+        stage.client().publish(topic, b"x")
+        reader.reject(*reader.tags)
+        dead = stage.client()
+        dead.subscribe(dead_letters_of(f"/topic-subscription/{name}", topic))
+        assert dead.take() == [b"x"]
 
     def test_a_dead_letter_that_is_retried_comes_to_its_subscription_alone(self, stage: Stage) -> None:
         reader, other = stage.client(), stage.client()
@@ -114,10 +144,10 @@ class TestDurable:
         other.subscribe(TOPIC)
         stage.client().publish(TOPIC, b"x")
         reader.reject(*reader.tags)
-        (position,) = [m.position for m in stage.queue("/queue/audit.dead").lanes[0].in_memory()]
+        (position,) = [m.position for m in stage.queue(DEAD).lanes[0].in_memory()]
         chosen = [c.Chosen(position, stage.bodies.get(position))]
         operator = stage.client()
-        operator.do(c.Transfer(operator.peer, "/queue/audit.dead", chosen, c.ORIGIN, revive=True))
+        operator.do(c.Transfer(operator.peer, DEAD, chosen, c.ORIGIN, revive=True))
         assert (reader.take(), other.take()) == ([b"x", b"x"], [b"x"])
 
     def test_what_comes_back_often_becomes_a_dead_letter(self) -> None:
@@ -128,7 +158,7 @@ class TestDurable:
         reader.give_back(*reader.tags)
         reader.give_back(*reader.tags)
         assert reader.take() == [b"x", b"x"]
-        assert stage.queue("/queue/audit.dead").depth == 1
+        assert stage.queue(DEAD).depth == 1
 
     def test_expired_ones_are_not_given_out(self, stage: Stage) -> None:
         durable(stage.client())

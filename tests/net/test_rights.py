@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -348,6 +349,39 @@ async def test_a_retry_needs_the_right_to_send_to_where_the_messages_died(node: 
             Rule("john", conditions="/event/queue == q.dead || /event/queue == q && /event/method == POST")
         )
         assert (await john.post("/jobs", json={"op": "retry", "source": "q.dead"})).status_code == 202
+
+
+async def test_dead_letters_of_a_durable_subscription_are_under_the_rights_of_its_topic(
+    node: SmallNode,
+) -> None:
+    theirs, dead = "/queue/orders.dead", "$topic-subscription/open.x/orders.dead"
+    await node.rule(
+        Rule("john", conditions="/event/topic == open.x && (/event/method == GET || /event/method == POST)"),
+        Rule("ann", conditions="/event/topic == open.x", users=("ann",)),
+        Rule("mary", conditions="/event/queue == orders || /event/queue == orders.dead", users=("mary",)),
+    )
+    async with node.stomp("john") as john:
+        async with john.subscribe("/topic/open.x", durable="orders") as messages:
+            await john.send("/topic/open.x", "forged")
+            await (await messages.get(timeout_s=10)).nack(requeue=False)
+            await john.send("/topic/open.x", "behind it")
+            await messages.get(timeout_s=10)
+        assert (node.depth(theirs.removeprefix("/queue/")), node.depth(dead)) == (0, 1)
+        for address in (theirs, f"/queue/{dead}"):
+            with pytest.raises(Refused):
+                await john.send(address, "forged")
+            with pytest.raises(Refused):
+                async with john.subscribe(address):
+                    pass
+    async with node.rest("mary") as mary, node.rest("ann") as ann, node.rest("root") as root:
+        path = f"/queues/{quote(dead, safe='')}/messages"
+        assert (await mary.get(path)).status_code == 403
+        assert len((await ann.get(path)).json()["items"]) == 1
+        assert (await publish(root, dead)).status_code == 403
+        (shown,) = (await ann.get("/queues")).json()["items"]
+        assert shown["name"] == dead
+        job = await ann.post("/jobs", json={"op": "retry", "source": dead})
+        assert job.status_code == 202
 
 
 # ---------------------------------------------------------------------- tokens

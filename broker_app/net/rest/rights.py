@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from broker_app.core.broker import Broker
 from broker_app.core.commands import ORIGIN
-from broker_app.core.destination import Destination, parse
+from broker_app.core.destination import Destination, parse, topic_of_dead_letters
 from broker_app.core.named import DURABLE_PREFIX
 from broker_app.jobs import plan
 from broker_app.jobs.job import Job
@@ -68,7 +68,8 @@ class JobRights:
             self._permit_own(request, job)
         else:
             self.permit_source(request, plan.UNDO, job.target, by_body=False)
-        self.permit(request, SEND, job.source)
+        # Nobody sends to dead letters of durable subscriptions; what was there is brought back all the same.
+        self.permit(request, MANAGE if _is_of_subscription(job.source) else SEND, job.source)
 
     def permit_cancel(self, request: Request, job: Job) -> None:
         """Raises Refused for who neither began the job nor may manage where it works."""
@@ -129,6 +130,11 @@ def kept_under(job: Job) -> Destination | None:
     if not address.startswith(DURABLE_PREFIX):
         return parse(address)
     return parse(job.topic) if job.topic else None
+
+
+def _is_of_subscription(address: str) -> bool:
+    """Whether it is a queue of dead letters of a durable subscription."""
+    return not address.startswith(DURABLE_PREFIX) and topic_of_dead_letters(parse(address)) is not None
 
 
 def destination_of(broker: Broker, address: str) -> Destination | None:
