@@ -58,6 +58,9 @@ from broker_app.telemetry.eventlog import ALERTS, BRIDGES, FILES, EventLog
 
 log = logging.getLogger(__name__)
 
+#: how often browser sessions are looked at that have opened something
+_LOOK_AT_SESSIONS_S = 5.0
+
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 
@@ -217,6 +220,7 @@ class Node:
                 self._servers.append(tcp.listen_tls(self.lobby, stomp_tls, self._certificates))
         self._spawn(self.lobby.keep_time())
         self._spawn(self._obey())
+        self._spawn(self._watch_sessions())
         self._spawn(self._tell_statistics())
         self.bridges.start(self.logins.policy.bridges)
 
@@ -274,6 +278,24 @@ class Node:
         self.lobby.policy_changed()
         self.rest.policy_changed()
         self._came.set()
+
+    def end_session(self, session: str) -> None:
+        """A browser session is over: so is what it has opened."""
+        self.logins.end_session(session)
+        self.lobby.look_at_logins()
+        self.rest.policy_changed()
+
+    async def _watch_sessions(self) -> None:
+        """End what was opened by browser sessions that expire, or that another process ends."""
+        while True:
+            await asyncio.sleep(_LOOK_AT_SESSIONS_S)
+            try:
+                over = await self.logins.sessions_over([*self.logins.present(), *self.rest.waiting()])
+            except Exception as error:  # of the configuration database; the next round tries again
+                log.warning("cannot look at browser sessions: %s", error)
+                continue
+            for session in over:
+                self.end_session(session)
 
     async def _obey(self) -> None:
         """After each new policy, end what sessions have lost the right to."""

@@ -85,6 +85,7 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "console"
 LOGOUT_REDIRECT_URL = "login"
 
+SESSION_ENGINE = "broker_app.web.sessions"
 SESSION_COOKIE_AGE = 12 * 3600
 SESSION_COOKIE_NAME = "mom_session"
 SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = MOM.base_path + "/"

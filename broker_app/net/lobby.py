@@ -127,6 +127,11 @@ class Lobby:
         for session in list(self.sessions):
             session.policy_changed()
 
+    def look_at_logins(self) -> None:
+        """Sessions end whose login is no longer valid."""
+        for session in list(self.sessions):
+            session.look_at_login()
+
     async def look_again(self) -> None:
         """Sessions end what they have lost the right to; everybody else has a turn meanwhile."""
         until = time.monotonic() + self.LOOK_S

@@ -11,12 +11,13 @@ import hmac
 import secrets
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from broker_app.net.guessing import Guesses
 from broker_app.net.policy import Policy, UserFacts
 
+_Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 # Only one thread of verification per core helps, and each Argon2 verification holds megabytes.
@@ -32,10 +33,12 @@ _COOKIE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who a client is: a user, and the name of the token that stood in for the password, if one did."""
+    """Who a client is: a user, and the name of the token that stood in for the password, if one did. What a
+    browser `session` opened ends with it; rights are the same in all sessions."""
 
     user: str
     token: str | None = None
+    session: str | None = field(default=None, compare=False, repr=False)
 
 
 ANONYMOUS = Identity("anonymous")
@@ -76,6 +79,8 @@ class Logins:
         self._good: dict[bytes, tuple[float, Identity]] = {}
         self._bad: dict[bytes, float] = {}
         self._cookies: dict[bytes, tuple[float, str | None]] = {}
+        #: browser sessions that have ended
+        self._ended: dict[str, None] = {}
         self._running: dict[bytes, asyncio.Task[bool | None]] = {}
         self._threads = asyncio.Semaphore(_THREADS)
         #: when tokens were used since somebody took note of it
@@ -105,8 +110,25 @@ class Logins:
         return identity.token is None or (identity.user, identity.token) in self._tokens
 
     def goes_on(self, identity: Identity) -> bool:
-        """Whether a login under the former policy goes on: not where its password or token was replaced."""
+        """Whether a login goes on: not where its password or token was replaced, or its browser session has
+        ended."""
+        if identity.session is not None and identity.session in self._ended:
+            return False
         return identity not in self._replaced and self.still_known(identity)
+
+    def end_session(self, session: str) -> None:
+        """A browser session is over; its key does not come back."""
+        _remember(self._ended, session, None)
+        self._cookies.pop(self._digest("", session), None)
+
+    async def sessions_over(self, identities: Iterable[Identity]) -> list[str]:
+        """The browser sessions of these that are over: expired, or ended by another process."""
+        users = {one.session: one.user for one in identities if one.session is not None}
+        return [
+            session
+            for session, user in users.items()
+            if await asyncio.to_thread(self._session_user, session) != user
+        ]
 
     def anonymous(self) -> Identity | None:
         """The identity of a client that shows no credentials, where the policy has one."""
@@ -177,8 +199,10 @@ class Logins:
         expires, user = self._cookies.get(digest, (0.0, None))
         if expires <= self._clock():
             user = await asyncio.to_thread(self._session_user, session)
+            if session in self._ended:  # meanwhile
+                return None
             _remember(self._cookies, digest, (self._clock() + _COOKIE_S, user))
-        return Identity(user) if user is not None and user in self._policy.users else None
+        return Identity(user, session=session) if user is not None and user in self._policy.users else None
 
     async def _by_password(self, login: str, passcode: str, address: str) -> Identity | None:
         if not login or login == "token":
@@ -273,7 +297,7 @@ def _replaced(former: Policy, policy: Policy) -> frozenset[Identity]:
     return frozenset(users | (tokens & {Identity(facts.user, facts.name) for facts in new}))
 
 
-def _remember(cache: dict[bytes, _Value], key: bytes, value: _Value) -> None:
+def _remember(cache: dict[_Key, _Value], key: _Key, value: _Value) -> None:
     """Stores a value; a full cache gives up its oldest entry."""
     if key not in cache and len(cache) >= _REMEMBERED:
         del cache[next(iter(cache))]

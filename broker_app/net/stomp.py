@@ -808,6 +808,10 @@ class StompSession:
     def policy_changed(self) -> None:
         self._parser.forget()  # the plans that are kept with the headers
         self._sends = dict.fromkeys(self._sends, False)
+        self.look_at_login()
+
+    def look_at_login(self) -> None:
+        """End where the login is no longer valid."""
         if self._identity is not None and not self._lobby.logins.goes_on(self._identity):
             detail = f"the login of {self._identity.user} is no longer valid"
             self._refuse(Refused("not-authenticated", detail), None, soft=False)

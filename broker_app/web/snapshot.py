@@ -14,7 +14,6 @@ from django.conf import settings
 from django.contrib.auth import get_user
 from django.contrib.auth.hashers import check_password, make_password
 from django.contrib.auth.models import AnonymousUser, User
-from django.contrib.sessions.backends.db import SessionStore
 from django.db import DatabaseError, connection, transaction
 from django.db.models import Q
 from django.http import HttpRequest
@@ -34,6 +33,7 @@ from broker_app.rules.ruleset import Rules
 from broker_app.telemetry.alerts.rule import AlertRule, rules_with
 from broker_app.web import backends
 from broker_app.web.actions import note_use, policy_changed
+from broker_app.web.sessions import SessionStore
 
 log = logging.getLogger(__name__)
 

@@ -26,6 +26,7 @@ from broker_app.management.welcome import Welcome, write_private
 from broker_app.web import actions, api, auditing, snapshot
 from broker_app.web.files import REFUSED, Reload, Watch, owner_of, release
 from broker_app.web.first_password import FirstPassword
+from broker_app.web.sessions import session_ended
 from broker_app.zero import Bad
 from mom_site.asgi import Site
 from mom_site.database import trouble
@@ -152,8 +153,12 @@ def _site(files: Watch | None, running: node.Node) -> Site:
         tell = partial(running.files_read, reload.told(), refused=reload.outcome == REFUSED)
         running.loop.call_soon_threadsafe(tell)
 
+    def end(key: str, **_: Any) -> None:
+        running.loop.call_soon_threadsafe(running.end_session, key)
+
     if files is not None:
         files.hear = hear
+    session_ended.connect(end, weak=False)
     return Site(running, files=files)
 
 

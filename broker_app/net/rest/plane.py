@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from broker_app.config import Config
@@ -19,7 +19,7 @@ from broker_app.net.access import Access, Client, Way
 from broker_app.net.acts import Acts
 from broker_app.net.connections import Connections
 from broker_app.net.destinations import Destinations
-from broker_app.net.login import Logins
+from broker_app.net.login import Identity, Logins
 from broker_app.net.origin import Origins
 from broker_app.net.policy import Policy
 from broker_app.net.rest import items, openapi, opsmanager, refusals
@@ -147,6 +147,10 @@ class RestPlane:
     def policy_changed(self) -> None:
         """End what waits for users and tokens that are gone, or have lost the right to it."""
         self._waiting.look_again(self._access)
+
+    def waiting(self) -> Iterator[Identity]:
+        """Who waits for something to come."""
+        return self._waiting.identities
 
     def engine_ended(self, error: BaseException) -> None:
         """Answer everybody who waits for the engine, which will carry out nothing any more."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from broker_app.core.destination import Destination
 from broker_app.core.errors import Refused
 from broker_app.net.access import Access, Client
+from broker_app.net.login import Identity
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import busy
 from broker_app.rules.event import RECEIVE
@@ -58,6 +60,11 @@ class Waiting:
         self.stopped = True
         for wait in self._waits:
             wait.end()
+
+    @property
+    def identities(self) -> Iterator[Identity]:
+        """Who waits."""
+        return (wait.client.identity for wait in self._waits)
 
     def look_again(self, access: Access) -> None:
         """End the waits of those who may not log in any more, or not look or receive there."""
