@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import ssl
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Self, Unpack
 
@@ -161,6 +161,7 @@ class Client:
         self._composer = Composer(broker if store_and_forward else None)
         self._subscriptions: dict[str, Subscription] = {}
         self._requests: dict[str, asyncio.Future[Message]] = {}  # by correlation-id
+        self._acts: dict[bytes, Transaction] = {}  # by the receipts of what was done within them
 
     # -- coming and going ----------------------------------------------------------------------
 
@@ -350,8 +351,10 @@ class Client:
         """Refusals, and replies to requests."""
         if id == REFUSED_SUBSCRIPTION:
             refused = Refused.from_frame(frame.headers, frame.body)
-            receipt = frame.headers.get("receipt-id")
-            if receipt is None or not self._unconfirmed.fail(receipt.encode(), refused):
+            receipt = frame.headers.get("receipt-id", "").encode()
+            if receipt in self._acts:
+                self._acts[receipt]._refused(refused)
+            elif not self._unconfirmed.fail(receipt, refused):
                 log.warning("the broker refused: %s", refused)
             # What had begun was ended by the broker, since a right to it was taken away.
             ended = self._subscriptions.pop(str(refused.problem.get("subscription")), None)
@@ -572,18 +575,19 @@ class Client:
     ) -> None:
         """ACK `message` (requeue None) or NACK it."""
         if confirm:
-            await self._settle_nowait(message, epoch, requeue, headers)
+            await self._unconfirmed.expect(self._settle_nowait(message, epoch, requeue, headers))
         elif self._link is not None and epoch == self._epoch and self._end is None:
             self._link.write(self._link.connection.settle(message, requeue, headers))
             await self._link.drain()
 
     def _settle_nowait(
         self, message: Frame, epoch: int, requeue: bool | None, headers: Mapping[str, str]
-    ) -> "asyncio.Future[None]":
+    ) -> bytes:
+        """Settle with a receipt: its name."""
         link = self._live(epoch)
         receipt = self._unconfirmed.new_receipt()
         link.write(link.connection.settle(message, requeue, {**headers, "receipt": receipt.decode()}))
-        return self._unconfirmed.expect(receipt)
+        return receipt
 
     # -- transactions --------------------------------------------------------------------------
 
@@ -611,20 +615,30 @@ class Client:
             link.write(link.connection.encode(wire.ABORT, {"transaction": id}))
 
     def _send_within(
-        self, id: str, epoch: int, destination: str, body: bytes | str, options: SendOptions
-    ) -> "asyncio.Future[None]":
-        """A send that belongs to the connection of its transaction, and is not sent again."""
+        self, transaction: Transaction, epoch: int, destination: str, body: bytes | str, options: SendOptions
+    ) -> bytes:
+        """Send what belongs to the connection of its transaction, and is not sent again: its receipt."""
         link = self._live(epoch)
         receipt = self._unconfirmed.new_receipt()
-        lines = f"transaction:{id}\nreceipt:{receipt.decode()}\n".encode()
+        lines = f"transaction:{transaction.id}\nreceipt:{receipt.decode()}\n".encode()
         link.write(self._compose(destination, body, options, lines))
-        return self._unconfirmed.expect(receipt)
+        self._acts[receipt] = transaction
+        return receipt
 
     def _settle_within(
-        self, id: str, epoch: int, message: Message, requeue: bool | None
-    ) -> "asyncio.Future[None]":
+        self, transaction: Transaction, epoch: int, message: Message, requeue: bool | None
+    ) -> bytes:
+        """Settle `message` within a transaction: the receipt."""
         self._live(epoch)
-        return self._settle_nowait(message._frame, message._epoch, requeue, {"transaction": id})
+        headers = {"transaction": transaction.id}
+        receipt = self._settle_nowait(message._frame, message._epoch, requeue, headers)
+        self._acts[receipt] = transaction
+        return receipt
+
+    def _forget_acts(self, receipts: Iterable[bytes]) -> None:
+        """A transaction is over: nobody waits for answers to what was done within it."""
+        for receipt in receipts:
+            del self._acts[receipt]
 
     # -- requests ------------------------------------------------------------------------------
 

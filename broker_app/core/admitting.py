@@ -56,12 +56,14 @@ class Admitting(Publishing):
         queue: Queue | None = None
         plain = open_topic = False
         enqueue, to_topic, accept = self._enqueue, self._publish_to_topic, self._accept
-        for envelope, body, receipt in command.entries:
+        entries = iter(command.entries)
+        for envelope, body, receipt in entries:
             if envelope is not last:
                 try:
                     queue = self._target(envelope.address)
                 except Refused as refusal:
                     self._not_published(peer, receipt, refusal)
+                    self._pass_over(peer, entries)
                     continue
                 last = envelope
                 usual = envelope.special is None
@@ -75,6 +77,7 @@ class Admitting(Publishing):
             else:
                 message = self._admit(peer, queue, envelope, body, receipt)
                 if message is None:
+                    self._pass_over(peer, entries)
                     continue
             if receipt is not None:
                 accept(peer, receipt, message)
@@ -84,6 +87,16 @@ class Admitting(Publishing):
         """Refuse one message of a run that is counted as published at its end."""
         self.counters["published"] -= 1
         self._refuse(peer, receipt, refusal)
+
+    def _pass_over(self, peer: Peer, entries: Iterator[c.Entry]) -> None:
+        """Leave the rest of a run that is counted as published where a refusal has stopped its peer."""
+        if peer.stopped:
+            self.counters["published"] -= sum(1 for _ in entries)
+
+    def _stop(self, peer: Peer) -> None:
+        super()._stop(peer)
+        if peer in self.parking.by_peer:
+            self._abandon(peer)
 
     def _admit(
         self,
@@ -279,8 +292,10 @@ class Admitting(Publishing):
         """What a session sent before it took its leave still comes in, and its leave is answered after that;
         what waits of a session that broke off is as if it had never come."""
         peer = command.peer
+        if peer.stopped and not peer.gone:
+            self._stopped -= 1
         if peer in self.parking.by_peer:
-            if command.receipt is None:
+            if command.receipt is None or command.abandon:
                 self._abandon(peer)
             else:
                 self._farewells[peer] = command.receipt
@@ -360,7 +375,8 @@ class Admitting(Publishing):
         """Publish while the broker takes nothing, or while what came before still waits at its gate."""
         peer, strain = command.peer, self.strain
         self.counters["published"] += len(command.entries)
-        for envelope, body, receipt in command.entries:
+        entries = iter(command.entries)
+        for envelope, body, receipt in entries:
             if envelope.address.startswith(strain.spares if strain else SPARED):
                 self._publish_one(self._arrived(peer, envelope, body, receipt))
             elif strain is None or strain.waits:
@@ -370,6 +386,7 @@ class Admitting(Publishing):
             else:
                 self.counters["refused"] += 1
                 self._not_published(peer, receipt, strain.refusal)
+            self._pass_over(peer, entries)
 
     def _publish_one(self, entry: Parked) -> None:
         """Publish a message that is counted as published already."""

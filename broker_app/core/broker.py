@@ -16,6 +16,7 @@ from broker_app.core.facts import DestinationGone
 from broker_app.core.limits import Limits
 from broker_app.core.marks import SYNC_ADDRESS
 from broker_app.core.outcome import DUE, LANE, REPLAY, Outcome
+from broker_app.core.peer import Peer
 from broker_app.core.policy import Policies
 from broker_app.core.queue import Queue
 from broker_app.core.timers import SLICE_MS, SWEEP_MS
@@ -82,6 +83,8 @@ class Broker(Configuring):
             self._gauge()
         deeds = self._deeds
         for command in run:
+            if self._stopped and _comes_too_late(command):
+                continue
             deeds[type(command)](command)
         if self.now_ms >= self.next_deadline_ms:
             self._due()
@@ -193,3 +196,9 @@ class Broker(Configuring):
             lane.paged or lane.loading for lane in queue.lanes
         )
         return looked_at
+
+
+def _comes_too_late(command: c.Command) -> bool:
+    """Whether it was sent behind what ended its connection."""
+    peer: Peer | None = getattr(command, "peer", None)
+    return peer is not None and peer.stopped and type(command) is not c.Disconnect

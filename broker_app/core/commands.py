@@ -135,7 +135,8 @@ class Begin:
 
 @dataclass(slots=True)
 class Enlist:
-    """Keep a Publish, Settle or Return until its transaction is committed."""
+    """Keep a Publish, Settle or Return until its transaction is committed. Receipts of that command are
+    answered when it is carried out; `receipt` comes back only where it cannot be kept."""
 
     peer: Peer
     transaction: str
@@ -190,10 +191,13 @@ class Answer:
 
 @dataclass(slots=True)
 class Disconnect:
-    """The session is over: temporary queues and subscriptions go, unsettled deliveries return."""
+    """The session is over: temporary queues and subscriptions go, unsettled deliveries return. What waits
+    for room still comes in before the answer; without a `receipt`, or where the session breaks off
+    (`abandon`), it is as if it had never come."""
 
     peer: Peer
     receipt: Any = None
+    abandon: bool = False
 
 
 @dataclass(slots=True)

@@ -63,7 +63,8 @@ class Peer:
     `receipts`, `refusals` and `deliveries` are filled while a batch is decided and taken by
     `receiver.flush` after its commit. A `detailed` peer gets `(token, message | None)` for each
     success, others the bare token. What it sends waits `patience_ms` for room in a full queue (0: as long
-    as the broker's limits say).
+    as the broker's limits say). A refusal ends the connection of a `strict` peer: what it sent after that
+    is not carried out.
     """
 
     __slots__ = (
@@ -79,6 +80,8 @@ class Peer:
         "receipts",
         "receiver",
         "refusals",
+        "stopped",
+        "strict",
         "subscriptions",
         "temporary",
         "touched",
@@ -98,6 +101,9 @@ class Peer:
         self.patience_ms = patience_ms
         #: whether it has disconnected
         self.gone = False
+        self.strict = False
+        #: whether it is strict and was refused
+        self.stopped = False
         self.receipts: list[Any] = []
         self.refusals: list[tuple[Any, Refused]] = []
         self.deliveries: list[Delivery] = []

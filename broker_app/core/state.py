@@ -86,6 +86,8 @@ class State:
         self.memory_bytes = 0
         #: peers that may hold deliveries
         self.peers: dict[Peer, None] = {}
+        #: how many are stopped and have not disconnected yet
+        self._stopped = 0
         self.leases = Leases()
         #: what is not due, by destination, and when the next of each is
         self.schedules: dict[str, Schedule] = {}
@@ -231,8 +233,19 @@ class State:
             self._out.touched.append(peer)
 
     def _refuse(self, peer: Peer, receipt: Any, refusal: Refused) -> None:
+        """Say no. A strict peer hears only the first refusal, and is stopped by it."""
+        if peer.stopped:
+            return
+        if peer.strict:
+            self._stop(peer)
         peer.refusals.append((receipt, refusal))
         self._rouse(peer)
+
+    def _stop(self, peer: Peer) -> None:
+        """Carry out nothing more of a peer, until it disconnects."""
+        peer.stopped = True
+        if not peer.gone:
+            self._stopped += 1
 
     def _rouse(self, peer: Peer) -> None:
         """Let a peer look into its mailbox after the commit."""

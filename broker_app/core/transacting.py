@@ -49,7 +49,6 @@ class Transacting(Receiving):
             self._refuse(peer, command.receipt, Refused("too-large", detail))
             return
         transaction.commands.append(command.command)
-        self._accept(peer, command.receipt)
 
     def _commit(self, command: c.Commit) -> None:
         peer = command.peer

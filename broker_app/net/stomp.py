@@ -83,6 +83,7 @@ class StompSession:
         "_heard",
         "_holds",
         "_identity",
+        "_last_word",
         "_leave_receipt",
         "_lobby",
         "_names",
@@ -152,6 +153,8 @@ class StompSession:
         #: where it has sent to lately: whether that was allowed by the policy of now, or by a former one
         self._sends: dict[Destination, bool] = {}
         self._leave_receipt: bytes | None = None
+        #: why it ends, and the receipt asked for by what is refused: its client hears it in its turn
+        self._last_word: tuple[Refused, bytes | None] | None = None
         #: why it is to end when it holds nothing any more, and when it ends at the latest; None for others
         self._drain: tuple[str, float] | None = None
         self._beat_in_s = self._beat_out_s = 0.0
@@ -439,6 +442,7 @@ class StompSession:
         self._identity = identity
         self._client = Client(identity, self._transport.way._replace(client=self._client_id or None))
         self._peer.user = identity.user
+        self._peer.strict = not self._soft_errors
         self._names = headers.PrivateNames(secrets.token_hex(8))
         self._renderer = Renderer(self._version, self._lobby.ids)
         self._state = OPEN
@@ -513,7 +517,7 @@ class StompSession:
     def _send(self, frame: Frame) -> None:
         """A SEND within a transaction; the others are taken in runs."""
         transaction, envelope, _ = frame.headers.plan
-        publish = c.Publish(self._peer, [(envelope, frame.body, None)])
+        publish = c.Publish(self._peer, [(envelope, frame.body, frame.receipt)])
         self._submit(c.Enlist(self._peer, transaction, publish, frame.receipt), len(frame.body) + FRAME_BYTES)
 
     # ------------------------------------------------------------------ ACK, NACK
@@ -548,10 +552,10 @@ class StompSession:
 
     def _settle(self, frame: Frame, command: c.Settle | c.Return) -> None:
         transaction = frame.headers.get("transaction")
+        command.receipt = frame.receipt
         if transaction is not None:
             self._submit(c.Enlist(self._peer, transaction, command, frame.receipt))
         else:
-            command.receipt = frame.receipt
             self._submit(command)
 
     def _delivery(self, given: Headers) -> tuple[Tag, bool]:
@@ -650,7 +654,7 @@ class StompSession:
             if receipts[-1] is _LEAVE:
                 receipts.pop()
                 leaving = True
-                if self._leave_receipt is not None:
+                if self._leave_receipt is not None and not (peer.strict and peer.refusals):
                     receipts.append(self._leave_receipt)
             parts = [b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt for receipt in receipts]
         if deliveries:
@@ -664,8 +668,13 @@ class StompSession:
         if peer.refusals:
             refusals, peer.refusals = peer.refusals, []
             for receipt, refusal in refusals:
-                self._refuse(refusal, receipt, soft=True)
-        if leaving:
+                if self._soft_errors:
+                    self._say_no(refusal, receipt)
+                else:
+                    self._say_error(refusal, receipt)
+        if leaving and self._last_word is not None:
+            self._say_error(*self._last_word)
+        elif leaving:
             self._close()
 
     def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
@@ -707,7 +716,8 @@ class StompSession:
 
     def _refuse_act(self, frame: Frame, refusal: Refused) -> None:
         transaction = frame.headers.get("transaction")
-        if self._state == OPEN and transaction is not None and frame.command not in _TRANSACTION_DEEDS:
+        goes_on = self._state == OPEN and self._soft_errors
+        if goes_on and transaction is not None and frame.command not in _TRANSACTION_DEEDS:
             # What remains of it must not be committed by a client that goes on.
             self._submit(c.Abort(self._peer, transaction))
         flow = frame.headers.get(bridged.FLOW)
@@ -718,17 +728,31 @@ class StompSession:
         self._refuse(refusal, frame.receipt, soft=self._state == OPEN)
 
     def _refuse(self, refusal: Refused, receipt: bytes | None, *, soft: bool) -> None:
-        """Say no to one act (`soft`, for clients that asked for it), or by an ERROR and the end."""
+        """Say no to one act (`soft`, for clients that asked for it), or end the connection by an ERROR, which
+        comes after the answers to all that was asked before."""
+        if soft and self._soft_errors:
+            self._say_no(refusal, receipt)
+        elif self._state == OPEN and self._lobby.engine.ended is None:
+            self._state = LEAVING
+            self._last_word = refusal, receipt
+            self._stuck_since = time.monotonic()
+            self._submit(c.Disconnect(self._peer, _LEAVE, abandon=True))
+        else:
+            self._say_error(refusal, receipt)
+
+    def _say_no(self, refusal: Refused, receipt: bytes | None) -> None:
+        """Refuse one act of a client that goes on."""
         if self._state == CLOSED:
             return
-        if refusal.code != ENDED_BY_OPERATOR:
-            by = str(refusal.facts.get("decided_by", ""))
-            self._note(visits.REFUSED, refusal.detail, refusal.code, by)
-        self.frames_out += 1
-        if soft and self._soft_errors:
-            self._refusals_sent += 1
-            self._write(self._renderer.soft_refusal(refusal, receipt, f"refused-{self._refusals_sent}"))
+        self._note_refusal(refusal)
+        self._refusals_sent += 1
+        self._write(self._renderer.soft_refusal(refusal, receipt, f"refused-{self._refusals_sent}"))
+
+    def _say_error(self, refusal: Refused, receipt: bytes | None) -> None:
+        """Refuse by an ERROR, and end the connection."""
+        if self._state == CLOSED:
             return
+        self._note_refusal(refusal)
         self.parting = str(refusal)
         log.info("%s %s refused: %s", self.peer_name, self.user, refusal)
         extra = (
@@ -738,6 +762,12 @@ class StompSession:
         )
         self._write(self._renderer.error(refusal, receipt, extra))
         self._end()
+
+    def _note_refusal(self, refusal: Refused) -> None:
+        self.frames_out += 1
+        if refusal.code != ENDED_BY_OPERATOR:
+            by = str(refusal.facts.get("decided_by", ""))
+            self._note(visits.REFUSED, refusal.detail, refusal.code, by)
 
     def _note(self, event: str, detail: str, code: str = "", by: str = "") -> None:
         """For people who ask what happened to this client."""

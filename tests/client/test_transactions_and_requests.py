@@ -35,10 +35,9 @@ async def test_a_transaction_commits(stage: FakeBroker) -> None:
     send = await session.expect(wire.SEND, transaction=id, k="v")
     ack = await session.expect(wire.ACK, id="1", transaction=id)
     nack = await session.expect(wire.NACK, id="2", transaction=id, requeue="false")
-    session.confirm(send, ack, nack)
     commit = await session.expect(wire.COMMIT, transaction=id)
     assert not working.done()
-    session.confirm(commit)
+    session.confirm(send, ack, nack, commit)
     await working
     await stage.leave(client, session)
 
@@ -53,9 +52,8 @@ async def test_an_exception_aborts(stage: FakeBroker) -> None:
 
     working = asyncio.ensure_future(work())
     session.confirm(await session.expect(wire.BEGIN))
-    send = await session.expect(wire.SEND)
+    await session.expect(wire.SEND)
     await session.expect(wire.ABORT)
-    session.confirm(send)
     with pytest.raises(KeyError, match="mine"):
         await working
     await stage.leave(client, session)
@@ -71,9 +69,9 @@ async def test_a_refused_act_aborts_the_whole(stage: FakeBroker) -> None:
 
     working = asyncio.ensure_future(work())
     session.confirm(await session.expect(wire.BEGIN))
-    session.confirm(await session.expect(wire.SEND))
+    await session.expect(wire.SEND)
     session.refuse(await session.expect(wire.SEND), "bad-destination")
-    await session.expect(wire.ABORT)
+    session.refuse(await session.expect(wire.COMMIT), "not-found")
     with pytest.raises(mom_client.Refused, match="bad-destination"):
         await working
     await stage.leave(client, session)

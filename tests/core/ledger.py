@@ -575,8 +575,9 @@ class Ledger:
 
     def _follow_enlist(self, session: Session, command: c.Enlist) -> None:
         enlisted = session.transactions.get(command.transaction)
-        if self._accepted(session, command):
+        if command.receipt not in self.refusals:
             assert enlisted is not None
+            assert command.receipt not in self.answers, "answered are its commands, at COMMIT"
             enlisted.append(command.command)
         elif enlisted is not None:
             sizes = [

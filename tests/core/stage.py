@@ -192,6 +192,8 @@ class Client:
     def do(self, command: Any) -> Message | None:
         command.receipt = token = object()
         self.stage.decide(command)
+        if isinstance(command, c.Enlist) and all(refused is not token for refused, _ in self.refused):
+            return None  # it is answered at COMMIT
         return self.answer(token)
 
     def answer(self, token: object) -> Message | None:

@@ -278,13 +278,11 @@ class Storm:
         self.serial += 1
         return b"%d:%s" % (self.serial, b"." * self.random.choice((0, 0, 7, 40)))
 
-    def _draw_publish(self, session: Session, *, answered: bool = True) -> c.Publish:
+    def _draw_publish(self, session: Session) -> c.Publish:
         random = self.random
         chosen = [random.choice(self.envelopes) for _ in range(random.choice((1, 1, 2)))]
         envelopes = [envelope for envelope in chosen for _ in range(random.choice((1, 1, 3)))]
-        entries = [
-            (envelope, self._body(), self._next_token() if answered else None) for envelope in envelopes
-        ]
+        entries = [(envelope, self._body(), self._next_token()) for envelope in envelopes]
         return c.Publish(session.peer, entries)
 
     def _draw_subscribe(self, session: Session) -> c.Subscribe:
@@ -327,12 +325,12 @@ class Storm:
             tags.append(random.randint(1, 9))
         return tags
 
-    def _draw_settle(self, session: Session, *, answered: bool = True) -> c.Settle:
-        receipt = self._next_token() if answered else None
+    def _draw_settle(self, session: Session) -> c.Settle:
+        receipt = self._next_token()
         return c.Settle(session.peer, self._draw_tags(session), self.random.random() < 0.3, receipt)
 
-    def _draw_give_back(self, session: Session, *, answered: bool = True) -> c.Return:
-        receipt = self._next_token() if answered else None
+    def _draw_give_back(self, session: Session) -> c.Return:
+        receipt = self._next_token()
         reason = self.random.choice(("", "", "", "REJECTED"))
         return c.Return(
             session.peer,
@@ -371,9 +369,7 @@ class Storm:
     def _draw_enlist(self, session: Session) -> c.Enlist:
         settling = (self._draw_settle, self._draw_settle, self._draw_give_back) if session.held else ()
         draw = self.random.choice((self._draw_publish, *settling))
-        return c.Enlist(
-            session.peer, self._draw_transaction(session), draw(session, answered=False), self._next_token()
-        )
+        return c.Enlist(session.peer, self._draw_transaction(session), draw(session), self._next_token())
 
     def _draw_commit(self, session: Session) -> c.Commit:
         return c.Commit(session.peer, self._draw_transaction(session), self._next_token())

@@ -1,0 +1,141 @@
+"""In which order a client is answered: receipts of what is stored, then the refusal that ends it all."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker_app.core import commands as c
+from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy, Policies
+from tests.support.small_broker import RawClient, SmallBroker, small_broker
+
+
+def sending(number: int, more: str = "") -> bytes:
+    return f"SEND\ndestination:/queue/a\nreceipt:{number}\n{more}\n{number}".encode() + b"\0"
+
+
+def depth(broker: SmallBroker, address: str = "/queue/a") -> int:
+    queue = broker.engine.broker.queues.get(address)
+    return queue.depth if queue is not None else 0
+
+
+async def answers(client: RawClient) -> list[bytes]:
+    """All frames until the end, heads only: receipts by their names."""
+    frames = [frame.lstrip(b"\n") for frame in (await client.ended()).split(b"\0")]
+    return [
+        frame.removeprefix(b"RECEIPT\nreceipt-id:").strip() if frame.startswith(b"RECEIPT") else frame[:5]
+        for frame in frames
+        if frame
+    ]
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        b"BAD\n\n\0",
+        b"ACK\nid:nonsense\n\n\0",
+        b"ACK\nid:99\n\n\0",
+        b"SEND\ndestination:/foo/x\n\n\0",
+        b"SEND\ndestination:/queue/a\ncontent-length:1\n\nabc\0",
+        b"COMMIT\ntransaction:u\n\n\0",
+        b"BEGIN\n\n\0",
+        b"SEND\ndestination:/queue/a\ntransaction:u\n\n\0",
+        b"SUBSCRIBE\nid:1\ndestination:/queue/a\nselector:((\n\n\0",
+    ],
+)
+async def test_an_error_comes_behind_the_receipts_of_what_is_stored(refused: bytes) -> None:
+    async with small_broker() as broker:
+        client = await broker.client()
+        client.send(b"".join(map(sending, range(20))) + refused + sending(20) + sending(21))
+        assert await answers(client) == [*(b"%d" % number for number in range(20)), b"ERROR"]
+        assert depth(broker) == 20, "nothing behind the refused frame is carried out"
+        await client.close()
+
+
+async def test_a_message_refused_in_a_run_stops_the_rest_of_it() -> None:
+    async with small_broker() as broker:
+        policy = DestinationPolicy(max_messages=2, limit_behavior=REJECT_NEWEST)
+        broker.engine.submit(c.Reconfigure(Policies(exact={"/queue/a": policy})))
+        client = await broker.client()
+        others = b"".join(sending(number).replace(b"/queue/a", b"/queue/b") for number in (3, 4))
+        client.send(sending(0) + sending(1) + sending(2) + others)
+        assert await answers(client) == [b"0", b"1", b"ERROR"]
+        assert (depth(broker), depth(broker, "/queue/b")) == (2, 0)
+        assert broker.engine.broker.counters["published"] == 2
+        await client.close()
+
+
+async def test_what_waits_for_room_behind_a_refused_frame_never_comes_in() -> None:
+    async with small_broker() as broker:
+        broker.engine.submit(c.Reconfigure(Policies(exact={"/queue/a": DestinationPolicy(max_messages=1)})))
+        client = await broker.client()
+        client.send(sending(0) + sending(1) + b"ACK\nid:99\n\n\0")
+        assert await answers(client) == [b"0", b"ERROR"]
+        consumer = await broker.client()
+        await consumer.ask(b"SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0")
+        consumer.send(b"UNSUBSCRIBE\nid:1\nreceipt:u\n\n\0")
+        assert (await consumer.frame()).startswith(b"RECEIPT")
+        assert (depth(broker), broker.engine.broker.parking.bytes) == (0, 0)
+        await client.close()
+        await consumer.close()
+
+
+async def test_others_are_served_while_one_is_stopped() -> None:
+    async with small_broker() as broker:
+        wrong, right = await broker.client(), await broker.client()
+        wrong.send(b"COMMIT\ntransaction:u\n\n\0" + sending(1))
+        assert await right.ask(sending(2)) == b"RECEIPT\nreceipt-id:2\n\n"
+        assert await answers(wrong) == [b"ERROR"]
+        assert depth(broker) == 1
+        assert await right.ask(sending(3)) == b"RECEIPT\nreceipt-id:3\n\n"
+        await wrong.close()
+        await right.close()
+
+
+async def test_a_client_that_asked_for_soft_errors_goes_on_behind_a_refusal() -> None:
+    async with small_broker() as broker:
+        client = await broker.client(**{"mom-soft-errors": "true"})
+        client.send(sending(0) + b"COMMIT\ntransaction:u\nreceipt:c\n\n\0" + sending(1))
+        frames = await client.frames(3)
+        assert [frame for frame in frames if frame.startswith(b"RECEIPT")] == [
+            b"RECEIPT\nreceipt-id:0\n\n",
+            b"RECEIPT\nreceipt-id:1\n\n",
+        ]
+        assert any(b"receipt-id:c\n" in frame and b"not-found" in frame for frame in frames)
+        await client.close()
+
+
+# ---------------------------------------------------------------------- transactions
+
+
+async def test_receipts_of_a_transaction_come_at_its_commit() -> None:
+    async with small_broker() as broker:
+        client = await broker.client()
+        await client.ask(b"BEGIN\ntransaction:t\nreceipt:b\n\n\0")
+        client.send(sending(1, "transaction:t\n") + sending(2, "transaction:t\n"))
+        assert await client.ask(sending(3)) == b"RECEIPT\nreceipt-id:3\n\n", "that of another SEND is first"
+        client.send(b"COMMIT\ntransaction:t\nreceipt:c\n\n\0")
+        assert await client.frames(3) == [b"RECEIPT\nreceipt-id:%b\n\n" % name for name in (b"1", b"2", b"c")]
+        assert depth(broker) == 3
+        await client.close()
+
+
+async def test_what_is_acknowledged_in_a_transaction_is_confirmed_at_its_commit() -> None:
+    async with small_broker() as broker:
+        client = await broker.client()
+        await client.ask(sending(1))
+        message = await client.ask(b"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\n\n\0")
+        tag = message.partition(b"ack:")[2].partition(b"\n")[0]
+        client.send(b"BEGIN\ntransaction:t\n\n\0ACK\nid:%b\ntransaction:t\nreceipt:a\n\n\0" % tag)
+        client.send(b"COMMIT\ntransaction:t\nreceipt:c\n\n\0")
+        assert await client.frames(2) == [b"RECEIPT\nreceipt-id:a\n\n", b"RECEIPT\nreceipt-id:c\n\n"]
+        await client.close()
+
+
+async def test_what_was_asked_in_an_aborted_transaction_is_never_confirmed() -> None:
+    async with small_broker() as broker:
+        client = await broker.client()
+        client.send(b"BEGIN\ntransaction:t\n\n\0" + sending(1, "transaction:t\n"))
+        assert await client.ask(b"ABORT\ntransaction:t\nreceipt:a\n\n\0") == b"RECEIPT\nreceipt-id:a\n\n"
+        assert await client.ask(sending(2)) == b"RECEIPT\nreceipt-id:2\n\n"
+        assert depth(broker) == 1
+        await client.close()
