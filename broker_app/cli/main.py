@@ -14,6 +14,7 @@ from broker_app.cli.invocation import Invocation, command_of, options_first
 from broker_app.cli.output import FORMATS, Output
 from broker_app.cli.up import PASSED_ON
 from broker_app.config import ConfigError
+from broker_app.private import write_for_owner_alone
 
 app = typer.Typer(
     name="mom",
@@ -117,6 +118,7 @@ def _everywhere(
 
 def main() -> None:
     """Runs the command line of this process and exits."""
+    write_for_owner_alone()
     words = options_first(sys.argv[1:])
     try:
         _assemble(command_of(words) if "_MOM_COMPLETE" not in os.environ else "")

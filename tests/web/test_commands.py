@@ -57,9 +57,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def start(
-    monkeypatch: pytest.MonkeyPatch, data: Path, out: type[io.StringIO] = Terminal, **said: Any
-) -> str:
+def start(monkeypatch: pytest.MonkeyPatch, data: Path, out: type[io.StringIO] = Terminal, **said: Any) -> str:
     config = Config(data=data, port=0, stomp_port=0, stomp_tls_port=0, **said)
     monkeypatch.setattr(settings, "MOM", config)
     written = out()

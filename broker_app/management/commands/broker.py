@@ -7,6 +7,7 @@ import sys
 import webbrowser
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -23,6 +24,7 @@ from broker_app.config import Config, ConfigError
 from broker_app.journal.errors import JournalError
 from broker_app.listening import Listeners, PortTaken, bound
 from broker_app.management.welcome import Welcome, write_private
+from broker_app.private import close_to_others, write_for_owner_alone
 from broker_app.web import actions, api, auditing, snapshot
 from broker_app.web.files import REFUSED, Reload, Watch, owner_of, release
 from broker_app.web.first_password import FirstPassword
@@ -59,6 +61,7 @@ class Command(BaseCommand):
         parser.add_argument("--open", action="store_true", help="open the console in a browser, logged in")
 
     def handle(self, **options: Any) -> None:
+        write_for_owner_alone()
         mom: Config = settings.MOM
         if mom.oidc_issuer is not None and mom.oidc_client_id is None:
             raise CommandError(
@@ -135,6 +138,7 @@ def _make_data(mom: Config, first_password: FirstPassword) -> None:
     """The data directory with its key and its configuration, and an administrator. Raises CommandError."""
     try:
         mom.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _close_to_others(mom.data)
         str(settings.SECRET_KEY)  # made when it is first needed
         call_command("migrate", verbosity=0, interactive=False)
         actions.ensure_admin(mom.admin_password, first_password.keep)
@@ -144,6 +148,21 @@ def _make_data(mom: Config, first_password: FirstPassword) -> None:
         ) from error
     except OperationalError as error:
         raise CommandError(trouble(error, mom.data)) from error
+
+
+def _close_to_others(data: Path) -> None:
+    try:
+        closed = close_to_others(data)
+    except OSError as error:
+        log.warning("%s can be read by other users, and that cannot be changed: %s", error.filename, error)
+        return
+    if closed:
+        log.warning(
+            "%d files of %s could be read by other users, as %s; now they cannot",
+            len(closed),
+            data,
+            closed[0].name,
+        )
 
 
 def _site(files: Watch | None, running: node.Node) -> Site:
