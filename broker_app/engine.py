@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -19,14 +19,19 @@ from broker_app.core.broker import Broker
 from broker_app.core.commands import Command, Loaded, StoreSpace
 from broker_app.core.facts import Fact
 from broker_app.core.freezing import Freezing, freeze
-from broker_app.core.outcome import Outcome
+from broker_app.core.message import DEFAULT_PRIORITY
+from broker_app.core.outcome import Fetch, Outcome
+from broker_app.core.records import damaged as damaged_record
 from broker_app.core.recovery import live_positions
-from broker_app.journal.port import Batch, Journal
+from broker_app.journal.errors import Busy
+from broker_app.journal.port import Batch, Damaged, Journal
 from broker_app.rebuilding import rebuild
 
 log = logging.getLogger(__name__)
 
 MIB = 1024 * 1024
+#: how long messages wait to be read when no file can be opened, seconds
+BUSY_S = 0.1
 #: how long records that nobody waits for (plain acknowledgements) may stay in memory, to share a commit
 HOLD_S = 0.005
 #: so many bytes may come before the journal is asked again for the room it has, and a turn counts as so many
@@ -265,8 +270,7 @@ class Engine:
         for peer, on in outcome.throttles:
             peer.receiver.throttle(on)
         for fetch in outcome.fetches:
-            records = self._journal.read(fetch.positions)
-            self.submit(Loaded(*fetch, records))
+            self._load(fetch)
         facts = outcome.take_facts()
         if facts and self.told is not None:
             self.told(facts)
@@ -283,6 +287,33 @@ class Engine:
         elif outcome.touched:
             self._attention.stay()
         self._set_timer()
+
+    def _load(self, fetch: Fetch) -> None:
+        """Read back what the broker asked for."""
+        try:
+            found = self._journal.read(fetch.positions)
+        except Busy as error:
+            log.warning("messages of %s are read %g s later: %s", fetch.address, BUSY_S, error)
+            self._loop.call_later(BUSY_S, self._load_again, fetch)
+            return
+        records = [_or_damage(record, fetch.priority) for record in found]
+        damaged = {record.position for record in found if isinstance(record, Damaged)}
+        for record in found if damaged else ():
+            if isinstance(record, Damaged):
+                log.error("position %d of %s is given up: %s", record.position, fetch.address, record.why)
+        self.submit(Loaded(*fetch, records, damaged))
+
+    def _load_again(self, fetch: Fetch) -> None:
+        if self._ended is not None:
+            return
+        try:
+            self._load(fetch)
+        except Exception as error:  # a bug: what is in memory cannot be trusted any more
+            self._end(error)
+
+    def read(self, positions: Sequence[int]) -> list[bytes]:
+        """PUBLISHED records, to be looked at only; of a damaged one, a record that says so."""
+        return [_or_damage(record, DEFAULT_PRIORITY) for record in self._journal.read(positions)]
 
     def _settle_idle(self) -> None:
         """Nothing is left to decide: those who wait for that go on, when what is held is committed too."""
@@ -371,6 +402,13 @@ class Engine:
             self._ended = await done or self._ended
         if self._timer is not None:
             self._timer.cancel()
+
+
+def _or_damage(record: bytes | Damaged, priority: int) -> bytes:
+    """The record, or what stands for one that is damaged."""
+    if isinstance(record, Damaged):
+        return damaged_record(priority, record.why, record.time_us // 1000)
+    return record
 
 
 def _batch(outcome: Outcome) -> Batch:

@@ -191,11 +191,11 @@ class Node:
         self.outbox = Outbox(self._deliver, self._gave_up)
         self.alerts = self._watch()
         lines = MessageLines(RestLimits.of(self.config))
-        self.jobs = Jobs(self.engine, self.journal.read, self.config.data / "jobs", lines)
+        self.jobs = Jobs(self.engine, self.engine.read, self.config.data / "jobs", lines)
         self.jobs.start()
         self.rest = RestPlane(
             self.engine,
-            self.journal.read,
+            self.engine.read,
             self.logins,
             self.config,
             self.jobs,

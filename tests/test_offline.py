@@ -7,8 +7,10 @@ import pytest
 
 from broker_app import offline
 from broker_app.core import commands as c
+from broker_app.core.block import headers
 from broker_app.core.broker import Broker
 from broker_app.core.message import Envelope
+from broker_app.core.records import Reader
 from broker_app.engine import Engine
 from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged, JournalInUse
@@ -100,6 +102,58 @@ async def test_a_damaged_batch_is_skipped_when_told_so_and_what_was_lost_is_said
     assert node.report == []
     assert await node.take("/queue/a", 9) == [b"first", b"third"]
     assert await node.take("/queue/b", 9) == [b"other"]
+    await node.stop()
+
+
+@pytest.mark.parametrize("place", ["log", "carry"])
+async def test_a_damaged_message_becomes_a_dead_letter_and_the_node_serves_on(
+    tmp_path: Path, place: str
+) -> None:
+    node = Node(tmp_path)
+    await node.publish("/queue/b", b"whole before")
+    await node.publish("/queue/a", b"the damaged one")
+    await node.publish("/queue/b", b"whole behind")
+    await node.publish("/queue/rest", *[BODY] * 150)  # so that it is not in the segment being written
+    if place == "carry":
+        await node.take("/queue/rest", 150)
+        for _ in range(4):
+            await node.publish("/queue/rest", *[BODY] * 150)
+            await node.take("/queue/rest", 150)
+            node.engine.snapshot()
+            await node.engine.wait_idle()
+        assert node.journal.statistics()["carry_files"]
+    await node.stop()
+    damage(tmp_path, b"the damaged one")
+
+    node = Node(tmp_path)
+    assert node.report == []
+    assert await node.take("/queue/a", 9) == []
+    assert await node.take("/queue/b", 9) == [b"whole before", b"whole behind"]
+    (dead,) = (message for lane in node.engine.broker.queues["/queue/a.dead"].lanes for message in lane.ready)
+    facts = headers(dead.envelope.block)
+    assert (facts["dead-reason"], facts["origin"]) == ("DAMAGED", "/queue/a")
+    assert f"{place}-0000" in facts["dead-detail"]
+    assert node.engine.ended is None
+    await node.stop()
+
+    node = Node(tmp_path)
+    assert [name for name in node.engine.broker.queues if name.endswith(".dead")] == ["/queue/a.dead"]
+    assert node.engine.broker.queues["/queue/a.dead"].depth == 1
+    assert b"is damaged" in node.engine.read([*node.engine.broker.queues["/queue/a.dead"].lanes[0].paged])[0]
+    await node.stop()
+
+
+async def test_looking_at_a_damaged_message_shows_that_it_is_damaged(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    await node.publish("/queue/a", b"the damaged one")
+    await node.publish("/queue/rest", *[BODY] * 150)  # so that it is not in the segment being written
+    await node.stop()
+    damage(tmp_path, b"the damaged one")
+    node = Node(tmp_path)
+    (position,) = node.engine.broker.queues["/queue/a"].lanes[0].paged
+    message = Reader("/queue/a").message(node.engine.read([position])[0], position)
+    assert "is damaged" in headers(message.envelope.block)["damaged"]
+    assert node.engine.broker.queues["/queue/a"].depth == 1, "looking changes nothing"
     await node.stop()
 
 

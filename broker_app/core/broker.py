@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from heapq import heapify
 
 from broker_app.core import commands as c
-from broker_app.core.configuring import Configuring
 from broker_app.core.facts import DestinationGone
 from broker_app.core.limits import Limits
 from broker_app.core.marks import SYNC_ADDRESS
@@ -20,12 +19,13 @@ from broker_app.core.peer import Peer
 from broker_app.core.policy import Policies
 from broker_app.core.queue import Queue
 from broker_app.core.timers import SLICE_MS, SWEEP_MS
+from broker_app.core.unreadable import Unreadable
 
 #: queues that a part of a sweep looks at; so many messages looked at count as one more
 SWEEP_WORK, LOOKS = 1_000, 16
 
 
-class Broker(Configuring):
+class Broker(Unreadable):
     """All destinations, subscriptions and unsettled deliveries of one broker.
 
     `tag` distinguishes this broker's message ids from others'. `counters` are totals since start.
@@ -114,6 +114,8 @@ class Broker(Configuring):
         return min(self.leases.next_ms or sweep, self.alarms.next_ms or sweep, sweep)
 
     def _take_loaded(self, command: c.Loaded) -> None:
+        if command.damaged:
+            self._give_up_damaged(command)
         self._loads[command.purpose](command)
 
     def _due(self) -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -202,13 +202,15 @@ class Disconnect:
 
 @dataclass(slots=True)
 class Loaded:
-    """Bodies that the core asked to be read back (`Outcome.fetches`)."""
+    """Bodies that the core asked to be read back (`Outcome.fetches`). Of `damaged` positions nothing could be
+    read; their records only say so (`records.damaged`)."""
 
     address: str
     priority: int
     positions: Sequence[int]
     purpose: int
     records: Sequence[bytes]
+    damaged: Collection[int] = ()
 
 
 @dataclass(slots=True)

@@ -77,7 +77,8 @@ class Delaying(Picking):
             for position, record in zip(command.positions, command.records, strict=True)
             if schedule.loading.pop(position, 0)
         ]
-        schedule.average = sum(map(len, command.records)) // len(command.records)
+        if command.records:
+            schedule.average = sum(map(len, command.records)) // len(command.records)
         self._end_scheduled(command.address, [message.position for message in taken], records.DUE)
         self._set_alarm(schedule)
         return taken

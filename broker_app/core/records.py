@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from broker_app.core.block import group
+from broker_app.core.block import escape, group
 from broker_app.core.message import Envelope, Message, MessageIds, Special
 from broker_app.core.named import Terms
 
@@ -97,6 +97,14 @@ def published(message: Message, destination: int, kept_in: str, due_ms: int = 0)
         message.expires_ms,
     )
     return (head, explicit, block, body)
+
+
+def damaged(priority: int, why: str, time_ms: int) -> bytes:
+    """What is read in the place of a PUBLISHED record that is damaged: a message without a body, one header
+    of which says why."""
+    block = f"damaged:{escape(why)}\n".encode()
+    size = PUBLISHED_SIZE + len(block)
+    return pack_published(size, PUBLISHED, VERSION, 0, priority, 0, len(block), time_ms, 0) + block
 
 
 def acked(destination: int, cause: int, positions: Iterable[int]) -> bytes:

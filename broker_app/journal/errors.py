@@ -28,6 +28,10 @@ class NoSpace(JournalFailed):
     """There is no space for what was to be written."""
 
 
+class Busy(JournalFailed):
+    """The system has no descriptor left to open a file with; nothing is lost, and it may have one soon."""
+
+
 class NoSuchPosition(JournalError, KeyError):
     """No PUBLISHED record is kept at this position."""
 

@@ -7,9 +7,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from broker_app.journal.errors import JournalFailed, NoSpace
+from broker_app.journal.errors import Busy, JournalFailed, NoSpace
 
 _PIECES = 64  # written with one call; the system takes no more than 1024
+SPARE_DESCRIPTORS = 16  # all parts of a journal together need no more at once
+_OWNER_ALONE, _FOLDER_OF_OWNER_ALONE = 0o600, 0o700
 
 _REMEDIES = {
     errno.ENOSPC: "free space on that file system or move the data directory, then start the broker again",
@@ -18,7 +20,10 @@ _REMEDIES = {
     errno.EROFS: "the file system is read-only: mount it writable, then start the broker again",
     errno.EACCES: "give the broker's user the right to read and write there",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "raise the system's limit of open files (sysctl fs.file-max)",
 }
+
+_KINDS = {errno.ENOSPC: NoSpace, errno.EDQUOT: NoSpace, errno.EMFILE: Busy, errno.ENFILE: Busy}
 
 
 class File:
@@ -93,12 +98,34 @@ class Files:
     def __init__(self, directory: Path, system: Any = os) -> None:
         self.directory = directory
         self._system = system
+        self._spare_descriptors: list[int] = []
+
+    def keep_spare_descriptors(self) -> None:
+        """Hold descriptors back, so that files can be opened when clients have taken all the others."""
+        with suppress(OSError):
+            while len(self._spare_descriptors) < SPARE_DESCRIPTORS:
+                self._spare_descriptors.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+    def release_spare_descriptors(self) -> None:
+        """Give back what `keep_spare_descriptors` holds."""
+        while self._spare_descriptors:
+            os.close(self._spare_descriptors.pop())
+
+    def close_to_others(self) -> None:
+        """Take from other users of the system the rights that they have to the directory and what is in it.
+
+        What belongs to another user stays as it is.
+        """
+        for path in (self.directory, *(self.directory / name for name in self.names())):
+            with suppress(OSError):
+                if path.stat().st_mode & 0o077:
+                    path.chmod(_FOLDER_OF_OWNER_ALONE if path.is_dir() else _OWNER_ALONE)
 
     def create_directory(self) -> None:
         """Make the directory durably, readable by its owner alone, unless it is there."""
         missing = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.directory.mkdir(mode=_FOLDER_OF_OWNER_ALONE, parents=True, exist_ok=True)
         except OSError as error:
             raise failed(error, "creating", self.directory, None) from error
         for path in {self.directory, *missing}:
@@ -126,9 +153,20 @@ class Files:
         if create:
             flags |= os.O_CREAT
         try:
-            return File(path, self._system.open(path, flags, 0o600), self._system)
+            return File(path, self._open(path, flags), self._system)
         except OSError as error:
             raise failed(error, "opening", path, None) from error
+
+    def _open(self, path: Path, flags: int) -> int:
+        """A descriptor of the file; a spare one makes room for it when there is no other left."""
+        while True:
+            try:
+                return int(self._system.open(path, flags, _OWNER_ALONE))
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._spare_descriptors:
+                    raise
+            with suppress(IndexError):  # another thread took the last one
+                os.close(self._spare_descriptors.pop())
 
     def content(self, name: str, size: int | None = None) -> bytes:
         """The whole file, or its first `size` bytes."""
@@ -190,7 +228,7 @@ class Files:
 
     def _sync_directory(self, path: Path) -> None:
         try:
-            fd = self._system.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            fd = self._open(path, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 self._system.fsync(fd)
             finally:
@@ -203,5 +241,5 @@ def failed(error: OSError, deed: str, path: Path, offset: int | None) -> Journal
     """The error that says which file, where, what happened and what an operator can do."""
     place = "" if offset is None else f" at offset {offset}"
     remedy = _REMEDIES.get(error.errno or 0, "see to it, then start the broker again")
-    kind = NoSpace if error.errno in (errno.ENOSPC, errno.EDQUOT) else JournalFailed
+    kind = _KINDS.get(error.errno or 0, JournalFailed)
     return kind(f"{path}: {deed}{place} failed: {error.strerror}; {remedy}")

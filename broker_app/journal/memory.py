@@ -13,7 +13,7 @@ from broker_app.journal.errors import (
     NoSuchPosition,
 )
 from broker_app.journal.meta import TAG_BITS
-from broker_app.journal.port import FIRST_POSITION, Batch, Done, Recovery, StoredBatch
+from broker_app.journal.port import FIRST_POSITION, Batch, Damaged, Done, Recovery, StoredBatch
 
 
 @dataclass
@@ -29,6 +29,7 @@ class MemoryStorage:
     snapshot: bytes | None = None
     snapshot_position: int = FIRST_POSITION
     held: bool = False
+    damaged: dict[int, str] = field(default_factory=dict)  # positions that cannot be read back, and why
 
 
 class MemoryJournal:
@@ -129,13 +130,14 @@ class MemoryJournal:
         """See `port.Journal.room`."""
         return self.space if self._open else 0
 
-    def read(self, positions: Sequence[int]) -> list[bytes]:
+    def read(self, positions: Sequence[int]) -> list[bytes | Damaged]:
         """See `port.Journal.read`."""
-        found = []
+        found: list[bytes | Damaged] = []
         for position in positions:
             if position not in self.storage.contents:
                 raise NoSuchPosition(position, "nothing is stored there (never written, or freed)")
-            found.append(self.storage.contents[position])
+            why = self.storage.damaged.get(position)
+            found.append(self.storage.contents[position] if why is None else Damaged(position, why))
         return found
 
     def snapshot(self, position: int, parts: Sequence[bytes], done: Done) -> None:

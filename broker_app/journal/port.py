@@ -42,6 +42,18 @@ class StoredBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Damaged:
+    """Takes the place of a record that cannot be read back.
+
+    `why` names where it was stored; `time_us` is the time of its batch, 0 where not even that can be read.
+    """
+
+    position: int
+    why: str
+    time_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Recovery:
     """What `open` found: start from `snapshot`, then replay what follows `snapshot_position`.
 
@@ -106,11 +118,12 @@ class Journal(Protocol):
         """
         ...
 
-    def read(self, positions: Sequence[int]) -> list[bytes]:
+    def read(self, positions: Sequence[int]) -> list[bytes | Damaged]:
         """The whole records at these PUBLISHED positions, in the order asked; neighbours are cheapest.
 
         Assumes: they are committed and not freed (a freed one may or may not still be there).
-        Raises NoSuchPosition, JournalDamaged.
+        What is stored and cannot be read is Damaged; the others are there all the same.
+        Raises NoSuchPosition; Busy if trying again may help.
         """
         ...
 

@@ -1,12 +1,14 @@
 """Reading records back by position: one read a batch, the last few batches kept taken apart."""
 
+import struct
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from broker_app.journal import codec
-from broker_app.journal.errors import JournalDamaged, NoSuchPosition, ways_out
+from broker_app.journal.errors import Busy, JournalDamaged, JournalFailed, NoSuchPosition, ways_out
 from broker_app.journal.files import File, Files
+from broker_app.journal.port import Damaged
 from broker_app.journal.segment import Catalogue, Segment
 
 OPEN_FILES = 64
@@ -41,6 +43,14 @@ def load_frame(file: File, segment: Segment, number: int) -> tuple[codec.Frame, 
     return frame, content
 
 
+class _CannotBeRead(Exception):
+    """A batch is stored and cannot be read; the text names the place."""
+
+    def __init__(self, why: str, time_us: int) -> None:
+        super().__init__(why)
+        self.time_us = time_us
+
+
 class Reader:
     """Owns the files opened for reading and the cache of batches."""
 
@@ -52,14 +62,18 @@ class Reader:
         self._open: OrderedDict[str, File] = OrderedDict()
         self.loads = 0
 
-    def read(self, catalogue: Catalogue, positions: Sequence[int]) -> list[bytes]:
+    def read(self, catalogue: Catalogue, positions: Sequence[int]) -> list[bytes | Damaged]:
         """See `Journal.read`."""
-        found: list[bytes] = []
+        found: list[bytes | Damaged] = []
         add = found.append
         first = following = 0
         for position in positions:
             if not first <= position < following:
-                batch = self._batch(catalogue, position)
+                try:
+                    batch = self._batch(catalogue, position)
+                except _CannotBeRead as error:
+                    add(Damaged(position, str(error), error.time_us))
+                    continue
                 first, following, content, starts = batch.first, batch.following, batch.content, batch.starts
             if batch.places is None:
                 at = position - first
@@ -78,13 +92,38 @@ class Reader:
         key = (segment.segment_id, number)
         batch = self._cached.get(key)
         if batch is None:
-            batch = self._load(segment, number)
+            batch = self._load_or_say_why(segment, number)
             self._cached[key] = batch
             self._cached_bytes += _weight(batch)
             self._evict()
         else:
             self._cached.move_to_end(key)
         return batch
+
+    def _load_or_say_why(self, segment: Segment, number: int) -> LoadedBatch:
+        """Raises Busy; _CannotBeRead after a second attempt, because what is damaged is given up for good."""
+        for _ in range(2):
+            try:
+                return self._load(segment, number)
+            except Busy:
+                raise
+            except (JournalDamaged, JournalFailed, ValueError, struct.error) as failure:
+                error = failure
+        start, end = segment.slots_of_batch(number)
+        place = f"{segment.name}, offset {segment.batch_offsets[number]}"
+        what = f"the batch of {end - start} records at position {segment.batch_positions[number]}"
+        cause = "is damaged" if isinstance(error, JournalDamaged) else f"cannot be read: {error}"
+        raise _CannotBeRead(f"{place}: {what} {cause}", self._time_of(segment, number)) from error
+
+    def _time_of(self, segment: Segment, number: int) -> int:
+        """When a damaged batch was written (µs), as far as its head still says; else 0."""
+        try:
+            content = self.file(segment).read(codec.FRAME_HEADER_BYTES, segment.batch_offsets[number])
+        except JournalFailed:
+            return 0
+        frame = codec.decode_frame(content, 0)
+        whole = frame is not None and frame.segment_id == segment.segment_id
+        return frame.time_us if frame is not None and whole else 0
 
     def _load(self, segment: Segment, number: int) -> LoadedBatch:
         self.loads += 1
@@ -110,9 +149,19 @@ class Reader:
             return segment.file
         file = self._open.get(segment.name)
         if file is None:
-            return self._keep_open(segment.name, self._files.open(segment.name))
+            return self._keep_open(segment.name, self._open_file(segment.name))
         self._open.move_to_end(segment.name)
         return file
+
+    def _open_file(self, name: str) -> File:
+        """The file; one that was not read for longest is closed for it when descriptors have run out."""
+        while True:
+            try:
+                return self._files.open(name)
+            except Busy:
+                if not self._open:
+                    raise
+            self._open.popitem(last=False)[1].close()
 
     def adopt(self, segment: Segment) -> None:
         """Take over the file of a segment that is not written any more."""

@@ -10,7 +10,7 @@ from threading import Event
 
 from broker_app.journal import codec
 from broker_app.journal.carrying import Carrying, Source, take_over
-from broker_app.journal.errors import JournalError, NoSpace
+from broker_app.journal.errors import JournalDamaged, JournalError, NoSpace
 from broker_app.journal.files import Files
 from broker_app.journal.reader import Reader
 from broker_app.journal.segment import MOSTLY_DEAD, Catalogue, Segment
@@ -116,7 +116,12 @@ class Reclaimer:
             segment.busy = False
         if self._closing.is_set():
             return
-        if error is not None:
+        if isinstance(error, JournalDamaged):
+            # Its messages are given up as they are read; what is whole there stays where it is till then.
+            for segment in sources:
+                segment.spared = segment.live_count
+            self._failed(error)
+        elif error is not None:
             if not (isinstance(error, NoSpace) and self._supply.give_way(sum(map(_expected, sources)))):
                 self._failed(error)
                 return

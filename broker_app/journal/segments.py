@@ -14,7 +14,7 @@ from pathlib import Path
 from broker_app.journal import codec, meta, recovery, snapshots
 from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, ways_out
 from broker_app.journal.files import File, Files
-from broker_app.journal.port import FIRST_POSITION, Batch, Done, Recovery, StoredBatch
+from broker_app.journal.port import FIRST_POSITION, Batch, Damaged, Done, Recovery, StoredBatch
 from broker_app.journal.reader import Reader, load_frame
 from broker_app.journal.reclaim import Reclaimer
 from broker_app.journal.room import Room, Watch
@@ -111,6 +111,8 @@ class SegmentJournal:
         self._files.create_directory()
         self._lock = meta.lock(self._files)
         try:
+            self._files.keep_spare_descriptors()
+            self._files.close_to_others()
             return self._recover()
         except BaseException:
             self._release()
@@ -347,6 +349,7 @@ class SegmentJournal:
         if self._active is None:
             return
         measured = free or 0
+        self._files.keep_spare_descriptors()
         self._room.measured(measured)
         self._supply.tick(self._active.end, measured)
         self._see_to_space()
@@ -383,7 +386,7 @@ class SegmentJournal:
 
     # --------------------------------------------------------------------------- reading
 
-    def read(self, positions: Sequence[int]) -> list[bytes]:
+    def read(self, positions: Sequence[int]) -> list[bytes | Damaged]:
         """See `port.Journal.read`."""
         return self._reader.read(self._catalogue, positions)
 
@@ -477,6 +480,7 @@ class SegmentJournal:
 
     def _release(self) -> None:
         self._reader.close()
+        self._files.release_spare_descriptors()
         for segment in (*self._catalogue, self._active):
             if segment is not None:
                 _close_file(segment)

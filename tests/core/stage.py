@@ -61,6 +61,8 @@ class Stage:
         self.batches: list[Stored] = []
         self.bodies: dict[int, bytes] = {}
         self.fetches: list[Fetch] = []
+        #: positions whose bodies cannot be read back
+        self.damaged: set[int] = set()
         #: whether bodies that the core asks for are handed in at once
         self.loading = True
 
@@ -95,7 +97,13 @@ class Stage:
                 self.decide(self.loaded(fetch))
 
     def loaded(self, fetch: Fetch) -> c.Loaded:
-        return c.Loaded(*fetch, [self.bodies[position] for position in fetch.positions])
+        found = [
+            records.damaged(fetch.priority, "the disk lost it", self.now_ms)
+            if position in self.damaged
+            else self.bodies[position]
+            for position in fetch.positions
+        ]
+        return c.Loaded(*fetch, found, self.damaged.intersection(fetch.positions))
 
     def _commit(self, outcome: Outcome) -> None:
         if not outcome.count:

@@ -10,6 +10,7 @@ import pytest
 from broker_app.journal import codec, meta
 from broker_app.journal.errors import JournalDamaged
 from broker_app.journal.inspect import verify
+from broker_app.journal.port import Damaged
 from broker_app.journal.scan import scan
 from broker_app.journal.segment import index_name
 
@@ -133,7 +134,7 @@ def test_a_lost_index_is_made_again(tmp_path: Path) -> None:
     assert all(path.exists() for path in indexes)
 
 
-def test_a_batch_damaged_before_the_snapshot_is_told_when_read(tmp_path: Path) -> None:
+def test_only_what_is_damaged_before_the_snapshot_cannot_be_read(tmp_path: Path) -> None:
     life = Life(quick_journal(tmp_path, segment_bytes=512))
     life.restore()
     for _ in range(6):
@@ -147,12 +148,55 @@ def test_a_batch_damaged_before_the_snapshot_is_told_when_read(tmp_path: Path) -
     assert (tmp_path / index_name(first.name)).exists()
     again = Life(quick_journal(tmp_path, segment_bytes=512))
     again.restore(range(1, 7))
-    with pytest.raises(
-        JournalDamaged, match=rf"{first.name}: the batch at offset 64 \(position 1, 1 records\)"
-    ):
-        again.journal.read([1])
-    assert again.journal.read([6]) == [published(bytes(300))]
+    damaged, whole = again.journal.read([1, 6])
+    assert damaged == Damaged(
+        1, f"{first.name}, offset 64: the batch of 1 records at position 1 is damaged", 1_700_000_000_000_001
+    )
+    assert whole == published(bytes(300))
     again.close()
+
+
+def test_a_segment_that_is_gone_or_that_the_disk_refuses_is_damage_of_its_messages_alone(
+    tmp_path: Path,
+) -> None:
+    life = Life(quick_journal(tmp_path, segment_bytes=512))
+    life.restore()
+    for _ in range(6):
+        life.publish(bytes(300))
+    life.snapshot()
+    life.close()
+    again = Life(quick_journal(tmp_path, segment_bytes=512))
+    again.restore(range(1, 7))
+    first, second = log_files(tmp_path)[:2]
+    lost = frames_of(first)[-1][1].next_position
+    first.unlink()
+    second.write_bytes(b"")
+    records = again.journal.read(range(1, 7))
+    assert all(isinstance(record, Damaged) for record in records[: lost - 1])
+    assert records[5] == published(bytes(300))
+    again.close()
+
+
+def test_a_damaged_batch_does_not_keep_other_segments_from_being_copied(tmp_path: Path) -> None:
+    life = Life(quick_journal(tmp_path))
+    life.restore()
+    (damaged,) = life.publish(b"damaged" * 20)
+    for _ in range(64):
+        life.settle(*life.publish(bytes(300)))
+    first = log_files(tmp_path)[0]
+    content = bytearray(first.read_bytes())
+    content[200] ^= 1
+    first.write_bytes(content)
+    (kept,) = life.publish(b"kept")
+    for _ in range(64):
+        life.settle(*life.publish(bytes(300)))
+        life.snapshot()
+    statistics = life.journal.statistics()
+    assert statistics["segments_copied"] > 0
+    assert statistics["segments_recycled"] > 3
+    assert isinstance(life.journal.read([damaged])[0], Damaged)
+    assert life.journal.read([kept]) == [published(b"kept")]
+    life.close()
 
 
 @pytest.mark.parametrize("cut", [0, 5, 30, -1])

@@ -4,6 +4,7 @@ import pytest
 
 from broker_app.journal.errors import JournalFailed
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
+from broker_app.journal.port import Damaged
 
 from .contract import JournalContract
 from .stage import Life, Open, batch_of, published
@@ -17,6 +18,15 @@ def open_life() -> Open:
 
 class TestMemoryJournal(JournalContract):
     pass
+
+
+def test_a_damaged_record_is_named_and_the_others_are_read() -> None:
+    storage = MemoryStorage()
+    life = Life(MemoryJournal(storage))
+    life.restore()
+    life.publish(b"one", b"two", b"three")
+    storage.damaged[2] = "said so"
+    assert life.journal.read([1, 2, 3]) == [published(b"one"), Damaged(2, "said so"), published(b"three")]
 
 
 def test_a_commit_waits_when_held_and_is_lost_when_the_journal_closes_before() -> None:

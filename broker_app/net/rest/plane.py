@@ -72,7 +72,7 @@ _NO_STORE: Header = (b"cache-control", b"no-store")
 class RestPlane:
     """All of `/api/v1` that moves or shows messages.
 
-    `journal_read` is `Journal.read`, `jobs` are the node's; `limits` replace those that follow from `config`;
+    `journal_read` is `Engine.read`, `jobs` are the node's; `limits` replace those that follow from `config`;
     `statistics` has what `/stats` shows, `connections` are those of the lobby, `acts` hears of what operators
     do, `forwarding` knows how bridges stand and `trial` tests their connections, `sizes` is
     `Journal.statistics`, `events` the event log, `alerts` the node's; `control_document` is an OpenAPI
