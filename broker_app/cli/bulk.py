@@ -8,6 +8,7 @@ import typer
 
 from broker_app.cli import invocation, jobs
 from broker_app.cli.confirming import confirm
+from broker_app.cli.destinations import queue_name
 from broker_app.cli.invocation import Invocation
 
 WHERE = (
@@ -37,7 +38,7 @@ def move(
     detach: _Detach = False,
 ) -> None:
     """Move messages that wait in a queue to another one. `mom job undo` moves them back."""
-    wish = {"op": "move", "source": queue, "target": to, "filter": where, "limit": limit, "rate_per_s": rate}
+    wish = _wish("move", queue_name(queue), to, where, limit, rate)
     _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
 
 
@@ -53,7 +54,7 @@ def copy(
     detach: _Detach = False,
 ) -> None:
     """Copy messages that wait in a queue to another one."""
-    wish = {"op": "copy", "source": queue, "target": to, "filter": where, "limit": limit, "rate_per_s": rate}
+    wish = _wish("copy", queue_name(queue), to, where, limit, rate)
     _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
 
 
@@ -68,7 +69,7 @@ def delete(
     detach: _Detach = False,
 ) -> None:
     """Delete messages that wait in a queue, for good."""
-    wish = {"op": "delete", "source": queue, "filter": where, "limit": limit, "rate_per_s": rate}
+    wish = _wish("delete", queue_name(queue), None, where, limit, rate)
     _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
 
 
@@ -86,7 +87,7 @@ def retry(
     detach: _Detach = False,
 ) -> None:
     """Return dead letters to where they died, as if they had never been delivered."""
-    wish = {"op": "retry", "source": queue, "target": to, "filter": where, "limit": limit, "rate_per_s": rate}
+    wish = _wish("retry", queue_name(queue), to, where, limit, rate)
     _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
 
 
@@ -103,15 +104,15 @@ def replay(
 ) -> None:
     """Put what a topic retains into a queue."""
     source = topic if topic.startswith("/") else f"topic:{topic}"
-    wish = {
-        "op": "replay",
-        "source": source,
-        "target": to,
-        "filter": where,
-        "limit": limit,
-        "rate_per_s": rate,
-    }
+    wish = _wish("replay", source, to, where, limit, rate)
     _carry_out(invocation.of(ctx), wish, dry_run=dry_run, yes=yes, detach=detach)
+
+
+def _wish(
+    op: str, source: str, to: str | None, where: str, limit: int | None, rate: float | None
+) -> dict[str, Any]:
+    wish = {"op": op, "source": source, "filter": where, "limit": limit, "rate_per_s": rate}
+    return wish if to is None else {**wish, "target": queue_name(to)}
 
 
 def _carry_out(given: Invocation, wish: dict[str, Any], *, dry_run: bool, yes: bool, detach: bool) -> None:

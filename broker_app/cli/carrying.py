@@ -11,6 +11,7 @@ import typer
 
 from broker_app.cli import invocation, jobs
 from broker_app.cli.bulk import WHERE
+from broker_app.cli.destinations import queue_name
 from broker_app.cli.failures import FAILED, Failure
 
 _Queue = Annotated[str, typer.Argument(help="name of the queue")]
@@ -27,7 +28,7 @@ def export(
     """Write messages that wait in a queue, one JSON object a line. They stay where they are."""
     given = invocation.of(ctx)
     rest = given.rest()
-    wish = {"op": "export", "source": queue, "filter": where, "limit": limit}
+    wish = {"op": "export", "source": queue_name(queue), "filter": where, "limit": limit}
     job = rest.call("POST", "/jobs", wish, wait_s=300)
     jobs.watch(given, rest, job["id"])
     with _opened(file, "wb") as out:
@@ -52,7 +53,7 @@ def import_(
 def count(ctx: typer.Context, queue: _Queue, where: _Where = "") -> None:
     """Count the messages that wait in a queue and fit."""
     given = invocation.of(ctx)
-    wish = {"op": "export", "source": queue, "filter": where, "limit": 1, "dry_run": True}
+    wish = {"op": "export", "source": queue_name(queue), "filter": where, "limit": 1, "dry_run": True}
     plan: dict[str, Any] = given.rest().call("POST", "/jobs", wish, wait_s=300)
     given.output.row(("matches",), {"matches": plan["matches"]})
     if not plan["complete"]:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import typer
 
 from broker_app.cli import invocation
+from broker_app.cli.destinations import queue_name
 from broker_app.cli.failures import NOT_FOUND, Failure
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def why(
     """Say why a message is where it is, and what it waits for."""
     given = invocation.of(ctx)
     rest = given.rest()
-    names = [queue] if queue else [row["name"] for row in rest.pages("/queues")]
+    names = [queue_name(queue)] if queue else [row["name"] for row in rest.pages("/queues")]
     for name in names:
         found = _ask(rest, message_id, name, certain=queue is not None)
         if found is not None:
@@ -39,9 +40,7 @@ def why(
 def _ask(rest: Rest, message_id: str, queue: str, *, certain: bool) -> dict[str, Any] | None:
     """The answer of the broker; None when the message is not in that queue, unless it is `certain`."""
     try:
-        answer: dict[str, Any] = rest.get(
-            f"/messages/{quote(message_id, safe='')}/why", queue=queue.removeprefix("/queue/")
-        )
+        answer: dict[str, Any] = rest.get(f"/messages/{quote(message_id, safe='')}/why", queue=queue)
     except Failure as failure:
         if certain or failure.code != NOT_FOUND:
             raise

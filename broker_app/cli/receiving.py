@@ -10,7 +10,7 @@ import typer
 
 from broker_app.cli import invocation
 from broker_app.cli.bulk import WHERE
-from broker_app.cli.failures import EMPTY, FAILED, USAGE, Failure
+from broker_app.cli.failures import EMPTY, FAILED, NOT_FOUND, REFUSED, USAGE, Failure
 
 if TYPE_CHECKING:
     from broker_app.cli.rest import Rest
@@ -40,11 +40,13 @@ def get(
     nack: Annotated[bool, typer.Option("--nack", help="give them back once they are shown")] = False,
     leave: Annotated[bool, typer.Option("--leave", help="settle nothing: their leases run on")] = False,
 ) -> None:
-    """Take messages from a queue. An empty queue is exit code 6."""
+    """Take messages from a queue. An empty queue is exit code 6, none of that name 3."""
     if ack + nack + leave > 1:
         raise Failure(USAGE, "--ack, --nack and --leave exclude each other")
     given = invocation.of(ctx)
     rest = given.rest()
+    if not wait:
+        _check_there(rest, queue)
     items = _receive(rest, queue, count, wait, lease)
     if not items:
         raise Failure(EMPTY, f"queue {queue} had no message" + (f" for {wait:g} s" if wait else ""))
@@ -65,6 +67,21 @@ def browse(
     given = invocation.of(ctx)
     items = given.rest().pages(queue_path(queue, "messages"), limit=count, where=where)
     given.output.rows(_BROWSED, map(_with_body, items), whole=True)
+
+
+def _check_there(rest: Rest, queue: str) -> None:
+    """Raises Failure where there is no such queue: receiving makes one, and a mistyped name would not be
+    noticed."""
+    from broker_app.cli.rest import queue_path
+
+    try:
+        rest.get(queue_path(queue))
+    except Failure as failure:
+        if failure.code == NOT_FOUND:
+            failure.mend = "its first message makes it; with --wait this waits for that"
+            raise
+        if failure.code != REFUSED:  # who may receive alone, may not ask
+            raise
 
 
 def _receive(

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote, urlencode
 
 from broker_app.cli.contexts import Target
+from broker_app.cli.destinations import queue_name
 from broker_app.cli.failures import FAILED, Failure, of_problem, unreachable
 
 _PREFIX = "/api/v1"
@@ -139,7 +140,7 @@ class Rest:
 
 def queue_path(name: str, *rest: str) -> str:
     """The address of a queue, or of something of it."""
-    return "/".join(["/queues", quote(name.removeprefix("/queue/"), safe="/"), *rest])
+    return "/".join(["/queues", quote(queue_name(name), safe="/"), *rest])
 
 
 def destination_path(address: str, *rest: str) -> str:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import typer
 
 from broker_app.cli.confirming import confirm
+from broker_app.cli.destinations import own_name
 from broker_app.cli.failures import CONFLICT, NOT_FOUND, USAGE, Failure
 from broker_app.cli.invocation import Invocation
 
@@ -37,7 +38,7 @@ _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "
 
 def path_of(kind: str, name: str) -> str:
     """The address of a queue's or topic's settings, or of a pattern's (`orders.>`)."""
-    name = name.removeprefix(f"/{kind}/")
+    name = own_name(kind, name)
     if name == ">" or name.endswith(".>"):
         return f"/destinations/settings/{kind}/{quote(name, safe='/')}"
     return f"/{kind}s/{quote(name, safe='/')}"

@@ -27,8 +27,12 @@ def pub(
         str, typer.Argument(metavar="QUEUE", help="a queue, or an address like /topic/prices")
     ],
     body: Annotated[
-        str, typer.Argument(help="the message; - is standard input, @FILE a file, @@ a leading @")
-    ] = "",
+        str | None,
+        typer.Argument(
+            help="the message; - is standard input, @FILE a file, @@ a leading @",
+            show_default="standard input",
+        ),
+    ] = None,
     header: Annotated[
         list[str] | None, typer.Option("-H", "--header", help="a header, as name=value")
     ] = None,
@@ -106,8 +110,10 @@ async def _send(
             raise
 
 
-def _content(body: str) -> bytes:
-    if body == "-":
+def _content(body: str | None) -> bytes:
+    if body is None and sys.stdin.isatty():
+        raise Failure(USAGE, "there is no message", mend="write it behind the queue; - reads what you type")
+    if body is None or body == "-":
         return sys.stdin.buffer.read()
     if body.startswith("@@"):
         return body[1:].encode()

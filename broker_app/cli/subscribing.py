@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
 from collections.abc import Awaitable, Callable
@@ -17,7 +18,7 @@ from broker_app.cli.failures import FAILED, USAGE, Failure
 
 if TYPE_CHECKING:
     from broker_app.cli.contexts import Target
-    from mom_client import Message
+    from mom_client import Client, Message
     from mom_client.subscription import AckMode
 
 _COLUMNS = ("id", "destination", "attempt", "body")
@@ -100,16 +101,25 @@ def sub(
         bool, typer.Option("--raw", help="the bodies alone, byte for byte, each on a line")
     ] = False,
 ) -> None:
-    """Receive messages until Ctrl-C. With --exec, a command that fails gives its message back."""
+    """Receive messages until Ctrl-C. With --exec, a command that fails gives its message back, and the exit
+    code is 1 at the end."""
     import asyncio
 
     given = invocation.of(ctx)
     command = _command(execute)
     where = address(destination)
 
+    failed = 0
+
     async def take(message: Message) -> bool:
+        nonlocal failed
         if command:
-            return await _run(command, message)
+            code = await _run(command, message)
+            if code:
+                failed += 1
+                kept = "is settled already" if ack is Ack.auto else "goes back"
+                given.output.warn(f"--exec: {command[0]} ended with {code}; message {message.id} {kept}")
+            return not code
         if raw:
             sys.stdout.buffer.write(message.body + b"\n")
             sys.stdout.buffer.flush()
@@ -127,6 +137,8 @@ def sub(
     }
     listening = partial(given.output.say, f"listening to {where}; Ctrl-C ends")
     asyncio.run(_receive(given.target(), where, ack, wish, count, listening, take))
+    if failed:
+        raise Failure(FAILED, f"the command failed for {failed} of {count} messages")
 
 
 def _command(text: str | None) -> list[str]:
@@ -154,23 +166,67 @@ async def _receive(
     given back."""
     from broker_app.cli import wire
 
-    async with wire.connect(target) as client:
-        mode: AckMode = "auto" if ack is Ack.auto else "client-individual"
-        left = count
-        async with client.subscribe(where, ack=mode, **wish) as messages:
-            listening()
-            async for message in messages:
-                done = await take(message)
-                if ack is Ack.each:
-                    await (message.ack() if done else message.nack())
-                if left is not None:
-                    left -= 1
-                    if not left:
-                        return
+    if count is not None and (where.startswith("/queue/") or wish["durable"] is not None):
+        async with wire.connect(target) as client:
+            await _receive_exactly(client, where, ack, wish, count, listening, take)
+        return
+    mode: AckMode = "auto" if ack is Ack.auto else "client-individual"
+    left = count
+    async with wire.connect(target) as client, client.subscribe(where, ack=mode, **wish) as messages:
+        listening()
+        async for message in messages:
+            done = await take(message)
+            if ack is Ack.each:
+                await _settle(message, done)
+            if left is not None:
+                left -= 1
+                if not left:
+                    return
 
 
-async def _run(command: list[str], message: Message) -> bool:
-    """Runs the command with the body as its input, and in the place of {}. Whether it ended well."""
+async def _receive_exactly(
+    client: Client,
+    where: str,
+    ack: Ack,
+    wish: _Wish,
+    count: int,
+    listening: Callable[[], None],
+    take: Callable[[Message], Awaitable[bool]],
+) -> None:
+    """Receives `count` messages, and has no other handed out: it would be given back, and that is an attempt.
+
+    The broker hands out as many as were settled and the credit, and so the last ones, as many as the credit,
+    are settled when all are here.
+    """
+    import asyncio
+
+    credit = wish["credit"] if wish["credit"] < count else 1
+    limited: _Wish = {**wish, "credit": credit}
+    held: list[tuple[Message, bool]] = []
+    async with contextlib.AsyncExitStack() as subscribed:
+        subscription = client.subscribe(where, ack="client-individual", **limited)
+        messages = await subscribed.enter_async_context(subscription)
+        listening()
+        for number in range(1, count + 1):
+            message = await anext(messages)
+            done = ack is Ack.auto or await take(message)
+            if number <= count - credit:
+                await _settle(message, done)
+            else:
+                held.append((message, done))
+            if number == count:
+                # What begins together leaves in one write: nothing is handed out in between.
+                await asyncio.gather(*(_settle(*one) for one in held), subscribed.aclose())
+            if ack is Ack.auto:
+                await take(message)
+
+
+async def _settle(message: Message, done: bool) -> None:
+    await (message.ack() if done else message.nack())
+
+
+async def _run(command: list[str], message: Message) -> int:
+    """Runs the command with the body as its input, and in the place of {}. Its exit code."""
     import asyncio
 
     body = message.body.decode(errors="surrogateescape").replace("\0", "")
@@ -180,7 +236,7 @@ async def _run(command: list[str], message: Message) -> bool:
     except OSError as error:
         raise Failure(FAILED, f"--exec: {error.strerror}", where=words[0]) from error
     await process.communicate(message.body)
-    return process.returncode == 0
+    return process.returncode or 0
 
 
 def _row(message: Message) -> dict[str, Any]:

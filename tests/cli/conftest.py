@@ -1,7 +1,9 @@
 """The command line as a child process, as a person starts it; its modules are loaded already."""
 
+import contextlib
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Callable
@@ -65,6 +67,28 @@ class CommandLine:
             text=True,
             **more,
         )
+
+    def at_terminal(self, *arguments: str, answer: str = "", **more: Any) -> Result:
+        """Runs at a terminal of its own, at which `answer` is typed; all that is shown there is `out`."""
+        ours, its = pty.openpty()
+        process = Forked(
+            [sys.executable, "-m", "broker_app.cli", *arguments],
+            env={**self.environment, **more.pop("environment", {})},
+            cwd=self.environment["HOME"],
+            stdin=its,
+            stdout=its,
+            stderr=its,
+            **more,
+        )
+        os.close(its)
+        os.write(ours, answer.encode())
+        shown = b""
+        # The end of the last process at a terminal is an error to Linux.
+        with contextlib.suppress(OSError):
+            while part := os.read(ours, 65536):
+                shown += part
+        os.close(ours)
+        return Result(process.wait(60), shown.decode(), "")
 
     def __call__(self, *arguments: str, stdin: str = "", **more: Any) -> Result:
         with self.popen(*arguments, **more) as process:

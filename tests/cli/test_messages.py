@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.cli.failures import FAILED, OK, REFUSED, UNREACHABLE, USAGE
+from broker_app.cli.failures import FAILED, NOT_FOUND, OK, REFUSED, UNREACHABLE, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
 
@@ -42,8 +42,47 @@ def test_bodies_from_elsewhere(mom: CommandLine, tmp_path: Path) -> None:
     assert mom("pub", "pub.from", "-", stdin="from stdin").code == OK
     assert mom("pub", "pub.from", "@@home").code == OK
     assert mom("pub", "pub.from", "{{braces}}", "--plain").code == OK
-    assert mom("pub", "pub.from").code == OK
+    assert mom("pub", "pub.from", "").code == OK
     assert bodies(mom, "pub.from", 10) == ['{"a": 1}', "from stdin", "@home", "{{braces}}", ""]
+
+
+def test_what_is_piped_into_pub_is_the_message(mom: CommandLine) -> None:
+    assert mom("pub", "pub.piped", stdin="hi\n").code == OK
+    assert bodies(mom, "pub.piped", 2) == ["hi\n"]
+
+
+def test_pub_without_a_message_at_a_terminal_is_wrong_use(mom: CommandLine) -> None:
+    asked = mom.at_terminal("pub", "pub.nothing")
+    assert (asked.code, "there is no message" in asked.out) == (USAGE, True), asked.out
+    assert mom("queue", "show", "pub.nothing").code == NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pub", "queue/orders", "x"),
+        ("pub", "topic/orders", "x"),
+        ("pub", "orders.>", "x"),
+        ("pub", "orders.*.new", "x"),
+        ("sub", "orders.>", "-n", "1"),
+        ("get", "/topic/prices"),
+        ("browse", "/topic/prices"),
+        ("count", "/topic/prices"),
+        ("import", "/topic/prices"),
+        ("move", "/topic/prices", "--to", "x"),
+        ("move", "x", "--to", "/topic/prices"),
+        ("queue", "create", "topic/prices"),
+        ("queue", "purge", "/topic/prices"),
+        ("queue", "show", "/topic/prices"),
+        ("topic", "create", "/queue/prices"),
+    ],
+    ids=" ".join,
+)
+def test_a_name_of_something_else_makes_no_queue(mom: CommandLine, words: tuple[str, ...]) -> None:
+    before = mom("queue", "ls", "-o", "id").out
+    refused = mom(*words)
+    assert (refused.code, "mend:" in refused.err) == (USAGE, True), refused.err
+    assert mom("queue", "ls", "-o", "id").out == before
 
 
 def test_wrong_use_of_pub(mom: CommandLine) -> None:
@@ -95,6 +134,27 @@ def test_sub_shows_messages(mom: CommandLine) -> None:
     assert mom("sub", "sub.show", "-n", "1", "--raw", "--ack", "auto").out == "line 3\n\n"
 
 
+@pytest.mark.parametrize("ack", ["each", "auto"])
+@pytest.mark.parametrize("count", [1, 2, 10, 25])
+def test_sub_takes_as_many_as_it_is_to_and_no_more(mom: CommandLine, ack: str, count: int) -> None:
+    """With one attempt, each message that is handed out and given back would be a dead letter."""
+    queue = f"sub.exactly.{ack}.{count}"
+    assert mom("queue", "create", queue, "max_attempts=1").code == OK
+    assert mom("pub", queue, "{{n}}", "-n", str(count + 15)).code == OK
+    taken = mom("sub", queue, "-n", str(count), "--raw", "--ack", ack)
+    assert taken.out.split() == [str(n) for n in range(1, count + 1)]
+    facts = mom("queue", "show", queue, "-o", "json").json()
+    assert (facts["depth"], facts["unsettled"], facts["delivered"], facts["dead"]) == (15, 0, count, 0)
+
+
+def test_sub_takes_no_more_than_its_commands_are_for(mom: CommandLine) -> None:
+    mom("queue", "create", "sub.exactly.exec", "max_attempts=1")
+    mom("pub", "sub.exactly.exec", "{{n}}", "-n", "3")
+    assert mom("sub", "sub.exactly.exec", "-n", "1", "--exec", "true").code == OK
+    facts = mom("queue", "show", "sub.exactly.exec", "-o", "json").json()
+    assert (facts["depth"], facts["dead"]) == (2, 0)
+
+
 def test_sub_of_a_topic(mom: CommandLine) -> None:
     with mom.popen("sub", "/topic/news.>", "-n", "1", "-o", "ndjson") as listening:
         assert listening.stderr is not None
@@ -115,7 +175,9 @@ def test_sub_runs_a_command(mom: CommandLine) -> None:
 
 def test_message_of_a_failed_command_comes_back(mom: CommandLine) -> None:
     mom("pub", "sub.fail", "x")
-    assert mom("sub", "sub.fail", "-n", "2", "--exec", "false").code == OK
+    failed = mom("sub", "sub.fail", "-n", "2", "--exec", "false")
+    assert failed.code == FAILED
+    assert failed.err.count("false ended with 1") == 2 and "failed for 2 of 2 messages" in failed.err
     assert mom("get", "sub.fail", "-o", "json").json()[0]["attempt"] == 3
 
 

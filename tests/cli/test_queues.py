@@ -46,7 +46,17 @@ def test_get_leaves_the_lease(broker: BrokerProcess, mom: CommandLine) -> None:
     assert depth(broker, "get.leave") == 0
 
 
-def test_get_of_an_empty_queue(mom: CommandLine) -> None:
+def test_get_of_no_queue_makes_none(mom: CommandLine) -> None:
+    missing = mom("get", "get.mistyped")
+    assert (missing.code, "there is no queue" in missing.err) == (NOT_FOUND, True), missing.err
+    assert mom("queue", "show", "get.mistyped").code == NOT_FOUND
+    assert mom("move", "get.mistyped", "--to", "x").code == NOT_FOUND
+
+
+def test_get_of_an_empty_queue(broker: BrokerProcess, mom: CommandLine) -> None:
+    fill(broker, "get.emptied", b"one")
+    assert mom("get", "get.emptied").code == OK
+    assert mom("get", "get.emptied").code == EMPTY
     empty = mom("get", "get.empty", "--wait", "0.2")
     assert (empty.code, empty.out) == (EMPTY, "")
     assert "queue get.empty had no message for 0.2 s" in empty.err
