@@ -1,4 +1,10 @@
-"""uvicorn's HTTP connection, with bounds on a request's head and a short way for single messages.
+"""uvicorn's HTTP connection, with bounds on what a client sends and how long it takes, and a short way for
+single messages.
+
+A head has `patience_s` to arrive. A body has `BODY_PATIENCE` times as long, and a second more for each
+`BODY_RATE` bytes; while the application does not take what has come of it, no time passes. What is left of a
+body behind its answer is read and thrown away, within bounds: a client that is cut off while it sends never
+sees the answer.
 
 A POST that a `Direct` takes is answered without a scope, a request cycle or a task. What it does not take is
 handed to uvicorn as if nothing had happened.
@@ -16,8 +22,21 @@ from broker_app.net.rest.direct import Caller, Direct
 from broker_app.net.rest.replies import Header, Reply
 
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_PATH_TOO_LONG = b"HTTP/1.1 414 URI Too Long\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _NEVER = float("inf")
+
+#: a body may take so many times as long as a head
+BODY_PATIENCE = 4
+#: bytes of a body for which a client gets a second more; as for the data plane (`RestLimits.upload_rate`)
+BODY_RATE = 64 * 1024
+#: bytes of a path: one of slashes alone costs Django milliseconds
+LONGEST_PATH = 4096
+#: bytes of a body that are thrown away after its answer
+MOST_DISCARDED = 256 * 1024 * 1024
+MOST_HEADERS = 300
+#: requests that wait behind the one in hand
+MOST_PIPELINED = 100
 
 
 class _ShortCycle:
@@ -33,26 +52,57 @@ class _ShortCycle:
         self.message_event = asyncio.Event()  # nobody waits for it; uvicorn sets it
 
 
+class _LateClose:
+    """The transport of a request: it is closed when the body has come, too."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+
+    def write(self, data: bytes) -> None:
+        self._connection.transport.write(data)
+
+    def is_closing(self) -> bool:
+        return self._connection.transport.is_closing()
+
+    def close(self) -> None:
+        self._connection.close_behind_body()
+
+
 class HttpConnection(HttpToolsProtocol):
     """One HTTP connection."""
 
     longest_head = 64 * 1024
+    #: seconds for a head
+    patience_s = 10.0
     direct: Direct | None = None
     certificates: Certificates | None = None
     #: the names in the client certificate
     certified: tuple[str, ...] = ()
 
-    #: when the client began to ask; never, while it does not
-    asking_since = _NEVER
+    #: when what the client sends must have come; never, while it is not its turn
+    due = _NEVER
     caller: Caller | None = None
-    _head_bytes = 0
+    #: whether a body went on, or a message ended, in what was read last
+    _moved = False
+    #: bytes that came since: of a head, of trailers, or of nothing
+    _other_bytes = 0
+    _in_body = False
+    #: what may still come of a body that was answered
+    _discardable = MOST_DISCARDED
+    #: the connection ends behind the body that is coming
+    _closes = False
+    #: nothing is read any more
+    _refused = False
+    _late_close: _LateClose | None = None
     #: the parts of a body that may go the short way, None for all others
     _parts: list[bytes] | None = None
     _short: _ShortCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.asking_since = time.monotonic()
+        self.due = time.monotonic() + self.patience_s
         if self.certificates is not None:
             self.certified = self.certificates.names_of(transport)
 
@@ -60,50 +110,121 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_begin()
         if self.certified:
             self.scope["mom.certified"] = self.certified  # type: ignore[typeddict-unknown-key]
-        self.asking_since = time.monotonic()
-        self._head_bytes = 0
+        self.due = time.monotonic() + self.patience_s
+        self._other_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._in_body:  # nobody looks at trailers
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        if self.direct is not None and self._fits(self.direct):
-            self._parts = []  # the client is still asking, and may not take for ever
+        self._in_body = True
+        if self._refused:
+            return
+        if len(self.url) > LONGEST_PATH and len(self.url.partition(b"?")[0]) > LONGEST_PATH:
+            self._refuse(_PATH_TOO_LONG)
+        elif len(self.headers) > MOST_HEADERS or len(self.url) > self.longest_head:
+            self._refuse(_TOO_LONG)
+        elif len(self.pipeline) >= MOST_PIPELINED:
+            self._refuse(b"")
+        elif self.direct is not None and self._fits(self.direct):
+            self._parts = []  # it has no longer than its head
         else:
-            self.asking_since = _NEVER
-            super().on_headers_complete()
+            self._begin()
+
+    def _begin(self) -> None:
+        """Have the application take the request."""
+        self.due += (BODY_PATIENCE - 1) * self.patience_s
+        super().on_headers_complete()
+        if self.cycle is not None:
+            if self._late_close is None:
+                self._late_close = _LateClose(self)
+            self.cycle.transport = self._late_close  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
-        if self._parts is None:
-            super().on_body(body)
-        else:
+        self._moved = True
+        if self._parts is not None:
             self._parts.append(body)
+        elif self._refused:
+            return
+        elif self.cycle.response_complete:
+            self._discardable -= len(body)
+            if self._discardable < 0:
+                self._refuse(b"")
+        else:
+            self.due += len(body) / BODY_RATE
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._in_body = False
+        self._moved = True
         parts, self._parts = self._parts, None
+        if self._refused:
+            return
         if parts is not None:
-            self.asking_since = _NEVER
+            self.due = _NEVER
             body = parts[0] if len(parts) == 1 else b"".join(parts)
             if self._take(body):
                 return
-            super().on_headers_complete()
+            self._begin()
             if body:
                 super().on_body(body)
         super().on_message_complete()
+        self.due = _NEVER
+        if self._closes:
+            self.transport.close()
+
+    def on_response_complete(self) -> None:
+        if self._in_body:
+            self._discardable = MOST_DISCARDED
+            self.due = time.monotonic() + BODY_PATIENCE * self.patience_s
+        super().on_response_complete()
+
+    def close_behind_body(self) -> None:
+        """Close when the body of the request in hand has come, or does not come."""
+        if self._in_body:
+            self._closes = True
+        else:
+            self.transport.close()
 
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        self._moved = False
         super().data_received(data)
-        if self.asking_since is not _NEVER and self._parts is None:
-            self._head_bytes += len(data)
-            if self._head_bytes > self.longest_head:
-                self.refuse_long()
+        if self._moved:
+            self._other_bytes = 0
+            return
+        self._other_bytes += len(data)
+        if self._other_bytes > self.longest_head:
+            self._refuse(_TOO_LONG if self._awaits_answer else b"")
+        elif self.due is _NEVER and self.cycle is not None and self.cycle.response_complete:
+            # Empty lines between requests ended the time that a connection may be idle.
+            self.due = time.monotonic() + self.patience_s
 
-    def refuse_long(self) -> None:
-        self._refuse(_TOO_LONG)
+    def look(self, now: float) -> None:
+        """Send the client away when it has taken too long. Called once a second."""
+        if now < self.due:
+            return
+        cycle = self.cycle
+        wanted = self._in_body and self._parts is None and not cycle.response_complete
+        if self.flow.read_paused or (wanted and cycle.body):
+            self.due = now + BODY_PATIENCE * self.patience_s
+        else:
+            self._refuse(_TOO_SLOW if self._awaits_answer else b"")
 
-    def refuse_slow(self) -> None:
-        self._refuse(_TOO_SLOW)
+    @property
+    def _awaits_answer(self) -> bool:
+        """Whether an answer now would be taken for that to what the client is sending."""
+        cycle = self.cycle
+        if self._in_body and self._parts is None:
+            return not cycle.response_started
+        return cycle is None or cycle.response_complete
 
     def _refuse(self, reply: bytes) -> None:
-        """Answers without the application and closes."""
-        self.asking_since = _NEVER
+        """Close, after an answer that is not the application's."""
+        self.due = _NEVER
+        self._refused = True
         if not self.transport.is_closing():
             self.transport.write(reply)
             self.transport.close()
@@ -161,8 +282,13 @@ class HttpConnection(HttpToolsProtocol):
 
 
 def connection_type(
-    longest_head: int, direct: Direct | None, certificates: Certificates | None
+    longest_head: int, patience_s: float, direct: Direct | None, certificates: Certificates | None
 ) -> type[HttpConnection]:
     """uvicorn makes connections by their class, so what they need to know is in the class."""
-    known = {"longest_head": longest_head, "direct": direct, "certificates": certificates}
+    known = {
+        "longest_head": longest_head,
+        "patience_s": patience_s,
+        "direct": direct,
+        "certificates": certificates,
+    }
     return type("HttpConnection", (HttpConnection,), known)

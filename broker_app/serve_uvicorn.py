@@ -30,7 +30,7 @@ async def serve(
         uvicorn.Config(
             app,
             loop="none",
-            http=connection_type(config.max_header_bytes, direct, certificates),
+            http=connection_type(config.max_header_bytes, config.connect_timeout, direct, certificates),
             ws=websocket_type(certificates),
             ws_max_size=config.max_websocket_bytes,
             ws_ping_interval=config.ping,
@@ -95,8 +95,8 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         if counter % 10 == 0:  # uvicorn ticks ten times a second
-            latest = time.monotonic() - self._patience_s
+            now = time.monotonic()
             for connection in list(self.server_state.connections):
-                if isinstance(connection, HttpConnection) and connection.asking_since < latest:
-                    connection.refuse_slow()
+                if isinstance(connection, HttpConnection):
+                    connection.look(now)
         return await super().on_tick(counter)

@@ -169,6 +169,13 @@ async def test_who_takes_too_long_to_ask_is_sent_away(served: Served, request_so
     assert (await exchange(served, request_so_far)).startswith(b"HTTP/1.1 408")
 
 
+@pytest.mark.parametrize("served", ["uvicorn"], indirect=True)
+@pytest.mark.parametrize("length", [1_000, 99_999_999_999])
+async def test_a_body_for_a_page_has_to_come_in_time(served: Served, length: int) -> None:
+    head = b"GET /login/ HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\nx" % length
+    assert (await exchange(served, head)).startswith(b"HTTP/1.1 408")
+
+
 async def test_it_stops_with_a_websocket_open_and_a_request_that_waits(to_stop: Served) -> None:
     async with (
         httpx.AsyncClient(base_url=to_stop.url, trust_env=False) as client,
