@@ -2,7 +2,9 @@
 
 While a batch is being written the next one gathers in the inbox, so one fsync serves all who waited.
 Receipts and deliveries leave after the commit, never before. A failed commit ends the engine: memory
-is then ahead of the journal, and the only honest continuation is a restart and a replay.
+is then ahead of the journal, and the only honest continuation is a restart and a replay. So does an error in
+the middle of a change, after which memory cannot be trusted. All other errors are contained: one before the
+change costs the client its connection, and one at the letting out as well (`internal_errors`).
 """
 
 from __future__ import annotations
@@ -16,13 +18,17 @@ from typing import Protocol
 
 from broker_app.attention import Attention
 from broker_app.core.broker import Broker
-from broker_app.core.commands import Command, Loaded, StoreSpace
+from broker_app.core.commands import Command, Disconnect, Loaded, StoreSpace
+from broker_app.core.errors import internal
 from broker_app.core.facts import Fact
 from broker_app.core.freezing import Freezing, freeze
 from broker_app.core.message import DEFAULT_PRIORITY
 from broker_app.core.outcome import Fetch, Outcome
+from broker_app.core.peer import Peer
 from broker_app.core.records import damaged as damaged_record
 from broker_app.core.recovery import live_positions
+from broker_app.core.topic import Fanout
+from broker_app.internal_errors import Listeners, internal_errors
 from broker_app.journal.errors import Busy
 from broker_app.journal.port import Batch, Damaged, Journal
 from broker_app.rebuilding import rebuild
@@ -87,8 +93,8 @@ class Engine:
         failed: Callable[[BaseException], None] | None = None,
     ) -> None:
         self.broker = broker
-        #: hears what happened, each batch's facts together
-        self.told: Callable[[list[Fact]], None] | None = None
+        #: hear what happened, each batch's facts together
+        self.listeners: Listeners[[list[Fact]]] = Listeners("the engine's listeners")
         self._journal = journal
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -256,28 +262,36 @@ class Engine:
             self.snapshot()
 
     def _act(self, outcome: Outcome) -> None:
-        """Let out what was decided, then see to the next turn."""
+        """Let out what was decided, then see to the next turn. What fails at one client costs nobody else
+        anything: all is decided and committed."""
         for peer in outcome.touched:
             peer.touched = False
-            peer.receiver.flush(peer)
+            try:
+                peer.receiver.flush(peer)
+            except Exception as error:
+                self._give_up(peer, error)
         for fanout in outcome.fanouts:
-            sample = fanout.members[0]
-            data = sample.peer.receiver.render(sample, fanout.messages)
-            for subscription in fanout.members:
-                subscription.peer.receiver.send(data)
+            self._fan_out(fanout)
         for peer, refusal in outcome.closes:
-            peer.receiver.close(refusal)
+            try:
+                peer.receiver.close(refusal)
+            except Exception as error:
+                self._give_up(peer, error)
         for peer, on in outcome.throttles:
-            peer.receiver.throttle(on)
+            try:
+                peer.receiver.throttle(on)
+            except Exception as error:
+                self._give_up(peer, error)
+        if outcome.failures:
+            for failure in outcome.failures:
+                internal_errors.note("a command", failure.error, _who(failure.peer))
         for fetch in outcome.fetches:
             self._load(fetch)
         facts = outcome.take_facts()
-        if facts and self.told is not None:
-            self.told(facts)
+        if facts:
+            self.listeners(facts)
         if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            for source in waiting:
-                source.relieved()
+            self._relieve()
         if self._inbox:
             if not self._scheduled:
                 self._scheduled = True
@@ -314,6 +328,41 @@ class Engine:
     def read(self, positions: Sequence[int]) -> list[bytes]:
         """PUBLISHED records, to be looked at only; of a damaged one, a record that says so."""
         return [_or_damage(record, DEFAULT_PRIORITY) for record in self._journal.read(positions)]
+
+    def _fan_out(self, fanout: Fanout) -> None:
+        sample = fanout.members[0]
+        try:
+            data = sample.peer.receiver.render(sample, fanout.messages)
+        except Exception as error:  # all of them would miss these messages
+            for subscription in fanout.members:
+                self._give_up(subscription.peer, error)
+            return
+        for subscription in fanout.members:
+            try:
+                subscription.peer.receiver.send(data)
+            except Exception as error:
+                self._give_up(subscription.peer, error)
+
+    def _give_up(self, peer: Peer, error: Exception) -> None:
+        """A client could not be given what is its own: end it, so that it comes again and gets the rest."""
+        internal_errors.note("sending to a client", error, _who(peer))
+        peer.receipts, peer.refusals, peer.deliveries = [], [], []
+        if not peer.connection:
+            return  # it is within the node, and is asked for anew by whoever it serves
+        try:
+            peer.receiver.close(internal())
+        except Exception as failure:
+            internal_errors.note("closing a client", failure, _who(peer))
+            self.submit(Disconnect(peer))
+
+    def _relieve(self) -> None:
+        """Let go on who waited for room in the inbox."""
+        waiting, self._waiting = self._waiting, []
+        for source in waiting:
+            try:
+                source.relieved()
+            except Exception as error:
+                internal_errors.note("going on with a client", error)
 
     def _settle_idle(self) -> None:
         """Nothing is left to decide: those who wait for that go on, when what is held is committed too."""
@@ -409,6 +458,11 @@ def _or_damage(record: bytes | Damaged, priority: int) -> bytes:
     if isinstance(record, Damaged):
         return damaged_record(priority, record.why, record.time_us // 1000)
     return record
+
+
+def _who(peer: Peer) -> str:
+    """A peer, for the log."""
+    return f"user {peer.user}, connection {peer.connection}" if peer.connection else peer.user
 
 
 def _batch(outcome: Outcome) -> Batch:

@@ -22,7 +22,6 @@ from broker_app.bridge.trial import try_connection
 from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Hand, Publish, Reconfigure
-from broker_app.core.facts import Fact
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.core.peer import InnerReceiver, Peer
@@ -184,10 +183,11 @@ class Node:
         )
         # A broker that begins anew is another sender: it numbers its messages from the beginning.
         self.bridges = Supervisor(self.engine, f"{self.config.name}~{self.journal.tag:x}")
-        self.bridges.told = self._tell_of_bridge
-        self.engine.told = self._hear
-        self.lobby.hearers.append(self._tell_of_connection)
-        self.events.hearers.append(lambda event: self.news.logged(event.shown()))
+        self.bridges.listeners.add(self._tell_of_bridge)
+        self.engine.listeners.add(self.bridges.hear)
+        self.engine.listeners.add(self.news.hear)
+        self.lobby.listeners.add(self._tell_of_connection)
+        self.events.listeners.add(lambda event: self.news.logged(event.shown()))
         self.outbox = Outbox(self._deliver, self._gave_up)
         self.alerts = self._watch()
         lines = MessageLines(RestLimits.of(self.config))
@@ -236,7 +236,7 @@ class Node:
         )
         duty = Duty(self.config.data / "alerts.json", symptoms, lambda: self.logins.policy.alerts, time.time)
         duty.start()
-        duty.told.append(self._tell_of_alert)
+        duty.listeners.add(self._tell_of_alert)
         return duty
 
     def _store_taken(self) -> float:
@@ -246,11 +246,6 @@ class Node:
             return journal["bytes_stored"] / self.config.max_store_bytes
         on_disk = journal["bytes_on_disk"]
         return on_disk / max(1, on_disk + shutil.disk_usage(self.config.data).free)
-
-    def _hear(self, facts: list[Fact]) -> None:
-        """What happened in one batch, for everybody who wants to know of it."""
-        self.bridges.hear(facts)
-        self.news.hear(facts)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         self._tasks.append(asyncio.create_task(coroutine))

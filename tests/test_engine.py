@@ -7,11 +7,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import pytest
+
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
+from broker_app.core.errors import Refused
+from broker_app.core.facts import Fact
+from broker_app.core.freezing import freeze
 from broker_app.core.limits import Limits
-from broker_app.core.message import Envelope
+from broker_app.core.message import Envelope, Message
+from broker_app.core.peer import Peer
+from broker_app.core.subscription import Subscription
 from broker_app.engine import Engine
+from broker_app.internal_errors import internal_errors
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.journal.port import Done
 from tests.support.listener import Listener
@@ -243,6 +251,122 @@ async def test_a_snapshot_is_written_only_when_all_it_contains_is_durable() -> N
     assert journal.storage.snapshot_position == 2
     again = engine_over(MemoryJournal(_reopened(journal)))
     assert again.broker.queues["/queue/a"].depth == 2
+
+
+class Broken(Listener):
+    """A client at which everything fails that is in `broken`."""
+
+    def __init__(self, *broken: str) -> None:
+        super().__init__()
+        self.peer.connection = "7"
+        self.broken = broken
+
+    def _fail(self, what: str) -> None:
+        if what in self.broken:
+            raise LookupError(f"a fault in {what}")
+
+    def flush(self, peer: Peer) -> None:
+        self._fail("flush")
+        super().flush(peer)
+
+    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+        self._fail("render")
+        return super().render(subscription, messages)
+
+    def send(self, data: bytes) -> None:
+        self._fail("send")
+        super().send(data)
+
+    def close(self, refusal: Refused) -> None:
+        self._fail("close")
+        super().close(refusal)
+
+
+def codes(client: Listener) -> list[str]:
+    return [refusal.code for _, refusal in client.refusals]
+
+
+async def test_a_client_that_cannot_be_answered_is_closed_and_no_other_hears_of_it() -> None:
+    engine = engine_over(MemoryJournal())
+    broken, well = Broken("flush"), Listener()
+    before = internal_errors.of("sending to a client")
+    for client in (broken, well):
+        engine.submit(c.Publish(client.peer, [(QUEUE, b"one", b"r")]))
+    await engine.wait_idle()
+    assert (engine.ended, codes(broken), well.receipts) == (None, ["internal"], [b"r"])
+    assert internal_errors.of("sending to a client") == before + 1
+
+
+@pytest.mark.parametrize("what", ["render", "send"])
+async def test_a_topics_message_that_cannot_be_sent_to_a_client_closes_that_one_alone(what: str) -> None:
+    engine = engine_over(MemoryJournal())
+    broken, well, sender = Broken(what), Listener(), Listener()
+    engine.submit(c.Subscribe(broken.peer, "1", "/topic/a", look="1.0"))
+    engine.submit(c.Subscribe(well.peer, "1", "/topic/a", look="1.2"))
+    engine.submit(c.Publish(sender.peer, [(Envelope("/topic/a"), b"one", b"r")]))
+    await engine.wait_idle()
+    assert (engine.ended, codes(broken), well.bodies, sender.receipts) == (
+        None,
+        ["internal"],
+        [b"one"],
+        [b"r"],
+    )
+
+
+async def test_a_client_that_cannot_even_be_closed_leaves_the_broker() -> None:
+    engine = engine_over(MemoryJournal())
+    broken = Broken("flush", "close")
+    engine.submit(c.Subscribe(broken.peer, "1", "/queue/a", c.INDIVIDUAL, receipt=b"r"))
+    await engine.wait_idle()
+    assert engine.ended is None
+    assert engine.broker.queues["/queue/a"].consumers == []
+
+
+async def test_a_command_that_fails_before_it_changed_anything_closes_its_client_alone() -> None:
+    engine = engine_over(MemoryJournal())
+    well, state = Listener(), freeze(engine.broker)
+    no_address: Any = None  # stands for a fault of ours: nothing that a client says is of this type
+    makers: list[Callable[[Peer], c.Command]] = [
+        lambda peer: c.Subscribe(peer, "1", no_address, c.INDIVIDUAL),
+        lambda peer: c.Subscribe(peer, "1", "/queue/a", c.INDIVIDUAL, selector=5),  # type: ignore[arg-type]
+        lambda peer: c.Publish(peer, [(Envelope(no_address), b"", b"r")]),
+        lambda peer: c.Settle(peer, [[1]]),  # type: ignore[list-item]
+        lambda peer: c.MakeQueue(peer, no_address),
+    ]
+    for make in makers:
+        broken, before = Broken(), internal_errors.of("a command")
+        engine.submit(make(broken.peer))
+        engine.submit(c.Publish(well.peer, [(Envelope("/topic/a"), b"one", b"r")]))
+        await engine.wait_idle()
+        assert (engine.ended, codes(broken), well.take_receipts()) == (None, ["internal"], [b"r"])
+        assert internal_errors.of("a command") == before + 1
+    assert freeze(engine.broker) == state
+
+
+async def test_within_the_node_a_command_that_fails_is_answered_and_nothing_is_closed() -> None:
+    engine = engine_over(MemoryJournal())
+    inner = Listener()
+    engine.submit(c.MakeQueue(inner.peer, None, receipt=b"r"))  # type: ignore[arg-type]
+    await engine.wait_idle()
+    ((receipt, refusal),) = inner.refusals
+    assert (receipt, refusal.code) == (b"r", "internal")
+
+
+async def test_who_hears_what_happened_can_fail_without_harm_to_the_engine_or_to_others() -> None:
+    engine = engine_over(MemoryJournal())
+    heard: list[Fact] = []
+
+    def deaf(facts: list[Fact]) -> None:
+        raise LookupError("a fault in who hears")
+
+    engine.listeners.add(deaf)
+    engine.listeners.add(heard.extend)
+    before = internal_errors.of("the engine's listeners")
+    client = Listener()
+    engine.submit(c.Publish(client.peer, [(Envelope("/queue/storeAndForward:b/queue/a"), b"1", b"r")]))
+    await engine.wait_idle()
+    assert (engine.ended, len(heard), client.receipts) == (None, 1, [b"r"])
+    assert internal_errors.of("the engine's listeners") == before + 1
 
 
 def _reopened(journal: MemoryJournal) -> MemoryStorage:

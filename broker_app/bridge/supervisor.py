@@ -16,6 +16,7 @@ from broker_app.bridge.pipe import Pipe
 from broker_app.bridge.timeline import Event, Timeline
 from broker_app.core.facts import Arrived, Fact
 from broker_app.engine import Engine
+from broker_app.internal_errors import Listeners
 from broker_app.remote import Remote
 from mom_client import storeandforward
 from mom_client.storeandforward import Forwarded
@@ -27,13 +28,11 @@ LONGEST_SCAN_S = 60.0
 #: flows of a bridge whose figures are kept although their queues, which were empty, are forgotten
 REMEMBERED = 1_000
 
-#: hears of events: the bridge's name, and what happened
-Told = Callable[[str, Event], None]
 
 
 class Supervisor:
     """`sender` is what this broker calls itself at others. `start` it once the engine has recovered,
-    `stop` it before the engine stops; `told` may be set at any time."""
+    `stop` it before the engine stops."""
 
     def __init__(self, engine: Engine, sender: str) -> None:
         self._engine = engine
@@ -42,8 +41,8 @@ class Supervisor:
         self._scanning: asyncio.Task[None] | None = None
         #: pipes that end; they are kept until they have
         self._ending: set[asyncio.Task[None]] = set()
-        #: hears of what happens
-        self.told: Told | None = None
+        #: hear of what happens: the bridge's name, and the event
+        self.listeners: Listeners[[str, Event]] = Listeners("the bridges' listeners")
 
     def start(self, remotes: Mapping[str, Remote]) -> None:
         self.reload(remotes)
@@ -171,8 +170,7 @@ class Supervisor:
 
     def _teller(self, name: str) -> Callable[[Event], None]:
         def tell(event: Event) -> None:
-            if self.told is not None:
-                self.told(name, event)
+            self.listeners(name, event)
 
         return tell
 

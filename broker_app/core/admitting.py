@@ -61,8 +61,8 @@ class Admitting(Publishing):
             if envelope is not last:
                 try:
                     queue = self._target(envelope.address)
-                except Refused as refusal:
-                    self._not_published(peer, receipt, refusal)
+                except Exception as error:
+                    self._not_published(peer, receipt, error)
                     self._pass_over(peer, entries)
                     continue
                 last = envelope
@@ -83,10 +83,10 @@ class Admitting(Publishing):
                 accept(peer, receipt, message)
         self.counters["published"] += len(command.entries)
 
-    def _not_published(self, peer: Peer, receipt: Any, refusal: Refused) -> None:
+    def _not_published(self, peer: Peer, receipt: Any, error: Exception) -> None:
         """Refuse one message of a run that is counted as published at its end."""
         self.counters["published"] -= 1
-        self._refuse(peer, receipt, refusal)
+        self._refuse(peer, receipt, error)
 
     def _pass_over(self, peer: Peer, entries: Iterator[c.Entry]) -> None:
         """Leave the rest of a run that is counted as published where a refusal has stopped its peer."""
@@ -114,8 +114,8 @@ class Admitting(Publishing):
         if guard is not None and queue is not self._NOWHERE:
             try:
                 self._check_admissible(peer, guard, address, size)
-            except Refused as refusal:
-                self._not_published(peer, receipt, refusal)
+            except Exception as error:
+                self._not_published(peer, receipt, error)
                 return None
         full = self._full_copy(address, size, waited) if queue is None else queue
         if queue is not None and not self.is_full(queue, size, waited):
@@ -253,8 +253,8 @@ class Admitting(Publishing):
         envelope, peer = parked.envelope, parked.peer
         try:
             queue = self._target(envelope.address)
-        except Refused as refusal:
-            self._not_published(peer, parked.receipt, refusal)
+        except Exception as error:
+            self._not_published(peer, parked.receipt, error)
         else:
             if queue is None:  # other durable subscriptions to the topic may be full as well
                 message = self._admit(peer, queue, envelope, parked.body, parked.receipt, parked)
@@ -393,8 +393,8 @@ class Admitting(Publishing):
         peer = entry.peer
         try:
             queue = self._target(entry.envelope.address)
-        except Refused as refusal:
-            self._not_published(peer, entry.receipt, refusal)
+        except Exception as error:
+            self._not_published(peer, entry.receipt, error)
             return
         message = self._admit(peer, queue, entry.envelope, entry.body, entry.receipt, entry)
         if message is not None:

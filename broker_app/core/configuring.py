@@ -39,8 +39,8 @@ class Configuring(Moving):
     def _purge(self, command: c.Purge) -> None:
         try:
             queue = self._purgeable(command.address)
-        except Refused as refusal:
-            self._refuse(command.peer, command.receipt, refusal)
+        except Exception as error:
+            self._refuse(command.peer, command.receipt, error)
             return
         if command.delayed:
             self._cancel_all(queue.address, records.PURGED)
@@ -57,8 +57,8 @@ class Configuring(Moving):
         try:
             if command.address not in self.queues:
                 self._check_creation(command.address)
-        except Refused as refusal:
-            self._refuse(command.peer, command.receipt, refusal)
+        except Exception as error:
+            self._refuse(command.peer, command.receipt, error)
             return
         self.queue(command.address)
         self._accept(command.peer, command.receipt)
@@ -73,8 +73,8 @@ class Configuring(Moving):
     def _remove(self, command: c.RemoveQueue) -> None:
         try:
             queue = self._removable(command.address, command.force)
-        except Refused as refusal:
-            self._refuse(command.peer, command.receipt, refusal)
+        except Exception as error:
+            self._refuse(command.peer, command.receipt, error)
             return
         self._record_purged(queue, self._empty(queue) + self._take_unsettled(queue))
         self._cancel_all(queue.address, records.PURGED)

@@ -15,3 +15,8 @@ class Refused(Exception):
         self.code = code
         self.detail = detail
         self.facts = facts
+
+
+def internal() -> Refused:
+    """What a client hears of a fault that is the broker's own."""
+    return Refused("internal", "the broker failed at this, by a fault of its own; its log has the details")

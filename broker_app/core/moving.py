@@ -49,8 +49,8 @@ class Moving(Transacting):
                 self._check_strain(adds=command.keep)
             if command.target not in ("", c.ORIGIN):
                 self._check_target(source, command.target)
-        except Refused as refusal:
-            self._refuse(command.peer, command.receipt, refusal)
+        except Exception as error:
+            self._refuse(command.peer, command.receipt, error)
             return
         waiting = self._waiting(source, {chosen.position for chosen in command.chosen})
         in_lanes = set(waiting)
@@ -113,8 +113,8 @@ class Moving(Transacting):
         try:
             self._check_strain(adds=True)
             target = self._check_target(None, command.target)
-        except Refused as refusal:
-            self._refuse(command.peer, command.receipt, refusal)
+        except Exception as error:
+            self._refuse(command.peer, command.receipt, error)
             return
         results: list[Moved] = []
         for message_id, envelope, body in command.entries:

@@ -24,6 +24,13 @@ class Fetch(NamedTuple):
     purpose: int = LANE
 
 
+class Failure(NamedTuple):
+    """A command that was given up because of a fault of the broker, before anything was changed."""
+
+    peer: Peer
+    error: Exception
+
+
 class Outcome:
     """The first seven attributes are the journal's batch; the others are let out after its commit.
 
@@ -38,6 +45,7 @@ class Outcome:
         "dead_letters",
         "destinations",
         "facts",
+        "failures",
         "fanouts",
         "fetches",
         "first_position",
@@ -69,6 +77,8 @@ class Outcome:
         #: store-and-forward queues that records of this batch speak of, or that got something back
         self.forwarded: dict[str, None] = {}
         self.dead_letters: dict[tuple[str, str], DeadLetter] = {}
+        #: what is to be logged; their clients are answered, or closed
+        self.failures: list[Failure] = []
         #: peers whose clients are read no further from now on (True), or again (False)
         self.throttles: list[tuple[Peer, bool]] = []
         self._indexes: dict[str, int] = {}

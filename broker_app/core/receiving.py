@@ -31,8 +31,8 @@ class Receiving(Admitting):
             self._end_subscription(peer.subscriptions[command.id], keep_unsettled=False)
         try:
             flow = self._new_flow(command)
-        except Refused as refusal:
-            self._refuse(peer, command.receipt, refusal)
+        except Exception as error:
+            self._refuse(peer, command.receipt, error)
             return
         address = flow.mark.address
         if address in self.flows:
@@ -176,8 +176,8 @@ class Receiving(Admitting):
     def _forget_mark(self, command: c.ForgetMark) -> None:
         try:
             mark = self._resting_mark(command.sender, command.source)
-        except Refused as refusal:
-            self._refuse(command.peer, command.receipt, refusal)
+        except Exception as error:
+            self._refuse(command.peer, command.receipt, error)
             return
         del self.marks[mark.address]
         self._marked.pop(mark, None)  # what came in this batch is not to bring it back
@@ -187,8 +187,8 @@ class Receiving(Admitting):
     def _hand_mark_over(self, command: c.HandMarkOver) -> None:
         try:
             mark = self._resting_mark(command.sender, command.source)
-        except Refused as refusal:
-            self._refuse(command.peer, command.receipt, refusal)
+        except Exception as error:
+            self._refuse(command.peer, command.receipt, error)
             return
         mark.owner = command.owner
         self._marked[mark] = None

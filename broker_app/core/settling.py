@@ -24,8 +24,8 @@ class Settling(Delaying):
         peer = command.peer
         try:
             tags = self._tags(peer, command.tags, command.cumulative)
-        except Refused as refusal:
-            self._refuse(peer, command.receipt, refusal)
+        except Exception as error:
+            self._refuse(peer, command.receipt, error)
             return
         unsettled = peer.unsettled
         for tag in tags:
@@ -92,8 +92,8 @@ class Settling(Delaying):
         peer = command.peer
         try:
             tags = self._tags(peer, command.tags, command.cumulative)
-        except Refused as refusal:
-            self._refuse(peer, command.receipt, refusal)
+        except Exception as error:
+            self._refuse(peer, command.receipt, error)
             return
         for tag in tags:
             subscription, message = peer.unsettled.pop(tag)
@@ -250,8 +250,8 @@ class Settling(Delaying):
         peer = command.peer
         try:
             tags = self._tags(peer, command.tags, False)
-        except Refused as refusal:
-            self._refuse(peer, command.receipt, refusal)
+        except Exception as error:
+            self._refuse(peer, command.receipt, error)
             return
         for tag in tags:
             self.leases.begin(peer, tag, self.now_ms + command.lease_ms)

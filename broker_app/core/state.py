@@ -13,7 +13,7 @@ from typing import Any
 from broker_app.core import commands as c
 from broker_app.core.dedup import Duplicates
 from broker_app.core.destination import is_forwarded, parse, tells_of_broker
-from broker_app.core.errors import Refused
+from broker_app.core.errors import Refused, internal
 from broker_app.core.facts import (
     Arrived,
     ConsumerJoined,
@@ -30,7 +30,7 @@ from broker_app.core.limits import Limits
 from broker_app.core.marks import SYNC_ADDRESS, Flow, Mark, SyncQueue
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.named import NamedSubscription
-from broker_app.core.outcome import Outcome
+from broker_app.core.outcome import Failure, Outcome
 from broker_app.core.parking import Parking
 from broker_app.core.peer import Peer
 from broker_app.core.policy import DestinationPolicy, Policies
@@ -139,10 +139,10 @@ class State:
         """The queue of `address`, made when it does not exist."""
         queue = self.queues.get(address)
         if queue is None:
-            made = SyncQueue(self.marks) if address == SYNC_ADDRESS else Queue(address, durable=durable)
-            queue = self.queues[address] = made
+            queue = SyncQueue(self.marks) if address == SYNC_ADDRESS else Queue(address, durable=durable)
             queue.forwarded = queue.in_order = is_forwarded(address)
             queue.obey(self.policies.of(address))
+            self.queues[address] = queue  # once it is whole
             self._tell_of_destination(DestinationMade(address))
         return queue
 
@@ -232,13 +232,22 @@ class State:
             peer.touched = True
             self._out.touched.append(peer)
 
-    def _refuse(self, peer: Peer, receipt: Any, refusal: Refused) -> None:
-        """Say no. A strict peer hears only the first refusal, and is stopped by it."""
+    def _refuse(self, peer: Peer, receipt: Any, error: Exception) -> None:
+        """Refuse a command before anything was changed. A strict peer hears only the first refusal, and is
+        stopped by it. An `error` that is no refusal is a fault of the broker: it costs the client its
+        connection, where it has one, and nobody else anything."""
         if peer.stopped:
             return
+        if not isinstance(error, Refused):
+            self._out.failures.append(Failure(peer, error))
+            error = internal()
+            if peer.connection:
+                self._stop(peer)
+                self._out.closes.append((peer, error))
+                return
         if peer.strict:
             self._stop(peer)
-        peer.refusals.append((receipt, refusal))
+        peer.refusals.append((receipt, error))
         self._rouse(peer)
 
     def _stop(self, peer: Peer) -> None:

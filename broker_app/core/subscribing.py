@@ -32,7 +32,12 @@ class Subscribing(Replaying):
     def _subscribe(self, command: c.Subscribe) -> None:
         peer = command.peer
         try:
-            subscription = self._new_subscription(command)
+            subscription, destination = self._checked(command)
+        except Exception as error:
+            self._refuse(peer, command.receipt, error)
+            return
+        try:
+            self._begin_subscription(subscription, destination, command)
         except Refused as refusal:
             self._refuse(peer, command.receipt, refusal)
             return
@@ -43,7 +48,8 @@ class Subscribing(Replaying):
         if not peer.paused:
             self._offer(subscription)
 
-    def _new_subscription(self, command: c.Subscribe) -> Subscription:
+    def _checked(self, command: c.Subscribe) -> tuple[Subscription, Destination]:
+        """A subscription that is as it may be by itself, and its destination. Changes nothing."""
         peer, limits = command.peer, self.limits
         self._check_subscribable(peer, command.id)
         if not 1 <= command.credit <= limits.max_credit:
@@ -67,6 +73,12 @@ class Subscribing(Replaying):
         start = parse_start(command.start) if command.start else None
         if start is not None and start.kind != NOW:
             _check_replayable(command, destination)
+        return subscription, destination
+
+    def _begin_subscription(
+        self, subscription: Subscription, destination: Destination, command: c.Subscribe
+    ) -> None:
+        """Let a subscription consume its destination. Refused where that has no place for it."""
         if command.name:
             self._join_named(subscription, command, destination)
         elif destination.is_queue:
@@ -77,11 +89,11 @@ class Subscribing(Replaying):
                     self.policies.of(command.address), command.address, self._listeners(destination)
                 )
             subscription.queue = Queue(command.address, durable=False)
+            start = parse_start(command.start) if command.start else None
             if start is not None and destination.kind == TOPIC:
                 self._begin_replay(subscription, start, destination)
             subscription.queue.consumers.append(subscription)
             self._listen(subscription, destination)
-        return subscription
 
     def _check_subscribable(self, peer: Peer, id: str) -> None:
         """Refused when a connection can have no further subscription of this id."""
@@ -136,12 +148,14 @@ class Subscribing(Replaying):
 
     def _hand(self, command: c.Hand) -> None:
         """Messages for one subscription alone, in whatever way it is served otherwise."""
+        subscription = command.subscription
         for envelope, body in command.messages:
-            if command.subscription.queue.gone:
+            # It may have ended since they were asked for, or by one of them; a durable one's queue stays.
+            if subscription.ended:
                 return
             self._unrecorded += 1
             message = Message(envelope, body, self._unrecorded, self.now_ms, False)
-            self._keep_for(command.subscription, message)
+            self._keep_for(subscription, message)
 
     def _unsubscribe(self, command: c.Unsubscribe) -> None:
         subscription = command.peer.subscriptions.get(command.id)
@@ -151,8 +165,8 @@ class Subscribing(Replaying):
             return
         try:
             named = self._named_to_forget(subscription) if command.forget else None
-        except Refused as refusal:
-            self._refuse(command.peer, command.receipt, refusal)
+        except Exception as error:
+            self._refuse(command.peer, command.receipt, error)
             return
         self._end_subscription(subscription, keep_unsettled=command.keep_unsettled and named is None)
         if named is not None:
@@ -174,8 +188,8 @@ class Subscribing(Replaying):
         ]
         try:
             named = self._deletable(command.name, command.owner, *own)
-        except Refused as refusal:
-            self._refuse(peer, command.receipt, refusal)
+        except Exception as error:
+            self._refuse(peer, command.receipt, error)
             return
         for subscription in own:
             self._end_subscription(subscription, keep_unsettled=False)
@@ -281,6 +295,8 @@ class Subscribing(Replaying):
         )
 
     def _end_slow(self, subscription: Subscription, detail: str) -> None:
+        if subscription.ended:
+            return  # one may be slow in two ways at once
         self._out.closes.append((subscription.peer, Refused("slow-consumer", detail)))
         self._tell_of_consumer(ConsumerSlow(subscription, detail))
         self._end_subscription(subscription, keep_unsettled=False)

@@ -95,6 +95,11 @@ class Subscription:
         return self.queue.available if self.selection is None else self.selection.line
 
     @property
+    def ended(self) -> bool:
+        """Whether its connection has it no more; what it holds unsettled may be left."""
+        return self.peer.subscriptions.get(self.id) is not self
+
+    @property
     def fanned_out(self) -> int:
         """What it got together with the others of its look."""
         return self.look.fanned_out - self.fanned_out_before if self.look else 0

@@ -64,8 +64,14 @@ class Transacting(Receiving):
             detail = f"transaction {command.transaction!r} was rolled back: {refusal.detail}"
             self._refuse(peer, command.receipt, Refused(refusal.code, detail, **refusal.facts))
             return
+        except Exception as error:
+            self._refuse(peer, command.receipt, error)
+            return
+        failures = len(self._out.failures)
         for deed in transaction.commands:
             self._deeds[type(deed)](deed)
+        for failure in self._out.failures[failures:]:
+            raise failure.error  # the others are done, and a transaction happens whole or not at all
         self._accept(peer, command.receipt)
 
     def _check_all(self, peer: Peer, enlisted: Sequence[c.Command]) -> None:

@@ -32,7 +32,7 @@ class Connections:
     def __init__(self, lobby: Lobby) -> None:
         self._lobby = lobby
         self.visits = lobby.visits
-        lobby.hearers.append(self._hear)
+        lobby.listeners.add(self._hear)
         #: connections and destinations of subscriptions that were slow when they were looked at last
         self._slow: set[tuple[str, str]] = set()
         #: one connection in numbers. Bytes and frames are those of STOMP, without TLS and WebSocket.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from broker_app.config import Config
 from broker_app.core.message import MessageIds
 from broker_app.engine import Engine
+from broker_app.internal_errors import Listeners
 from broker_app.net.access import Access, Way
 from broker_app.net.login import Logins
 from broker_app.telemetry.visits import Visits
@@ -68,7 +68,7 @@ class Lobby:
         self._bytes_gone = (0, 0)
         logins.present = lambda: (session.identity for session in self.sessions if session.identity)
         #: hear of connections that log in and of those that end
-        self.hearers: list[Callable[[str, StompSession], None]] = []
+        self.listeners: Listeners[[str, StompSession]] = Listeners("the connections' listeners")
         #: what happens to clients
         self.visits = Visits(time.time)
         self._hosts = {"", "/", config.name, *config.known_hosts, socket.gethostname(), socket.getfqdn()}
@@ -92,8 +92,7 @@ class Lobby:
         return came + sum(one for one, _ in now), went + sum(other for _, other in now)
 
     def tell(self, event: str, session: StompSession) -> None:
-        for hear in self.hearers:
-            hear(event, session)
+        self.listeners(event, session)
 
     def knows_host(self, host: str) -> bool:
         """Whether a CONNECT's `host` names this broker: its name, one of its host names, or an address."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from broker_app.internal_errors import Listeners
 from broker_app.telemetry.statistics import rfc3339
 
 #: kinds of what something happens to
@@ -48,7 +49,7 @@ class EventLog:
         self._clock = clock
         self._events: deque[Logged] = deque(maxlen=MOST)
         #: called with each event
-        self.hearers: list[Callable[[Logged], None]] = []
+        self.listeners: Listeners[[Logged]] = Listeners("the event log's listeners")
         #: how many there were since the node started
         self.total = 0
 
@@ -59,8 +60,7 @@ class EventLog:
         self.total += 1
         logged = Logged(self.total, self._clock(), kind, name, event, code, detail, facts)
         self._events.append(logged)
-        for hear in self.hearers:
-            hear(logged)
+        self.listeners(logged)
 
     def all(self) -> list[Logged]:
         """Those that are kept, the newest first; for other threads, too."""

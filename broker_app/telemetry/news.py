@@ -315,7 +315,8 @@ class News:
         addresses = [row["name"] for row in self._statistics.latest()["destinations"]]
         for known in addresses:
             topic = f"{STATS_TOPIC}.{_in_topic(known)}"
-            if wanted(topic):
+            # The list is that of the last pass; since then a destination may have gone.
+            if wanted(topic) and self._statistics.is_there(known):
                 entries.append(self._of_destination(topic, known))
         for topic, things in (
             (MADE, self._destinations()),

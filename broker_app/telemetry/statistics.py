@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import resource
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import is_reserved
 from broker_app.core.queue import Queue
 from broker_app.core.subscription import NO_SAMPLES, Subscription
+from broker_app.internal_errors import Listeners, internal_errors
 from broker_app.telemetry import condition
 from broker_app.telemetry.backlog import Backlog, Held, Sums
 from broker_app.telemetry.condition import Condition
@@ -110,7 +111,7 @@ class Statistics:
         self._past_of_node = History(OF_NODE, NODE_RESOLUTIONS)
         self._told: dict[str, Any] | None = None
         #: called after each pass
-        self.listeners: set[Callable[[], None]] = set()
+        self.listeners: Listeners[[]] = Listeners("the statistics' listeners")
 
     # ------------------------------------------------------------------ one pass a second
 
@@ -164,8 +165,7 @@ class Statistics:
         self._told = None
         if len(self._pulses) > 2 * len(self._broker.queues) + len(self._remembered) + MAX_DESTINATIONS:
             self._forget_gone()
-        for listener in self.listeners:
-            listener()
+        self.listeners()
 
     def _note_node(self) -> None:
         self._sums = sums = self._backlog.sum(self._broker.queues)
@@ -325,6 +325,7 @@ class Statistics:
             "waiting_bytes": self._broker.parking.bytes,
             "journal_bytes": self._journal_bytes,
             "destinations": len(self._broker.queues) + len(self._topics()),
+            "internal_errors": internal_errors.total,
         }
 
     def brief(self, address: str) -> dict[str, Any]:

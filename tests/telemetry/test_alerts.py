@@ -293,7 +293,7 @@ class OnDuty(Broken):
             file, self.symptoms, lambda: tuple(DEFAULT_RULES.values()), lambda: self.now_us / 1e6
         )
         self.heard: list[str] = []
-        self.duty.told.append(lambda told: self.heard.append(f"{told.event} {told.alert.subject}"))
+        self.duty.listeners.add(lambda told: self.heard.append(f"{told.event} {told.alert.subject}"))
         self.duty.start()
 
     async def second(self, seconds: int = 1) -> None:

@@ -465,3 +465,27 @@ def test_that_a_queue_grows_no_more_is_told_although_it_rests() -> None:
     for _ in range(60):
         stage.second()
     assert bodies(listener)[-1][1]["rows"][0][7] == "idle"
+
+
+def test_a_snapshot_passes_over_a_queue_that_has_gone_since_the_last_pass() -> None:
+    stage = Heard()
+    requester = stage.client()
+    requester.subscribe("/temp-queue/answers")
+    stage.client().publish("/queue/stays")
+    stage.second()
+    assert "/temp-queue/answers" in {row["name"] for row in stage.statistics.latest()["destinations"]}
+    requester.disconnect()
+    listener = stage.listener("$mom.stats.>", snapshot=True)
+    assert [body["name"] for _, body in bodies(listener) if "name" in body] == ["/queue/stays"]
+
+
+def test_a_snapshot_for_a_durable_subscription_that_has_ended_goes_nowhere() -> None:
+    stage = Heard(topic_pending=3)
+    listener = stage.listener()
+    durable = c.Subscribe(
+        listener.peer, "1", "/topic/$mom.>", c.INDIVIDUAL, name="told", durable=True, snapshot=True
+    )
+    for _ in range(5):  # its queue stays, and would be full in the end
+        stage.decide(durable, c.Unsubscribe(listener.peer, "1"))
+    assert stage.broker.queues["/topic-subscription/told"].depth == 0
+    assert listener.got == []

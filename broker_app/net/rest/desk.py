@@ -18,6 +18,7 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.peer import Delivery, InnerReceiver, Peer
 from broker_app.engine import Engine, Relief
+from broker_app.internal_errors import internal_errors
 from broker_app.net.rest import refusals
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Header
@@ -95,6 +96,9 @@ class Place:
 
     def refused(self, refusal: Refused) -> None:
         self._tally.put(self._index, refusals.of_core(refusal))
+
+    def failed(self, error: Exception) -> None:
+        self._tally.failed(error)
 
 
 class Glance(Ticket):
@@ -282,7 +286,11 @@ class Desk(InnerReceiver):
             self._hand_over(deliveries)
         receipts, peer.receipts = peer.receipts, []
         for ticket, message in receipts:
-            ticket.accepted(message)
+            try:
+                ticket.accepted(message)
+            except Exception as error:  # it is this request's failure, not that of the others
+                internal_errors.note("answering a request", error)
+                ticket.failed(Refusal("internal", "the node failed at this request; its log has the details"))
         if peer.refusals:
             refused, peer.refusals = peer.refusals, []
             for ticket, refusal in refused:

@@ -48,6 +48,10 @@ _NODE_FIGURES = object_of(
         "waiting_bytes": {**COUNT, "description": "messages that wait for room in full queues"},
         "journal_bytes": COUNT,
         "destinations": COUNT,
+        "internal_errors": {
+            **COUNT,
+            "description": "faults of the broker itself that were contained; its log has their tracebacks",
+        },
     }
 )
 _BRIEF_FIGURES = object_of(
