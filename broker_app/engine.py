@@ -28,7 +28,7 @@ from broker_app.core.peer import Peer
 from broker_app.core.records import damaged as damaged_record
 from broker_app.core.recovery import live_positions
 from broker_app.core.topic import Fanout
-from broker_app.internal_errors import Listeners, internal_errors
+from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.journal.errors import Busy
 from broker_app.journal.port import Batch, Damaged, Journal
 from broker_app.rebuilding import rebuild
@@ -94,7 +94,7 @@ class Engine:
     ) -> None:
         self.broker = broker
         #: hear what happened, each batch's facts together
-        self.listeners: Listeners[[list[Fact]]] = Listeners("the engine's listeners")
+        self.listeners: EventListeners[[list[Fact]]] = EventListeners("the engine's listeners")
         self._journal = journal
         self._clock = clock
         self._loop = asyncio.get_running_loop()

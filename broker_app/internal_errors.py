@@ -60,7 +60,7 @@ class InternalErrors:
 internal_errors = InternalErrors()
 
 
-class Listeners(Generic[P]):
+class EventListeners(Generic[P]):
     """Callbacks that hear the same events. One that fails disturbs neither the others nor the caller."""
 
     def __init__(self, place: str) -> None:

@@ -28,6 +28,7 @@ from broker_app.core.peer import InnerReceiver, Peer
 from broker_app.core.policy import Policies
 from broker_app.core.subscription import Subscription
 from broker_app.engine import Engine
+from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.jobs.office import Jobs
 from broker_app.journal.segments import SegmentJournal
 from broker_app.listening import Listeners
@@ -49,6 +50,7 @@ from broker_app.net.using import Using, in_use
 from broker_app.notices import Notice, Outbox, Post, Target
 from broker_app.notices.delivering import NOTICED, deliver, notice, targets
 from broker_app.serve import serve
+from broker_app.task_supervisor import TaskSupervisor, count_unhandled, supervised
 from broker_app.telemetry import News, Statistics
 from broker_app.telemetry.alerts import Duty, Symptoms, Told
 from broker_app.telemetry.alerts.telling import shown
@@ -130,7 +132,11 @@ class Node:
         #: what happened to bridges and to files
         self.events = EventLog(time.time)
         self._control_document = control_document
-        self._tasks: list[asyncio.Task[Any]] = []
+        self._tasks = TaskSupervisor()
+        #: the failure of the journal's work in the background that was logged last
+        self._complaint: Exception | None = None
+        #: called once a second, after the statistics
+        self._each_second: EventListeners[[]] = EventListeners("what happens each second")
         self._servers: list[asyncio.Server | Door] = []
         #: where STOMP is spoken, plain and over TLS; None where it is not
         self.stomp_port: int | None = None
@@ -214,14 +220,16 @@ class Node:
             self.stomp_port = stomp.getsockname()[1]
             self._servers.append(await tcp.listen(self.lobby, stomp))
         if self._certificates is not None:
-            self._spawn(self._certificates.follow())
+            self._tasks.start("certificates", self._certificates.follow)
             if stomp_tls is not None:
                 self.stomp_tls_port = stomp_tls.getsockname()[1]
                 self._servers.append(tcp.listen_tls(self.lobby, stomp_tls, self._certificates))
-        self._spawn(self.lobby.keep_time())
-        self._spawn(self._obey())
-        self._spawn(self._watch_sessions())
-        self._spawn(self._tell_statistics())
+        self._tasks.start("time-outs", self.lobby.keep_time)
+        self._tasks.start("rights", self._obey)
+        self._tasks.start("browser sessions", self._watch_sessions)
+        for act in (self._look_at_journal, self.connections.look, self.alerts.look, self.news.tell):
+            self._each_second.add(act)
+        self._tasks.start("statistics", self._keep_statistics)
         self.bridges.start(self.logins.policy.bridges)
 
     def _watch(self) -> Duty:
@@ -247,13 +255,14 @@ class Node:
         on_disk = journal["bytes_on_disk"]
         return on_disk / max(1, on_disk + shutil.disk_usage(self.config.data).free)
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        self._tasks.append(asyncio.create_task(coroutine))
-
     async def serve_websocket(
         self, scope: dict[str, Any], receive: Any, send: Any, identity: Identity | None
     ) -> None:
-        await websocket.serve(self.lobby, scope, receive, send, identity)
+        try:
+            await websocket.serve(self.lobby, scope, receive, send, identity)
+        except Exception as error:
+            internal_errors.note("a WebSocket", error)
+            raise
 
     def reload(self, policy: Policy) -> None:
         """Swap the policy between two batches: what comes from now on is under the new one. `wait_policy`
@@ -298,16 +307,23 @@ class Node:
             await self._came.wait()
             self._came.clear()
             version = self.logins.policy.version
-            with contextlib.suppress(Refusal):  # the engine has ended, and nothing is left to see to
-                await self.rest.turn()  # subscriptions that were asked for before are there by now
-                await self.lobby.look_again()
-                await self.rest.turn()  # and those that were to end have ended
+            try:
+                await self._end_what_lost_its_right()
+            except Exception:
+                self._came.set()  # it is not obeyed yet
+                raise
             if self._bridges_anew is not None and self._bridges_anew <= version:
                 self._bridges_anew = None
                 self.bridges.restart_all("files of the configuration were read again")
             async with self._obeying:
                 self._obeyed = version
                 self._obeying.notify_all()
+
+    async def _end_what_lost_its_right(self) -> None:
+        with contextlib.suppress(Refusal):  # the engine has ended, and nothing is left to see to
+            await self.rest.turn()  # subscriptions that were asked for before are there by now
+            await self.lobby.look_again()
+            await self.rest.turn()  # and those that were to end have ended
 
     def files_read(self, about: dict[str, Any], *, refused: bool) -> None:
         """Files of the configuration were read again, or `refused`: told to whoever listens. `about` are the
@@ -357,24 +373,31 @@ class Node:
         if self.news.listened:
             self.news.connection(event, self.connections.facts(session), session.parting)
 
-    async def _tell_statistics(self) -> None:
+    async def _keep_statistics(self) -> None:
         """One sample a second, and what is told to whoever listens."""
-        told: Exception | None = None
         while True:
-            if self.journal.background_error is not told:
-                told = self.journal.background_error
-                log.warning("the journal goes on, but work in the background failed: %s", told)
-            journal = self.journal.statistics()
-            if self.config.max_store_bytes:
-                self.engine.store_left = self.config.max_store_bytes - journal["bytes_stored"]
-            sessions, on_disk = len(self.lobby.sessions), journal["bytes_on_disk"]
-            for _ in self.statistics.passing(time.time(), connections=sessions, journal_bytes=on_disk):
-                await asyncio.sleep(0)
-            self.connections.look()
-            self.alerts.look()
-            self.news.tell()
+            try:
+                await self._sample()
+            except Exception as error:  # alerts go on by what is known
+                internal_errors.note("the statistics", error)
+            self._each_second()
             # A tenth into the next second: timers may be early, and each second is to have one pass.
             await asyncio.sleep(1.5 - (time.time() + 0.4) % 1.0)
+
+    async def _sample(self) -> None:
+        journal = self.journal.statistics()
+        sessions, on_disk = len(self.lobby.sessions), journal["bytes_on_disk"]
+        for _ in self.statistics.passing(time.time(), connections=sessions, journal_bytes=on_disk):
+            await asyncio.sleep(0)
+
+    def _look_at_journal(self) -> None:
+        """See how much may still be stored, and whether the journal has a complaint."""
+        if self.journal.background_error is not self._complaint:
+            self._complaint = self.journal.background_error
+            log.warning("the journal goes on, but work in the background failed: %s", self._complaint)
+        if self.config.max_store_bytes:
+            stored = self.journal.statistics()["bytes_stored"]
+            self.engine.store_left = self.config.max_store_bytes - stored
 
     async def stop(self) -> None:
         """Take no more, finish what was accepted, tell the clients, keep a snapshot."""
@@ -386,9 +409,7 @@ class Node:
         if self.engine.ended is None:
             await self.engine.wait_idle()
         await self.lobby.close_all("the broker is shutting down; connect again or use another broker")
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.stop()
         await self.alerts.stop()
         await self.outbox.stop()
         await self.engine.stop()
@@ -432,6 +453,7 @@ async def run(
     `control_document` is the OpenAPI document of the site. Raises what ended the node, if it failed.
     """
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(count_unhandled)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
@@ -443,7 +465,7 @@ async def run(
     ports = Ports(listeners.web.getsockname()[1], node.stomp_port, node.stomp_tls_port)
     web = asyncio.create_task(serve(site(node), config, listeners.web, stop, node.rest.direct, certificates))
     following = asyncio.create_task(follow(node.reload))
-    keeping = asyncio.create_task(keep(node.acts))
+    keeping = asyncio.create_task(supervised("audit log", partial(keep, node.acts)))
     stopped = asyncio.create_task(stop.wait())
     ready(ports)
     endings: set[asyncio.Future[Any]] = {web, stopped, node.failed, following}

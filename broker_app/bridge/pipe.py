@@ -23,6 +23,7 @@ from broker_app.bridge.timeline import Timeline
 from broker_app.bridge.trouble import Trouble
 from broker_app.engine import Engine
 from broker_app.remote import DESIRED, DRAINING, Remote
+from broker_app.task_supervisor import supervised
 from mom_client.errors import ConnectionLost, Refused
 from mom_client.link import ErrorFrame, Link
 from mom_client.stomp import AckRun, Frame
@@ -87,7 +88,8 @@ class Pipe:
     # ------------------------------------------------------------------ what others ask for
 
     def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name=f"bridge {self.remote.name}")
+        name = f"bridge {self.remote.name}"
+        self._task = asyncio.create_task(supervised(name, self._run), name=name)
 
     def flow(self, source: str, queue: str) -> Flow:
         """The flow of a queue here, made when there is none."""

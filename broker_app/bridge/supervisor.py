@@ -16,8 +16,9 @@ from broker_app.bridge.pipe import Pipe
 from broker_app.bridge.timeline import Event, Timeline
 from broker_app.core.facts import Arrived, Fact
 from broker_app.engine import Engine
-from broker_app.internal_errors import Listeners
+from broker_app.internal_errors import EventListeners
 from broker_app.remote import Remote
+from broker_app.task_supervisor import supervised
 from mom_client import storeandforward
 from mom_client.storeandforward import Forwarded
 
@@ -42,11 +43,11 @@ class Supervisor:
         #: pipes that end; they are kept until they have
         self._ending: set[asyncio.Task[None]] = set()
         #: hear of what happens: the bridge's name, and the event
-        self.listeners: Listeners[[str, Event]] = Listeners("the bridges' listeners")
+        self.listeners: EventListeners[[str, Event]] = EventListeners("the bridges' listeners")
 
     def start(self, remotes: Mapping[str, Remote]) -> None:
         self.reload(remotes)
-        self._scanning = asyncio.create_task(self._keep_scanning(), name="bridges")
+        self._scanning = asyncio.create_task(supervised("bridges", self._keep_scanning), name="bridges")
 
     def reload(self, remotes: Mapping[str, Remote]) -> None:
         """From now on there are these remotes. What is said as before is not touched."""

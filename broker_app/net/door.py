@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from broker_app.net.certificates import Certificates
 from broker_app.net.problems import MEDIA_TYPE, problem_json
+from broker_app.task_supervisor import supervised
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class Door:
         self._port = listener.getsockname()[1]
         self._handshakes: set[asyncio.Task[None]] = set()
         self._log = RareLog()
-        self._accepting = asyncio.create_task(self._accept_all())
+        self._accepting = asyncio.create_task(supervised(f"port {self._port}", self._accept_all))
 
     def close(self) -> None:
         """Take no more connections. Those that are through stay."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from broker_app.config import Config
 from broker_app.core.message import MessageIds
 from broker_app.engine import Engine
-from broker_app.internal_errors import Listeners
+from broker_app.internal_errors import EventListeners
 from broker_app.net.access import Access, Way
 from broker_app.net.login import Logins
 from broker_app.telemetry.visits import Visits
@@ -68,7 +68,7 @@ class Lobby:
         self._bytes_gone = (0, 0)
         logins.present = lambda: (session.identity for session in self.sessions if session.identity)
         #: hear of connections that log in and of those that end
-        self.listeners: Listeners[[str, StompSession]] = Listeners("the connections' listeners")
+        self.listeners: EventListeners[[str, StompSession]] = EventListeners("the connections' listeners")
         #: what happens to clients
         self.visits = Visits(time.time)
         self._hosts = {"", "/", config.name, *config.known_hosts, socket.gethostname(), socket.getfqdn()}
@@ -112,7 +112,10 @@ class Lobby:
             await asyncio.sleep(step)
             now = time.monotonic()
             for session in list(self.sessions):
-                session.tick(now, step)
+                try:
+                    session.tick(now, step)
+                except Exception as error:
+                    session.failed(error)
 
     def configure(self, config: Config) -> None:
         """Go on with other settings."""
@@ -124,7 +127,10 @@ class Lobby:
         """Sessions forget what followed from the former policy; those of users and tokens now gone end. What
         others had begun is looked at again when all that came before is decided."""
         for session in list(self.sessions):
-            session.policy_changed()
+            try:
+                session.policy_changed()
+            except Exception as error:
+                session.failed(error)
 
     def look_at_logins(self) -> None:
         """Sessions end whose login is no longer valid."""
@@ -135,7 +141,10 @@ class Lobby:
         """Sessions end what they have lost the right to; everybody else has a turn meanwhile."""
         until = time.monotonic() + self.LOOK_S
         for session in list(self.sessions):
-            session.look_again()
+            try:
+                session.look_again()
+            except Exception as error:
+                session.failed(error)
             if time.monotonic() > until:
                 await asyncio.sleep(0)
                 until = time.monotonic() + self.LOOK_S

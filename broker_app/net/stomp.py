@@ -15,12 +15,13 @@ from collections.abc import Callable, Sequence
 from broker_app.config import CLOSE
 from broker_app.core import commands as c
 from broker_app.core.destination import TEMP_QUEUE, TEMP_TOPIC, Destination, parse
-from broker_app.core.errors import Refused
+from broker_app.core.errors import Refused, internal
 from broker_app.core.marks import SYNC_ADDRESS, Flow
 from broker_app.core.message import Envelope, Message
 from broker_app.core.named import DURABLE_PREFIX
 from broker_app.core.peer import Peer
 from broker_app.core.subscription import Subscription
+from broker_app.internal_errors import internal_errors
 from broker_app.net import agreeing, bridged, headers, naming, special, times
 from broker_app.net.access import Client
 from broker_app.net.bridged import Bridged
@@ -691,6 +692,16 @@ class StompSession:
 
     def close(self, refusal: Refused) -> None:
         self._refuse(refusal, None, soft=False)
+
+    def failed(self, error: Exception) -> None:
+        """A fault of the broker was met at this client: end it, and nobody else."""
+        internal_errors.note("a session", error, f"{self.peer_name} {self.user}")
+        try:
+            self.close(internal())
+        except Exception as failure:
+            internal_errors.note("closing a client", failure, self.peer_name)
+            self._transport.abort()
+            self.lost()
 
     def drain(self, reason: str, within_s: float) -> None:
         """Give the client nothing new, and end it with `reason` when it has settled what it holds and ended

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from broker_app.internal_errors import internal_errors
 from broker_app.notices.target import Target
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,10 @@ class Outbox:
             except (OSError, ValueError) as error:
                 fault = str(error) or type(error).__name__
                 log.info("notice %s was not taken by %s: %s", notice.id, target.where, fault)
+            except Exception as error:
+                internal_errors.note("the delivery of notices", error, target.where)
+                fault = f"the broker failed at it: {error!r}"
+                break
             else:
                 return
         self._gave_up(target, notice, fault)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from broker_app.internal_errors import Listeners
+from broker_app.internal_errors import EventListeners
 from broker_app.telemetry.statistics import rfc3339
 
 #: kinds of what something happens to
@@ -49,7 +49,7 @@ class EventLog:
         self._clock = clock
         self._events: deque[Logged] = deque(maxlen=MOST)
         #: called with each event
-        self.listeners: Listeners[[Logged]] = Listeners("the event log's listeners")
+        self.listeners: EventListeners[[Logged]] = EventListeners("the event log's listeners")
         #: how many there were since the node started
         self.total = 0
 

@@ -18,7 +18,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import is_reserved
 from broker_app.core.queue import Queue
 from broker_app.core.subscription import NO_SAMPLES, Subscription
-from broker_app.internal_errors import Listeners, internal_errors
+from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.telemetry import condition
 from broker_app.telemetry.backlog import Backlog, Held, Sums
 from broker_app.telemetry.condition import Condition
@@ -111,7 +111,7 @@ class Statistics:
         self._past_of_node = History(OF_NODE, NODE_RESOLUTIONS)
         self._told: dict[str, Any] | None = None
         #: called after each pass
-        self.listeners: Listeners[[]] = Listeners("the statistics' listeners")
+        self.listeners: EventListeners[[]] = EventListeners("the statistics' listeners")
 
     # ------------------------------------------------------------------ one pass a second
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from broker_app.internal_errors import Listeners
+from broker_app.internal_errors import EventListeners
 from broker_app.telemetry.alerts.alert import Alert
 from broker_app.telemetry.alerts.rule import AlertRule
 from broker_app.telemetry.alerts.symptoms import Symptoms
@@ -40,7 +40,7 @@ class Duty:
         self._keeping: asyncio.Task[None] | None = None
         self.watch = Watch()
         #: called with each event of an alert
-        self.listeners: Listeners[[Told]] = Listeners("the alerts' listeners")
+        self.listeners: EventListeners[[Told]] = EventListeners("the alerts' listeners")
 
     def start(self) -> None:
         """Goes on with what was open when the node stopped. Blocks."""
