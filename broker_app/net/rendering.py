@@ -1,7 +1,8 @@
 """Deliveries and answers as STOMP frames.
 
 MESSAGE is joined from ready pieces: a head per subscription, the id, and a tail per envelope that holds
-the user's headers. Only numbers and the body differ from message to message.
+the user's headers. Only numbers and the body differ from message to message. Frames end with NUL LF, as
+those of other brokers do: there are clients that know no other end.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Renderer:
                 frames.append(self._unusual(subscription, tag, message))
             elif tag and with_ack:
                 frames.append(
-                    b"%b%b%012x\nack:%d%b%d\n\n%b\0"
+                    b"%b%b%012x\nack:%d%b%d\n\n%b\0\n"
                     % (
                         subscription.head or self._make_head(subscription),
                         ids.prefix(time_ms),
@@ -60,7 +61,7 @@ class Renderer:
                 )
             else:
                 frames.append(
-                    b"%b%b%012x%b%d\n\n%b\0"
+                    b"%b%b%012x%b%d\n\n%b\0\n"
                     % (
                         subscription.head or self._make_head(subscription),
                         ids.prefix(time_ms),
@@ -99,7 +100,7 @@ class Renderer:
         queue = subscription.queue
         if queue.in_order and not queue.durable and message.position < UNRECORDED:
             lines += b"seq:%d\n" % message.position  # where a reader of a history goes on
-        return b"%b%b%b%b%d\n\n%b\0" % (
+        return b"%b%b%b%b%d\n\n%b\0\n" % (
             subscription.head or self._make_head(subscription),
             self._ids.of(message),
             b"\nack:%d" % tag if tag and self._with_ack else b"",
@@ -118,7 +119,7 @@ class Renderer:
             ("content-type", MEDIA_TYPE),
             *extra,
         ]
-        return _with_receipt_id(encode(ERROR, headers, _problem(refusal), version=self._version), receipt)
+        return _with_receipt_id(answer(ERROR, headers, _problem(refusal), self._version), receipt)
 
     def soft_refusal(self, refusal: Refused, receipt: bytes | None, message_id: str) -> bytes:
         """A refusal as a MESSAGE, for clients that asked for `mom-soft-errors`."""
@@ -128,7 +129,17 @@ class Renderer:
             ("destination", REFUSED_DESTINATION),
             ("content-type", MEDIA_TYPE),
         ]
-        return _with_receipt_id(encode(MESSAGE, headers, _problem(refusal), version=self._version), receipt)
+        return _with_receipt_id(answer(MESSAGE, headers, _problem(refusal), self._version), receipt)
+
+
+def answer(command: bytes, headers: list[tuple[str, str]], body: bytes = b"", version: str = "1.2") -> bytes:
+    """One frame of the broker."""
+    return encode(command, headers, body, version=version) + b"\n"
+
+
+def receipts(names: list[bytes]) -> list[bytes]:
+    """One RECEIPT frame for each name."""
+    return [b"RECEIPT\nreceipt-id:%b\n\n\0\n" % name for name in names]
 
 
 def _problem(refusal: Refused) -> bytes:

@@ -22,7 +22,7 @@ from broker_app.core.named import DURABLE_PREFIX
 from broker_app.core.peer import Peer
 from broker_app.core.subscription import Subscription
 from broker_app.internal_errors import internal_errors
-from broker_app.net import agreeing, bridged, headers, naming, special, times
+from broker_app.net import agreeing, bridged, headers, naming, rendering, special, times
 from broker_app.net.access import Client
 from broker_app.net.bridged import Bridged
 from broker_app.net.guessing import Slowed
@@ -34,7 +34,6 @@ from broker_app.net.tags import Tag, Tags
 from broker_app.rules.event import RECEIVE, SEND
 from broker_app.telemetry import visits
 from mom_client.stomp import frame as wire
-from mom_client.stomp.encode import encode
 from mom_client.stomp.errors import Malformed
 from mom_client.stomp.frame import AckRun, Frame, Headers
 from mom_client.stomp.parser import Limits, Parser
@@ -465,7 +464,7 @@ class StompSession:
             connected[bridged.SENDER] = bridged.DIALECT
             connected[bridged.MAX_BODY] = str(self._lobby.config.max_body_bytes)
         self.frames_out += 1
-        self._write(encode(wire.CONNECTED, connected, content_length=False))
+        self._write(rendering.answer(wire.CONNECTED, list(connected.items())))
 
     # ------------------------------------------------------------------ SEND
 
@@ -657,7 +656,7 @@ class StompSession:
                 leaving = True
                 if self._leave_receipt is not None and not (peer.strict and peer.refusals):
                     receipts.append(self._leave_receipt)
-            parts = [b"RECEIPT\nreceipt-id:%b\n\n\0" % receipt for receipt in receipts]
+            parts = rendering.receipts(receipts)
         if deliveries:
             peer.deliveries = []
             parts += self._renderer.deliveries(deliveries)

@@ -52,7 +52,9 @@ _CACHE_BLOCKS: Final = 128
 _CACHE_BYTES: Final = 32 * 1024
 
 _ACK_RUN: Final = re.compile(rb"(?:ACK\nid:[!-9;-\[\]-~]{1,255}+\n\n\0)++")
-_RECEIPT_RUN: Final = re.compile(rb"(?:RECEIPT\nreceipt-id:[!-9;-\[\]-~]{1,255}+\n\n\0)++")
+#: as MOM and its peers end frames (NUL LF), and as STOMP allows too (NUL)
+_RECEIPT: Final = rb"RECEIPT\nreceipt-id:[!-9;-\[\]-~]{1,255}+\n\n\0"
+_RECEIPT_RUN: Final = re.compile(rb"(?:%b\n)++|(?:%b)++" % (_RECEIPT, _RECEIPT))
 _HEADER_LINE: Final = re.compile(r"\n([^:\n]+):([^\n]*)")
 #: headers of the frame, which are cut out before a block is looked up
 _VOLATILE: Final = frozenset(("receipt", "content-length"))
@@ -179,7 +181,9 @@ class Parser:
             run = _RECEIPT_RUN.match(data, start) if self._hot else None
             if run is not None:
                 stop = run.end()
-                frames.append(ReceiptRun(data[start + 19 : stop - 3].split(b"\n\n\0RECEIPT\nreceipt-id:")))
+                end = b"\n\n\0\n" if data[stop - 1] else b"\n\n\0"
+                names = data[start + 19 : stop - len(end)]
+                frames.append(ReceiptRun(names.split(end + b"RECEIPT\nreceipt-id:")))
                 start = stop
             else:
                 start = self._read_strictly(data, start, frames)
@@ -443,7 +447,8 @@ class Parser:
                 raise _no_body(frame.command)
             whole = b""
         frames.append(Frame(frame.command, frame.headers, frame.receipt, whole))
-        return stop + 1
+        stop += 1
+        return stop + 1 if data[stop : stop + 1] == b"\n" else stop
 
     def _body_end(self, frame: _OpenFrame, data: bytes, start: int) -> int | None:
         """Index in `data` of the NUL that ends `frame`, None when it is yet to come."""

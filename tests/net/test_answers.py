@@ -139,3 +139,28 @@ async def test_what_was_asked_in_an_aborted_transaction_is_never_confirmed() -> 
         assert await client.ask(sending(2)) == b"RECEIPT\nreceipt-id:2\n\n"
         assert depth(broker) == 1
         await client.close()
+
+
+# ---------------------------------------------------------------------- how frames end
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "1.2"])
+async def test_every_frame_of_the_broker_ends_with_nul_and_a_line_feed(version: str) -> None:
+    """PHP's extension and stomper of Python know no other end: they lose messages, or wait for ever."""
+    async with small_broker() as broker:
+        client = await broker.client(version=version)  # reads CONNECTED to NUL LF
+        client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client\n\n\0" + sending(1) + sending(2))
+        frames = await client.frames(4)  # each read to NUL LF
+        assert sorted(frame[:7] for frame in frames) == [b"MESSAGE", b"MESSAGE", b"RECEIPT", b"RECEIPT"]
+        assert all(b"\0" not in frame for frame in frames)
+        client.send(b"ACK\nid:99\nmessage-id:99\n\n\0")
+        said = await client.ended()
+        assert said.startswith(b"ERROR") and said.endswith(b"}\0\n") and said.count(b"\0") == 1
+        await client.close()
+
+
+async def test_a_refusal_of_a_client_that_goes_on_ends_so_too() -> None:
+    async with small_broker() as broker:
+        client = await broker.client(**{"mom-soft-errors": "true"})
+        assert (await client.ask(b"ACK\nid:99\n\n\0")).startswith(b"MESSAGE\nsubscription:$mom.refused\n")
+        await client.close()

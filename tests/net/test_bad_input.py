@@ -232,7 +232,7 @@ async def test_a_client_that_never_logs_in_is_disconnected() -> None:
         client = await broker.stranger()
         client.send(b"CONNECT\naccept-ver")
         answer = await client.ended()
-        assert problem(answer.rstrip(b"\0"))["type"] == "/docs/problems/login-timeout"
+        assert problem(answer.rstrip(b"\0\n"))["type"] == "/docs/problems/login-timeout"
         await client.close()
 
 
@@ -240,7 +240,7 @@ async def test_a_client_whose_heart_stops_is_disconnected() -> None:
     async with small_broker(heartbeat_ms=100) as broker:
         client = await broker.client(**{"heart-beat": "100,0"})
         answer = await client.ended()
-        assert problem(answer.rstrip(b"\0"))["type"] == "/docs/problems/heart-beat-lost"
+        assert problem(answer.rstrip(b"\0\n"))["type"] == "/docs/problems/heart-beat-lost"
         await client.close()
 
 
@@ -255,7 +255,7 @@ async def test_a_connection_too_many_is_told_so() -> None:
     async with small_broker(max_connections=1) as broker:
         first = await broker.client()
         second = await broker.stranger()
-        assert problem((await second.ended()).rstrip(b"\0"))["type"] == "/docs/problems/too-many"
+        assert problem((await second.ended()).rstrip(b"\0\n"))["type"] == "/docs/problems/too-many"
         assert (
             await first.ask(b"SEND\ndestination:/queue/a\nreceipt:1\n\nx\0") == b"RECEIPT\nreceipt-id:1\n\n"
         )

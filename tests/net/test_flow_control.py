@@ -168,7 +168,7 @@ async def test_a_websocket_producer_gets_its_receipts_late_and_is_read_no_furthe
         limit(broker, max_messages=1)
         producer = await opened(broker)
         producer.send(sending(0) + sending(1))
-        assert await producer.data() == b"RECEIPT\nreceipt-id:0\n\n\0"
+        assert await producer.data() == b"RECEIPT\nreceipt-id:0\n\n\0\n"
         await until(lambda: broker.engine.broker.parking.throttled)
         producer.send(sending(2))
         producer.send(sending(3))
@@ -179,7 +179,7 @@ async def test_a_websocket_producer_gets_its_receipts_late_and_is_read_no_furthe
         data = b""
         while data.count(b"\0") < 3:
             data += await producer.data()
-        assert data == b"".join(b"RECEIPT\nreceipt-id:%d\n\n\0" % number for number in (1, 2, 3))
+        assert data == b"".join(b"RECEIPT\nreceipt-id:%d\n\n\0\n" % number for number in (1, 2, 3))
         await producer.leave()
 
 
@@ -188,7 +188,7 @@ async def test_a_websocket_producer_is_refused_in_the_end() -> None:
         limit(broker, max_messages=1)
         producer = await opened(broker)
         producer.send(sending(0) + sending(1))
-        assert await producer.data() == b"RECEIPT\nreceipt-id:0\n\n\0"
+        assert await producer.data() == b"RECEIPT\nreceipt-id:0\n\n\0\n"
         assert b'"type":"/docs/problems/queue-full"' in await producer.data()
         event = await producer.event()
         assert (event["type"], event["code"]) == ("websocket.close", websocket.NORMAL)

@@ -99,7 +99,7 @@ async def test_messages_that_are_no_stomp_are_refused(broker: SmallBroker) -> No
     await client.event()
     client.send('{"op": "subscribe"}\n')
     error = await client.data()
-    assert json.loads(error.split(b"\n\n", 1)[1].rstrip(b"\0"))["type"] == "/docs/problems/unknown-command"
+    assert json.loads(error.split(b"\n\n", 1)[1].rstrip(b"\0\n"))["type"] == "/docs/problems/unknown-command"
     assert (await client.event())["type"] == "websocket.close"
     await client.leave()
 
@@ -112,7 +112,7 @@ async def test_a_frame_may_come_in_several_messages_and_several_frames_in_one(br
     answers = b""
     while answers.count(b"\0") < 2:
         answers += await client.data()
-    assert answers == b"RECEIPT\nreceipt-id:1\n\n\0RECEIPT\nreceipt-id:2\n\n\0"
+    assert answers == b"RECEIPT\nreceipt-id:1\n\n\0\nRECEIPT\nreceipt-id:2\n\n\0\n"
     await client.leave()
 
 

@@ -250,3 +250,12 @@ def test_many_crlf_frames_in_one_piece_take_linear_time() -> None:
     began = time.process_time()
     assert len(Parser().receive(data)) == 20_000
     assert time.process_time() - began < 5.0
+
+
+def test_receipts_that_end_with_a_line_feed_come_in_runs_too() -> None:
+    frame = b"RECEIPT\nreceipt-id:%d\n\n\0\n"
+    parser = Parser(role="client")
+    assert parser.receive(frame % 1 + frame % 2) == [ReceiptRun([b"1", b"2"])]
+    assert parser.receive(frame % 3 + (frame % 4)[:-1]) == [ReceiptRun([b"3"]), ReceiptRun([b"4"])]
+    assert parser.receive(b"\n" + (frame % 5)[:-1] + (frame % 6)[:-1]) == [ReceiptRun([b"5", b"6"])]
+    assert not parser.has_partial

@@ -77,8 +77,8 @@ class RawClient:
     async def frame(self) -> bytes:
         """The next frame without its NUL (heart-beats are skipped); bodies in these tests hold no NUL."""
         async with asyncio.timeout(10):
-            data = await self.reader.readuntil(b"\0")
-        return data[:-1].lstrip(b"\n")
+            data = await self.reader.readuntil(b"\0\n")
+        return data[:-2].lstrip(b"\n")
 
     async def frames(self, count: int) -> list[bytes]:
         return [await self.frame() for _ in range(count)]
