@@ -16,8 +16,10 @@ Counts melt with time. An IPv6 address is its network of 64 bits: whoever has on
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ipaddress import IPv6Address, ip_address
 from typing import Generic, TypeVar
 
@@ -28,6 +30,8 @@ _Key = TypeVar("_Key")
 #: of each kind that are remembered; the one that was quiet for longest goes first
 _REMEMBERED = 20_000
 _LONGEST_NAME = 150
+#: passwords that are looked at together: each takes a core and megabytes, and each may be one guess too many
+LOOKS = 2
 
 
 class Slowed(Refused):
@@ -76,7 +80,8 @@ class _Counts(Generic[_Key]):
 class Guesses:
     """The counts of one process, for every way in. A try that is admitted ends in `right` or `wrong`.
 
-    Threads may share it: between two of them a count may be off by one, which harms nobody.
+    Threads may share it: between two of them a count may be off by one, which harms nobody. Each looks at a
+    password, and says what came out, within `looking`: so no more are looked at than are free.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -88,6 +93,7 @@ class Guesses:
         self.heard_right: Callable[[str], object] = lambda account: None
         #: where accounts have logged in before
         self._familiar: dict[tuple[str, str], None] = {}
+        self._looks = threading.BoundedSemaphore(LOOKS)
 
     def admit(self, account: str, address: str) -> None:
         """Lets a password be looked at. Raises Slowed."""
@@ -99,6 +105,16 @@ class Guesses:
                 self._accounts.add(pair[0], 0)
         if wait_s:
             raise Slowed(wait_s)
+
+    @contextmanager
+    def looking(self, account: str, address: str) -> Iterator[None]:
+        """Around a look at a password that was admitted; it may wait for its turn. Raises Slowed where others
+        were wrong meanwhile."""
+        with self._looks:
+            wait_s = self.locked_s(account, address)
+            if wait_s:
+                raise Slowed(wait_s)
+            yield
 
     def locked_s(self, account: str, address: str) -> float:
         """How long nothing is looked at for this account at this address."""

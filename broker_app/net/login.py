@@ -14,14 +14,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from broker_app.net.guessing import Guesses
+from broker_app.net.guessing import LOOKS, Guesses, Slowed
 from broker_app.net.policy import Policy, UserFacts
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-# Only one thread of verification per core helps, and each Argon2 verification holds megabytes.
-_THREADS = 2
 # Verifications that may wait. Beyond it we are under attack, and honest clients have cached logins or tokens.
 _WAITING = 256
 _REMEMBERED = 10_000
@@ -82,7 +80,7 @@ class Logins:
         #: browser sessions that have ended
         self._ended: dict[str, None] = {}
         self._running: dict[bytes, asyncio.Task[bool | None]] = {}
-        self._threads = asyncio.Semaphore(_THREADS)
+        self._threads = asyncio.Semaphore(LOOKS)
         #: when tokens were used since somebody took note of it
         self._used: dict[bytes, float] = {}
         #: who is connected now
@@ -261,14 +259,18 @@ class Logins:
     async def _verify_in_thread(
         self, passcode: str, password_hash: str, known: bool, login: str, address: str
     ) -> bool | None:
-        async with self._threads:
-            # Asked again: many different guesses may have waited for their turn together.
-            if self._guesses.locked_s(login, address):
+        def look() -> bool | None:
+            try:
+                with self._guesses.looking(login, address):
+                    right = self._verify(passcode, password_hash) and known
+                    if not right:
+                        self._guesses.wrong(login, address)
+                    return right
+            except Slowed:  # others of those who waited together were wrong
                 return None
-            right = await asyncio.to_thread(self._verify, passcode, password_hash) and known
-            if not right:
-                self._guesses.wrong(login, address)
-            return right
+
+        async with self._threads:
+            return await asyncio.to_thread(look)
 
     def _good_digest(self, facts: UserFacts, passcode: str) -> bytes:
         """Under which it is remembered that this password fits what the policy says of the user."""

@@ -1,5 +1,8 @@
 """How the site checks a password: Django's way, with an end to guessing."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django.contrib.auth.backends import ModelBackend
@@ -14,6 +17,8 @@ PASSWORD = "broker_app.web.backends.PatientBackend"
 
 #: of this process: whoever guesses at the console and over STOMP is counted once
 GUESSES = Guesses()
+#: tries that wait or are looked at: each holds a thread
+_LINE = threading.BoundedSemaphore(32)
 
 
 class PatientBackend(ModelBackend):
@@ -31,15 +36,27 @@ class PatientBackend(ModelBackend):
         address = request.META.get("REMOTE_ADDR", "")
         try:
             GUESSES.admit(username, address)
+            with _in_line(), GUESSES.looking(username, address):
+                user = super().authenticate(request, username, password, **kwargs)
+                if user is None:
+                    GUESSES.wrong(username, address)
+                else:
+                    GUESSES.right(username, address)
+                return user
         except Slowed as refusal:
             request.mom_slowed = refusal  # type: ignore[attr-defined]
             raise PermissionDenied from refusal
-        user = super().authenticate(request, username, password, **kwargs)
-        if user is None:
-            GUESSES.wrong(username, address)
-        else:
-            GUESSES.right(username, address)
-        return user
+
+
+@contextmanager
+def _in_line() -> Iterator[None]:
+    """Around a try that may wait for its turn. Raises Slowed when too many do."""
+    if not _LINE.acquire(blocking=False):
+        raise Slowed(1.0)
+    try:
+        yield
+    finally:
+        _LINE.release()
 
 
 def slowed(request: Any) -> Slowed | None:

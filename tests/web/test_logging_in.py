@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import base64
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
+from django.contrib.auth import authenticate
 from django.contrib.auth.hashers import check_password
 from django.contrib.auth.models import User
-from django.test import Client, RequestFactory
+from django.db import connection
+from django.test import Client, RequestFactory, override_settings
 from rest_framework.request import Request
 
 from broker_app.models import AuditEntry
+from broker_app.net.guessing import LOOKS
 from broker_app.net.login import Logins
 from broker_app.net.policy import Policy
 from broker_app.web import actions
 from broker_app.web.authentication import PasswordAuthentication
+from broker_app.web.backends import slowed
 from broker_app.web.snapshot import read_policy
 
 pytestmark = pytest.mark.django_db
@@ -53,6 +59,28 @@ def test_the_page_and_the_api_count_together(client: Client) -> None:
     assert (reply.status_code, reply.headers["Retry-After"]) == (429, "60")
     assert reply.json()["type"] == "/docs/problems/rate-limited"
     assert "too many wrong passwords: try again in 60 s" in reply.json()["detail"]
+
+
+@pytest.mark.django_db(transaction=True)
+@override_settings(PASSWORD_HASHERS=["mom_site.passwords.Argon2"])
+def test_guesses_that_come_together_are_counted_as_those_that_come_one_by_one(admin: User) -> None:
+    # A look at it is long enough for others to come meanwhile.
+    admin.set_password("administrator")
+    admin.save()
+    together = threading.Barrier(20)
+
+    def is_looked_at(number: int) -> bool:
+        request = RequestFactory().post("/login/")
+        together.wait(30)
+        try:
+            assert authenticate(request, username="admin", password=f"wrong {number}") is None
+        finally:
+            connection.close()
+        return slowed(request) is None
+
+    with ThreadPoolExecutor(20) as pool:
+        looked_at = sum(pool.map(is_looked_at, range(20)))
+    assert 5 <= looked_at <= 5 + LOOKS - 1
 
 
 def test_a_right_password_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
