@@ -75,6 +75,9 @@ class EventListeners(Generic[P]):
         """Call `listener` no more."""
         self._listeners.pop(listener, None)
 
+    def __len__(self) -> int:
+        return len(self._listeners)
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
         for listener in list(self._listeners):
             try:

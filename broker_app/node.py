@@ -224,6 +224,7 @@ class Node:
             if stomp_tls is not None:
                 self.stomp_tls_port = stomp_tls.getsockname()[1]
                 self._servers.append(tcp.listen_tls(self.lobby, stomp_tls, self._certificates))
+        self.statistics.loop_lag.start()
         self._tasks.start("time-outs", self.lobby.keep_time)
         self._tasks.start("rights", self._obey)
         self._tasks.start("browser sessions", self._watch_sessions)
@@ -410,6 +411,7 @@ class Node:
             await self.engine.wait_idle()
         await self.lobby.close_all("the broker is shutting down; connect again or use another broker")
         await self._tasks.stop()
+        self.statistics.loop_lag.stop()
         await self.alerts.stop()
         await self.outbox.stop()
         await self.engine.stop()

@@ -24,6 +24,7 @@ from broker_app.telemetry.backlog import Backlog, Held, Sums
 from broker_app.telemetry.condition import Condition
 from broker_app.telemetry.course import Course, Traffic
 from broker_app.telemetry.durations import Durations, Percentiles
+from broker_app.telemetry.loop_lag import LoopLag
 from broker_app.telemetry.rings import History, Layout, Window
 
 MAX_DESTINATIONS = 1_000
@@ -110,6 +111,8 @@ class Statistics:
         self._longest_wait = float("nan")
         self._past_of_node = History(OF_NODE, NODE_RESOLUTIONS)
         self._told: dict[str, Any] | None = None
+        #: of the loop that this is used in; who runs the node starts and stops it
+        self.loop_lag = LoopLag()
         #: called after each pass
         self.listeners: EventListeners[[]] = EventListeners("the statistics' listeners")
 
@@ -326,6 +329,9 @@ class Statistics:
             "journal_bytes": self._journal_bytes,
             "destinations": len(self._broker.queues) + len(self._topics()),
             "internal_errors": internal_errors.total,
+            "loop_lag_s": round(self.loop_lag.lag_s(1), 3),
+            "loop_lag_1m_s": round(self.loop_lag.lag_s(60), 3),
+            "loop_blocked_1m_s": round(self.loop_lag.blocked_s(60), 3),
         }
 
     def brief(self, address: str) -> dict[str, Any]:

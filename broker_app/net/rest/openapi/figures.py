@@ -52,6 +52,16 @@ _NODE_FIGURES = object_of(
             **COUNT,
             "description": "faults of the broker itself that were contained; its log has their tracebacks",
         },
+        "loop_lag_s": {
+            **SECONDS,
+            "description": "by how much the event loop's latest timer was late in the last second",
+        },
+        "loop_lag_1m_s": {**SECONDS, "description": "the same of the last minute"},
+        "loop_blocked_1m_s": {
+            **SECONDS,
+            "description": "the longest that the broker itself held up its event loop in the last minute: "
+            "lag without the time for which it waited for a processor; more than 0.1 s is in the log",
+        },
     }
 )
 _BRIEF_FIGURES = object_of(

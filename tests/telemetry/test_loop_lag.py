@@ -1,0 +1,53 @@
+"""The lag of the event loop: it is measured, and what held the loop up is named."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from broker_app.telemetry.loop_lag import BEAT_S, LoopLag
+
+
+@pytest.fixture
+async def lag() -> AsyncIterator[LoopLag]:
+    lag = LoopLag()
+    lag.start()
+    await asyncio.sleep(3 * BEAT_S)
+    yield lag
+    lag.stop()
+
+
+def a_call_that_sleeps_in_the_loop() -> None:
+    time.sleep(0.5)
+
+
+async def test_what_holds_the_loop_up_is_measured_and_logged_with_its_stack(
+    lag: LoopLag, caplog: pytest.LogCaptureFixture
+) -> None:
+    a_call_that_sleeps_in_the_loop()
+    async with asyncio.timeout(30):
+        while lag.lag_s(60) < 0.4:
+            await asyncio.sleep(BEAT_S)
+    assert lag.blocked_s(60) >= 0.3
+    assert "the event loop was held up for" in caplog.text
+    assert "a_call_that_sleeps_in_the_loop" in caplog.text
+
+
+async def test_a_second_without_lag_does_not_show_that_of_a_minute(lag: LoopLag) -> None:
+    a_call_that_sleeps_in_the_loop()
+    async with asyncio.timeout(60):
+        while lag.lag_s(60) < 0.4:
+            await asyncio.sleep(BEAT_S)
+        while lag.lag_s(1) >= 0.4:  # until the second is over
+            await asyncio.sleep(BEAT_S)
+    assert lag.lag_s(60) >= 0.4
+
+
+async def test_a_loop_that_only_waits_has_no_lag_of_its_own(
+    lag: LoopLag, caplog: pytest.LogCaptureFixture
+) -> None:
+    await asyncio.sleep(1)
+    assert lag.blocked_s(60) < 0.4
