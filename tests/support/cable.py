@@ -1,62 +1,91 @@
-"""A network of its own behind a cable that can be pulled out: a namespace of Linux, and veth devices."""
+"""A network of its own with a cable that can be pulled out: namespaces of Linux that have no other route.
+
+A switch stands between its two ends, so that neither end notices when no packet gets through.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from tests.support.missing import missing
 
+_NAMESPACES = Path("/var/run/netns")
+_CLONE_NEWNET = 0x40000000
+
 
 class Cable:
-    """`host` is the address at the far end; what is started behind `prefix` is there."""
+    """`host` is the address at the far end; what is started behind `prefix` is there. The test is at the near
+    end, `near_host`, and so is what it starts."""
 
-    def __init__(self, name: str, subnet: str) -> None:
-        self.name = name
-        self.host = f"{subnet}.2"
-        self._near, self._far = f"{name}a", f"{name}b"
-        self._near_address = f"{subnet}.1/24"
-        self.prefix = ("ip", "netns", "exec", name)
+    near_host, host = "10.200.0.1", "10.200.0.2"
+
+    def __init__(self, name: str) -> None:
+        self._near, self._far, self._switch = f"{name}-near", f"{name}-far", f"{name}-switch"
+        self.prefix = ("ip", "netns", "exec", self._far)
 
     def lay(self) -> None:
         """Raises CalledProcessError where that is not allowed, or not known."""
-        _ip("netns", "add", self.name)
-        _ip("link", "add", self._near, "type", "veth", "peer", "name", self._far, "netns", self.name)
-        _ip("address", "add", self._near_address, "dev", self._near)
-        _ip("-n", self.name, "address", "add", f"{self.host}/24", "dev", self._far)
-        _ip("-n", self.name, "link", "set", "lo", "up")
-        _ip("-n", self.name, "link", "set", self._far, "up")
-        self.plug_in()
+        for namespace in (self._near, self._far, self._switch):
+            _ip("netns", "add", namespace)
+            _ip("-n", namespace, "link", "set", "lo", "up")
+        _ip("-n", self._switch, "link", "add", "switch", "type", "bridge")
+        _ip("-n", self._switch, "link", "set", "switch", "up")
+        for namespace, port, address in ((self._near, "near", self.near_host), (self._far, "far", self.host)):
+            ends = ("cable", "type", "veth", "peer", "name", port, "netns", self._switch)
+            _ip("-n", namespace, "link", "add", *ends)
+            _ip("-n", namespace, "address", "add", f"{address}/24", "dev", "cable")
+            _ip("-n", namespace, "link", "set", "cable", "up")
+            _ip("-n", self._switch, "link", "set", port, "master", "switch", "up")
 
     def pull_out(self) -> None:
-        """No packet gets through any more; nobody is told."""
-        _ip("link", "set", self._near, "down")
+        """No packet gets through any more, and neither end notices."""
+        _ip("-n", self._switch, "link", "set", "far", "nomaster")
 
     def plug_in(self) -> None:
-        _ip("link", "set", self._near, "up")
+        _ip("-n", self._switch, "link", "set", "far", "master", "switch")
+
+    @contextmanager
+    def at_the_near_end(self) -> Iterator[None]:
+        """Move this thread, and the threads and processes that it starts, to the near end of the cable."""
+        with Path("/proc/thread-self/ns/net").open("rb") as before:
+            _enter(_NAMESPACES / self._near)
+            try:
+                yield
+            finally:
+                _enter(Path(f"/proc/self/fd/{before.fileno()}"))
 
     def remove(self) -> None:
-        """The devices go with the namespace."""
-        subprocess.run(["ip", "netns", "delete", self.name], check=False, capture_output=True)
+        """The devices go with the namespaces."""
+        for namespace in (self._near, self._far, self._switch):
+            subprocess.run(["ip", "netns", "delete", namespace], check=False, capture_output=True)
 
 
 @contextmanager
 def cable() -> Iterator[Cable]:
-    """A cable for the length of a `with` block. It needs root and `ip`: without, the test is skipped at home
-    and fails in CI."""
-    pid = os.getpid()
-    made = Cable(f"mom{pid % 100_000}", f"10.{200 + pid // 256 % 50}.{pid % 256}")
+    """A cable for the length of a `with` block, at whose near end the test is. It needs root and `ip`:
+    without, the test is skipped at home and fails in CI."""
+    made = Cable(f"mom{os.getpid()}")
     try:
         made.lay()
     except (OSError, subprocess.CalledProcessError) as error:
         made.remove()
         missing(f"a network of its own cannot be made here: {getattr(error, 'stderr', None) or error}")
     try:
-        yield made
+        with made.at_the_near_end():
+            yield made
     finally:
         made.remove()
+
+
+def _enter(namespace: Path) -> None:
+    with namespace.open("rb") as file:
+        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), _CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), f"cannot enter the network {namespace}")
 
 
 def _ip(*words: str) -> None:
