@@ -24,17 +24,20 @@ export PYTHON_MISSING
 
 # Options for what is run: make run ARGS="--port 9000", make test ARGS="tests/core -x"
 ARGS ?=
-# Tests run in so many processes, a file of them in one; many wait, so one more than two cores.
+# Tests run in so many processes; many wait, so one more than two cores.
 TEST_PROCESSES ?= 3
+PYTEST := $(BIN)/pytest -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder --durations 10
 FUZZ_SECONDS ?= 600
 STORMS ?= 1000000
+QUICK_STORMS ?= 200
 KILLS ?= 500
 FOREIGN ?= 100000
 MOMBENCH ?= ../shared/bench
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check build messages bench bench-peers fuzz soak lock clean test-tools bench-tools
+.PHONY: help run test quick check check-types check-rest build messages bench bench-peers fuzz soak lock clean \
+  test-tools bench-tools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,12 +45,21 @@ help: ## list the targets
 run: $(INSTALLED) $(CONSOLE) $(LANGUAGES) ## start a broker with its console, data in ./data
 	@$(BIN)/mom up $(ARGS)
 
-test: $(TESTING) $(CONSOLE) $(LANGUAGES) test-tools ## run all tests but the long ones
-	$(BIN)/pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
+# With ARGS only what they name is run.
+test: $(TESTING) $(CONSOLE) $(LANGUAGES) test-tools $(if $(ARGS),,check) ## run the checks, and all tests but the long ones
+	$(PYTEST) $(ARGS)
+
+quick: $(TESTING) $(CONSOLE) $(LANGUAGES) ## run the tests that start no process and no browser, in less than a minute
+	STORMS=$(QUICK_STORMS) $(PYTEST) -m "not process and not slow and not fuzz" $(ARGS)
 
 check: $(TESTING) $(CONSOLE) $(LANGUAGES) ## lint, types, import directions, migrations, map of the house
-	$(BIN)/ruff check .
+	$(MAKE) --no-print-directory --jobs 2 check-types check-rest
+
+check-types:
 	$(BIN)/mypy
+
+check-rest:
+	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py check --fail-level WARNING --settings tests.settings
 	$(BIN)/python manage.py makemigrations --check --dry-run --settings tests.settings

@@ -1,5 +1,8 @@
 """What all tests share: a real broker in a child process, and its log in the report of a failure."""
 
+import os
+import random
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -12,9 +15,21 @@ from tests.support.chromium import chromium
 
 __all__ = ["broker", "chromium", "start_broker"]
 
+#: by what a storm can be repeated, in the environment, which every process of a run inherits
+SEED = "STORM_SEED"
+_STARTS_PROCESSES = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
+
+#: the test that runs now
+_running: pytest.Item | None = None
+
+
+@pytest.fixture(scope="session")
+def processes() -> None:
+    """A fixture that starts processes requests this, and tests with it get the mark `process`."""
+
 
 @pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+def broker(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One broker for all tests of a module; each test uses destinations of its own."""
     process = BrokerProcess(tmp_path_factory.mktemp("broker") / "data")
     process.start()
@@ -23,7 +38,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
+def start_broker(processes: None, tmp_path: Path) -> Iterator[StartBroker]:
     """Starts brokers that one test has for itself: `start_broker("--server", "daphne", environment={…})`.
 
     `data` names their directory; two brokers on one directory, one after the other, share it.
@@ -41,16 +56,64 @@ def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
         process.kill()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Draws the seed of this run's storms, unless one is given, before other processes are started."""
+    os.environ.setdefault(SEED, str(random.randrange(10**9)))
+    if "not process" in config.option.markexpr:
+        sys.addaudithook(_refuse_processes)
+
+
+def pytest_report_header() -> str:
+    return f"storms: again with {SEED}={os.environ[SEED]}"
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives each test an address of its own. What schemathesis makes of the operations of an interface shares
-    one, and of such tests pytest-xdist runs the first alone."""
     for item in items:
-        _, bracket, operation = item.name.partition("[")
-        if bracket and item.id.params is None:
-            item._id = item.id.with_params(operation.removesuffix("]"))
+        if "processes" in getattr(item, "fixturenames", ()):
+            item.add_marker("process")
     twice = [address for address, count in Counter(item.nodeid for item in items).items() if count > 1]
     if twice:
         raise pytest.UsageError(f"several tests are called {twice[0]}; only the first of them would run")
+    _distribute(items)
+
+
+def _distribute(items: list[pytest.Item]) -> None:
+    """Lets tests that share what is expensive to make run in one process; all others go where there is room.
+
+    Files that start processes come first, those with a browser before all: they take longest, and the short
+    tests at the end let all processes of a run end together.
+    """
+    browser, process = set(), set()
+    for item in items:
+        if _shares(item) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}-{item.path.stem}"))
+        if "chromium" in getattr(item, "fixturenames", ()):
+            browser.add(item.path)
+        if item.get_closest_marker("process"):
+            process.add(item.path)
+    items.sort(key=lambda item: (item.path not in browser, item.path not in process))
+
+
+def _shares(item: pytest.Item) -> bool:
+    """Whether a fixture of the test is made once for its module."""
+    definitions = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
+    return any(definition[-1].scope in ("module", "class") for definition in definitions)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    global _running
+    _running = item
+    try:
+        return (yield)
+    finally:
+        _running = None
+
+
+def _refuse_processes(event: str, _: tuple[Any, ...]) -> None:
+    if event in _STARTS_PROCESSES and _running is not None:
+        pytest.fail("it starts a process: mark it `process`, or let its fixture request `processes`")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -33,12 +33,14 @@ def test_only_mom_takes_several_messages_in_one_post() -> None:
     assert "rest" not in ActiveMQ.protocols
 
 
+@pytest.mark.process
 def test_a_child_that_ends_by_itself_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
     child = Child("false", ["sh", "-c", "echo broken; exit 3"], tmp_path / "log", cwd=tmp_path, env={})
     with pytest.raises(ServerFailed, match=r"false ended with status 3\nbroken"):
         child.wait_until(lambda: False, timeout=30)
 
 
+@pytest.mark.process
 def test_a_child_is_stopped_once_and_stopping_again_is_harmless(tmp_path: Path) -> None:
     child = Child("sleep", ["sleep", "600"], tmp_path / "log", cwd=tmp_path, env={})
     child.stop()

@@ -17,7 +17,8 @@ from playwright.sync_api import (
 from tests.support.broker_process import ROOT, BrokerProcess
 
 DIST = ROOT / "static" / "console" / "dist"
-WAIT_MS = 10_000
+#: long, for a busy machine; nothing waits longer than it must
+WAIT_MS = 30_000
 
 OpenPage = Callable[..., Page]
 

@@ -20,6 +20,8 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.missing import missing
 from tests.support.polling import poll
 
+pytestmark = pytest.mark.process
+
 BASE = "/x/y"
 # As docs/console.md shows it; what is around it keeps nginx within the folder of the test.
 CONFIGURATION = """

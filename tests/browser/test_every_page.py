@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from _pytest.mark import ParameterSet
 from django.urls import reverse
 from playwright.sync_api import Browser, ConsoleMessage, Page, StorageState, expect
 
@@ -62,6 +63,7 @@ QUERIES: dict[str, list[str]] = {
     "view-save": ["?address=/console/audit/"],
     "welcome": ["", "?step=2", "?step=3"],
 }
+WALKS = 4
 #: files to download
 NO_PAGES = {"audit-export", "definitions-file"}
 
@@ -74,6 +76,14 @@ def places() -> Iterator[str]:
             numbered = ["1"] if pattern.name == "version" else []
             address = reverse(f"console:{pattern.name}", args=numbered)
             yield from (address + query for query in QUERIES.get(str(pattern.name), [""]))
+
+
+def in_walks(found: Iterator[str]) -> list[ParameterSet]:
+    """The pages shared out to walks, each of which one process makes with a broker of its own."""
+    return [
+        pytest.param(place, marks=pytest.mark.xdist_group(f"every-page-{number % WALKS}"))
+        for number, place in enumerate(found)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +149,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pages", numbered=False)
 
 
-@pytest.mark.parametrize("place", list(places()))
+@pytest.mark.parametrize("place", in_walks(places()))
 def test_it_is_accessible_and_fits(
     window: tuple[Page, list[str]], things: dict[str, str], pictures: Path, place: str
 ) -> None:

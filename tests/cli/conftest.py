@@ -97,7 +97,7 @@ class CommandLine:
 
 
 @pytest.fixture
-def command_line(tmp_path: Path) -> CommandLine:
+def command_line(processes: None, tmp_path: Path) -> CommandLine:
     """`mom` without a broker."""
     home = tmp_path / "home"
     home.mkdir()

@@ -63,6 +63,7 @@ def test_current_context(home: dict[str, str]) -> None:
     assert target.production
 
 
+@pytest.mark.process
 def test_variable_overrides_current_and_option_overrides_variable(home: dict[str, str]) -> None:
     assert contexts.find(environment={**home, "MOM_CONTEXT": "lab"}).passcode == "mom_lab"
     assert contexts.find("prod", environment={**home, "MOM_CONTEXT": "lab"}).passcode == "mom_secret"

@@ -4,7 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import websockets
+
+pytestmark = pytest.mark.process
 
 CLIENT = Path(__file__).parents[2] / "mom_client"
 

@@ -5,7 +5,7 @@ import pytest
 from tests.core.flood import flood
 from tests.core.test_storms import FIRST_SEED, STORMS
 
-PARTS = 5
+PARTS = 10
 
 
 @pytest.mark.timeout(0 if STORMS > 100_000 else 300)

@@ -123,6 +123,7 @@ def test_the_number_of_envelopes_kept_for_sharing_is_bounded() -> None:
         assert len(reader._envelopes) <= reader.MAX_ENVELOPES
 
 
+@pytest.mark.slow
 def test_one_batch_may_touch_more_destinations_than_16_bits_count() -> None:
     stage = Stage()
     client = stage.client()

@@ -172,6 +172,7 @@ def test_an_index_learns_which_values_a_header_must_have() -> None:
     assert anchors("JMSType = 'x'") == {"type": {"x"}}
 
 
+@pytest.mark.process
 def test_the_parser_is_loaded_with_the_first_selector() -> None:
     program = "import sys, broker_app.core.broker; sys.exit('lark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
@@ -300,6 +301,7 @@ def whole(it: Any, headers: dict[str, str]) -> bool:
     return float(value_of(it, headers)).is_integer() and "." not in str(value_of(it, headers))
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(CONDITIONS, st.dictionaries(st.sampled_from(NAMES), st.sampled_from(TEXTS)))
 def test_a_second_evaluator_agrees(condition: Any, headers: dict[str, str]) -> None:

@@ -57,6 +57,7 @@ class Meadow:
         return {subscription for pattern, subscription, _ in self.listed if matches(pattern, name)}
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(FILTERS, st.sampled_from(["x", "y", "named", None])), max_size=8),
     st.lists(NAMES),

@@ -19,6 +19,8 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
 from tests.support.small_disk import small_disk
 
+pytestmark = pytest.mark.process
+
 DISK = 40 * 1024 * 1024
 PRODUCERS = 4
 WINDOW = 32

@@ -14,6 +14,8 @@ import stomp
 from tests.support.broker_process import BrokerProcess
 from tests.support.small_disk import small_disk
 
+pytestmark = pytest.mark.process
+
 MIB = 1024 * 1024
 DISK = 32 * MIB
 BODY = b"x" * 60_000

@@ -23,6 +23,8 @@ from mom_client.stomp.parser import Parser
 from tests.support.broker_process import BrokerProcess
 from tests.support.node_process import NodeProcess, nodes_in
 
+pytestmark = pytest.mark.process
+
 KILLS = int(os.environ.get("KILLS", "50"))
 QUEUES = 2
 CLIENTS = 8

@@ -126,6 +126,7 @@ def order(body: bytes) -> tuple[int, int]:
     return int(round_), int(number)
 
 
+@pytest.mark.slow
 async def test_the_last_batch_may_be_cut_at_any_byte(tmp_path: Path) -> None:
     journal = journal_in(tmp_path / "journal")
     before_last = Promises()
@@ -153,6 +154,7 @@ async def test_the_last_batch_may_be_cut_at_any_byte(tmp_path: Path) -> None:
         shutil.rmtree(copy)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_any_write_may_fail_once(tmp_path: Path) -> None:
     counting = FailsOnce()

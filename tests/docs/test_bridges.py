@@ -16,6 +16,8 @@ from tests.docs.test_readme import run
 from tests.support.broker_process import ROOT
 from tests.support.polling import poll
 
+pytestmark = pytest.mark.process
+
 TEXT = (ROOT / "docs" / "bridges.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"^```(sh|python)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 BIN = Path(sys.executable).parent

@@ -10,7 +10,7 @@ from tests.support.node_process import Nodes, nodes_in
 
 
 @pytest.fixture
-def nodes(tmp_path: Path) -> Iterator[Nodes]:
+def nodes(processes: None, tmp_path: Path) -> Iterator[Nodes]:
     with nodes_in(tmp_path) as made:
         yield made
 

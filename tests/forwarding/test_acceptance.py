@@ -15,6 +15,8 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
 from tests.support.proxy import proxy
 
+pytestmark = pytest.mark.process
+
 RETRY_S = 1.0
 SYNC_QUEUE = "/api/v1/queues/storeAndForwardSyncQueue"
 

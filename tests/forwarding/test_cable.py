@@ -22,13 +22,13 @@ BACK_S = 3.0
 
 
 @pytest.fixture
-def line() -> Iterator[Cable]:
+def line(processes: None) -> Iterator[Cable]:
     with cable() as made:
         yield made
 
 
 @pytest.fixture
-def nodes(line: Cable, tmp_path: Path) -> Iterator[Nodes]:
+def nodes(processes: None, line: Cable, tmp_path: Path) -> Iterator[Nodes]:
     """Nodes at the near end."""
     with nodes_in(tmp_path) as made:
         yield made

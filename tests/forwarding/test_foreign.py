@@ -19,6 +19,8 @@ from tests.support.account import Account, broker_may_end, client
 from tests.support.missing import missing
 from tests.support.node_process import NodeProcess, nodes_in, quick
 
+pytestmark = pytest.mark.process
+
 #: messages over TCP; over WebSocket a tenth
 FOREIGN = int(os.environ.get("FOREIGN", "4000"))
 WINDOW = 500

@@ -12,6 +12,7 @@ ROOT = TARGET.parents[2]
 
 
 @pytest.mark.fuzz
+@pytest.mark.process
 def test_fuzz_stomp_parser(tmp_path: Path) -> None:
     seconds = os.environ.get("FUZZ_SECONDS", "5")
     run = subprocess.run(

@@ -53,6 +53,7 @@ def three_batches(tmp_path: Path) -> Path:
     return directory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rest", ["nothing", "zeros", "garbage"])
 def test_the_last_batch_cut_at_every_byte_is_cut_away(three_batches: Path, copy: Copy, rest: str) -> None:
     (log,) = log_files(three_batches)

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from broker_app.journal.errors import JournalError, JournalFailed, JournalInUse
 from broker_app.journal.files import Files
 from broker_app.journal.inspect import verify
@@ -107,6 +109,7 @@ class Play:
         assert not [finding for finding in verify(self.files.directory) if finding.damage]
 
 
+@pytest.mark.slow
 def test_each_call_failing_once_loses_nothing_confirmed(tmp_path: Path) -> None:
     seen = set()
     nth = 0
@@ -186,6 +189,7 @@ def test_without_room_for_a_next_segment_the_present_one_grows(tmp_path: Path) -
     life.close()
 
 
+@pytest.mark.process
 def test_another_process_is_refused_and_told_who_holds_the_journal(tmp_path: Path) -> None:
     life = Life(quick_journal(tmp_path))
     program = (

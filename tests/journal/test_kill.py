@@ -5,10 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from broker_app.journal.inspect import verify
 
 from .killed import body_of, replay
 from .stage import quick_journal
+
+pytestmark = pytest.mark.process
 
 LIVES = 12
 

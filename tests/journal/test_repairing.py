@@ -54,6 +54,7 @@ def test_nothing_is_found_in_a_good_journal(three_batches: Path) -> None:
     assert repair_of(three_batches).damages == []
 
 
+@pytest.mark.slow
 def test_a_byte_flipped_anywhere_in_the_middle_is_mended(three_batches: Path, tmp_path: Path) -> None:
     (log,) = log_files(three_batches)
     frames = frames_of(log)

@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -119,7 +120,7 @@ class JournalStorm(RuleBasedStateMachine):
             assert self.life.journal.statistics()["live_records"] == len(self.wanted)
 
 
-TestJournalStorm = JournalStorm.TestCase
+TestJournalStorm = pytest.mark.slow(JournalStorm.TestCase)
 TestJournalStorm.settings = settings(
     max_examples=60, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )

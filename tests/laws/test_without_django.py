@@ -3,6 +3,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 PROGRAM = """
 import importlib, pkgutil, sys
 room = importlib.import_module(sys.argv[1])

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 import schemathesis
 import uvicorn
-from hypothesis import HealthCheck, Phase, settings
 from schemathesis import checks
 from schemathesis.specs.openapi import checks as openapi_checks
 
 from broker_app.net.rest import RestLimits, openapi
 from tests.rest.conftest import Rest
+from tests.support.described import check, operations
 from tests.support.strangers import ignored_auth
 
 schema = schemathesis.openapi.from_dict(openapi.document())
@@ -82,13 +82,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.mark.fuzz
-@finite.parametrize()
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=list(HealthCheck),
-)
-def test_every_answer_is_one_that_is_described(case: schemathesis.Case[Any], server: Server) -> None:
-    case.call_and_validate(base_url=server.url, headers=HEADERS, checks=list(CHECKS), timeout=10)
+@pytest.mark.parametrize("operation", operations(finite))
+def test_every_answer_is_one_that_is_described(operation: str, server: Server) -> None:
+    def validate(case: schemathesis.Case[Any]) -> None:
+        case.call_and_validate(base_url=server.url, headers=HEADERS, checks=list(CHECKS), timeout=30)
+
+    check(finite, operation, validate, EXAMPLES)

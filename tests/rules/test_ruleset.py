@@ -186,6 +186,7 @@ def tried_in_order(rules: list[Rule], event: Event) -> tuple[bool, int]:
     return False, 0
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(rule_lists, st.lists(events, min_size=1, max_size=6))
 def test_the_index_finds_what_trying_all_rules_in_order_finds(
@@ -207,6 +208,7 @@ def test_a_condition_compiled_is_the_condition_judged(text: str, event: Event) -
     assert parse(str(condition)) == condition
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     conditions,
@@ -224,6 +226,7 @@ def test_what_is_certain_of_a_pattern_holds_for_each_topic_that_it_stands_for(
         assert condition.test(event._replace(topic=topic)) is judged
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(rule_lists, events)
 def test_an_explanation_ends_with_the_rule_that_decides(rules: list[Rule], event: Event) -> None:

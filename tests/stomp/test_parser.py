@@ -245,6 +245,7 @@ def test_a_large_body_in_pieces_takes_linear_time(head: bytes) -> None:
     assert time.process_time() - began < 1.0
 
 
+@pytest.mark.slow
 def test_many_crlf_frames_in_one_piece_take_linear_time() -> None:
     data = b"SEND\r\na:b\r\n\r\nx\0" * 20_000
     began = time.process_time()

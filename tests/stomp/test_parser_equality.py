@@ -117,6 +117,7 @@ def streams(draw: st.DrawFn) -> tuple[str, bytes]:
     return version, b"".join(draw(parts)) * draw(st.sampled_from([1, 1, 2, 3]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ROLES)
 @given(streams(), st.lists(st.integers(0, 4000), max_size=8), st.sampled_from([SMALL, MEDIUM, Limits()]))
 @settings(max_examples=400, deadline=None)

@@ -21,7 +21,7 @@ CHROMIUM_FLAGS = [
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
+def chromium(processes: None) -> Iterator[Browser]:
     """The browser. Without Chromium: skipped at home, failed in CI.
 
     For one module: Playwright keeps a loop running, which tests that bring their own would trip over.

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def poll(condition: Callable[[], Any], deadline_s: float = 10.0) -> None:
+def poll(condition: Callable[[], Any], deadline_s: float = 30.0) -> None:
     """Asks `condition` until it is true; fails after the deadline."""
     deadline = time.monotonic() + deadline_s
     while not condition():

@@ -214,6 +214,7 @@ def test_the_destination_at_rest_the_longest_gives_its_past_to_an_active_one() -
     assert watched.series("/queue/b", 1)["in"] == [1]
 
 
+@pytest.mark.slow
 def test_many_destinations_stay_within_bounds() -> None:
     watched = Watched(destinations=20)
     producer = watched.stage.client()

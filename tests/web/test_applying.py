@@ -380,6 +380,7 @@ def test_of_two_that_replace_the_same_version_one_is_refused() -> None:
     assert actions.version_of("destinations", QUEUE) == 2
 
 
+@pytest.mark.slow
 def test_an_import_of_two_thousand_is_one_change() -> None:
     edits = [Edit("destinations", f"/queue/q{number}", {"max_messages": number}) for number in range(2_000)]
     assert apply(ANN, edits).version == 1

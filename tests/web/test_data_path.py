@@ -71,6 +71,7 @@ def configured() -> str:
     return actions.create_token(actions.SYSTEM, User.objects.get(pk=john.pk), "t", grants=grants).secret
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 async def test_ten_thousand_messages_make_no_query(tmp_path: Path, queries: Queries) -> None:
     token = await sync_to_async(configured)()

@@ -11,6 +11,8 @@ from broker_app.net.rest import openapi
 from broker_app.web import api
 from tests.support.broker_process import BrokerProcess
 
+pytestmark = pytest.mark.process
+
 DOCUMENT = openapi.document(api.document())
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 #: what is done to destinations is decided by rules, or looked at by everybody; the rest is administration

@@ -1,5 +1,7 @@
 """What an older version has written down is said in today's words."""
 
+from collections.abc import Iterator
+
 import pytest
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
@@ -13,7 +15,15 @@ OLD = {
 }  # fmt: skip
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.fixture
+def migrated(transactional_db: None) -> Iterator[None]:
+    """The database of today, for the next tests too."""
+    yield
+    executor = MigrationExecutor(connection)
+    executor.migrate(executor.loader.graph.leaf_nodes())
+
+
+@pytest.mark.usefixtures("migrated")
 def test_bridges_that_were_paused_are_so_still_and_their_history_can_be_gone_back_to() -> None:
     before, after = ("broker_app", "0006_provider_subject"), ("broker_app", "0007_desired_of_bridges")
     executor = MigrationExecutor(connection)
@@ -38,5 +48,3 @@ def test_bridges_that_were_paused_are_so_still_and_their_history_can_be_gone_bac
     executor.migrate([before])
     back = executor.loader.project_state([before]).apps.get_model("broker_app", "Bridge").objects
     assert back.get(name="held").values == {**OLD, "paused": True}
-    executor = MigrationExecutor(connection)
-    executor.migrate([after])

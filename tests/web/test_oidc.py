@@ -15,6 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.support.broker_process import BrokerProcess
 from tests.support.identity_provider import IdentityProvider
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[IdentityProvider]:

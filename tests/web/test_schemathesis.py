@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, Phase, settings
 from schemathesis import checks
 from schemathesis.specs.openapi import checks as openapi_checks
 
 from broker_app.web import api
 from tests.support.broker_process import BrokerProcess
+from tests.support.described import check, operations
 from tests.support.strangers import ignored_auth
 
 schema = schemathesis.openapi.from_dict(api.document())
@@ -35,15 +35,11 @@ def headers(broker: BrokerProcess) -> dict[str, str]:
 
 
 @pytest.mark.fuzz
-@schema.parametrize()
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    phases=(Phase.explicit, Phase.generate),
-    suppress_health_check=list(HealthCheck),
-)
+@pytest.mark.parametrize("operation", operations(schema))
 def test_every_answer_is_one_that_is_described(
-    case: schemathesis.Case[Any], broker: BrokerProcess, headers: dict[str, str]
+    operation: str, broker: BrokerProcess, headers: dict[str, str]
 ) -> None:
-    case.call_and_validate(base_url=broker.url, headers=headers, checks=list(CHECKS), timeout=10)
+    def validate(case: schemathesis.Case[Any]) -> None:
+        case.call_and_validate(base_url=broker.url, headers=headers, checks=list(CHECKS), timeout=30)
+
+    check(schema, operation, validate, EXAMPLES)

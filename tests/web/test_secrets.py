@@ -21,6 +21,8 @@ from tests.support.authority import Authority
 from tests.support.broker_process import BrokerProcess, Reply
 from tests.support.polling import poll
 
+pytestmark = pytest.mark.process
+
 #: what somebody typed, was given, or set; by what it is
 SECRETS = {
     name: f"sekret-{number}-{name.replace(' ', '-')}-7f3a"

@@ -12,7 +12,7 @@ import pytest_asyncio
 from tests.support.authority import Authority
 from tests.web.test_serve import Served, exchange, serving
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest.fixture(scope="module")

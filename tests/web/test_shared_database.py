@@ -17,6 +17,8 @@ from mom_client import Client, Refused, connect
 from mom_site.database import database
 from tests.support.broker_process import BrokerProcess
 
+pytestmark = pytest.mark.process
+
 SECRET = "in-the-address"
 
 

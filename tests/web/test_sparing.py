@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.broker_process import ROOT
+
+pytestmark = pytest.mark.process
 
 SAY = """
 import sys

@@ -16,6 +16,8 @@ from tests.support.authority import Authority
 from tests.support.broker_process import BrokerFailed, BrokerProcess, Reply, StartBroker
 from tests.support.polling import poll
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:

@@ -140,6 +140,7 @@ def test_there_are_a_hundred_files_at_most() -> None:
     assert found[0] == "zero.config:100:10 there are more than 100 files"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["[{}]", '{{"a": {}}}'])
 def test_references_cannot_make_a_file_grow_without_end(form: str) -> None:
     doubled = ",".join(["${x}"] * 200)
