@@ -33,6 +33,12 @@ export function ask(question: Question): Promise<Answer | null> {
   const inProduction = document.querySelector<HTMLElement>("#environment")?.dataset.environment?.toLowerCase() === "production";
   let foreseen: string | TemplateResult | typeof nothing = question.dryRun ? say("Looking what it would do…") : nothing;
   let allowed = question.dryRun === undefined;
+  /** What is still to be typed; empty once it was. */
+  let wanted = inProduction ? (question.typed ?? "") : "";
+  const compare = (event: InputEvent) => {
+    wanted = (event.target as HTMLInputElement).value.trim() === question.typed ? "" : question.typed!;
+    draw();
+  };
 
   const draw = () =>
     render(
@@ -44,11 +50,11 @@ export function ask(question: Question): Promise<Answer | null> {
         <label>${say("Reason, kept in the audit log")}<input name="reason" maxlength="500" autocomplete="off" /></label>
         ${question.typed && inProduction
           ? html`<label>${say("This is production: type {name}", { name: question.typed })}
-              <input name="typed" required pattern=${literally(question.typed)} autocomplete="off" spellcheck="false"
+              <input name="typed" required autocomplete="off" autocapitalize="none" spellcheck="false" @input=${compare}
             /></label>`
           : nothing}
         <div class="tools">
-          <button value="act" class=${question.danger ? "danger" : "primary"} ?disabled=${!allowed}>${question.act}</button>
+          <button value="act" class=${question.danger ? "danger" : "primary"} ?disabled=${!allowed || wanted !== ""}>${question.act}</button>
           <button value="" formnovalidate>${say("Cancel")}</button>
         </div>
       </form>`,
@@ -83,8 +89,4 @@ export function ask(question: Question): Promise<Answer | null> {
       resolve(dialog.returnValue === "act" ? answer : null);
     });
   });
-}
-
-function literally(text: string): string {
-  return text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
 }
