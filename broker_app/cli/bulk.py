@@ -9,12 +9,16 @@ import typer
 from broker_app.cli import invocation, jobs
 from broker_app.cli.confirming import confirm
 from broker_app.cli.destinations import queue_name
+from broker_app.cli.failures import FAILED, Failure
 from broker_app.cli.invocation import Invocation
 
 WHERE = (
     'which ones: `reason:REJECTED header.tenant:acme age_gt_s:3600 "any text"`; also id:, origin:, '
     "selector:, state:"
 )
+
+#: operations after which what they took does not fit any more
+_TAKE_AWAY = ("move", "delete", "retry")
 
 _Queue = Annotated[str, typer.Argument(help="name of the queue")]
 _Where = Annotated[str, typer.Option("--where", help=WHERE, show_default="all")]
@@ -128,11 +132,42 @@ def _carry_out(given: Invocation, wish: dict[str, Any], *, dry_run: bool, yes: b
     if not yes:
         name = plan["source"].removeprefix("/queue/")
         confirm(name, f"{plan['op']} them", production=given.target().production)
-    job = rest.call("POST", "/jobs", {"plan": plan["plan"]})
+    wanted = min(plan["matches"], wish["limit"] or plan["matches"])
+    begun = rest.call("POST", "/jobs", {"plan": plan["plan"]})
     if detach:
-        given.output.facts(job)
+        given.output.facts(begun)
+        check_rest(plan, wanted - plan["count"], wish["limit"])
         return
-    jobs.wait(given, rest, job["id"])
+    while True:
+        jobs.wait(given, rest, begun["id"])
+        wanted -= plan["count"]
+        if wanted <= 0 or plan["op"] not in _TAKE_AWAY:
+            break
+        # A job takes only so many: what matched at first goes on in another one.
+        following = {**wish, "limit": min(wanted, plan["count"]), "dry_run": True}
+        plan = rest.call("POST", "/jobs", following, wait_s=300)
+        if not plan["count"]:
+            break
+        begun = rest.call("POST", "/jobs", {"plan": plan["plan"]})
+    check_rest(plan, wanted, wish["limit"])
+
+
+def check_rest(plan: dict[str, Any], left: int, limit: int | None) -> None:
+    """Raises Failure when not all that fits was taken, or looked at, and no `limit` was meant."""
+    if left > 0 and plan["op"] not in _TAKE_AWAY:
+        raise Failure(
+            FAILED,
+            f"{jobs.counted(left)} that fit are left: a job takes {plan['count']:,}",
+            mend=f"{plan['op']} parts of them, by --where",
+        )
+    if left > 0:
+        raise Failure(FAILED, f"{jobs.counted(left)} that fit are left", mend="give the command again")
+    if limit is None and not plan["complete"]:
+        raise Failure(
+            FAILED,
+            f"only the first {plan['scanned']:,} messages were looked at; of the others, some may fit",
+            mend="give the command again, or narrow it by --where",
+        )
 
 
 def _tell(given: Invocation, plan: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from broker_app.cli import invocation, jobs
-from broker_app.cli.bulk import WHERE
+from broker_app.cli.bulk import WHERE, check_rest
 from broker_app.cli.destinations import queue_name
 from broker_app.cli.failures import FAILED, Failure
 
@@ -29,10 +29,12 @@ def export(
     given = invocation.of(ctx)
     rest = given.rest()
     wish = {"op": "export", "source": queue_name(queue), "filter": where, "limit": limit}
-    job = rest.call("POST", "/jobs", wish, wait_s=300)
+    plan = rest.call("POST", "/jobs", {**wish, "dry_run": True}, wait_s=300)
+    job = rest.call("POST", "/jobs", {"plan": plan["plan"]})
     jobs.watch(given, rest, job["id"])
     with _opened(file, "wb") as out:
         rest.download(f"/jobs/{job['id']}/export", out)
+    check_rest(plan, min(plan["matches"], limit or plan["matches"]) - plan["count"], limit)
 
 
 def import_(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
 
+from broker_app import spans
 from broker_app.cli import invocation
 from broker_app.cli.failures import FAILED, Failure
+from broker_app.cli.progress import Progress
 
 if TYPE_CHECKING:
     from broker_app.cli.invocation import Invocation
@@ -20,6 +23,11 @@ app = typer.Typer(no_args_is_help=True, help="List, show, cancel and undo jobs."
 
 _COLUMNS = ("id", "op", "state", "source", "target", "total", "done", "refused", "created", "user")
 _POLL_S = 0.2
+#: what a job has done, by its operation
+_DONE = {
+    "move": "moved", "copy": "copied", "delete": "deleted", "retry": "returned", "replay": "replayed",
+    "import": "imported", "export": "exported", "undo": "moved back", "purge": "removed",
+}  # fmt: skip
 
 _Job = Annotated[str, typer.Argument(help="id of the job")]
 
@@ -64,28 +72,48 @@ def results(ctx: typer.Context, job: _Job) -> None:
     invocation.of(ctx).rest().download(_path(job, "results"), sys.stdout.buffer)
 
 
-def wait(given: Invocation, rest: Rest, job_id: str) -> None:
-    """Watch a job until it has ended, then show it. Failure when it did not do all it should."""
+def wait(given: Invocation, rest: Rest, job_id: str) -> dict[str, Any]:
+    """A job once it has ended, which is told. Failure when it did not do all it should."""
     job = watch(given, rest, job_id)
-    given.output.facts(job)
+    given.output.done(sentence(job), job)
     if job["refused"]:
-        raise Failure(FAILED, f"{job['refused']} messages were refused", mend=_mend(job_id))
+        raise Failure(FAILED, f"{counted(job['refused'])} refused", mend=_mend(job_id))
+    return job
 
 
 def watch(given: Invocation, rest: Rest, job_id: str) -> dict[str, Any]:
     """A job once it has ended; its progress is told meanwhile. Failure when it broke off."""
-    told: tuple[int, str | None] = (0, None)
-    while True:
-        job: dict[str, Any] = rest.get(_path(job_id))
-        if job["state"] not in ("waiting", "running"):
-            break
-        if (now := (job["processed"], job["reason"])) != told:
-            told = now
-            given.output.say(f"{now[0]} of {job['total']}" + (f"  {now[1]}" if now[1] else ""))
-        time.sleep(_POLL_S)
+    job: dict[str, Any] = rest.get(_path(job_id))
+    with Progress(given.output, job["op"], job["total"]) as progress:
+        while job["state"] in ("waiting", "running"):
+            progress.tell(job["processed"], job["reason"] or "")
+            time.sleep(_POLL_S)
+            job = rest.get(_path(job_id))
     if job["state"] in ("stopped", "failed"):
         raise Failure(FAILED, f"job {job_id} {job['state']}: {job['reason']}", mend=_mend(job_id))
     return job
+
+
+def sentence(job: dict[str, Any]) -> str:
+    """What a job has done, and how to take it back."""
+    where = _address(job["target"] or job["source"])
+    came = {"done": _DONE.get(job["op"], job["op"]), "cancelled": f"{job['op']} cancelled:"}
+    told = f"{came.get(job['state'], job['state'])} {counted(job['done'])}"
+    told += f" {'of' if job['target'] is None else 'to'} {where}" if where else ""
+    if job["started"] and job["ended"]:
+        took = datetime.fromisoformat(job["ended"]) - datetime.fromisoformat(job["started"])
+        told += f" in {spans.in_words(took.total_seconds())}"
+    for what in ("gone", "unsettled"):
+        told += f"; {job[what]:,} {what}" if job[what] else ""
+    return told + (f"; undo: mom job undo {job['id']}" if job["can_undo"] else "")
+
+
+def counted(messages: int) -> str:
+    return f"{messages:,} message{'' if messages == 1 else 's'}"
+
+
+def _address(name: str | None) -> str:
+    return (name or "").removeprefix("/queue/")
 
 
 def _mend(job_id: str) -> str:

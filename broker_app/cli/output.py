@@ -21,13 +21,16 @@ class Output:
     """Writes rows in one format. The first column is what identifies a row."""
 
     def __init__(self, form: str | None = None, *, header: bool = True, quiet: bool = False) -> None:
-        self.form = form or (TABLE if sys.stdout.isatty() else TSV)
+        at_terminal = sys.stdout.isatty()
+        self.form = form or (TABLE if at_terminal else TSV)
+        #: a person reads, and did not ask for details
+        self.brief = form is None and at_terminal
+        self.quiet = quiet
         self._header = header
-        self._quiet = quiet
 
     def say(self, sentence: str) -> None:
         """Talk: to stderr, and not at all with -q."""
-        if not self._quiet:
+        if not self.quiet:
             print(sentence, file=sys.stderr, flush=True)
 
     def warn(self, sentence: str) -> None:
@@ -89,6 +92,13 @@ class Output:
             case _:
                 for name, value in facts.items():
                     _line(f"{name}\t{_cell(value)}")
+
+    def done(self, sentence: str, facts: Row) -> None:
+        """What came of a change: a sentence for people, the facts for everybody who asked for them."""
+        if self.brief:
+            self.say(sentence)
+        else:
+            self.facts(facts)
 
     def _table(self, columns: Sequence[str], rows: list[dict[str, Any]]) -> None:
         from rich.console import Console

@@ -13,6 +13,7 @@ import typer
 from broker_app.cli import invocation
 from broker_app.cli.destinations import address
 from broker_app.cli.failures import FAILED, USAGE, Failure
+from broker_app.cli.progress import Progress
 from broker_app.cli.templates import Template
 
 if TYPE_CHECKING:
@@ -65,7 +66,8 @@ def pub(
     if dedup_id is not None:
         headers["dedup-id"] = Template(dedup_id.encode(), plain=plain)
     to = address(destination)
-    asyncio.run(_send(given.target(), to, text, headers, count, rate, given.output.say))
+    with Progress(given.output, f"to {to}", count) as progress:
+        asyncio.run(_send(given.target(), to, text, headers, count, rate, given.output.say, progress))
     given.output.say(f"{count} {'message' if count == 1 else 'messages'} to {to}")
 
 
@@ -77,6 +79,7 @@ async def _send(
     count: int,
     rate: float | None,
     say: Callable[[str], None],
+    progress: Progress,
 ) -> None:
     """Sends at `rate` a second, with a bounded number of messages on their way; returns when all are safe.
     When one is refused no more are sent, and `say` hears how many are safe."""
@@ -99,6 +102,7 @@ async def _send(
                 while len(on_the_way) >= _ON_THE_WAY or (on_the_way and on_the_way[0].done()):
                     await on_the_way.popleft()
                     safe += 1
+                progress.tell(safe)
             while on_the_way:
                 await on_the_way.popleft()
                 safe += 1

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from broker_app.cli.failures import CONFLICT, FAILED, NOT_FOUND, OK, USAGE
 from tests.cli.conftest import CommandLine
@@ -60,12 +66,12 @@ def test_a_move_is_undone(broker: BrokerProcess, mom: CommandLine) -> None:
 
 
 def test_a_slow_job_is_cancelled(broker: BrokerProcess, mom: CommandLine) -> None:
-    fill(broker, "slow", *map(str, range(5)))
-    begun = mom("delete", "slow", "--rate", "0.1", "--yes", "--detach")
+    fill(broker, "slow", *map(str, range(100)))
+    begun = mom("delete", "slow", "--rate", "1", "--yes", "--detach")
     job = dict(begun.rows)["id"]
     ended = mom("job", "cancel", job)
     assert (ended.code, dict(ended.rows)["state"]) == (OK, "cancelled")
-    assert len(bodies(broker, "slow")) >= 4
+    assert bodies(broker, "slow")
 
 
 def test_dead_letters_are_retried(broker: BrokerProcess, mom: CommandLine) -> None:
@@ -85,7 +91,7 @@ def test_dead_letters_are_retried(broker: BrokerProcess, mom: CommandLine) -> No
 def test_a_retry_of_what_never_died_says_so(broker: BrokerProcess, mom: CommandLine) -> None:
     fill(broker, "alive", "1")
     refused = mom("retry", "alive", "--yes")
-    assert (refused.code, "1 messages were refused" in refused.err) == (FAILED, True)
+    assert (refused.code, "1 message refused" in refused.err) == (FAILED, True)
     assert bodies(broker, "alive") == ["1"]
 
 
@@ -125,3 +131,62 @@ def test_why_of_a_message_that_there_is_not(broker: BrokerProcess, mom: CommandL
     gone = found[:-4] + "ffff"
     assert mom("queue", "why", gone).code == NOT_FOUND
     assert mom("queue", "why", gone, "--queue", "why").code == NOT_FOUND
+
+
+def test_at_a_terminal_a_result_is_one_line_and_details_are_asked_for(
+    broker: BrokerProcess, mom: CommandLine
+) -> None:
+    fill(broker, "brief.a", "1", "2")
+    shown = mom.at_terminal("move", "brief.a", "--to", "brief.b", "--yes").out.splitlines()
+    told = re.fullmatch(r"moved 2 messages to brief\.b in [\d.]+ s; undo: mom job undo (j_\w+)", shown[-1])
+    assert told, shown
+    undone = mom.at_terminal("job", "undo", told[1]).out.splitlines()
+    assert undone[-1].startswith("moved back 2 messages to brief.a in "), undone
+    details = mom.at_terminal("copy", "brief.a", "--to", "brief.b", "--yes", "-o", "table").out
+    assert re.search(r"^unsettled +0\s*$", details, re.MULTILINE)
+
+
+def test_progress_is_one_line_that_is_drawn_again(broker: BrokerProcess, mom: CommandLine) -> None:
+    fill(broker, "progress", *map(str, range(3)))
+    told = mom.at_terminal("delete", "progress", "--rate", "1", "--yes", environment={"TERM": "xterm"}).out
+    drawn = [line for line in told.splitlines() if " 1/3 " in line or " 2/3 " in line]
+    assert drawn and "deleted 3 messages of progress" in told, told
+    assert told.count("\n") < 15, told
+    fill(broker, "progress", "1", "2")
+    quiet = mom("delete", "progress", "--rate", "1", "--yes")
+    assert " of 2  " not in quiet.err, "where every line is kept, there is one in ten seconds"
+
+
+class Small(subprocess.Popen[Any]):
+    """A broker whose jobs take three messages, and not a million."""
+
+    def __init__(self, words: list[str], **more: Any) -> None:
+        code = "from broker_app.jobs import plan; plan.MAX_MESSAGES = 3; import manage; manage.main()"
+        super().__init__([words[0], "-c", code, *words[2:]], **more)
+
+
+@pytest.fixture
+def small(command_line: CommandLine, tmp_path: Path) -> Iterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path / "small", program=Small)
+    process.start()
+    command_line.about(process)
+    yield process
+    process.kill()
+
+
+def test_more_than_a_job_takes_goes_on_in_others(small: BrokerProcess, command_line: CommandLine) -> None:
+    mom = command_line
+    fill(small, "large", *map(str, range(8)))
+    copied = mom("copy", "large", "--to", "copies", "--yes")
+    assert (copied.code, "5 messages that fit are left" in copied.err) == (FAILED, True), copied.err
+    assert mom("copy", "large", "--to", "copies", "-n", "3", "--yes").code == OK
+    exported = mom("export", "large")
+    assert (exported.code, len(exported.out.splitlines())) == (FAILED, 3)
+    detached = mom("move", "large", "--to", "moved", "--detach", "--yes")
+    assert (detached.code, "5 messages that fit are left" in detached.err) == (FAILED, True)
+    moved = mom("move", "large", "--to", "moved", "--yes", "-q")
+    assert moved.code == OK, moved.err
+    assert (bodies(small, "large"), len(bodies(small, "moved"))) == ([], 8)
+    assert mom("delete", "moved", "-n", "3", "--yes").code == OK
+    assert mom("delete", "moved", "--yes").code == OK
+    assert bodies(small, "moved") == []
