@@ -55,4 +55,6 @@ def silence(
 
 def _say(given: Invocation, id: str, deed: str, body: dict[str, Any]) -> None:
     alert = given.rest().call("POST", f"/alerts/{quote(id, safe='')}/{deed}", body)
-    given.output.facts({name: alert[name] for name in (*_COLUMNS, "rule", "reason")})
+    until = f" until {alert['until']}" if alert["until"] else ""
+    facts = {name: alert[name] for name in (*_COLUMNS, "rule", "reason")}
+    given.output.done(f"alert {id} is {alert['state']}{until}", facts)

@@ -95,7 +95,7 @@ def create(
         idempotent=idempotent,
     )
     if made is not None:
-        given.output.facts({"address": made[0]["address"], **made[0]["settings"]})
+        _tell(given, f"declared {kind} {name}", made[0])
 
 
 def create_unless_there(
@@ -118,7 +118,7 @@ def change(given: Invocation, kind: str, name: str, values: dict[str, Any]) -> N
     rest = given.rest()
     path = path_of(kind, name)
     row, _ = rest.exchange("PATCH", path, values, {"if-match": _version(rest, path)})
-    given.output.facts({"address": row["address"], **row["settings"]})
+    _tell(given, f"changed {kind} {name}", row)
 
 
 def resume(given: Invocation, kind: str, name: str) -> None:
@@ -133,7 +133,17 @@ def resume(given: Invocation, kind: str, name: str) -> None:
             f"{kind} {name} is paused by {still['source']} as well ({still['value']})",
             mend=f"`mom {kind} resume` that, or `mom {kind} set {name} paused=none`",
         )
-    given.output.facts({"address": row["address"], **row["settings"]})
+    _tell(given, f"resumed {kind} {name}", row)
+
+
+def _tell(given: Invocation, did: str, row: dict[str, Any]) -> None:
+    """What was done to a destination, and what is said about it now."""
+    said = ", ".join(f"{name}={_plain(value)}" for name, value in row["settings"].items())
+    given.output.done(f"{did}: {said}" if said else did, {"address": row["address"], **row["settings"]})
+
+
+def _plain(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def remove(
@@ -173,7 +183,10 @@ def shown(facts: dict[str, Any], form: str) -> dict[str, Any]:
         return {"address": facts["address"], **facts["settings"]}
     if form in ("json", "ndjson"):
         return facts
-    told = {name: value for name, value in facts.items() if name not in ("settings", "subscriptions")}
+    told = {name: value for name, value in facts.items() if not isinstance(value, dict | list)}
+    if facts.get("fill") is not None:
+        told["fill"] = f"{facts['fill']:.1%}"
+    told["may"] = ", ".join(facts.get("may", ()))
     for name, setting in facts["settings"].items():
         if setting["source"] != "default":
             told[name] = f"{setting['value']} ({setting['source']})"

@@ -96,7 +96,7 @@ def clone(
     # At once: it is not to begin like the other one, with messages that wait for it.
     said = {"name": new, **things.said(BRIDGES, fields)}
     made, _ = given.rest().exchange("POST", _path(name, "clone"), said, reason_header(reason))
-    given.output.facts(things.readable(given, made))
+    given.output.done(f"made bridge {new} like {name}", things.readable(given, made))
 
 
 def _path(name: str, deed: str) -> str:
@@ -138,4 +138,8 @@ def _patch(
         version = given.rest().exchange("GET", path)[1]
     reply, _ = given.rest().exchange("PATCH", path, said, {"if-match": version, **reason_header(reason)})
     told = {field: reply[field] for field in ("name", "desired", "paused_queues")}
-    given.output.facts(things.readable(given, told))
+    paused = ", ".join(reply["paused_queues"])
+    sentence = f"bridge {name} is to be {reply['desired']}" + (
+        f"; paused are flows to {paused}" if paused else ""
+    )
+    given.output.done(sentence, things.readable(given, told))

@@ -142,7 +142,7 @@ def _create(
         idempotent=idempotent,
     )
     if made is not None:
-        _tell(given, *made)
+        _tell(given, f"made {kind.one} {name}", *made)
 
 
 def _edit(given: Invocation, kind: Kind, name: str, reason: str | None, *, yes: bool, dry_run: bool) -> None:
@@ -163,7 +163,7 @@ def _edit(given: Invocation, kind: Kind, name: str, reason: str | None, *, yes: 
         return
     condition = {"if-match": version}
     tried, _ = _write(given, "PUT", kind, name, after, condition, reason, dry_run=True)
-    _tell(given, tried, dry_run=True)
+    foretell(given, tried)
     if dry_run:
         return
     if not yes:
@@ -178,7 +178,8 @@ def _change(
     if not said:
         raise Failure(USAGE, "nothing to change was given", mend="write FIELD=VALUE")
     _, version = given.rest().exchange("GET", path_of(kind, name))
-    _tell(given, *_write(given, "PATCH", kind, name, said, {"if-match": version}, reason, dry_run=dry_run))
+    reply = _write(given, "PATCH", kind, name, said, {"if-match": version}, reason, dry_run=dry_run)
+    _tell(given, f"changed {kind.one} {name}: {', '.join(said)}", *reply)
 
 
 def _remove(
@@ -200,7 +201,7 @@ def _remove(
         return
     condition = {"if-match": version}
     if dry_run:
-        _tell(given, *_write(given, "DELETE", kind, name, None, condition, reason, dry_run=True))
+        foretell(given, _write(given, "DELETE", kind, name, None, condition, reason, dry_run=True)[0])
         return
     given.output.say(f"{kind.one} {name} at {given.target().url}")
     if not yes:
@@ -227,12 +228,17 @@ def _write(
     return reply, dry_run
 
 
-def _tell(given: Invocation, reply: dict[str, Any] | None, dry_run: bool) -> None:
+def _tell(given: Invocation, sentence: str, reply: dict[str, Any] | None, dry_run: bool) -> None:
     """What is said now, or what would change."""
+    if dry_run:
+        foretell(given, reply)
+    elif reply is not None:
+        given.output.done(sentence, readable(given, reply))
+
+
+def foretell(given: Invocation, reply: dict[str, Any] | None) -> None:
+    """What a dry run found."""
     if reply is None:
-        return
-    if not dry_run:
-        given.output.facts(readable(given, reply))
         return
     given.output.say("this would change; nothing has:")
     rows = [

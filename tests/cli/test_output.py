@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from broker_app.cli.output import Output
+from tests.cli.conftest import CommandLine
 
 COLUMNS = ("name", "depth")
 ROWS: list[dict[str, Any]] = [
@@ -69,3 +70,20 @@ def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_wrong_is_said_even_quietly(capsys: pytest.CaptureFixture[str]) -> None:
     Output(quiet=True).warn("orders: 3 messages are not where they should be [a gap]")
     assert capsys.readouterr().err == "orders: 3 messages are not where they should be [a gap]\n"
+
+
+def test_at_a_terminal_changes_are_told_in_a_sentence_and_facts_are_readable(mom: CommandLine) -> None:
+    def last(*words: str) -> str:
+        return mom.at_terminal(*words).out.splitlines()[-1]
+
+    assert last("queue", "create", "told", "max_attempts=5") == "declared queue told: max_attempts=5"
+    assert last("queue", "set", "told", "max_messages=10") == (
+        "changed queue told: max_attempts=5, max_messages=10"
+    )
+    assert last("group", "create", "told") == "made group told"
+    assert last("user", "create", "told", "groups=told") == "made user told"
+    assert last("user", "set", "told", "active=no") == "changed user told: active"
+    shown = mom.at_terminal("queue", "show", "told").out
+    assert "trend" not in shown and "{" not in shown and "[" not in shown
+    assert "max_attempts  5 (own)" in shown
+    assert mom("queue", "show", "told", "-o", "json").json()["trend"] is not None
