@@ -12,11 +12,13 @@ from broker_app.core import records
 from broker_app.core.broker import Broker
 from broker_app.core.freezing import freeze
 from broker_app.core.recovery import live_positions
-from broker_app.journal import meta
+from broker_app.journal import meta, recovery
+from broker_app.journal.errors import JournalDamaged
 from broker_app.journal.files import Files
 from broker_app.journal.port import Batch
 from broker_app.journal.repairing import Damage, Repair
-from broker_app.journal.segments import SegmentJournal
+from broker_app.journal.segments import SEGMENT_BYTES, SegmentJournal
+from broker_app.journal.snapshots import KEPT
 from broker_app.rebuilding import rebuild
 
 #: a record that says that nothing is gone
@@ -54,10 +56,10 @@ def check_free(directory: Path) -> None:
         meta.lock(Files(directory)).close()
 
 
-def compact(directory: Path, tell: Tell, *, segment_bytes: int) -> Compacted:
+def compact(directory: Path, tell: Tell) -> Compacted:
     """Bring the files to the size of what still waits. Raises JournalInUse, JournalDamaged, JournalFailed."""
     before = _size(directory)
-    journal = SegmentJournal(directory, segment_bytes=segment_bytes, spare_segments=0)
+    journal = SegmentJournal(directory, segment_bytes=_segment_bytes(directory), spare_segments=0)
     broker = Broker()
     try:
         tell("reading the journal")
@@ -67,19 +69,40 @@ def compact(directory: Path, tell: Tell, *, segment_bytes: int) -> Compacted:
         waiting = sum(map(len, live_positions(broker)))
         tell(f"{waiting} messages wait; copying what still matters")
         journal.roll()
-        _snapshot(journal, broker)
+        for _ in range(KEPT):  # space comes back before the older one
+            _snapshot(journal, broker)
         copied = journal.statistics()
         tell(f"{copied['segments_copied']} segments copied, {copied['segments_recycled']} given up")
     finally:
         journal.close()
+    _trim(directory)
     return Compacted(before, _size(directory), waiting)
 
 
-def repair(directory: Path, *, skip_damaged: bool, dry_run: bool, segment_bytes: int) -> Repaired:
+def _trim(directory: Path) -> None:
+    files = Files(directory)
+    lock = meta.lock(files)
+    try:
+        recovery.trim(files)
+    finally:
+        lock.close()
+
+
+def _segment_bytes(directory: Path) -> int:
+    """What its broker gave a segment, as far as that is known."""
+    try:
+        known = meta.read_meta(Files(directory))
+    except JournalDamaged:
+        known = None
+    return (known.segment_bytes if known is not None else 0) or SEGMENT_BYTES
+
+
+def repair(directory: Path, *, skip_damaged: bool, dry_run: bool) -> Repaired:
     """Mend a journal that does not start. Records that cannot be read are skipped only if `skip_damaged`;
     without, and in a dry run, nothing is changed. Raises JournalInUse, JournalDamaged, JournalFailed.
     """
     files = Files(directory)
+    segment_bytes = _segment_bytes(directory)
     lock = meta.lock(files)
     try:
         found = Repair(files, _NOTHING)

@@ -1,6 +1,7 @@
 """Mending and shrinking the journal of a broker that is stopped."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -85,14 +86,14 @@ async def test_a_damaged_batch_is_skipped_when_told_so_and_what_was_lost_is_said
     damage(tmp_path, b"second")
     before = contents(tmp_path)
 
-    looked = offline.repair(tmp_path, skip_damaged=True, dry_run=True, segment_bytes=SEGMENT)
-    refused = offline.repair(tmp_path, skip_damaged=False, dry_run=False, segment_bytes=SEGMENT)
+    looked = offline.repair(tmp_path, skip_damaged=True, dry_run=True)
+    refused = offline.repair(tmp_path, skip_damaged=False, dry_run=False)
     assert looked.damages == refused.damages
     assert [found.positions for found in looked.damages] == [(2, 3)]
     assert not looked.kept and not refused.kept
     assert contents(tmp_path) == before
 
-    done = offline.repair(tmp_path, skip_damaged=True, dry_run=False, segment_bytes=SEGMENT)
+    done = offline.repair(tmp_path, skip_damaged=True, dry_run=False)
     assert [str(path) for path in files(tmp_path, "damaged-*")] == [done.kept]
     assert done.waiting == 3
     # Without a snapshot nobody knows that there was a message; with one, which queue it waited in.
@@ -161,7 +162,7 @@ async def test_a_good_journal_is_left_alone(tmp_path: Path) -> None:
     node = Node(tmp_path)
     await node.publish("/queue/a", b"first")
     await node.stop()
-    done = offline.repair(tmp_path, skip_damaged=True, dry_run=False, segment_bytes=SEGMENT)
+    done = offline.repair(tmp_path, skip_damaged=True, dry_run=False)
     assert (done.damages, done.kept, done.waiting) == ([], "", 1)
     assert not files(tmp_path, "damaged-*")
 
@@ -169,9 +170,9 @@ async def test_a_good_journal_is_left_alone(tmp_path: Path) -> None:
 async def test_a_journal_in_use_is_left_alone(tmp_path: Path) -> None:
     node = Node(tmp_path)
     with pytest.raises(JournalInUse, match="in use by process"):
-        offline.repair(tmp_path, skip_damaged=True, dry_run=False, segment_bytes=SEGMENT)
+        offline.repair(tmp_path, skip_damaged=True, dry_run=False)
     with pytest.raises(JournalInUse, match="in use by process"):
-        offline.compact(tmp_path, print, segment_bytes=SEGMENT)
+        offline.compact(tmp_path, print)
     await node.stop()
 
 
@@ -198,16 +199,73 @@ async def test_compacting_leaves_what_waits_and_little_else(tmp_path: Path) -> N
     node.kill()
 
     said: list[str] = []
-    done = offline.compact(tmp_path, said.append, segment_bytes=SEGMENT)
+    done = offline.compact(tmp_path, said.append)
     assert done.waiting == 10
     assert done.after < done.before
     used = sum(path.stat().st_size for path in files(tmp_path, "carry-*.seg"))
     assert 0 < used < 4096
-    assert len(files(tmp_path, "log-*.seg")) == 1
+    assert not files(tmp_path, "log-*.seg")
+    assert done.after < 64 * 1024
     assert any("10 messages wait" in line for line in said)
     node = Node(tmp_path)
     assert await node.take("/queue/kept", 99) == [b"kept %d" % number for number in range(10)]
     await node.stop()
+
+
+async def test_compacting_an_idle_journal_never_makes_it_larger(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    await node.publish("/queue/a", *[BODY] * 20)
+    await node.stop()
+    first = offline.compact(tmp_path, print)
+    again = offline.compact(tmp_path, print)
+    assert again.after <= again.before <= first.after < first.before
+    node = Node(tmp_path)
+    assert await node.take("/queue/a", 99) == [BODY] * 20
+    assert node.report == []
+    await node.stop()
+
+
+async def test_compacting_keeps_to_the_size_of_the_segments_that_the_broker_uses(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    await node.publish("/queue/a", *[BODY] * 20)
+    node.kill()
+    largest = 0
+
+    def look(_: str) -> None:
+        nonlocal largest
+        largest = max(largest, *(path.stat().st_size for path in files(tmp_path, "*.seg")))
+
+    offline.compact(tmp_path, look)
+    assert largest == SEGMENT
+
+
+async def test_a_damaged_snapshot_is_survived_whatever_was_given_up_and_carried(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    kept = []
+    for number in range(8):
+        kept.append(b"kept %d" % number)
+        await node.publish("/queue/kept", kept[-1])
+        await node.publish("/queue/rest", *[BODY] * 120)
+        await node.take("/queue/rest", 120)
+        await node.stop()
+        node = Node(tmp_path)
+    statistics = node.journal.statistics()
+    assert statistics["carry_files"]
+    await node.stop()
+    newest = max(files(tmp_path, "snapshot-*.snap"))
+    whole = newest.read_bytes()
+    copy = tmp_path / "copy"
+    for at in range(0, len(whole), max(1, len(whole) // 30)):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(tmp_path, copy, ignore=shutil.ignore_patterns("copy"))
+        flipped = bytearray(whole)
+        flipped[at] ^= 1 << at % 8
+        (copy / newest.name).write_bytes(flipped)
+        node = Node(copy)
+        assert [line.split(": ")[0] for line in node.report] == [str(copy / newest.name)]
+        assert await node.take("/queue/kept", 99) == kept
+        assert await node.take("/queue/rest", 99) == []
+        await node.stop()
 
 
 async def test_a_killed_compaction_can_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,8 +281,8 @@ async def test_a_killed_compaction_can_be_made_again(tmp_path: Path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(codec, "encode_carried", killed)
         with pytest.raises(KeyboardInterrupt):
-            offline.compact(tmp_path, print, segment_bytes=SEGMENT)
-    assert offline.compact(tmp_path, print, segment_bytes=SEGMENT).waiting == 1
+            offline.compact(tmp_path, print)
+    assert offline.compact(tmp_path, print).waiting == 1
     node = Node(tmp_path)
     assert await node.take("/queue/kept", 9) == [b"kept"]
     await node.stop()

@@ -72,14 +72,11 @@ def repair(
     """
     from broker_app import offline
     from broker_app.journal.repairing import describe
-    from broker_app.journal.segments import SEGMENT_BYTES
 
     _check(directory)
     output = invocation.of(ctx).output
     with _told(directory):
-        repaired = offline.repair(
-            directory, skip_damaged=skip_damaged, dry_run=dry_run, segment_bytes=SEGMENT_BYTES
-        )
+        repaired = offline.repair(directory, skip_damaged=skip_damaged, dry_run=dry_run)
     sentences = describe(repaired.damages)
     output.rows(
         ("file", "offset", "finding"),
@@ -113,12 +110,11 @@ def compact(ctx: typer.Context, directory: _Directory = Path("data/journal")) ->
     back. A running broker does the same by itself, a little at a time.
     """
     from broker_app import offline
-    from broker_app.journal.segments import SEGMENT_BYTES
 
     _check(directory)
     output = invocation.of(ctx).output
     with _told(directory):
-        done = offline.compact(directory, output.say, segment_bytes=SEGMENT_BYTES)
+        done = offline.compact(directory, output.say)
     output.rows(
         ("directory", "bytes_before", "bytes_after", "waiting"),
         [

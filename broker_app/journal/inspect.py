@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from broker_app.journal import codec, snapshots
+from broker_app.journal import codec, meta, snapshots
 from broker_app.journal.errors import JournalDamaged, JournalFailed
 from broker_app.journal.files import Files
 from broker_app.journal.port import FIRST_POSITION
@@ -43,6 +43,7 @@ class _Tally:
     batches: int = 0
     records: int = 0
     next_position: int | None = None
+    start: int = FIRST_POSITION  # of a replay: the position of the newest good snapshot
 
 
 def verify(directory: str | Path) -> Iterator[Finding]:
@@ -68,7 +69,14 @@ def verify(directory: str | Path) -> Iterator[Finding]:
 
 def _look(files: Files) -> tuple[list[Finding], _Tally]:
     tally = _Tally()
-    return [*_verify_snapshots(files), *_verify_segments(files, tally)], tally
+    return [*_verify_meta(files), *_verify_snapshots(files, tally), *_verify_segments(files, tally)], tally
+
+
+def _verify_meta(files: Files) -> Iterator[Finding]:
+    try:
+        meta.read_meta(files)
+    except JournalDamaged as error:
+        yield Finding(meta.META, str(error), 0, damage=True)
 
 
 def _verify_segments(files: Files, tally: _Tally) -> Iterator[Finding]:
@@ -80,7 +88,7 @@ def _verify_segments(files: Files, tally: _Tally) -> Iterator[Finding]:
         tally.batches += len(seen.scan.frames)
         tally.records += sum(frame.count for _, frame in seen.scan.frames)
         if seen.header.kind == codec.LOG and seen.scan.frames:
-            yield from _verify_join(files, seen, tally.next_position, pending)
+            yield from _verify_join(seen, tally, pending)
             tally.next_position, pending = seen.next_position, None
         yield from _verify_frames(seen)
         if seen.scan.later is None and seen.scan.torn:
@@ -90,30 +98,27 @@ def _verify_segments(files: Files, tally: _Tally) -> Iterator[Finding]:
         yield pending
 
 
-def _verify_snapshots(files: Files) -> list[Finding]:
+def _verify_snapshots(files: Files, tally: _Tally) -> list[Finding]:
     findings = []
-    for position in snapshots.snapshot_positions(files.names()):
-        name = snapshots.snapshot_name(position)
-        content = _unless_gone(files, name)
+    for snapshot in snapshots.snapshot_files(files.names()):
+        content = _unless_gone(files, snapshot.name)
         if content is None:
             continue
-        blob = snapshots.decode_snapshot(position, content)
+        blob = snapshots.decode_snapshot(snapshot, content)
         if blob is None:
-            findings.append(Finding(name, "the snapshot is damaged", 0, damage=True))
+            findings.append(Finding(snapshot.name, "the snapshot is damaged", 0, damage=True))
         else:
-            findings.append(Finding(name, f"a good snapshot of {len(blob)} bytes"))
+            tally.start = snapshot.position
+            findings.append(Finding(snapshot.name, f"a good snapshot of {len(blob)} bytes"))
     return findings
 
 
-def _verify_join(
-    files: Files, seen: _Seen, expected: int | None, pending: Finding | None
-) -> Iterator[Finding]:
+def _verify_join(seen: _Seen, tally: _Tally, pending: Finding | None) -> Iterator[Finding]:
     """Positions may be missing between two log files only before a snapshot: there they were reclaimed."""
-    first = seen.first_position
+    first, expected = seen.first_position, tally.next_position
     if first == (expected or FIRST_POSITION):
         return
-    newest = max(snapshots.snapshot_positions(files.names()), default=FIRST_POSITION)
-    due = max(newest, expected or FIRST_POSITION)
+    due = max(tally.start, expected or FIRST_POSITION)
     if first > due or (expected is not None and first < expected):
         where = f" (see {pending.file} at offset {pending.offset})" if pending is not None else ""
         sentence = f"starts at position {first} instead of {due}{where}"

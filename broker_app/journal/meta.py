@@ -5,23 +5,27 @@ import json
 import os
 import random
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged, JournalFailed, JournalInUse, NoSpace
 from broker_app.journal.files import File, Files
 
 LOCK, META = "lock", "meta.json"
 FORMAT = 1
 TAG_BITS = 26
+_WITHOUT_CHECKSUM = {"epoch", "tag", "created_us"}  # what was stored before there was one
 
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """`tag` and `created_us` stay for the life of the journal; `epoch` is that of the present holder."""
+    """`tag` and `created_us` stay for the life of the journal; `epoch` and `segment_bytes` are those of the
+    present holder, the latter 0 where it was not noted."""
 
     epoch: int
     tag: int
     created_us: int
+    segment_bytes: int = 0
 
 
 def lock(files: Files) -> File:
@@ -52,12 +56,16 @@ def read_meta(files: Files) -> Meta | None:
         return None
     try:
         stored = json.loads(files.content(META))
-        meta = Meta(int(stored["epoch"]), int(stored["tag"]), int(stored["created_us"]))
-        version = int(stored["format"])
-    except (ValueError, KeyError, TypeError) as error:
+        version = int(stored.pop("format"))
+        if "checksum" in stored or set(stored) != _WITHOUT_CHECKSUM:
+            _check(stored, version)
+        meta = Meta(**{name: int(number) for name, number in stored.items()})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise JournalDamaged(
-            f"{files.directory / META}: damaged ({error}); delete it to have it made anew:"
-            " only the journal's tag and time of creation are lost"
+            f"{files.directory / META}: damaged ({error});"
+            f" `mom journal repair {files.directory}` makes it again. No message is lost, only the time of"
+            " creation and the tag, by which brokers that bridges of this one forward to know it: what was"
+            " under way to them may arrive twice"
         ) from error
     if version != FORMAT:
         raise JournalDamaged(
@@ -66,13 +74,26 @@ def read_meta(files: Files) -> Meta | None:
     return meta
 
 
-def advance(files: Files, former: Meta | None, epoch_seen: int, now_us: int) -> Meta:
+def _check(stored: dict[str, int], version: int) -> None:
+    """Take the checksum out. Raises ValueError if it is wrong, KeyError if there is none."""
+    if stored.pop("checksum") != _checksum({"format": version, **stored}):
+        raise ValueError("its checksum is wrong")
+
+
+def _checksum(numbers: dict[str, int]) -> int:
+    return codec.checksum(json.dumps(numbers, sort_keys=True).encode())
+
+
+def advance(
+    files: Files, former: Meta | None, epoch_seen: int, now_us: int, *, segment_bytes: int = 0
+) -> Meta:
     """Store, durably, a larger epoch than any before."""
     if former is None:
-        meta = Meta(epoch_seen + 1, random.SystemRandom().getrandbits(TAG_BITS), now_us)
+        tag = random.SystemRandom().getrandbits(TAG_BITS)
+        meta = Meta(epoch_seen + 1, tag, now_us, segment_bytes)
     else:
-        meta = Meta(max(former.epoch, epoch_seen) + 1, former.tag, former.created_us)
-    stored = {"format": FORMAT, "epoch": meta.epoch, "tag": meta.tag, "created_us": meta.created_us}
-    files.replace(META, json.dumps(stored).encode() + b"\n")
+        meta = Meta(max(former.epoch, epoch_seen) + 1, former.tag, former.created_us, segment_bytes)
+    numbers = {"format": FORMAT, **asdict(meta)}
+    files.replace(META, json.dumps({**numbers, "checksum": _checksum(numbers)}).encode() + b"\n")
     files.sync_directory()
     return meta

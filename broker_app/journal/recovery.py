@@ -12,6 +12,7 @@ from broker_app.journal import codec, snapshots
 from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, ways_out
 from broker_app.journal.files import File, Files
 from broker_app.journal.port import FIRST_POSITION
+from broker_app.journal.reserve import RESERVE
 from broker_app.journal.scan import scan
 from broker_app.journal.segment import Segment, index_name, segment_name
 from broker_app.journal.supply import set_free
@@ -28,10 +29,12 @@ class Survey:
     without_index: list[Segment] = field(default_factory=list)
     snapshot: bytes | None = None
     snapshot_position: int = FIRST_POSITION
+    horizon: int = FIRST_POSITION  # where a replay would begin without that snapshot
     at_least: int = FIRST_POSITION  # where the log had got to, by the newest snapshot's name
     next_position: int = FIRST_POSITION
     next_sequence: int = 1
     torn: dict[str, int] = field(default_factory=dict)  # segment file → offset of an incomplete frame
+    sizes: dict[str, int] = field(default_factory=dict)  # bytes of the segment files that were scanned
     epoch: int = 0  # the largest seen in a frame that was scanned
     report: list[str] = field(default_factory=list)
 
@@ -55,15 +58,21 @@ def survey(files: Files) -> Survey:
 
 
 def _choose_snapshot(files: Files, names: Iterable[str], found: Survey) -> None:
-    positions = snapshots.snapshot_positions(names)
-    found.at_least = max(positions, default=FIRST_POSITION)
-    for position in reversed(positions):
-        blob = snapshots.read_snapshot(files, position)
+    kept = snapshots.snapshot_files(names)
+    found.at_least = max((each.position for each in kept), default=FIRST_POSITION)
+    while kept:
+        newest = kept[-1]
+        blob = snapshots.read_snapshot(files, newest)
         if blob is not None:
-            found.snapshot, found.snapshot_position = blob, position
+            found.snapshot, found.snapshot_position = blob, newest.position
+            found.horizon = snapshots.start_without_the_last(kept)
             return
-        name = snapshots.snapshot_name(position)
-        found.report.append(f"{files.directory / name}: the snapshot is damaged and was passed over")
+        found.report.append(
+            f"{files.directory / newest.name}: the snapshot is damaged and was deleted; nothing is lost:"
+            " the snapshot before it and what was logged since say the same"
+        )
+        found.litter.append(newest.name)
+        kept.pop()
 
 
 def _read_headers(files: Files, names: Iterable[str], found: Survey) -> list[codec.SegmentHeader]:
@@ -104,6 +113,7 @@ def _read_by_scan(files: Files, header: codec.SegmentHeader, found: Survey) -> S
     segment = Segment(header)
     path = files.directory / segment.name
     content = files.content(segment.name)
+    found.sizes[segment.name] = len(content)
     seen = scan(content, header.segment_id)
     for offset, frame in seen.frames:
         found.epoch = max(found.epoch, frame.epoch)
@@ -176,8 +186,9 @@ def _find_end(files: Files, logs: list[Segment], found: Survey) -> None:
         if (offset := found.torn.get(segment.name)) is not None:
             place = f"offset {offset}, position {expected}"
             found.report.append(
-                f"{files.directory / segment.name}: the last batch is incomplete ({place}) and was cut;"
-                " it had not been confirmed to anybody unless the disk lost it later"
+                f"{files.directory / segment.name}: the last batch is incomplete or damaged ({place}) and was"
+                " cut: it was being written when the broker ended, so that nobody had a confirmation of it,"
+                " or the disk has damaged it since"
             )
 
 
@@ -195,6 +206,28 @@ def _gap(files: Files, segment: Segment, expected: int, found: Survey) -> Journa
     return JournalDamaged(
         f"{files.directory / segment.name}: starts at position {first}, but {what}{why}; {_advice(files)}"
     )
+
+
+def note_what_may_be_cut(files: Files, found: Survey, segment_bytes: int) -> None:
+    """Report a last file that is shorter than it was made: whole batches may be missing at its end."""
+    last = found.last
+    if last is None or found.next_position == found.snapshot_position:
+        return  # all that was logged is known
+    size = found.sizes.get(last.name, segment_bytes)
+    if size < segment_bytes:
+        found.report.append(
+            f"{files.directory / last.name}: the file has {size} bytes and was made with {segment_bytes},"
+            f" unless space was short; if it was cut, batches from position {found.next_position} on are gone"
+        )
+
+
+def trim(files: Files) -> None:
+    """Give back all space that holds nothing: spare files, the reserve, what is allocated behind the log."""
+    found = survey(files)
+    repair(files, found, 0)
+    if found.last is not None and found.last.file is not None:
+        found.last.file.close()
+    files.remove(RESERVE)
 
 
 def repair(files: Files, found: Survey, spare_segments: int) -> list[str]:

@@ -82,9 +82,16 @@ class Repair:
             if log.pieces is not None:
                 os.link(self._files.directory / log.name, folder / log.name)
                 self._files.remove(index_name(log.name))
-                self._files.replace(log.name, *log.pieces)
+                self._files.replace(log.name, *log.pieces, bytes(self._tail_of(log)))
         self._files.sync_directory()
         return str(folder)
+
+    def _tail_of(self, log: _Log) -> int:
+        """Bytes that a mended log file needs at its end, not to look like one that was cut."""
+        assert log.pieces is not None
+        if log.header.kind == codec.CARRY:
+            return 0
+        return max(0, len(self._files.content(log.name)) - sum(map(len, log.pieces)))
 
     # ------------------------------------------------------------------------- looking
 
@@ -110,18 +117,23 @@ class Repair:
             meta.read_meta(self._files)
         except JournalDamaged:
             self._set_aside.append(meta.META)
-            self.damages.append(Damage(meta.META, 0, "unreadable; the journal gets a new tag"))
+            what = (
+                "damaged; the journal gets a new tag: brokers that bridges forward to do not know it again,"
+                " and what was under way to them may arrive twice"
+            )
+            self.damages.append(Damage(meta.META, 0, what))
 
     def _look_at_snapshots(self) -> int:
         """The position of the newest good snapshot."""
         found = FIRST_POSITION
-        for position in snapshots.snapshot_positions(self._files.names()):
-            name = snapshots.snapshot_name(position)
-            if snapshots.read_snapshot(self._files, position) is None:
-                self._set_aside.append(name)
-                self.damages.append(Damage(name, 0, "the snapshot is damaged; the one before is taken"))
+        for snapshot in snapshots.snapshot_files(self._files.names()):
+            if snapshots.read_snapshot(self._files, snapshot) is None:
+                self._set_aside.append(snapshot.name)
+                self.damages.append(
+                    Damage(snapshot.name, 0, "the snapshot is damaged; the one before is taken")
+                )
             else:
-                found = position
+                found = snapshot.position
         return found
 
     def _look_at_logs(self, start: int) -> None:

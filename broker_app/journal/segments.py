@@ -82,6 +82,7 @@ class SegmentJournal:
         self._active: Segment | None = None
         self._next_position = FIRST_POSITION
         self._snapshot_position = FIRST_POSITION
+        self._horizon = FIRST_POSITION  # no replay reads before it, even if the newest snapshot is damaged
         self._in_flight = self._snapshotting = self._retained = False
         self._failure: JournalFailed | None = None
         self._idle_from = FIRST_POSITION  # where the log ended a tick ago
@@ -123,6 +124,8 @@ class SegmentJournal:
         found = recovery.survey(self._files)
         if former is None and found.segments:
             found.report.append(f"{self._files.directory / meta.META} was missing; the journal has a new tag")
+        if former is not None:
+            recovery.note_what_may_be_cut(self._files, found, former.segment_bytes)
         spares = recovery.repair(self._files, found, self._spare_segments)
         self._supply.stock(spares, found.next_sequence)
         now = self._advance(former, found.epoch)
@@ -131,7 +134,7 @@ class SegmentJournal:
         self._active = found.last or self._supply.first()
         self.epoch, self.tag, self.created_us = now.epoch, now.tag, now.created_us
         self._next_position = found.next_position
-        self._snapshot_position = found.snapshot_position
+        self._snapshot_position, self._horizon = found.snapshot_position, found.horizon
         for segment in found.segments:
             self._catalogue.add(segment)
         self._watch.start()
@@ -140,7 +143,10 @@ class SegmentJournal:
     def _advance(self, former: meta.Meta | None, epoch_seen: int) -> meta.Meta:
         while True:
             try:
-                return meta.advance(self._files, former, epoch_seen, time.time_ns() // 1000)
+                now_us = time.time_ns() // 1000
+                return meta.advance(
+                    self._files, former, epoch_seen, now_us, segment_bytes=self._segment_bytes
+                )
             except NoSpace:
                 if not self._supply.give_way(self._segment_bytes):
                     raise
@@ -197,7 +203,7 @@ class SegmentJournal:
 
     def _reclaim(self) -> None:
         if self._retained and self._active is not None:
-            self._reclaimer.run(self._active, self._snapshot_position)
+            self._reclaimer.run(self._active, self._horizon)
 
     # ------------------------------------------------------------------------ committing
 
@@ -417,18 +423,18 @@ class SegmentJournal:
         return segment.batch_positions[segment.batch_of(position)] == position
 
     def _snapshot_done(
-        self, position: int, parts: Sequence[bytes], done: Done, _: list[int] | None, error: Exception | None
+        self, position: int, parts: Sequence[bytes], done: Done, horizon: int | None, error: Exception | None
     ) -> None:
         needed = 2 * sum(map(len, parts))
         if isinstance(error, NoSpace) and self._lock is not None and self._supply.give_way(needed):
             self._write_snapshot(position, parts, done)
             return
         self._snapshotting = False
-        if error is None:
-            self._snapshot_position = position
+        if horizon is not None:
+            self._snapshot_position, self._horizon = position, horizon
             self._counters["snapshots"] += 1
             self._reclaim()
-        else:
+        elif error is not None:
             self._background_failed(error)
         done(error)
 

@@ -219,6 +219,66 @@ def test_a_damaged_snapshot_gives_way_to_the_one_before(tmp_path: Path, cut: int
     again.close()
 
 
+def test_what_the_older_snapshot_needs_is_kept_until_it_goes(tmp_path: Path) -> None:
+    life = Life(quick_journal(tmp_path))
+    life.restore()
+    (kept,) = life.publish(b"kept")
+    for number in range(200):
+        life.settle(*life.publish(bytes(300)))
+        if number % 50 == 49:
+            life.snapshot(b"at %d" % number)
+    statistics = life.journal.statistics()
+    life.close()
+    assert statistics["segments_recycled"] and statistics["carry_files"]
+    older, newest = sorted(tmp_path.glob("*.snap"))
+    newest.write_bytes(b"")
+    again = Life(quick_journal(tmp_path))
+    assert again.recovery.snapshot == b"at 149"
+    positions = [batch.first_position for batch in again.restore([kept])]
+    assert positions[0] == again.recovery.snapshot_position
+    assert again.journal.read([kept]) == [published(b"kept")]
+    assert not newest.exists()
+    again.snapshot(b"next")
+    again.close()
+    assert older in tmp_path.glob("*.snap"), "the damaged one must not take its place"
+
+
+def test_the_first_snapshot_alone_is_not_relied_upon(tmp_path: Path) -> None:
+    life = Life(quick_journal(tmp_path, segment_bytes=512))
+    life.restore()
+    for _ in range(8):
+        life.settle(*life.publish(bytes(300)))
+    life.snapshot()
+    life.close()
+    (only,) = tmp_path.glob("*.snap")
+    only.write_bytes(b"")
+    again = Life(quick_journal(tmp_path, segment_bytes=512))
+    assert again.recovery.snapshot is None
+    assert len(again.restore()) == 16
+    again.close()
+
+
+def test_a_second_snapshot_at_the_same_position_lets_space_come_back(tmp_path: Path) -> None:
+    life = Life(quick_journal(tmp_path, segment_bytes=512))
+    life.restore()
+    for _ in range(8):
+        life.settle(*life.publish(bytes(300)))
+    life.snapshot(b"one")
+    before = life.journal.statistics()["segments"]
+    life.snapshot(b"again")
+    assert life.journal.statistics()["segments"] < before
+    life.close()
+    names = sorted(path.name for path in tmp_path.glob("*.snap"))
+    assert len(names) == 2
+    for name in names:
+        content = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(b"")
+        again = Life(quick_journal(tmp_path, segment_bytes=512))
+        assert again.recovery.snapshot in (b"one", b"again")
+        again.close()
+        (tmp_path / name).write_bytes(content)
+
+
 def test_a_damaged_snapshot_whose_log_is_gone_is_an_error(tmp_path: Path) -> None:
     life = Life(quick_journal(tmp_path, segment_bytes=512))
     life.restore()
@@ -228,8 +288,8 @@ def test_a_damaged_snapshot_whose_log_is_gone_is_an_error(tmp_path: Path) -> Non
         if number % 3 == 2:
             life.snapshot()
     life.close()
-    newest = sorted(tmp_path.glob("*.snap"))[-1]
-    newest.write_bytes(b"")
+    for snapshot in tmp_path.glob("*.snap"):
+        snapshot.write_bytes(b"")
     with pytest.raises(JournalDamaged, match=r"stored nowhere.*snapshot is damaged"):
         quick_journal(tmp_path).open()
 
@@ -269,6 +329,42 @@ def test_a_lost_meta_file_is_made_again_with_a_larger_epoch(three_batches: Path)
     life = Life(quick_journal(three_batches))
     assert life.journal.epoch > epoch
     assert "was missing" in life.recovery.report[0]
+    life.close()
+
+
+def test_no_flipped_bit_of_the_meta_file_is_taken(three_batches: Path) -> None:
+    good = (three_batches / meta.META).read_bytes()
+    for at in range(len(good.rstrip())):
+        for bit in range(8):
+            content = bytearray(good)
+            content[at] ^= 1 << bit
+            (three_batches / meta.META).write_bytes(content)
+            if content.rstrip() == good.rstrip():
+                continue
+            with pytest.raises(JournalDamaged, match=r"meta\.json"):
+                quick_journal(three_batches).open()
+            assert [finding.file for finding in verify(three_batches) if finding.damage] == [meta.META]
+
+
+def test_a_meta_file_of_before_checksums_is_taken_and_gets_one(three_batches: Path) -> None:
+    stored = json.loads((three_batches / meta.META).read_bytes())
+    for name in ("checksum", "segment_bytes"):
+        del stored[name]
+    (three_batches / meta.META).write_text(json.dumps(stored))
+    life = Life(quick_journal(three_batches))
+    assert (life.journal.tag, life.recovery.report) == (stored["tag"], [])
+    life.close()
+    assert "checksum" in json.loads((three_batches / meta.META).read_bytes())
+
+
+def test_a_file_that_was_cut_between_two_batches_is_noticed(three_batches: Path) -> None:
+    (log,) = log_files(three_batches)
+    offset, _ = frames_of(log)[2]
+    log.write_bytes(log.read_bytes()[:offset])
+    life = Life(quick_journal(three_batches))
+    (line,) = life.recovery.report
+    assert f"has {offset} bytes and was made with 8192" in line
+    assert "from position 5 on" in line
     life.close()
 
 
