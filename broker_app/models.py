@@ -116,7 +116,7 @@ class Bridge(models.Model):
 
     name = models.CharField(max_length=20, unique=True)
     values = models.JSONField(default=dict, help_text="as `web.kinds.bridges` lists them")
-    password = models.CharField(max_length=1000, blank=True, help_text="of the bridge's credentials")
+    password = models.TextField(blank=True, help_text="of the bridge's credentials, sealed")
 
     class Meta:
         ordering: ClassVar = ["name"]

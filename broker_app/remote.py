@@ -13,7 +13,7 @@ DESIRED: Final = (RUNNING, PAUSED, DRAINING)
 _SCHEMES: Final = {"stomp": "stomp", "stomps": "stomp+tls", "ws": "ws", "wss": "wss"}
 PROTOCOLS: Final = tuple(_SCHEMES)
 #: what only a new connection can change
-_OF_THE_CONNECTION: Final = "hostname port protocol path host user password ca_file".split()
+_OF_THE_CONNECTION: Final = "hostname port protocol path host user password ca_file unusable".split()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,16 @@ class Remote:
     stalled_s: float = 30.0
     park_after: int = 0
     window: int = 2000
+    #: why no connection can be made with what is said; empty where one can
+    unusable: str = ""
 
     @classmethod
-    def of(cls, name: str, said: Mapping[str, Any], password: str = "") -> Remote:
+    def of(cls, name: str, said: Mapping[str, Any], password: str = "", *, unusable: str = "") -> Remote:
         """The remote that the configuration says; what it says beside is not for the bridge. Raises TypeError
         when there is no `hostname`."""
         known = {key: value for key, value in said.items() if key in _SAID}
         known["paused_queues"] = frozenset(said.get("paused_queues", ()))
-        return cls(name, password=password, **known)
+        return cls(name, password=password, unusable=unusable, **known)
 
     @property
     def address(self) -> str:
@@ -68,4 +70,6 @@ class Remote:
         return all(getattr(self, name) == getattr(other, name) for name in _OF_THE_CONNECTION)
 
 
-_SAID: Final = frozenset(one.name for one in fields(Remote)) - {"name", "password", "paused_queues"}
+#: what `Remote.of` is not given among what is said
+_BESIDE: Final = {"name", "password", "paused_queues", "unusable"}
+_SAID: Final = frozenset(one.name for one in fields(Remote)) - _BESIDE

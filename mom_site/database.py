@@ -5,11 +5,13 @@ from typing import Any
 
 import dj_database_url
 from dj_database_url import ParseError, UnknownSchemeError
-from django.db import OperationalError
+from django.db import OperationalError, connection
 
 from broker_app.config import ConfigError
 
 _SQLITE = "django.db.backends.sqlite3"
+# What is removed or replaced is overwritten, so that a former password stays nowhere in the file.
+_PRAGMAS = "PRAGMA journal_mode=WAL; PRAGMA secure_delete=ON"
 _POSTGRES = "django.db.backends.postgresql"
 
 
@@ -40,8 +42,18 @@ def database(url: str | None, data: Path) -> dict[str, Any]:
 def _sqlite(file: Path) -> dict[str, Any]:
     # IMMEDIATE takes the write lock at the start of a transaction, so that two processes wait for each
     # other instead of failing half-way.
-    options = {"timeout": 10, "transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal_mode=WAL"}
+    options = {"timeout": 10, "transaction_mode": "IMMEDIATE", "init_command": _PRAGMAS}
     return {"ENGINE": _SQLITE, "NAME": file, "OPTIONS": options}
+
+
+def overwrite_leftovers() -> None:
+    """Rebuild, once, a SQLite file that a former version left things in that it had removed or replaced."""
+    with connection.cursor() as cursor:
+        if connection.vendor != "sqlite" or cursor.execute("PRAGMA user_version").fetchone()[0]:
+            return
+        cursor.execute("VACUUM")
+        cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        cursor.execute("PRAGMA user_version = 1")
 
 
 def _wrong() -> ConfigError:

@@ -1,4 +1,8 @@
-"""The secret key of a node: made once, kept in its data directory, readable by its user alone."""
+"""The secret key of a node: made once, kept in its data directory, readable by its user alone.
+
+Its file has the key in the first line. Former keys may stand below it: what was signed or encrypted with them
+can still be read, and is written with the newest.
+"""
 
 import os
 import secrets
@@ -6,13 +10,21 @@ import tempfile
 from pathlib import Path
 
 
-def secret_key(data: Path) -> str:
-    """The key in `data`/secret_key, made when there is none. Processes that start together agree on one."""
-    path = data / "secret_key"
+def secret_key(path: Path) -> str:
+    """The newest key, made when there is none. Processes that start together agree on one."""
     if not path.exists():
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _publish(path, secrets.token_urlsafe(48))
-    return path.read_text(encoding="ascii").strip()
+    return _keys(path)[0]
+
+
+def former_keys(path: Path) -> list[str]:
+    """Keys of former times, the newest of them first."""
+    return _keys(path)[1:] if path.exists() else []
+
+
+def _keys(path: Path) -> list[str]:
+    return path.read_text(encoding="ascii").split()
 
 
 def _publish(path: Path, key: str) -> None:

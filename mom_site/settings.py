@@ -9,7 +9,7 @@ from django.utils.functional import SimpleLazyObject
 
 from broker_app import config
 from mom_site.database import database
-from mom_site.secret import secret_key
+from mom_site.secret import former_keys, secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -17,7 +17,9 @@ MOM = config.load()
 
 DEBUG = MOM.debug
 # Made when it is first needed: whoever only asks for help or names a port in use gets no data directory.
-SECRET_KEY = SimpleLazyObject(partial(secret_key, MOM.data))
+_KEY_FILE = MOM.secret_key_file or MOM.data / "secret_key"
+SECRET_KEY = SimpleLazyObject(partial(secret_key, _KEY_FILE))
+SECRET_KEY_FALLBACKS = SimpleLazyObject(partial(former_keys, _KEY_FILE))
 ALLOWED_HOSTS = ["*"]  # mom_site.asgi looks at the host, for Django and WebSockets alike
 ROOT_URLCONF = "mom_site.urls"
 FORCE_SCRIPT_NAME = MOM.base_path or None

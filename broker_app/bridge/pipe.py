@@ -227,6 +227,8 @@ class Pipe:
         return None
 
     async def _open(self, remote: Remote) -> Link:
+        if remote.unusable:
+            raise _WrongConfiguration(remote.unusable)
         tls = await _trust(remote.ca_file) if remote.with_tls else None
 
         async def open_by_address(address: str) -> Transport:

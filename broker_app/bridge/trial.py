@@ -203,6 +203,8 @@ class Trial:
         async def opener(address: str) -> Transport:
             return await open_transport(address, self._tls)
 
+        if remote.unusable:
+            raise Failed(Trouble(troubles.CONFIG, remote.unusable), "set the password of the bridge again")
         hello = {"host": remote.host, "mom-bridge": self._sender, "mom-soft-errors": "true"}
         if remote.user:
             hello |= {"login": remote.user, "passcode": remote.password}

@@ -22,17 +22,17 @@ from django.utils import timezone
 from broker_app import models
 from broker_app.config import Config, fault_of_override, overridden
 from broker_app.models import AlertRule as AlertRuleRow
-from broker_app.models import Bridge, Broker, DestinationSettings, Entry, PolicyVersion, Token
+from broker_app.models import Broker, DestinationSettings, Entry, PolicyVersion, Token
 from broker_app.net.destinations import Destinations, Own, node_values
 from broker_app.net.login import Logins
 from broker_app.net.policy import Grant, Policy, TokenFacts, UserFacts
-from broker_app.remote import Remote
 from broker_app.rules.errors import RuleError
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
 from broker_app.telemetry.alerts.rule import AlertRule, rules_with
 from broker_app.web import backends
 from broker_app.web.actions import note_use, policy_changed
+from broker_app.web.kinds.bridges import remotes
 from broker_app.web.sessions import SessionStore
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def read_policy(anonymous: bool, former: Policy | None = None) -> Policy:
         destinations=_read_destinations(overridden(settings.MOM, broker)),
         rules=read_rules(former),
         broker=broker,
-        bridges=_read_bridges(),
+        bridges=remotes(),
         alerts=_read_alerts(),
     )
 
@@ -97,11 +97,6 @@ def read_broker() -> dict[str, Any]:
     for name, fault in faults.items():
         log.warning("setting %s of broker %s is not used: %s", name, settings.MOM.name, fault)
     return {name: value for name, value in said.items() if name not in faults}
-
-
-def _read_bridges() -> dict[str, Remote]:
-    rows = Bridge.objects.values_list("name", "values", "password")
-    return {name: Remote.of(name, said, password) for name, said, password in rows}
 
 
 def _read_alerts() -> tuple[AlertRule, ...]:

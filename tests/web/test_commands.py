@@ -181,9 +181,9 @@ def test_a_node_that_ends_is_told_without_a_trace_back(monkeypatch: pytest.Monke
 def test_each_new_secret_key_is_private_and_stays(tmp_path: Path) -> None:
     from mom_site.secret import secret_key
 
-    key = secret_key(tmp_path / "data")
+    key = secret_key(tmp_path / "data" / "secret_key")
     assert len(key) >= 50
-    assert secret_key(tmp_path / "data") == key
+    assert secret_key(tmp_path / "data" / "secret_key") == key
     assert (tmp_path / "data" / "secret_key").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["secret_key"]

@@ -9,12 +9,13 @@ import pytest
 from django.db import DatabaseError
 
 from broker_app.config import Config
-from broker_app.models import Bridge, Change, Entry
+from broker_app.models import Change, Entry
 from broker_app.web import actions, files
 from broker_app.web.actions import By, Edit, apply
 from broker_app.web.files import Reload, Watch, watching
 from broker_app.web.files.ordering import positions
 from broker_app.web.kinds import KINDS
+from broker_app.web.kinds.bridges import remotes
 from broker_app.zero import Bad
 
 pytestmark = pytest.mark.django_db
@@ -90,7 +91,7 @@ def test_what_a_file_says_is_there_after_the_start_and_remembers_its_place(follo
     assert said("users")["john"]["groups"] == ["billing"]
     assert said("destinations") == {"/queue/orders": {"max_messages": 10}}
     assert said("bridges")["plant7"]["user"] == "b"
-    assert Bridge.objects.get(name="plant7").password == "s"
+    assert remotes()["plant7"].password == "s"
     assert origins() == {
         "groups/billing": "zero.config:2", "users/john": "zero.config:3", "destinations//queue/orders": "zero.config:4",
         "bridges/plant7": "zero.config:5", f"rules/{rule[0]}": "zero.config:6",
@@ -129,7 +130,7 @@ def test_a_password_that_changed_is_written_and_shown_nowhere(
     follower.watch.start()
     with caplog.at_level(logging.DEBUG):
         assert acts(follower.change(bridge % "hunter3")) == {"changed": ["bridges/b"]}
-    assert Bridge.objects.get().password == "hunter3"
+    assert remotes()["b"].password == "hunter3"
     told = f"{follower.watch.shown()} {caplog.text} {list(Change.objects.values())} {said('bridges')}"
     assert "hunter" not in told
 

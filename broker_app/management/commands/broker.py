@@ -28,10 +28,12 @@ from broker_app.private import close_to_others, write_for_owner_alone
 from broker_app.web import actions, api, auditing, snapshot
 from broker_app.web.files import REFUSED, Reload, Watch, owner_of, release
 from broker_app.web.first_password import FirstPassword
+from broker_app.web.kinds.bridges import reseal
+from broker_app.web.sealing import Unreadable
 from broker_app.web.sessions import session_ended
 from broker_app.zero import Bad
 from mom_site.asgi import Site
-from mom_site.database import trouble
+from mom_site.database import overwrite_leftovers, trouble
 
 log = logging.getLogger(__name__)
 
@@ -141,6 +143,11 @@ def _make_data(mom: Config, first_password: FirstPassword) -> None:
         _close_to_others(mom.data)
         str(settings.SECRET_KEY)  # made when it is first needed
         call_command("migrate", verbosity=0, interactive=False)
+        _overwrite_leftovers()
+        for bridge in reseal():
+            log.error(
+                "the password of bridge %s cannot be read, and it does not connect: %s", bridge, Unreadable()
+            )
         actions.ensure_admin(mom.admin_password, first_password.keep)
     except OSError as error:
         raise CommandError(
@@ -148,6 +155,13 @@ def _make_data(mom: Config, first_password: FirstPassword) -> None:
         ) from error
     except OperationalError as error:
         raise CommandError(trouble(error, mom.data)) from error
+
+
+def _overwrite_leftovers() -> None:
+    try:
+        overwrite_leftovers()
+    except OperationalError as error:  # a full disk: the next start tries again
+        log.warning("what was removed from the configuration may still be in its file: %s", error)
 
 
 def _close_to_others(data: Path) -> None:

@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from broker_app.config import PREFIX, Config
-from broker_app.models import Bridge, Entry
+from broker_app.models import Entry
 from broker_app.rules.errors import RuleError
 from broker_app.web import actions
 from broker_app.web.actions import By, Edit
@@ -199,10 +199,7 @@ def _checked(document: Document, before: Said | None) -> Said:
 
 def _new_secrets(document: Document) -> Mapping[str, Any]:
     """The secrets that a document says and that are not those of now."""
-    if document.kind != "bridges" or not document.secrets:
-        return {}
-    password = Bridge.objects.filter(name=document.key).values_list("password", flat=True).first()
-    return {} if document.secrets.get("password") == password else document.secrets
+    return KINDS[document.kind].new_secrets(document.key, document.secrets) if document.secrets else {}
 
 
 # ------------------------------------------------------------------ errors at their places

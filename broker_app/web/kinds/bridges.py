@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from broker_app.models import Bridge
 from broker_app.remote import DESIRED, Remote
 from broker_app.web.kinds.kind import Kind, Said, check_fields, check_texts
+from broker_app.web.sealing import Unreadable, resealed, seal, unseal
 
 MOST = 1_000
 MAX_NAME = 20
@@ -30,8 +31,10 @@ TIMES: Final = {
 NUMBERS: Final = {"port": (1, 65_535), "window": (1, 10_000), "park_after": (0, 1_000_000)}
 #: characters of texts at most
 _LENGTHS: Final = {"user": 150, "host": 255, "path": 1000, "ca_file": 1000, "comment": 1000}
+#: what is no field with a default
+_BESIDE: Final = ("name", "hostname", "password", "unusable")
 DEFAULTS: Final[Mapping[str, Any]] = {
-    **{one.name: one.default for one in fields(Remote) if one.name not in ("name", "hostname", "password")},
+    **{one.name: one.default for one in fields(Remote) if one.name not in _BESIDE},
     "paused_queues": [],
     "comment": "",
 }
@@ -86,12 +89,18 @@ class Bridges(Kind):
 
     def new_secrets(self, key: str, secrets: Mapping[str, Any]) -> Mapping[str, Any]:
         row = Bridge.objects.filter(name=key).first()
-        return {} if row is not None and secrets == {"password": row.password} else secrets
+        if row is None or "password" not in secrets:
+            return secrets
+        try:
+            return {} if unseal(row.password) == secrets["password"] else secrets
+        except Unreadable:
+            return secrets
 
     def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
         row = Bridge.objects.filter(name=key).first() or Bridge(name=key)
         row.values = said
-        row.password = secrets.get("password", row.password)
+        if "password" in secrets:
+            row.password = seal(secrets["password"])
         row.save()
 
     def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
@@ -118,6 +127,38 @@ def _check_where(said: Said) -> None:
 
 
 def whole(key: str) -> tuple[Said, dict[str, str]] | None:
-    """What is said of a bridge with its secrets, to test it or to make another like it."""
+    """What is said of a bridge with its secrets, to test it or to make another like it. Raises
+    ValidationError for a secret that cannot be read."""
     row = Bridge.objects.filter(name=key).first()
-    return None if row is None else (row.values, {"password": row.password} if row.password else {})
+    if row is None:
+        return None
+    try:
+        return row.values, {"password": unseal(row.password)} if row.password else {}
+    except Unreadable as error:
+        raise ValidationError({"password": f"of bridge {key} cannot be read: {error}"}) from error
+
+
+def remotes() -> dict[str, Remote]:
+    """All bridges as they are forwarded by; one whose password cannot be read says so."""
+    return {row.name: _remote(row) for row in Bridge.objects.all()}
+
+
+def _remote(row: Bridge) -> Remote:
+    try:
+        return Remote.of(row.name, row.values, unseal(row.password))
+    except Unreadable as error:
+        return Remote.of(row.name, row.values, unusable=f"its password cannot be read: {error}")
+
+
+def reseal() -> list[str]:
+    """Seal all passwords with the newest secret key; names of the bridges whose password cannot be read."""
+    unreadable = []
+    for row in Bridge.objects.exclude(password=""):
+        try:
+            sealed = resealed(row.password)
+        except Unreadable:
+            unreadable.append(row.name)
+            continue
+        if sealed != row.password:
+            Bridge.objects.filter(pk=row.pk, password=row.password).update(password=sealed)
+    return unreadable
