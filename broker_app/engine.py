@@ -18,7 +18,7 @@ from typing import Protocol
 
 from broker_app.attention import Attention
 from broker_app.core.broker import Broker
-from broker_app.core.commands import Command, Disconnect, Loaded, StoreSpace
+from broker_app.core.commands import ClockStepped, Command, Disconnect, Loaded, StoreSpace
 from broker_app.core.errors import internal
 from broker_app.core.facts import Fact
 from broker_app.core.freezing import Freezing, freeze
@@ -40,6 +40,8 @@ MIB = 1024 * 1024
 BUSY_S = 0.1
 #: how long records that nobody waits for (plain acknowledgements) may stay in memory, to share a commit
 HOLD_S = 0.005
+#: a difference of so many seconds between the clock and the steady one, from one turn to the next, is a step
+STEP_S = 1.0
 #: so many bytes may come before the journal is asked again for the room it has, and a turn counts as so many
 UNASKED_BYTES, TURN_BYTES = 256 * 1024, 1024
 
@@ -88,6 +90,7 @@ class Engine:
         journal: Journal,
         *,
         clock: Callable[[], int] = now_us,
+        steady: Callable[[], float] = time.monotonic,
         inbox_bytes: int = 8 * MIB,
         snapshot_bytes: int = 64 * MIB,
         failed: Callable[[BaseException], None] | None = None,
@@ -97,6 +100,11 @@ class Engine:
         self.listeners: EventListeners[[list[Fact]]] = EventListeners("the engine's listeners")
         self._journal = journal
         self._clock = clock
+        self._steady = steady
+        #: by how many seconds the clock is ahead of the steady one, which nobody can set
+        self._ahead_s = clock() / 1_000_000 - steady()
+        #: hear of the clock being set: by how many seconds forward
+        self.clock_listeners: EventListeners[[float]] = EventListeners("the clock's listeners")
         self._loop = asyncio.get_running_loop()
         self._attention = Attention(self._loop)
         self._failed = failed
@@ -190,7 +198,12 @@ class Engine:
         self._unasked -= size + TURN_BYTES
         if self._scarce or self._unasked < 0:
             run = self._with_room(run, size)
-        outcome = self.broker.decide(run, self._clock(), self._held)
+        now_us = self._clock()
+        step_s = now_us / 1_000_000 - self._steady() - self._ahead_s
+        self._ahead_s += step_s
+        if not -STEP_S < step_s < STEP_S:
+            run = self._after_step(run, step_s)
+        outcome = self.broker.decide(run, now_us, self._held)
         if not outcome.count:
             self._act(outcome)
             self._see_to_snapshot()
@@ -198,6 +211,20 @@ class Engine:
             self._hold(outcome)
         else:
             self._commit(outcome)
+
+    def _after_step(self, run: list[Command], step_s: float) -> list[Command]:
+        """The run, after what is to be known of the clock, which was set."""
+        log.warning(
+            "the clock was set %s by %.0f s: waits, leases and idle times go on as they were, expiry and "
+            "delays follow the clock",
+            "forward" if step_s > 0 else "back",
+            abs(step_s),
+        )
+        if self._timer is not None:  # its time is one of the former clock
+            self._timer.cancel()
+            self._timer = None
+        self.clock_listeners(step_s)
+        return [ClockStepped(round(1000 * step_s)), *run]
 
     def _with_room(self, run: list[Command], size: int) -> list[Command]:
         """The run, after what is to be known of the space for it."""

@@ -225,6 +225,8 @@ class Node:
                 self.stomp_tls_port = stomp_tls.getsockname()[1]
                 self._servers.append(tcp.listen_tls(self.lobby, stomp_tls, self._certificates))
         self.statistics.loop_lag.start()
+        self.engine.clock_listeners.add(self.statistics.clock_stepped)
+        self.engine.clock_listeners.add(self.alerts.clock_stepped)
         self._tasks.start("time-outs", self.lobby.keep_time)
         self._tasks.start("rights", self._obey)
         self._tasks.start("browser sessions", self._watch_sessions)

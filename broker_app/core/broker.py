@@ -18,6 +18,7 @@ from broker_app.core.outcome import DUE, LANE, REPLAY, Outcome
 from broker_app.core.peer import Peer
 from broker_app.core.policy import Policies
 from broker_app.core.queue import Queue
+from broker_app.core.stepping import shift_time_limits
 from broker_app.core.timers import SLICE_MS, SWEEP_MS
 from broker_app.core.unreadable import Unreadable
 
@@ -67,6 +68,7 @@ class Broker(Unreadable):
             c.MakeQueue: self._make,
             c.RemoveQueue: self._remove,
             c.StoreSpace: self._store_space,
+            c.ClockStepped: self._clock_stepped,
         }
         #: queues that the sweep under way has still to look at
         self._unswept: list[Queue] = []
@@ -112,6 +114,9 @@ class Broker(Unreadable):
         """When `decide` wants to be called even without commands."""
         sweep = self.sweep_ms
         return min(self.leases.next_ms or sweep, self.alarms.next_ms or sweep, sweep)
+
+    def _clock_stepped(self, command: c.ClockStepped) -> None:
+        shift_time_limits(self, command.by_ms)
 
     def _take_loaded(self, command: c.Loaded) -> None:
         if command.damaged:

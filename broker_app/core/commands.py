@@ -368,6 +368,14 @@ class StoreSpace:
     room: int | None
 
 
+@dataclass(slots=True)
+class ClockStepped:
+    """The clock was set forward by so much (back, if negative), and what lasts is to last as long as it was
+    to."""
+
+    by_ms: int
+
+
 Command = (
     Publish
     | Subscribe
@@ -400,4 +408,5 @@ Command = (
     | MakeQueue
     | RemoveQueue
     | StoreSpace
+    | ClockStepped
 )

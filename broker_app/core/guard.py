@@ -88,6 +88,10 @@ class Guard:
         """Begin the counting anew: `unread` messages before the position `since` were not looked at."""
         self.bytes, self.unread, self.since = known_bytes, unread, since
 
+    def shift(self, by_ms: int) -> None:
+        """Have each producer send so much later."""
+        self.producers = {peer: sent_ms + by_ms for peer, sent_ms in self.producers.items()}
+
     def admits(self, peer: Peer, now_ms: int) -> bool:
         """Whether `peer` may send here as far as the number of producers goes; it then counts as one."""
         most, producers = self.policy.max_producers, self.producers

@@ -197,6 +197,13 @@ class Sorter:
         #: messages that are paged and whose bodies happen to be here, until the end of this decision
         self.at_hand: dict[int, Message] = {}
 
+    def shift(self, by_ms: int) -> None:
+        """Have all that is unused, or empty, so since so much later."""
+        if self.empty_since_ms:
+            self.empty_since_ms += by_ms
+        for selection in self.selections.values():
+            selection.unused_since_ms += by_ms
+
     def wake(self, selection: Selection) -> None:
         if selection.line:
             self.awake[selection] = None

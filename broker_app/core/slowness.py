@@ -33,6 +33,13 @@ class Slowness:
         standstill = self._standing.get(subscription)
         return standstill.since_ms if standstill else 0
 
+    def shift(self, by_ms: int) -> None:
+        """Have all of them slow since so much later."""
+        self._standing = {
+            subscription: known._replace(since_ms=known.since_ms + by_ms)
+            for subscription, known in self._standing.items()
+        }
+
     def look(self, candidates: Iterable[Subscription], now_ms: int) -> list[tuple[Subscription, int]]:
         """See who stands still; each of them with how long (ms) it has."""
         before, self._standing = self._standing, {}

@@ -46,6 +46,11 @@ class Alarms(Generic[_Key]):
         """When `key` is due, 0 when it is not."""
         return self._at.get(key, 0)
 
+    def shift(self, by_ms: int) -> None:
+        """Have all of them later by so much."""
+        self._heap = [(at_ms + by_ms, count, key) for at_ms, count, key in self._heap]
+        self._at = {key: at_ms + by_ms for key, at_ms in self._at.items()}
+
     def due(self, now_ms: int) -> Iterator[_Key]:
         """The keys whose time has come, each once; they have no alarm any more."""
         while self._heap and self._heap[0][0] <= now_ms:
@@ -76,6 +81,10 @@ class Leases:
     def until_ms(self, peer: Peer, tag: int) -> int:
         """When the lease ends, 0 when there is none."""
         return self._alarms.at_ms((peer, tag))
+
+    def shift(self, by_ms: int) -> None:
+        """Have all leases end later by so much."""
+        self._alarms.shift(by_ms)
 
     def due(self, now_ms: int) -> Iterator[tuple[Peer, int]]:
         return self._alarms.due(now_ms)

@@ -48,6 +48,11 @@ class Course:
             return None
         return (steps[-1] - steps[0]) / (GROWTH_STEPS * STEP_S)
 
+    def shift(self, by_s: int) -> None:
+        """Have all of it be so much later, for the clock was set."""
+        if self._last >= 0:
+            self._last += by_s // STEP_S
+
     def _reach(self, step: int) -> None:
         """Lengthen it up to `step`: what was not told of has rested."""
         gap = min(step - self._last, STEPS) if self._last >= 0 else 1

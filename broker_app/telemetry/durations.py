@@ -68,6 +68,10 @@ class Durations:
             self._latest, self._stale = self._count(), False
         return self._latest
 
+    def shift(self, by_s: int) -> None:
+        """Have the samples be so much later, for the clock was set."""
+        self._half += by_s // self.HALF_S
+
     def _turn(self, second: int) -> None:
         half = second // self.HALF_S
         if half == self._half:

@@ -85,6 +85,13 @@ class Ring:
             number = value if column.typecode == "f" else min(int(value), _MOST)
             column[index : index + 1] = array(column.typecode, (number,))
 
+    def shift(self, by_s: int) -> None:
+        """Have all rows stand so much later."""
+        if self._last >= 0:
+            steps = by_s // self.step_s
+            self._first += steps
+            self._last += steps
+
     def catch_up(self, second: int) -> None:
         """Nothing has happened from the last row to `second`."""
         if self._last >= 0:
@@ -179,6 +186,11 @@ class History:
     def put(self, second: int, row: Row) -> None:
         for ring in self._rings:
             ring.put(second, row)
+
+    def shift(self, by_s: int) -> None:
+        """Have all of it be so much later, for the clock was set."""
+        for ring in self._rings:
+            ring.shift(by_s)
 
     def window(self, until: int, window_s: int, step_s: int) -> Window:
         """The last `window_s` seconds before and with `until`, in steps of at least `step_s`: a multiple of

@@ -170,6 +170,21 @@ class Statistics:
             self._forget_gone()
         self.listeners()
 
+    def clock_stepped(self, by_s: float) -> None:
+        """The clock was set: what is known of the past goes with it, so that rates and courses go on."""
+        seconds = round(by_s)
+        self._time += by_s if self._time else 0.0
+        self._second += seconds
+        self._shown += seconds
+        self._past_of_node.shift(seconds)
+        for pulse in self._pulses.values():
+            pulse.second += seconds
+            pulse.course.shift(seconds)
+            if pulse.past is not None:
+                pulse.past.history.shift(seconds)
+                pulse.past.wait.shift(seconds)
+                pulse.past.hold.shift(seconds)
+
     def _note_node(self) -> None:
         self._sums = sums = self._backlog.sum(self._broker.queues)
         gauges = sums.backlog, sums.unsettled, sums.dead, self._connections

@@ -65,6 +65,12 @@ class Duty:
         if self.watch.changed and (self._keeping is None or self._keeping.done()):
             self._keeping = asyncio.create_task(self._keep())
 
+    def clock_stepped(self, by_s: float) -> None:
+        """The clock was set: looks go on every few seconds."""
+        self._looked += by_s
+        self._symptoms.clock_stepped(by_s)
+        self.watch.clock_stepped(by_s)
+
     async def stop(self) -> None:
         """Keeps what was not kept yet."""
         if self._keeping is not None:

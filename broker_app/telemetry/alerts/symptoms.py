@@ -63,6 +63,10 @@ class Symptoms:
             rules.CONFIGURATION: self._refused,
         }
 
+    def clock_stepped(self, by_s: float) -> None:
+        """The clock was set: what grew has grown in the time that it took."""
+        self._growth.shift(by_s)
+
     def look(self, now: float) -> None:
         """To be called before `find`, with the time of now."""
         self._now = now
@@ -157,6 +161,13 @@ class _Growth:
             elif now - points[-1][0] >= GROWTH_STEP_S:
                 points.append((now, total))
             self._latest[address] = total
+
+    def shift(self, by_s: float) -> None:
+        """Have all points so much later, for the clock was set."""
+        for points in self._points.values():
+            shifted = [(at + by_s, total) for at, total in points]
+            points.clear()
+            points.extend(shifted)
 
     def since(self, then: float) -> Iterator[tuple[str, int]]:
         """(queue, how many came since then) of those to which any did."""

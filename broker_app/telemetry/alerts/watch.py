@@ -94,6 +94,12 @@ class Watch:
         self.changed = self.changed or bool(told)
         return told
 
+    def clock_stepped(self, by_s: float) -> None:
+        """The clock was set: what has held for a while has held for as long as before."""
+        self._pending = {key: since + by_s for key, since in self._pending.items()}
+        for alert in self._open.values():
+            alert.seen_at += by_s
+
     def _see(self, now: float, rule: AlertRule, symptom: Symptom) -> Iterable[Told]:
         key = rule.name, symptom.subject
         alert = self._open.get(key)
