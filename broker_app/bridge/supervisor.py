@@ -30,7 +30,6 @@ LONGEST_SCAN_S = 60.0
 REMEMBERED = 1_000
 
 
-
 class Supervisor:
     """`sender` is what this broker calls itself at others. `start` it once the engine has recovered,
     `stop` it before the engine stops."""

@@ -4,6 +4,7 @@
 agree with what was found.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -250,15 +251,23 @@ def repair(files: Files, found: Survey, spare_segments: int) -> list[str]:
         files.remove(name)
     files.sync_directory()
     if found.last is not None:
-        found.last.file = _cut(files, found.last)
+        found.last.file = _settle_end(files, found.last, found.snapshot_position)
     return free
 
 
-def _cut(files: Files, last: Segment) -> File:
-    # Everything behind the end goes, so that nothing of a torn batch can ever be met again.
+def _settle_end(files: Files, last: Segment, since: int) -> File:
+    """Have what was logged from the position `since` on, and nothing behind it, on the disk.
+
+    What was read may be in the system's cache alone: after a sync that failed, another one would write
+    nothing of it. So it is written again. Before the snapshot all syncs have succeeded.
+    """
     file = files.open(last.name, write=True)
     try:
-        file.truncate(last.end)
+        number = bisect_left(last.batch_positions, since)
+        if number < len(last.batch_positions):
+            start = last.batch_offsets[number]
+            file.write((file.read(last.end - start, start),), start)
+        file.truncate(last.end)  # so that nothing of a torn batch can ever be met again
         file.sync()
     except JournalFailed:
         file.close()
