@@ -104,7 +104,6 @@ class Config:
     stomp_port: int = _setting(
         61613, "port of STOMP over TCP; 0 takes a free one, -1 none at all", least=-1, most=65535
     )
-    server: str = _setting("uvicorn", "web server to run", choices=("uvicorn", "daphne"))
     log_level: str = _setting("info", "least severity logged", choices=("debug", "info", "warning", "error"))
     debug: bool = _setting(False, "show trace-backs in the browser; for development alone")
 

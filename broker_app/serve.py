@@ -1,17 +1,24 @@
-"""Serve: runs the ASGI application on uvicorn or Daphne, on a socket and a loop that are ours.
+"""Serve: runs the ASGI application on uvicorn, on a socket and a loop that are ours.
 
-Both start inside a running loop, leave signals alone, and stop when told. Both speak TLS when there are
-certificates. Neither trusts a proxy's headers or logs requests.
+It starts inside a running loop, leaves signals alone, and stops when asked to. It speaks TLS when there are
+certificates, and neither trusts a proxy's headers nor logs requests.
 """
 
 import asyncio
 import contextlib
 import socket
+import time
+from collections.abc import Iterator
 from typing import Any
+
+import uvicorn
 
 from broker_app.config import Config
 from broker_app.net.certificates import Certificates
+from broker_app.net.door import PLAIN_HTTP_ANSWER, Door
 from broker_app.net.rest.direct import Direct
+from broker_app.serve_http import HttpConnection, connection_type
+from broker_app.serve_websocket import websocket_type
 
 
 async def serve(
@@ -22,21 +29,84 @@ async def serve(
     direct: Direct | None = None,
     certificates: Certificates | None = None,
 ) -> None:
-    """Serves `app` on `listener` until `stop` is set, then ends open connections and returns.
+    """Serve `app` on `listener` until `stop` is set, then end open connections and return.
 
-    uvicorn's connections hand single messages to `direct`; Daphne's all go through `app`. A scope tells the
-    names in a client certificate as "mom.certified".
-
-    Requests still running after `config.drain` seconds are cancelled. The listener is closed.
-    Daphne can be served once in the life of a process.
+    Connections hand single messages to `direct`. A scope has the names in a client certificate as
+    "mom.certified". Requests still running after `config.drain` seconds are cancelled, and the listener is
+    closed.
     """
+    server = Server(
+        uvicorn.Config(
+            app,
+            loop="none",
+            http=connection_type(config.max_header_bytes, config.connect_timeout, direct, certificates),
+            ws=websocket_type(certificates),
+            ws_max_size=config.max_websocket_bytes,
+            ws_ping_interval=config.ping,
+            ws_ping_timeout=config.ping,
+            ws_per_message_deflate=False,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=int(config.drain),
+            limit_concurrency=config.max_connections,
+        ),
+        config.connect_timeout,
+        certificates,
+    )
     with contextlib.closing(listener):
-        # Imported here: each brings a web server along, and a node needs one.
-        if config.server == "daphne":
-            from broker_app import serve_daphne
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            server.should_exit = True
+            await serving
 
-            await serve_daphne.serve(app, config, listener, stop, certificates)
-        else:
-            from broker_app import serve_uvicorn
 
-            await serve_uvicorn.serve(app, config, listener, stop, direct, certificates)
+class Server(uvicorn.Server):
+    """A server that leaves signals to the node, and sends away who takes too long to ask."""
+
+    def __init__(
+        self, config: uvicorn.Config, patience_s: float, certificates: Certificates | None = None
+    ) -> None:
+        super().__init__(config)
+        self._patience_s = patience_s
+        self._certificates = certificates
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._certificates is None:
+            await super().startup(sockets)
+            return
+        # uvicorn can neither bound a handshake nor exchange a certificate.
+        assert sockets
+        door = Door(
+            sockets[0],
+            self._certificates,
+            self._connection,
+            plain_answer=PLAIN_HTTP_ANSWER,
+            patience_s=self._patience_s,
+        )
+        self.servers = [door]  # type: ignore[list-item]  # uvicorn closes it and waits for it
+        self.started = True
+
+    def _connection(self) -> asyncio.Protocol:
+        return self.config.http_protocol_class(
+            config=self.config, server_state=self.server_state, app_state={}
+        )  # type: ignore[call-arg]
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % 10 == 0:  # uvicorn ticks ten times a second
+            now = time.monotonic()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, HttpConnection):
+                    connection.look(now)
+        return await super().on_tick(counter)

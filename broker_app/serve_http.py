@@ -18,6 +18,7 @@ import time
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from broker_app.net.certificates import Certificates
+from broker_app.net.descriptors import has_room
 from broker_app.net.rest.direct import Caller, Direct
 from broker_app.net.rest.replies import Header, Reply
 
@@ -105,6 +106,8 @@ class HttpConnection(HttpToolsProtocol):
         self.due = time.monotonic() + self.patience_s
         if self.certificates is not None:
             self.certified = self.certificates.names_of(transport)
+        if not has_room(transport.get_extra_info("socket")):
+            transport.abort()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

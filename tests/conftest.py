@@ -39,7 +39,7 @@ def broker(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def start_broker(processes: None, tmp_path: Path) -> Iterator[StartBroker]:
-    """Starts brokers that one test has for itself: `start_broker("--server", "daphne", environment={…})`.
+    """Starts brokers that one test has for itself: `start_broker("--stomp-port", "-1", environment={…})`.
 
     `data` names their directory; two brokers on one directory, one after the other, share it.
     """

@@ -40,8 +40,8 @@ def test_an_unknown_variable_is_refused_with_a_suggestion() -> None:
 
 
 def test_a_word_that_is_not_among_the_choices_is_refused_with_a_suggestion() -> None:
-    assert refusal(MOM_SERVER="dafne") == (
-        "MOM_SERVER: 'dafne' is not one of uvicorn, daphne; did you mean daphne?"
+    assert refusal(MOM_LOG_LEVEL="warn") == (
+        "MOM_LOG_LEVEL: 'warn' is not one of debug, info, warning, error; did you mean warning?"
     )
 
 
@@ -141,8 +141,8 @@ def test_a_file_gives_settings_that_variables_replace(tmp_path: Path) -> None:
         ("/config/mom/allowed_hosts = [1]", "1:29: /config/mom/allowed_hosts must be an array of strings"),
         ('/config/mom/allowed_origins = ["x"]', "1:31: /config/mom/allowed_origins 'x' is not of the form"),
         (
-            '/config/mom/server = "dafne"',
-            "1:22: /config/mom/server 'dafne' is not one of uvicorn, daphne; did",
+            '/config/mom/log_level = "warn"',
+            "1:25: /config/mom/log_level 'warn' is not one of debug, info, warning, error; did",
         ),
         ('/config/mom/admin_password = "x"', "1:1: /config/mom/admin_password: a secret stands in no file"),
         ('/config/mom/config_file = "x"', "1:1: /config/mom/config_file: a file does not name itself"),

@@ -11,11 +11,12 @@ import contextlib
 import logging
 import socket
 import ssl
-import time
 from collections.abc import Callable
 
 from broker_app.net.certificates import Certificates
+from broker_app.net.descriptors import has_room
 from broker_app.net.problems import MEDIA_TYPE, problem_json
+from broker_app.net.rarely import RareLog
 from broker_app.task_supervisor import supervised
 
 log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class Door:
         self._patience_s = patience_s
         self._port = listener.getsockname()[1]
         self._handshakes: set[asyncio.Task[None]] = set()
-        self._log = RareLog()
+        self._log = RareLog(log)
         self._accepting = asyncio.create_task(supervised(f"port {self._port}", self._accept_all))
 
     def close(self) -> None:
@@ -86,7 +87,7 @@ class Door:
                 log.warning("port %d: no connection can be taken: %s", self._port, error.strerror)
                 await asyncio.sleep(_OUT_OF_FILES_S)
                 continue
-            if len(self._handshakes) >= MAXHANDSHAKES:
+            if len(self._handshakes) >= MAXHANDSHAKES or not has_room(connection):
                 connection.close()
                 continue
             handshake = asyncio.create_task(self._let_in(connection, address))
@@ -129,26 +130,7 @@ class Door:
                     pass
 
     def _say(self, address: tuple[str, int], why: str) -> None:
-        self._log.info("port %d: no TLS with %s:%d: %s", self._port, address[0], address[1], why)
-
-
-class RareLog:
-    """At most one line a second of what strangers can cause as often as they like."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._next = 0.0
-        self._unsaid = 0
-
-    def info(self, text: str, *facts: object) -> None:
-        now = self._clock()
-        if now < self._next:
-            self._unsaid += 1
-            return
-        unsaid, self._unsaid = self._unsaid, 0
-        self._next = now + 1.0
-        more = f" (and {unsaid} more such lines)" if unsaid else ""
-        log.info(text + "%s", *facts, more)
+        self._log.say("port %d: no TLS with %s:%d: %s", self._port, address[0], address[1], why)
 
 
 def _reason(error: OSError) -> str:

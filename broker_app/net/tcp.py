@@ -9,6 +9,7 @@ from typing import cast
 from broker_app.core.errors import Refused
 from broker_app.net.access import Way
 from broker_app.net.certificates import Certificates
+from broker_app.net.descriptors import has_room
 from broker_app.net.door import Door
 from broker_app.net.lobby import Lobby
 from broker_app.net.rendering import Renderer
@@ -47,6 +48,8 @@ class TcpConnection(asyncio.Protocol):
         self._session = StompSession(self._lobby, self)
         names = self._certificates.names_of(transport) if self._certificates is not None else ()
         self._session.admitted(names)
+        if not has_room(connection):
+            self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self._session.receive(data)

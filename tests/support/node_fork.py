@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from broker_app import node, serve_uvicorn
+from broker_app import node
 from broker_app.config import Config
 from broker_app.listening import bound
 from broker_app.net.acts import Acts
@@ -41,7 +41,6 @@ class Order(NamedTuple):
 
 
 def main() -> None:
-    assert serve_uvicorn  # loaded now, so that no node has to
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     lifeline, held = os.pipe()
     for line in sys.stdin.buffer:

@@ -1,4 +1,4 @@
-"""Both web servers, on real sockets: routes, origins, sessions, sizes, and how they stop."""
+"""The web server, on real sockets: routes, origins, sessions, sizes, and how they stop."""
 
 import asyncio
 import json
@@ -26,10 +26,7 @@ pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 class Served:
     """A process that serves a fake node."""
 
-    def __init__(
-        self, server: str, process: asyncio.subprocess.Process, port: int, tls: bool = False
-    ) -> None:
-        self.server = server
+    def __init__(self, process: asyncio.subprocess.Process, port: int, tls: bool = False) -> None:
         self.process = process
         self.port = port
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
@@ -45,27 +42,23 @@ class Served:
         return self.process.returncode, out.decode()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["uvicorn", "daphne"])
-async def served(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Served]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
     """One server for all tests that leave it running."""
-    async with serving(request.param, tmp_path_factory.mktemp("data")) as served:
+    async with serving(tmp_path_factory.mktemp("data")) as served:
         yield served
 
 
-@pytest_asyncio.fixture(loop_scope="module", params=["uvicorn", "daphne"])
-async def to_stop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Served]:
+@pytest_asyncio.fixture(loop_scope="module")
+async def to_stop(tmp_path: Path) -> AsyncIterator[Served]:
     """A server of one's own, to be stopped."""
-    async with serving(request.param, tmp_path) as served:
+    async with serving(tmp_path) as served:
         yield served
 
 
 @asynccontextmanager
-async def serving(
-    server: str, data: Path, further: Mapping[str, str] = MappingProxyType({})
-) -> AsyncIterator[Served]:
-    settings = {"MOM_SERVER": server, "MOM_DATA": str(data), "MOM_DRAIN": "1", "MOM_CONNECT_TIMEOUT": "1"}
+async def serving(data: Path, further: Mapping[str, str] = MappingProxyType({})) -> AsyncIterator[Served]:
+    settings = {"MOM_DATA": str(data), "MOM_DRAIN": "1", "MOM_CONNECT_TIMEOUT": "1"}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -76,7 +69,7 @@ async def serving(
     )
     assert process.stdout is not None
     port = int(await asyncio.wait_for(process.stdout.readline(), 30))
-    yield Served(server, process, port, "MOM_TLS_CERT" in further)
+    yield Served(process, port, "MOM_TLS_CERT" in further)
     if process.returncode is None:
         process.kill()
         await process.wait()
@@ -160,16 +153,14 @@ async def test_a_head_without_end_ends_the_connection(served: Served) -> None:
     # One byte more than is taken, so that all of it has been read when the answer comes.
     head = b"GET / HTTP/1.1\r\nx: ".ljust(64 * 1024 + 1, b"x")
     reply = await exchange(served, head)
-    assert reply.startswith(b"HTTP/1.1 431") if served.server == "uvicorn" else reply == b""
+    assert reply.startswith(b"HTTP/1.1 431")
 
 
-@pytest.mark.parametrize("served", ["uvicorn"], indirect=True)
 @pytest.mark.parametrize("request_so_far", [b"", b"GET / HTTP/1.1\r\nhost: "])
 async def test_who_takes_too_long_to_ask_is_sent_away(served: Served, request_so_far: bytes) -> None:
     assert (await exchange(served, request_so_far)).startswith(b"HTTP/1.1 408")
 
 
-@pytest.mark.parametrize("served", ["uvicorn"], indirect=True)
 @pytest.mark.parametrize("length", [1_000, 99_999_999_999])
 async def test_a_body_for_a_page_has_to_come_in_time(served: Served, length: int) -> None:
     head = b"GET /login/ HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\nx" % length

@@ -1,4 +1,4 @@
-"""TLS on the web port, by both web servers, on real sockets."""
+"""TLS on the web port, on real sockets."""
 
 import asyncio
 import contextlib
@@ -20,15 +20,13 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["uvicorn", "daphne"])
-async def served(
-    request: pytest.FixtureRequest, authority: Authority, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Served]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def served(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
     """One server for all tests; the last one stops it."""
     files = {**authority.server(), "tls_ca": authority.ca_file}
     settings = {f"MOM_{name.upper()}": str(path) for name, path in files.items()}
     settings |= {"MOM_TLS_CLIENT_CERTIFICATES": "optional", "MOM_CONNECT_TIMEOUT": "3"}
-    async with serving(request.param, tmp_path_factory.mktemp("data"), settings) as served:
+    async with serving(tmp_path_factory.mktemp("data"), settings) as served:
         yield served
 
 

@@ -24,6 +24,7 @@ from broker_app.config import Config, ConfigError
 from broker_app.journal.errors import JournalError
 from broker_app.listening import Listeners, PortTaken, bound
 from broker_app.management.welcome import Welcome, write_private
+from broker_app.net import descriptors
 from broker_app.private import close_to_others, write_for_owner_alone
 from broker_app.web import actions, api, auditing, snapshot
 from broker_app.web.files import REFUSED, Reload, Watch, owner_of, release
@@ -115,6 +116,7 @@ class Command(BaseCommand):
                 # A browser in a terminal keeps its caller waiting.
                 Thread(target=webbrowser.open, args=[welcome.page], daemon=True).start()
 
+        descriptors.raise_limit()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
         # Whoever starts the broker holds the collector off, which would look at all imports again and again.
         gc.freeze()
