@@ -24,6 +24,10 @@ from broker_app.net.rest.replies import Header, Reply
 
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _PATH_TOO_LONG = b"HTTP/1.1 414 URI Too Long\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_OLD_WEBSOCKET = (
+    b"HTTP/1.1 400 Bad Request\r\nsec-websocket-version: 13\r\ncontent-type: text/plain\r\n"
+    b"content-length: 34\r\nconnection: close\r\n\r\nWebSocket needs HTTP/1.1 or later."
+)
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _NEVER = float("inf")
 
@@ -223,6 +227,12 @@ class HttpConnection(HttpToolsProtocol):
         if self._in_body and self._parts is None:
             return not cycle.response_started
         return cycle is None or cycle.response_complete
+
+    def handle_websocket_upgrade(self) -> None:
+        if self.parser.get_http_version() == "1.1":
+            super().handle_websocket_upgrade()
+        else:
+            self._refuse(_OLD_WEBSOCKET)
 
     def _refuse(self, reply: bytes) -> None:
         """Close, after an answer that is not the application's."""

@@ -3,8 +3,12 @@
 The library that uvicorn uses parses each frame in about 20 µs, and each becomes an event of its own. STOMP
 is a stream of bytes that does not care how it is cut into messages, so the data frames of one read
 are unmasked here and handed over as one event, in about 1 µs a frame. Control frames and whatever is
-unusual or wrong go to the library, one frame at a time. Only binary events are made, also of text
-messages.
+unusual or wrong go to the library, one frame at a time. What only a whole message shows is seen to here: the
+order of its fragments (else 1002) and that text is UTF-8 (else 1007). Only binary events are made, also of
+text messages; `mom.text` tells which the last one was.
+
+Pings ask whether the client is still there. They are judged by what was read: never while the broker itself
+reads nothing of it, and not before what waits in the socket was looked at.
 
     0                   1                   2                   3
     |F|RSV| opcode|M| length (7)  |  length (16 or 64, if 126 or 127)  | mask (32) | payload
@@ -14,20 +18,28 @@ Measured: benchmarks/RESULTS.md, W3.
 
 from __future__ import annotations
 
+import codecs
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import apply_mask  # type: ignore[attr-defined]  # the C one where there is one
+from websockets.frames import CloseCode, apply_mask  # type: ignore[attr-defined]  # the C one where there is one
 from websockets.http11 import Request
 
 from broker_app.net.certificates import Certificates
+from broker_app.net.hangup import hung_up
 
+_VERSION = "13"
+_FINAL = 0x80
+_TEXT = 1
+_WHOLE_BINARY = 0x82
 _RESERVED = 0x70
 _OPCODE = 0x0F
 _LAST_DATA_OPCODE = 2  # continuation, text, binary
 _MASKED = 0x80
 #: the longest message of a client that has not logged in: its CONNECT, and some more in the same one
 STRANGER_BYTES = 256 * 1024
+#: how long a ping's answer may lie in the socket after its time is over, for the broker may have been stopped
+LAST_LOOK_S = 1.0
 
 
 class StreamedWebSocket(WebSocketsSansIOProtocol):
@@ -45,23 +57,51 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self._partial: list[bytes] = []
         self._missing = 0
+        #: of the message that came last: whether it is text, and whether more of it is to come
+        self._text = self._inside = False
+        self._utf8 = codecs.getincrementaldecoder("utf-8")()
+        #: whether anything was read since the last ping, or nothing could be; whether time is over already
+        self._heard = self._overdue = False
 
     def handle_connect(self, event: Request) -> None:
+        if event.headers.get_all("Sec-WebSocket-Version") != [_VERSION]:
+            self._refuse_version()
+            return
         self.conn.max_message_size = min(STRANGER_BYTES, self.config.ws_max_size)
         super().handle_connect(event)
         if self.response.status_code == 101:  # there is a scope, and nobody has seen it yet
             self.scope["mom.trust"] = self._trust  # type: ignore[typeddict-unknown-key]
+            self.scope["mom.hung_up"] = lambda: hung_up(self.transport)  # type: ignore[typeddict-unknown-key]
             if self.certificates is not None:
                 self.scope["mom.certified"] = self.certificates.names_of(self.transport)  # type: ignore[typeddict-unknown-key]
 
     def _trust(self) -> None:
         self.conn.max_message_size = self.config.ws_max_size
 
+    def _refuse_version(self) -> None:
+        response = self.conn.reject(426, f"Speak version {_VERSION} of the WebSocket protocol.\n")
+        response.headers["Sec-WebSocket-Version"] = _VERSION
+        self.handshake_complete = self.close_sent = True
+        self.conn.send_response(response)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.transport.close()
+
+    def send_keepalive_ping(self) -> None:
+        self._heard, self._overdue = self.read_paused, False
+        super().send_keepalive_ping()
+
     def keepalive_timeout(self) -> None:
+        if self.read_paused or self._heard or not self._overdue:
+            self._overdue = not (self.read_paused or self._heard)
+            self._heard = self.read_paused
+            wait = LAST_LOOK_S if self._overdue else self.ping_timeout or 0.0
+            self.pong_timer = self.loop.call_later(wait, self.keepalive_timeout)
+            return
         super().keepalive_timeout()
         self.transport.abort()  # what is written would wait for ever for a client that takes nothing
 
     def data_received(self, data: bytes) -> None:
+        self._heard = True
         if not self.handshake_complete or self._library_only or self.close_sent:
             self._library_only |= self.handshake_initiated
             super().data_received(data)
@@ -90,22 +130,52 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
                 self._partial = [data[at:]]
                 self._missing = stop - end if stop else 1
                 break
-            if data[at] & _RESERVED or data[at] & _OPCODE > _LAST_DATA_OPCODE or not data[at + 1] & _MASKED:
+            kind = data[at]
+            if kind & _RESERVED or kind & _OPCODE > _LAST_DATA_OPCODE or not data[at + 1] & _MASKED:
                 self._hand_over(payloads)
                 payloads = []
                 super().data_received(data[at:stop])
                 if self.close_sent or self.transport.is_closing():
                     return
             else:
-                payloads.append(apply_mask(data[start:stop], data[start - 4 : start]))
+                payload = apply_mask(data[start:stop], data[start - 4 : start])
+                if kind != _WHOLE_BINARY or self._inside:
+                    fault = self._fault(kind, payload)
+                    if fault is not None:
+                        self._hand_over(payloads)
+                        self.conn.fail(*fault)
+                        self.handle_parser_exception()
+                        return
+                else:
+                    self._text = False
+                payloads.append(payload)
             at = stop
         self._hand_over(payloads)
+
+    def _fault(self, kind: int, payload: bytes) -> tuple[CloseCode, str] | None:
+        """What is wrong with a data frame as a part of its message, None where nothing is."""
+        opcode, final = kind & _OPCODE, bool(kind & _FINAL)
+        if self._inside and opcode:
+            return CloseCode.PROTOCOL_ERROR, "a message began within another one"
+        if not (self._inside or opcode):
+            return CloseCode.PROTOCOL_ERROR, "nothing had begun that goes on"
+        if opcode:
+            self._text = opcode == _TEXT
+        self._inside = not final
+        if not self._text or (opcode and final and payload.isascii()):
+            return None
+        try:
+            self._utf8.decode(payload, final)
+        except UnicodeDecodeError:
+            return CloseCode.INVALID_DATA, "text is not UTF-8; send binary messages"
+        return None
 
     def _hand_over(self, payloads: list[bytes]) -> None:
         if not payloads:
             return
         data = payloads[0] if len(payloads) == 1 else b"".join(payloads)
-        self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
+        event: Any = {"type": "websocket.receive", "bytes": data, "mom.text": self._text}
+        self.queue.put_nowait(event)
         if not self.read_paused:
             self.read_paused = True
             self.transport.pause_reading()

@@ -41,6 +41,9 @@ class Transport(Protocol):
     def trust(self) -> None:
         """The client has logged in: it may send as much at once as the settings allow."""
 
+    def hung_up(self) -> bool:
+        """Whether the client will send no more, as far as is known while nothing is read."""
+
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
 

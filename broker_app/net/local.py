@@ -69,6 +69,10 @@ class LocalConnection:
     def trust(self) -> None:
         """A client in this process needs no bound before its login."""
 
+    def hung_up(self) -> bool:
+        """It tells at once when it leaves."""
+        return False
+
     def pause_reading(self) -> None:
         self.readable.clear()
 

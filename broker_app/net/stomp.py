@@ -819,6 +819,9 @@ class StompSession:
             assert self._drain is not None
             self._refuse(Refused(ENDED_BY_OPERATOR, self._drain[0]), None, soft=False)
         elif self._state == OPEN:
+            if self._holds and self._transport.hung_up():
+                # What remains is little, and says whether the client took its leave or broke off.
+                self._release(self._holds)
             if self._beat_out_s and now - self._spoke >= self._beat_out_s - step:
                 self._write(b"\n")
             silent = 0.0 if self._holds else now - self._heard

@@ -11,6 +11,7 @@ from broker_app.net.access import Way
 from broker_app.net.certificates import Certificates
 from broker_app.net.descriptors import has_room
 from broker_app.net.door import Door
+from broker_app.net.hangup import hung_up
 from broker_app.net.lobby import Lobby
 from broker_app.net.rendering import Renderer
 from broker_app.net.stomp import StompSession
@@ -76,6 +77,9 @@ class TcpConnection(asyncio.Protocol):
 
     def trust(self) -> None:
         """The session bounds what it takes of a stream by itself."""
+
+    def hung_up(self) -> bool:
+        return not self._transport.is_closing() and hung_up(self._transport)
 
     def pause_reading(self) -> None:
         if not self._transport.is_closing():

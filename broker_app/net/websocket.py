@@ -7,6 +7,7 @@ taken while the engine is full, and what the client has not taken is counted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -33,13 +34,16 @@ class WebSocketConnection:
         "_certified",
         "_closing",
         "_high_water",
+        "_hung_up",
         "_outbox",
         "_outbox_bytes",
         "_paused",
         "_resumed",
         "_send",
         "_session",
+        "_text",
         "_trust",
+        "_trusted",
         "_wake",
         "peer_name",
         "way",
@@ -55,6 +59,11 @@ class WebSocketConnection:
         self._send = send
         #: tells the web server, where it wants to know, that the client has logged in
         self._trust: Callable[[], None] = scope.get("mom.trust", lambda: None)
+        self._trusted = False
+        #: whether the client speaks in text messages, and is answered in them as far as that is possible
+        self._text = False
+        #: asks the web server, where it knows
+        self._hung_up: Callable[[], bool] = scope.get("mom.hung_up", lambda: False)
         self._high_water = lobby.config.outbox_bytes
         self._outbox: list[bytes] = []
         self._outbox_bytes = 0
@@ -73,8 +82,12 @@ class WebSocketConnection:
                 event = await receive()
                 if event["type"] != "websocket.receive":
                     return
-                data = event.get("bytes")
-                self._session.receive(data if data is not None else event["text"].encode())
+                data, text = event.get("bytes"), event.get("mom.text", False)
+                if data is None:
+                    data, text = event["text"].encode(), True
+                if not self._trusted:
+                    self._text = text
+                self._session.receive(data)
                 while self._paused:
                     self._resumed = asyncio.get_running_loop().create_future()
                     await self._resumed
@@ -93,7 +106,7 @@ class WebSocketConnection:
                 congested = self._outbox_bytes > self._high_water
                 self._outbox, self._outbox_bytes = [], 0
                 try:
-                    await self._send({"type": "websocket.send", "bytes": data})
+                    await self._send(self._message(data))
                 except OSError:
                     return  # the client has gone; the reader hears of it as well
                 if congested and self._outbox_bytes <= self._high_water:
@@ -103,6 +116,13 @@ class WebSocketConnection:
             self._wake = loop.create_future()
             await self._wake
         await self._send({"type": "websocket.close", "code": NORMAL})
+
+    def _message(self, data: bytes) -> Event:
+        """What is sent to the client, in the kind of message in which it said CONNECT."""
+        if self._text:
+            with contextlib.suppress(UnicodeDecodeError):  # bodies are bytes; such a one is not for text
+                return {"type": "websocket.send", "text": data.decode()}
+        return {"type": "websocket.send", "bytes": data}
 
     # for the session
 
@@ -124,7 +144,11 @@ class WebSocketConnection:
         self.close()
 
     def trust(self) -> None:
+        self._trusted = True
         self._trust()
+
+    def hung_up(self) -> bool:
+        return self._hung_up()
 
     def pause_reading(self) -> None:
         self._paused = True

@@ -293,7 +293,9 @@ def test_a_temporary_queue_may_be_subscribed_to_first(
 
 
 def test_sixteen_mebibytes_arrive_unchanged(client: Client, name: str) -> None:
-    body = bytes(range(256)) * (16 * MIB // 256)
+    # Over WebSocket it sends text unless it is asked for binary messages, and text is UTF-8.
+    bytes_ = bytes(range(128 if "WebSocket" in client.name else 256))
+    body = bytes_ * (16 * MIB // len(bytes_))
     client.confirmed("send", f"/queue/{name}", body)
     client.subscribe(f"/queue/{name}")
     assert client.message().body == body

@@ -260,3 +260,34 @@ def test_the_pace_of_a_connection(frames: int, bytes_: int) -> None:
 
 def test_a_connection_has_no_pace_by_default() -> None:
     assert Pace(0, 0, now=0.0).spend(1 << 30, 1 << 40, now=0.0) == 0.0
+
+
+# ---------------------------------------------------------------------- clients that give up
+
+
+async def test_what_waits_of_a_client_that_gave_up_never_comes_in() -> None:
+    """Nothing is read of it, so that nobody hears it leave: the kernel is asked."""
+    async with small_broker(limits=Limits(parked_per_peer=1)) as broker:
+        limit(broker, max_messages=1)
+        producer = await broker.client()
+        producer.send(sending(0) + sending(1))
+        await producer.frame()
+        await until(lambda: broker.engine.broker.parking.throttled)
+        producer.send(sending(2))
+        await producer.close()
+        await until(lambda: not broker.engine.broker.parking.bytes)
+        assert await consume(broker, 1) == [0]
+        assert broker.engine.broker.queues["/queue/a"].depth == 0
+
+
+async def test_what_was_sent_before_a_disconnect_comes_in_although_the_client_did_not_wait() -> None:
+    async with small_broker(limits=Limits(parked_per_peer=1)) as broker:
+        limit(broker, max_messages=1)
+        producer = await broker.client()
+        producer.send(sending(0) + sending(1))
+        await producer.frame()
+        await until(lambda: broker.engine.broker.parking.throttled)
+        producer.send(sending(2) + b"DISCONNECT\n\n\0")
+        await producer.close()
+        await until(lambda: not broker.lobby.sessions)
+        assert await consume(broker, 3) == [0, 1, 2]

@@ -47,7 +47,7 @@ class Conversation:
     async def data(self) -> bytes:
         event = await self.event()
         assert event["type"] == "websocket.send", event
-        return bytes(event["bytes"])
+        return bytes(event["bytes"]) if "bytes" in event else event["text"].encode()  # type: ignore[no-any-return]
 
     async def leave(self) -> None:
         self.incoming.put_nowait({"type": "websocket.disconnect", "code": 1000})
@@ -152,3 +152,38 @@ async def test_what_a_client_held_returns_when_its_websocket_ends(broker: SmallB
     await client.leave()
     await broker.engine.wait_idle()
     assert (broker.engine.broker.queues["/queue/q"].depth, len(broker.lobby.sessions)) == (1, 0)
+
+
+async def test_a_client_that_speaks_in_text_is_answered_in_text(broker: SmallBroker) -> None:
+    client = Conversation(broker)
+    await client.event()
+    client.send(CONNECT.decode())
+    assert (await client.event())["text"].startswith("CONNECTED\n")
+    client.send("SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0SEND\ndestination:/queue/a\n\nsch\u00f6n\0")
+    assert "sch\u00f6n\0\n" in (await client.event())["text"]
+    client.send(b"SEND\ndestination:/queue/a\n\n\xff\0")
+    assert b"\n\n\xff\0\n" in (await client.event())["bytes"], "what is no text cannot come as text"
+    client.send("BAD\n\n\0")
+    assert (await client.event())["text"].startswith("ERROR\n")
+    await client.leave()
+
+
+async def test_a_client_that_speaks_in_bytes_is_answered_in_bytes(broker: SmallBroker) -> None:
+    client = Conversation(broker)
+    await client.event()
+    client.send(CONNECT)
+    assert (await client.event())["bytes"].startswith(b"CONNECTED\n")
+    client.send("SEND\ndestination:/queue/a\nreceipt:1\n\nx\0")
+    assert (await client.event())["bytes"].startswith(b"RECEIPT\n"), (
+        "CONNECT has said it for the whole session"
+    )
+    await client.leave()
+
+
+async def test_who_is_refused_in_text_reads_it_as_text(broker: SmallBroker) -> None:
+    client = Conversation(broker)
+    await client.event()
+    client.send("CONNECT\naccept-version:9\n\n\0")
+    assert (await client.event())["text"].startswith("ERROR\n")
+    assert (await client.event())["type"] == "websocket.close"
+    await client.leave()

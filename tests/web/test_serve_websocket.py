@@ -30,6 +30,11 @@ class Site:
 
     def __init__(self) -> None:
         self.received = bytearray()
+        #: cleared while nothing is taken
+        self.taking = asyncio.Event()
+        self.taking.set()
+        self.hung_up: Any = None
+        self.in_text: list[bool] = []
         self.arrived = asyncio.Event()
         self.ended = asyncio.Event()
 
@@ -38,9 +43,12 @@ class Site:
         await send({"type": "websocket.accept"})
         if self.trusts:
             scope["mom.trust"]()
+        self.hung_up = scope["mom.hung_up"]
         while (event := await receive())["type"] == "websocket.receive":
+            self.in_text.append(event.get("mom.text", "text" in event))
             self.received += event["bytes"] if event.get("bytes") is not None else event["text"].encode()
             self.arrived.set()
+            await self.taking.wait()
         self.ended.set()
 
     async def wait_for(self, size: int) -> bytes:
@@ -75,11 +83,11 @@ class Client:
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[tuple[Site, Client]]:
+async def site(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[tuple[Site, Client]]:
     site, stop = Site(), asyncio.Event()
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    config = Config(data=tmp_path, max_body_bytes=1_000_000, drain=1)
+    config = Config(data=tmp_path, max_body_bytes=1_000_000, drain=1, ping=getattr(request, "param", 20.0))
     serving = asyncio.create_task(serve(site, config, listener, stop))
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(HANDSHAKE)
@@ -99,17 +107,21 @@ async def test_any_cut_of_any_frames_gives_the_same_bytes(site: tuple[Site, Clie
     random.seed(seed)
     sent, wire = b"", b""
     for _ in range(60):
-        data = os.urandom(random.choice((0, 1, 100, 125, 126, 127, 65535, 65536, 70_000)))
+        size = random.choice((0, 1, 100, 125, 126, 127, 65535, 65536, 70_000))
+        kind = random.choice((Opcode.BINARY, Opcode.TEXT))
+        data = (
+            os.urandom(size) if kind is Opcode.BINARY else ("\u00e4\u20ac" * size).encode()[: size // 5 * 5]
+        )
         sent += data
         if random.random() < 0.2:
             middle = len(data) // 2
             wire += (
-                frame(data[:middle], Opcode.TEXT, fin=False)
+                frame(data[:middle], kind, fin=False)
                 + frame(b"", Opcode.PING)
                 + frame(data[middle:], Opcode.CONT)
             )
         else:
-            wire += frame(data, random.choice((Opcode.BINARY, Opcode.TEXT)))
+            wire += frame(data, kind)
     await site[1].send(wire, pieces=random.choice((1, 3, 200)))
     assert await site[0].wait_for(len(sent)) == sent
 
@@ -134,8 +146,29 @@ async def test_data_before_a_close_is_handed_over(site: tuple[Site, Client]) -> 
         (b"\xc2" + frame(b"x")[1:], 1002),
         (b"\x83" + frame(b"x")[1:], 1002),
         (b"\x82\xff" + (10_000_000).to_bytes(8, "big") + b"mask", 1009),
+        (frame(b"x", Opcode.CONT), 1002),
+        (frame(b"x", Opcode.CONT, fin=False), 1002),
+        (frame(b"", fin=False) + frame(b"x"), 1002),
+        (frame(b"", Opcode.TEXT, fin=False) + frame(b"x", Opcode.TEXT), 1002),
+        (frame(b"\xff", Opcode.TEXT), 1007),
+        (frame("\u20ac".encode()[:2], Opcode.TEXT), 1007),
+        (frame("\ud800".encode("utf-8", "surrogatepass"), Opcode.TEXT), 1007),
+        (frame(b"", Opcode.TEXT, fin=False) + frame(b"\xff", Opcode.CONT), 1007),
     ],
-    ids=["not masked", "a reserved bit", "a reserved opcode", "longer than allowed"],
+    ids=[
+        "not masked",
+        "a reserved bit",
+        "a reserved opcode",
+        "longer than allowed",
+        "going on with nothing",
+        "a fragment of nothing",
+        "a message within another",
+        "text within text",
+        "no UTF-8",
+        "a character that is cut",
+        "a lonely surrogate",
+        "a fragment that is no UTF-8",
+    ],
 )
 async def test_a_frame_is_refused_that_is(site: tuple[Site, Client], wrong: bytes, code: int) -> None:
     await site[1].send(frame(b"good") + wrong)
@@ -156,3 +189,87 @@ async def test_a_client_that_is_not_known_may_send_short_messages_only(
     assert await stranger.close_code() == 1009
     assert await site[0].wait_for(5) == b"hello"
     writer.close()
+
+
+async def test_a_character_may_be_cut_between_two_fragments(site: tuple[Site, Client]) -> None:
+    euro = "\u20ac".encode()
+    await site[1].send(
+        frame(euro[:1], Opcode.TEXT, fin=False) + frame(euro[1:], Opcode.CONT) + frame(b"\xff")
+    )
+    assert await site[0].wait_for(4) == euro + b"\xff"
+
+
+async def test_the_application_hears_whether_a_message_was_text(site: tuple[Site, Client]) -> None:
+    await site[1].send(frame(b"a", Opcode.TEXT))
+    await site[0].wait_for(1)
+    await site[1].send(frame(b"b"))
+    await site[0].wait_for(2)
+    assert site[0].in_text == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        (HANDSHAKE.replace(b"Version: 13", b"Version: 8"), b"HTTP/1.1 426 "),
+        (HANDSHAKE.replace(b"Sec-WebSocket-Version: 13\r\n", b""), b"HTTP/1.1 426 "),
+        (HANDSHAKE.replace(b"HTTP/1.1", b"HTTP/1.0"), b"HTTP/1.1 400 "),
+    ],
+    ids=["version 8", "no version", "HTTP/1.0"],
+)
+async def test_an_old_handshake_is_refused_and_hears_the_version(
+    site: tuple[Site, Client], asked: bytes, status: bytes
+) -> None:
+    reader, writer = await asyncio.open_connection(*site[1].writer.get_extra_info("peername"))
+    writer.write(asked)
+    async with asyncio.timeout(10):
+        answer = await reader.read()
+    assert answer.startswith(status)
+    assert b"\r\nsec-websocket-version: 13\r\n" in answer.lower()
+    writer.close()
+
+
+# ---------------------------------------------------------------------- pings
+
+
+@pytest.mark.parametrize("site", [0.1], indirect=True)
+async def test_a_client_is_not_given_up_while_nothing_is_read_of_it(site: tuple[Site, Client]) -> None:
+    """Its pongs lie in the socket, behind what is not read."""
+    here, client = site
+    here.taking.clear()
+    await client.send(frame(b"one"))
+    await here.wait_for(3)
+    await client.send(frame(b"two"))
+    async with asyncio.timeout(10):
+        assert (await client.reader.readexactly(6))[:1] == b"\x89"
+    await asyncio.sleep(2.0)  # twenty times as long as it may take to answer, and longer than the last look
+    here.taking.set()
+    await client.send(frame(b"three"))
+    assert await here.wait_for(11) == b"onetwothree"
+
+
+@pytest.mark.parametrize("site", [0.1], indirect=True)
+async def test_a_client_that_answers_nothing_is_given_up(site: tuple[Site, Client]) -> None:
+    await site[1].send(frame(b"one"))
+    await site[0].ended.wait()
+    async with asyncio.timeout(20):
+        said = await site[1].reader.read()
+    assert b"\x88" in said and (1011).to_bytes(2, "big") in said
+
+
+async def test_it_is_known_that_a_client_hung_up_although_nothing_is_read_of_it(
+    site: tuple[Site, Client],
+) -> None:
+    here, client = site
+    here.taking.clear()
+    await client.send(frame(b"one"))
+    await here.wait_for(3)
+    await client.send(frame(b"two"))
+    assert not here.hung_up()
+    client.writer.close()
+    async with asyncio.timeout(10):
+        while not here.hung_up():
+            await asyncio.sleep(0.01)
+    assert here.received == b"one"
+    here.taking.set()
+    await here.wait_for(6)
+    await here.ended.wait()
