@@ -60,7 +60,7 @@ class Admitting(Publishing):
         for envelope, body, receipt in entries:
             if envelope is not last:
                 try:
-                    queue = self._target(envelope.address)
+                    queue = self._target(envelope)
                 except Exception as error:
                     self._not_published(peer, receipt, error)
                     self._pass_over(peer, entries)
@@ -252,7 +252,7 @@ class Admitting(Publishing):
         self.counters["published"] += 1
         envelope, peer = parked.envelope, parked.peer
         try:
-            queue = self._target(envelope.address)
+            queue = self._target(envelope)
         except Exception as error:
             self._not_published(peer, parked.receipt, error)
         else:
@@ -392,7 +392,7 @@ class Admitting(Publishing):
         """Publish a message that is counted as published already."""
         peer = entry.peer
         try:
-            queue = self._target(entry.envelope.address)
+            queue = self._target(entry.envelope)
         except Exception as error:
             self._not_published(peer, entry.receipt, error)
             return
@@ -411,7 +411,7 @@ class Admitting(Publishing):
             parked = self._line.popleft()
             self.parking.leaves(parked)
             if self.store_room is not None:
-                self.store_room -= parked.size + len(parked.envelope.block)
+                self.store_room -= parked.size
             self.counters["published"] += 1
             self._publish_one(parked)
             self._farewell(parked.peer)
@@ -474,7 +474,7 @@ class Admitting(Publishing):
 
     def _watch_consumers(self, queue: Queue) -> None:
         """Look closer at what they settle where bytes or groups are counted."""
-        counted = queue.guarded is not None or (queue.picking is not None and queue.picking.grouped)
+        counted = queue.counts or (queue.picking is not None and queue.picking.grouped)
         for subscription in queue.consumers:
             subscription.watched = subscription.lease_ms > 0 or counted
 
@@ -521,7 +521,7 @@ class Admitting(Publishing):
         low = guard.policy.limit_behavior == REMOVE_LOW_PRIORITY
         message = lane.pop_first()
         if message is not None:
-            self.memory_bytes -= len(message.body) + OVERHEAD_BYTES
+            self._remember_body(queue, -message.size)
             self._dead_letter(queue, message, "LOW_PRIORITY" if low else "OLDEST", _full(queue).detail)
             return True
         if guard.policy.max_bytes or (queue.policy.use_dead_letters and has_dead_letters(queue)):

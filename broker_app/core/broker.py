@@ -192,7 +192,7 @@ class Broker(Unreadable):
             if not expired:
                 continue
             for message in expired:
-                self.memory_bytes -= message.size
+                self._remember_body(queue, -message.size)
                 self._expire(queue, message)
             alive = [m for m in lane.ready if not 0 < m.expires_ms <= self.now_ms]
             lane.ready.clear()

@@ -38,7 +38,7 @@ class Delaying(Picking):
         out.published.append(message.position)
         schedule = self._schedule(address)
         schedule.rows.add(due_ms, message.position)
-        schedule.average += (len(body) - schedule.average) >> 4
+        schedule.average += (message.size - schedule.average) >> 4
         self._set_alarm(schedule)
         return message
 

@@ -7,7 +7,7 @@ from heapq import heappop
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
+from broker_app.core.message import Envelope, Message
 from broker_app.core.outcome import Fetch
 from broker_app.core.queue import Lane, Queue, order_of
 from broker_app.core.state import State
@@ -60,11 +60,11 @@ class Dispatch(State):
             self.taps.note(queue.address, message)
         if paging:
             lane.paged.append(message.position)
-            lane.average += (len(body) - lane.average) >> 4
+            lane.average += (message.size - lane.average) >> 4
             if queue.picking is not None:
                 queue.picking.at_hand[message.position] = message
         else:
-            self._arrive(lane, message)
+            self._arrive(queue, lane, message)
         if message.expires_ms:
             queue.expiring = True
         if not queue.dirty and (queue.available or queue.picking):
@@ -72,9 +72,12 @@ class Dispatch(State):
             self._dirty.append(queue)
         return message
 
-    def _arrive(self, lane: Lane, message: Message) -> None:
+    def _arrive(self, queue: Queue, lane: Lane, message: Message) -> None:
         lane.ready.append(message)
-        self.memory_bytes += len(message.body) + OVERHEAD_BYTES
+        size = len(message.body) + message.envelope.weight
+        self.memory_bytes += size
+        if queue.account is not None:
+            queue.account.keep(size)
 
     def _dispatch(self, queue: Queue) -> None:
         """Hand out messages while there are both messages in memory and consumers with credit."""
@@ -82,7 +85,7 @@ class Dispatch(State):
         now_ms = self.now_ms
         touched = self._out.touched
         guard = queue.guarded
-        handed_out = settled = 0
+        handed_out = settled = released = held = 0
         while available:
             lane = queue.first_lane()
             if lane is None:
@@ -96,7 +99,8 @@ class Dispatch(State):
                     message = ready.popleft()
                 else:
                     break
-                self.memory_bytes -= len(message.body) + OVERHEAD_BYTES
+                size = len(message.body) + message.envelope.weight
+                released += size
                 if 0 < message.expires_ms <= now_ms:
                     self._expire(queue, message)
                     continue
@@ -116,6 +120,7 @@ class Dispatch(State):
                     peer.next_tag = tag + 1
                     peer.unsettled[tag] = (subscription, message)
                     subscription.unsettled += 1
+                    held += size
                     if subscription.lease_ms:
                         self.leases.begin(peer, tag, now_ms + subscription.lease_ms)
                     if message.recorded and message.position > lane.mark:
@@ -135,6 +140,9 @@ class Dispatch(State):
             self._fetch(queue, lane)
             if not ready and (lane.loading or lane.paged):
                 break
+        self.memory_bytes -= released
+        if queue.account is not None:
+            queue.account.keep(held - released)
         if not handed_out:
             return
         queue.acked_total += settled
@@ -173,7 +181,7 @@ class Dispatch(State):
             message.attempts = lane.attempts_of(position)
             lane.attempts.pop(position, None)
             message.order = position + lane.shift
-            self._arrive(lane, message)
+            self._arrive(queue, lane, message)
             if len(lane.ready) > 1 and message.order < lane.ready[-2].order:  # it was picked out of order
                 lane.ready.pop()
                 lane.ready.insert(bisect_right(lane.ready, message.order, key=order_of), message)
@@ -188,7 +196,7 @@ class Dispatch(State):
         queue.removed_total += queue.depth
         for lane in queue.lanes:
             for message in lane.in_memory():
-                self.memory_bytes -= message.size
+                self._remember_body(queue, -message.size)
                 if message.recorded:
                     positions.append(message.position)
             positions += lane.loading

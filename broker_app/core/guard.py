@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from broker_app.core.message import OVERHEAD_BYTES, Envelope
+from broker_app.core.message import Envelope
 from broker_app.core.policy import REMOVE_LOW_PRIORITY, REMOVE_OLDEST, DestinationPolicy
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Parked:
 
     @property
     def size(self) -> int:
-        return len(self.body) + OVERHEAD_BYTES
+        return len(self.body) + self.envelope.weight
 
 
 class Guard:

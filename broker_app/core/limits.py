@@ -53,3 +53,15 @@ class Limits:
     max_bytes: int = 0
     #: what messages may take beyond `memory_bytes`: those that live in memory only, as nothing else does then
     transient_bytes: int = 256 * 1024 * 1024
+    #: bytes of what all open transactions hold; one user may have half of it
+    bytes_of_transactions: int = 256 * 1024 * 1024
+
+    @property
+    def transient_per_user(self) -> int:
+        """The part of `transient_bytes` that may wait for one user's connections. With what each of these may
+        have in any case it stays below the level from which on others have to wait."""
+        return self.transient_bytes // 2
+
+    @property
+    def transient_per_peer(self) -> int:
+        return self.transient_bytes // 4

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 DEFAULT_PRIORITY = 4
-# What a message costs in memory beside its body: the objects and their places in collections.
+# What a message costs in memory beside body and header block: the objects and their places in collections.
 OVERHEAD_BYTES = 320
 
 
@@ -28,6 +28,11 @@ class Special(NamedTuple):
         """The dedup-id in 16 bytes."""
         return blake2b(self.dedup_id.encode(errors="surrogatepass"), digest_size=16).digest()
 
+    @property
+    def waits(self) -> bool:
+        """Whether it may have to be kept until it is due."""
+        return bool(self.delay_ms or self.due_ms)
+
     def due_at(self, now_ms: int) -> int:
         """When a message that arrives at `now_ms` is due."""
         return max(self.due_ms, now_ms + self.delay_ms)
@@ -39,6 +44,7 @@ class Envelope:
     `address` is the full destination ("/queue/orders"), `block` the user's header lines in STOMP 1.2
     escaping, each ended by a newline. `expires_ms` is absolute, `ttl_ms` relative to arrival; 0 is never.
     `special` is None for nearly all, which take the short way through the core.
+    `weight` is what a message with it takes in memory beside its body.
     `tail` and `tail_key` are a free place where a session keeps the rendered form of the block.
     """
 
@@ -52,6 +58,7 @@ class Envelope:
         "tail",
         "tail_key",
         "ttl_ms",
+        "weight",
     )
 
     def __init__(
@@ -67,6 +74,7 @@ class Envelope:
     ) -> None:
         self.address = address
         self.block = block
+        self.weight = len(block) + OVERHEAD_BYTES
         self.persistent = persistent
         self.priority = priority
         self.ttl_ms = ttl_ms
@@ -125,7 +133,7 @@ class Message:
 
     @property
     def size(self) -> int:
-        return len(self.body) + OVERHEAD_BYTES
+        return len(self.body) + self.envelope.weight
 
 
 class Duplicate(Message):

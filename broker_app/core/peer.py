@@ -8,6 +8,7 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 
 if TYPE_CHECKING:
+    from broker_app.core.account import Account
     from broker_app.core.marks import Flow
     from broker_app.core.subscription import Subscription
     from broker_app.core.transaction import Transaction
@@ -68,6 +69,7 @@ class Peer:
     """
 
     __slots__ = (
+        "account",
         "connection",
         "deliveries",
         "detailed",
@@ -95,6 +97,8 @@ class Peer:
     ) -> None:
         self.receiver = receiver
         self.user = user
+        #: what it makes the broker keep in memory; None as long as that is nothing
+        self.account: Account | None = None
         #: id of the STOMP connection, empty for others
         self.connection = ""
         self.detailed = detailed

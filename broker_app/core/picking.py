@@ -16,7 +16,7 @@ from bisect import bisect_right
 
 from broker_app.core import commands as c
 from broker_app.core.dispatch import Dispatch
-from broker_app.core.message import OVERHEAD_BYTES, Message
+from broker_app.core.message import Message
 from broker_app.core.queue import Lane, Queue, order_of
 from broker_app.core.round import Round, take_back
 from broker_app.core.selection import (
@@ -46,7 +46,7 @@ class Picking(Dispatch):
         queue = subscription.queue
         self._choose(subscription)
         queue.consumers.append(subscription)
-        subscription.watched |= queue.guarded is not None
+        subscription.watched |= queue.counts
         if subscription.exclusive:
             self._choose_active(queue)
 
@@ -171,7 +171,7 @@ class Picking(Dispatch):
         queue.available.extend(sorter.everything.line)
         for subscription in queue.consumers:
             subscription.selection = None
-            subscription.watched = subscription.lease_ms > 0 or queue.guarded is not None
+            subscription.watched = subscription.lease_ms > 0 or queue.counts
         queue.picking = None
         self._touch(queue)
 
@@ -244,7 +244,7 @@ class Picking(Dispatch):
             if not message.recorded or message.order - message.position != lane.shift:
                 return  # its place among those outside could not be told from its position
             ready.pop()
-            self.memory_bytes -= len(message.body) + OVERHEAD_BYTES
+            self.memory_bytes -= message.size
             lane.paged.insert(message.position)
             if message.attempts != lane.attempts_of(message.position):
                 lane.attempts[message.position] = message.attempts

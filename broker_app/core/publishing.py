@@ -8,6 +8,7 @@ from broker_app.core.dedup import Seen
 from broker_app.core.destination import (
     QUEUE,
     TEMP_QUEUE,
+    TEMP_TOPIC,
     Destination,
     has_wildcard,
     is_forwarded,
@@ -15,7 +16,7 @@ from broker_app.core.destination import (
 )
 from broker_app.core.errors import Refused
 from broker_app.core.marks import check_is_no_sync_queue
-from broker_app.core.message import Duplicate, Envelope, Message, MessageIds
+from broker_app.core.message import Duplicate, Envelope, Message, MessageIds, Special
 from broker_app.core.named import NamedSubscription
 from broker_app.core.queue import Queue
 from broker_app.core.subscribing import Subscribing
@@ -68,7 +69,7 @@ class Publishing(Subscribing):
         """Put a message where it belongs: to `queue`, or to everybody on its topic."""
         if queue is None:
             return self._publish_to_topic(envelope, body, explicit_id)
-        if not queue.durable and queue.depth >= self.limits.topic_pending:
+        if not (queue.durable or self._has_room(queue, len(body) + envelope.weight)):
             return self._overflow(queue, envelope, body)
         message = self._enqueue(queue, envelope, body, explicit_id)
         if envelope.special is not None and envelope.special.group:
@@ -84,16 +85,17 @@ class Publishing(Subscribing):
             # It was accepted long ago: whoever may send now does not matter any more.
             destination = parse(envelope.address)
             queue = self.queue(envelope.address) if destination.kind == QUEUE else None
-            if destination.kind == TEMP_QUEUE:
-                queue = self.queues.get(envelope.address, self._NOWHERE)
             self._bring_in(queue, envelope, message.body, self.ids.of(message))
 
-    def _target(self, address: str) -> Queue | None:
-        """The queue of `address`, made on first use; None when it names a topic."""
+    def _target(self, envelope: Envelope) -> Queue | None:
+        """The queue that an envelope names, made on first use; None when it names a topic."""
+        address = envelope.address
         queue = self.queues.get(address)
-        if queue is not None and not (queue.shut or queue.named):
+        if queue is not None and not (queue.shut or queue.named) and envelope.special is None:
             return queue
-        destination = self._check_sendable(address)
+        destination = self._check_sendable(address, envelope.special)
+        if queue is not None:
+            return queue
         if not destination.is_queue:
             return None
         if destination.kind == TEMP_QUEUE:
@@ -101,9 +103,15 @@ class Publishing(Subscribing):
             return self._NOWHERE
         return self.queue(address)
 
-    def _check_sendable(self, address: str) -> Destination:
+    def _check_sendable(self, address: str, special: Special | None = None) -> Destination:
         """The destination of a message; Refused when none may be sent there now. Makes nothing."""
         destination = sendable(address)
+        if special is not None and special.waits and destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
+            raise Refused(
+                "unsupported",
+                f"a message to {address} cannot be delayed: a temporary destination ends with its "
+                "connection, and what is delayed would outlive it; send it when it is due",
+            )
         check_is_no_sync_queue(address)
         queue = self.queues.get(address)
         shut = self.policies.of(address).refuses_producers if queue is None else queue.shut

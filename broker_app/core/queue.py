@@ -23,6 +23,7 @@ from broker_app.core.records import Reader
 from broker_app.core.subscription import NO_SAMPLES, Subscription
 
 if TYPE_CHECKING:
+    from broker_app.core.account import Account
     from broker_app.core.named import NamedSubscription
     from broker_app.core.selection import Sorter, Survey
 
@@ -259,6 +260,7 @@ class Queue:
     is not durable live in memory only (`durable` False)."""
 
     __slots__ = (
+        "account",
         "acked",
         "acked_total",
         "active",
@@ -298,6 +300,8 @@ class Queue:
         #: what its limits need, None when there are none
         self.guarded: Guard | None = None
         self.obey(DEFAULT_POLICY)
+        #: who answers for the memory that it takes, None where bodies can go to the journal
+        self.account: Account | None = None
         self.lanes: list[Lane] = []  # highest priority first
         self.consumers: list[Subscription] = []
         #: consumers that can take a message now, the next one in turn first
@@ -347,6 +351,11 @@ class Queue:
             self.guarded.policy = policy
         elif policy.guards and self.durable:
             self.guarded = Guard(policy)
+
+    @property
+    def counts(self) -> bool:
+        """Whether what is unsettled is counted too."""
+        return self.guarded is not None or self.account is not None
 
     @property
     def paged_bytes(self) -> int:

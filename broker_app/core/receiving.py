@@ -144,7 +144,7 @@ class Receiving(Admitting):
             raise Refused("invalid", f"flow {flow.id!r} goes to {flow.target}, and not to {envelope.address}")
         if self.strain is not None:
             raise self.strain.refusal
-        queue = self._target(envelope.address)
+        queue = self._target(envelope)
         assert queue is not None  # it was seen to be a queue when the flow began
         return queue
 

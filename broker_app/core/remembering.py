@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker_app.core import commands as c
 from broker_app.core import records
+from broker_app.core.account import Account
 from broker_app.core.destination import DEAD_SUFFIX, TOPIC, Destination, check_name, parse
 from broker_app.core.errors import Refused
 from broker_app.core.facts import DestinationGone
@@ -20,6 +21,7 @@ class Remembering(Settling):
         """Let a subscription consume the queue of the name it asks for."""
         _check_name(command, destination)
         address = (DURABLE_PREFIX if command.durable else SHARED_PREFIX) + command.name
+        self._account_of(command.peer)
         terms = Terms(destination.address, command.selector, command.shared, command.peer.user)
         named = self.named.get(address)
         if named is None:
@@ -42,6 +44,8 @@ class Remembering(Settling):
         """Make a named subscription, whose address says its kind, and let messages come to it."""
         durable = address.startswith(DURABLE_PREFIX)
         queue = self.queue(address) if durable else Queue(address, durable=False)
+        if not durable:  # its consumers, who share it, are all of one user
+            queue.account = Account(self.users[terms.owner])
         name = address.removeprefix(DURABLE_PREFIX if durable else SHARED_PREFIX)
         named = queue.named = self.named[address] = NamedSubscription(name, terms, queue)
         self.topics.add_named(parse(terms.filter).name, named)
@@ -78,7 +82,7 @@ class Remembering(Settling):
     def _forget(self, queue: Queue) -> None:
         """The end of a queue that lives in memory."""
         queue.gone = True
-        self.memory_bytes -= sum(message.size for lane in queue.lanes for message in lane.in_memory())
+        self._remember_body(queue, -sum(m.size for lane in queue.lanes for m in lane.in_memory()))
         queue.lanes.clear()
 
     def _deletable(self, name: str, owner: str, *leaving: Subscription) -> NamedSubscription:

@@ -207,7 +207,7 @@ class Replaying(Remembering):
         message.explicit_id = self.ids.of(original)
         queue.published_total += 1
         message.order = queue.published_total
-        self._arrive(queue.lane(DEFAULT_PRIORITY), message)
+        self._arrive(queue, queue.lane(DEFAULT_PRIORITY), message)
         self._touch(queue)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.message import OVERHEAD_BYTES, Message
+from broker_app.core.message import Message
 from broker_app.core.outcome import Fetch
 from broker_app.core.queue import Lane, Queue, order_of
 from broker_app.core.selection import (
@@ -305,6 +305,8 @@ class Round:
             peer.next_tag = tag + 1
             peer.unsettled[tag] = (subscription, message)
             subscription.unsettled += 1
+            if queue.account is not None:
+                queue.account.keep(message.size)
             if subscription.lease_ms:
                 broker.leases.begin(peer, tag, broker.now_ms + subscription.lease_ms)
             if message.recorded and not message.attempts and message.position > lane.mark:
@@ -339,7 +341,7 @@ class Round:
             del lane.ready[at]
         else:
             lane.ready.popleft()
-        self._broker.memory_bytes -= len(message.body) + OVERHEAD_BYTES
+        self._broker._remember_body(self._queue, -message.size)
 
     # ------------------------------------------------------------------ reading, and what is recorded
 

@@ -10,7 +10,7 @@ from broker_app.core import deadletter, records
 from broker_app.core.delaying import Delaying
 from broker_app.core.destination import DEAD_SUFFIX, QUEUE, dead_letters_of
 from broker_app.core.errors import Refused
-from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
+from broker_app.core.message import Envelope, Message
 from broker_app.core.peer import Peer
 from broker_app.core.queue import Queue
 from broker_app.core.resting import retry_delay_ms
@@ -60,6 +60,9 @@ class Settling(Delaying):
         guard = subscription.queue.guarded
         if guard is not None:
             guard.bytes -= len(message.body)
+        account = subscription.queue.account
+        if account is not None:
+            account.keep(-message.size)
         if subscription.queue.picking is not None:
             self._group_settled(subscription.queue, message)
 
@@ -129,6 +132,8 @@ class Settling(Delaying):
         if not subscription.available:
             self._offer(subscription)
         message.attempts += 1
+        if queue.account is not None:
+            queue.account.keep(-message.size)
         if queue.gone:
             return
         if queue.picking is not None:
@@ -164,7 +169,7 @@ class Settling(Delaying):
             lane.attempts[message.position] = message.attempts
         else:
             heappush(lane.returned, (message.order, message))
-            self.memory_bytes += len(message.body) + OVERHEAD_BYTES
+            self._remember_body(queue, message.size)
         if message.expires_ms:
             queue.expiring = True
         if queue.guarded is not None and queue.guarded.removes:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from broker_app.core import commands as c
+from broker_app.core.account import Account, UserAccount
 from broker_app.core.dedup import Duplicates
 from broker_app.core.destination import is_forwarded, parse, tells_of_broker
 from broker_app.core.errors import Refused, internal
@@ -84,10 +85,14 @@ class State:
         self.now_ms = 0
         #: bytes of messages whose bodies are in memory and waiting
         self.memory_bytes = 0
+        #: bytes that open transactions hold
+        self.enlisted_bytes = 0
         #: peers that may hold deliveries
         self.peers: dict[Peer, None] = {}
         #: how many are stopped and have not disconnected yet
         self._stopped = 0
+        #: what the connections of each user make the broker keep in memory
+        self.users: dict[str, UserAccount] = {}
         self.leases = Leases()
         #: what is not due, by destination, and when the next of each is
         self.schedules: dict[str, Schedule] = {}
@@ -145,6 +150,33 @@ class State:
             self.queues[address] = queue  # once it is whole
             self._tell_of_destination(DestinationMade(address))
         return queue
+
+    def _account_of(self, peer: Peer) -> Account:
+        """The account of a connection, opened when it has none."""
+        if peer.account is None:
+            of_user = self.users.setdefault(peer.user, UserAccount())
+            of_user.connections += 1
+            peer.account = Account(of_user)
+        return peer.account
+
+    def _close_account(self, peer: Peer) -> None:
+        account, peer.account = peer.account, None
+        if account is not None:
+            account.of_user.connections -= 1
+            if not account.of_user.connections:
+                del self.users[peer.user]
+
+    def _remember_body(self, queue: Queue, size: int) -> None:
+        """Count a message of `queue` that takes so much memory from now on, or (less than 0) no more."""
+        self.memory_bytes += size
+        if queue.account is not None:
+            queue.account.keep(size)
+
+    def _has_room(self, queue: Queue, size: int) -> bool:
+        """Whether one more message, which lives in memory only, may wait in a queue."""
+        if queue.depth >= self.limits.topic_pending:
+            return False
+        return queue.account is None or queue.account.has_room(size, self.limits)
 
     def delayed(self, address: str) -> int:
         """How many messages are kept for a destination until they are due."""

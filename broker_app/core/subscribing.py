@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.core import commands as c
-from broker_app.core import records, selector
+from broker_app.core import selector
 from broker_app.core.destination import (
     QUEUE,
     TEMP_QUEUE,
@@ -89,6 +89,8 @@ class Subscribing(Replaying):
                     self.policies.of(command.address), command.address, self._listeners(destination)
                 )
             subscription.queue = Queue(command.address, durable=False)
+            subscription.queue.account = self._account_of(command.peer)
+            subscription.watched = True
             start = parse_start(command.start) if command.start else None
             if start is not None and destination.kind == TOPIC:
                 self._begin_replay(subscription, start, destination)
@@ -136,6 +138,8 @@ class Subscribing(Replaying):
         elif address not in self.queues:
             self._check_creation(address)
         queue = subscription.queue = self.queue(address, durable=destination.kind == QUEUE)
+        if destination.kind == TEMP_QUEUE:
+            queue.account = self._account_of(subscription.peer)
         _check_number(queue.policy, address, len(queue.consumers))
         self._join(subscription)
 
@@ -225,7 +229,7 @@ class Subscribing(Replaying):
             self._postpone(subscription, subscription.replay, message)
             return
         depth = queue.depth
-        if depth >= self.limits.topic_pending:
+        if not self._has_room(queue, message.size):
             self._end_overrun(subscription)
         elif queue.in_order:
             self._follow(subscription, message)
@@ -246,7 +250,7 @@ class Subscribing(Replaying):
     def _keep_for_named(self, named: NamedSubscription, message: Message) -> Message:
         """Let a copy wait for whoever consumes a name; returns it, or the message where there is none."""
         queue = named.queue
-        if queue.durable or queue.depth < self.limits.topic_pending:
+        if queue.durable or self._has_room(queue, message.size):
             special = message.envelope.special
             copy = self._enqueue(queue, message.envelope, message.body, self.ids.of(message))
             if special is not None and special.group:
@@ -290,8 +294,8 @@ class Subscribing(Replaying):
     def _end_overrun(self, subscription: Subscription) -> None:
         self._end_slow(
             subscription,
-            f"{self.limits.topic_pending} messages wait for subscription {subscription.id!r} on "
-            f"{subscription.address}; it reads too slowly and was ended",
+            f"{subscription.queue.depth} messages wait for subscription {subscription.id!r} on "
+            f"{subscription.address}, as many or as large ones as may; it reads too slowly and was ended",
         )
 
     def _end_slow(self, subscription: Subscription, detail: str) -> None:
@@ -333,7 +337,6 @@ class Subscribing(Replaying):
     def _disconnect(self, command: c.Disconnect) -> None:
         peer = command.peer
         peer.paused = True  # nothing more is handed to it, whatever comes back below
-        peer.transactions.clear()
         for subscription, message in peer.unsettled.values():
             self._give_back(subscription, message)
         peer.unsettled.clear()
@@ -343,10 +346,10 @@ class Subscribing(Replaying):
         for address in peer.temporary:
             self._remove_queue(address)
         peer.temporary.clear()
+        self._close_account(peer)
         self._accept(peer, command.receipt)
 
     def _remove_queue(self, address: str) -> None:
-        self.counters["discarded"] += self._cancel_all(address, records.DISCARDED)
         queue = self.queues.pop(address, None)
         if queue is not None:
             self.counters["discarded"] += queue.depth

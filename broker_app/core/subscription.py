@@ -84,7 +84,7 @@ class Subscription:
         self.probe_tag = self.probe_ms = 0
         #: how long, in ms, it held what was timed; whoever wants that puts a bounded deque here
         self.holds = NO_SAMPLES
-        #: whether settling has to look closer: there are leases, or limits for the queue
+        #: whether settling has to look closer: there are leases, or bytes are counted
         self.watched = lease_ms > 0
         #: whether it stands in `line`
         self.available = False

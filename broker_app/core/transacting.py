@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker_app.core import commands as c
+from broker_app.core.account import Account
 from broker_app.core.errors import Refused
+from broker_app.core.message import OVERHEAD_BYTES
 from broker_app.core.peer import Peer
 from broker_app.core.receiving import Receiving
 from broker_app.core.transaction import Transaction
@@ -29,30 +31,61 @@ class Transacting(Receiving):
         self._refuse(peer, command.receipt, refusal)
 
     def _enlist(self, command: c.Enlist) -> None:
-        peer, limits = command.peer, self.limits
+        peer = command.peer
         transaction = peer.transactions.get(command.transaction)
         if transaction is None:
             self._refuse(peer, command.receipt, _no_transaction(command.transaction))
             return
-        transaction.bytes += _published_bytes(command.command)
-        held = sum(open_.bytes for open_ in peer.transactions.values())
-        if (
-            len(transaction.commands) >= limits.commands_per_transaction
-            or held > limits.bytes_per_transaction
-        ):
-            del peer.transactions[command.transaction]
-            detail = (
-                f"transaction {command.transaction!r} is larger than "
-                f"{limits.commands_per_transaction} frames or {limits.bytes_per_transaction} bytes "
-                "and was aborted"
-            )
-            self._refuse(peer, command.receipt, Refused("too-large", detail))
+        refusal = self._not_enlisted(peer, command.transaction, transaction, _weight(command.command))
+        if refusal is not None:
+            self._end_transaction(peer, command.transaction)
+            self._refuse(peer, command.receipt, refusal)
             return
         transaction.commands.append(command.command)
 
+    def _not_enlisted(self, peer: Peer, name: str, transaction: Transaction, size: int) -> Refused | None:
+        """Why a transaction cannot take so much more, else None: then it is counted."""
+        limits, account = self.limits, self._account_of(peer)
+        if (
+            len(transaction.commands) >= limits.commands_per_transaction
+            or account.enlisted + size > limits.bytes_per_transaction
+        ):
+            return Refused(
+                "too-large",
+                f"transaction {name!r} is larger than {limits.commands_per_transaction} frames or "
+                f"{limits.bytes_per_transaction} bytes, with headers and other open transactions of its "
+                "connection, and was aborted",
+            )
+        most = limits.bytes_of_transactions
+        if account.of_user.enlisted + size > most // 2 or self.enlisted_bytes + size > most:
+            return Refused(
+                "busy",
+                f"transaction {name!r} was aborted: open transactions hold as much as they may, {most} "
+                "bytes of all users or half of it of one; commit or abort some, and send it again",
+            )
+        self._count_enlisted(account, transaction, size)
+        return None
+
+    def _count_enlisted(self, account: Account, transaction: Transaction, size: int) -> None:
+        transaction.bytes += size
+        account.enlist(size)
+        self.enlisted_bytes += size
+
+    def _end_transaction(self, peer: Peer, name: str) -> Transaction | None:
+        """Take a transaction out, if there is one."""
+        transaction = peer.transactions.pop(name, None)
+        if transaction is not None and transaction.bytes:
+            self._count_enlisted(self._account_of(peer), transaction, -transaction.bytes)
+        return transaction
+
+    def _disconnect(self, command: c.Disconnect) -> None:
+        for name in list(command.peer.transactions):
+            self._end_transaction(command.peer, name)
+        super()._disconnect(command)
+
     def _commit(self, command: c.Commit) -> None:
         peer = command.peer
-        transaction = peer.transactions.pop(command.transaction, None)
+        transaction = self._end_transaction(peer, command.transaction)
         if transaction is None:
             self._refuse(peer, command.receipt, _no_transaction(command.transaction))
             return
@@ -81,7 +114,7 @@ class Transacting(Receiving):
         for deed in enlisted:
             if isinstance(deed, c.Publish):
                 for envelope, _, _ in deed.entries:
-                    self._check_sendable(envelope.address)
+                    self._check_sendable(envelope.address, envelope.special)
             elif isinstance(deed, c.Settle | c.Return):
                 if settled.intersection(deed.tags):
                     raise Refused("unknown-delivery", "the transaction settles one delivery twice")
@@ -94,7 +127,7 @@ class Transacting(Receiving):
             transaction.spoilt = command.refusal
 
     def _abort(self, command: c.Abort) -> None:
-        if command.peer.transactions.pop(command.transaction, None) is None:
+        if self._end_transaction(command.peer, command.transaction) is None:
             self._refuse(command.peer, command.receipt, _no_transaction(command.transaction))
         else:
             self._accept(command.peer, command.receipt)
@@ -104,5 +137,8 @@ def _no_transaction(name: str) -> Refused:
     return Refused("not-found", f"there is no open transaction {name!r}; BEGIN it first")
 
 
-def _published_bytes(deed: c.Command) -> int:
-    return sum(len(body) for _, body, _ in deed.entries) if isinstance(deed, c.Publish) else 0
+def _weight(deed: c.Publish | c.Settle | c.Return) -> int:
+    """About how many bytes of memory a deed takes until its transaction ends."""
+    if isinstance(deed, c.Publish):
+        return sum(len(body) + envelope.weight for envelope, body, _ in deed.entries)
+    return OVERHEAD_BYTES + 8 * len(deed.tags)

@@ -7,7 +7,7 @@ from broker_app.core.errors import Refused
 
 
 class Transaction:
-    """`commands` in order, and the `bytes` of the message bodies among them; why it cannot be committed,
+    """`commands` in order, and about how many `bytes` of memory they take; why it cannot be committed,
     where it was `spoilt`."""
 
     __slots__ = ("bytes", "commands", "spoilt")

@@ -42,6 +42,7 @@ _FOR_ALL = Destination(TOPIC, "$mom.failover")
 #: who decides about its own names, and about those who have gone
 _BROKER, _UNKNOWN = "the broker", "the login"
 _TOKEN = "token "
+_TEMPORARY = (TEMP_QUEUE, TEMP_TOPIC)
 #: destinations that are looked at in one go
 _RUN = 500
 
@@ -221,10 +222,12 @@ class Access:
         identity = client.identity
         if not self._logins.still_known(identity):
             return _Verdict(False, _UNKNOWN)
+        grants = self._granted(identity)
         if (fixed := decided_for_all(right, destination)) is not None:
+            if grants is not None and destination.kind in _TEMPORARY and not _may_converse(grants):
+                return _Verdict(False, f"{_TOKEN}{identity.token}")
             return _Verdict(fixed.allowed, fixed.because)
         right, destination = governing(right, destination)
-        grants = self._granted(identity)
         if grants is not None and not any(grant.covers(right, destination) for grant in grants):
             return _Verdict(False, f"{_TOKEN}{identity.token}")
         if self._is_owner_admin(identity):
@@ -273,9 +276,14 @@ def decided_for_all(right: str, destination: Destination) -> Decision | None:
     """What holds for everybody, administrators too, whatever rules say; None where there is no such thing."""
     if right == SEND and is_reserved(destination.name):
         return Decision(False, because=_BROKER)
-    if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) or (destination == _FOR_ALL and right == RECEIVE):
+    if destination.kind in _TEMPORARY or (destination == _FOR_ALL and right == RECEIVE):
         return Decision(True, because=_BROKER)
     return None
+
+
+def _may_converse(grants: Iterable[Grant]) -> bool:
+    """Whether a token's grants are of use with temporary destinations, which are for requests and answers."""
+    return any(not grant.rights.isdisjoint((SEND, RECEIVE)) for grant in grants)
 
 
 def governing(right: str, destination: Destination) -> tuple[str, Destination]:

@@ -213,8 +213,8 @@ PROBLEMS = {
         Problem("frame-timeout", 408, "Frame timed out", "A frame was begun and not finished."),
         Problem(
             "slow-consumer", 429, "Slow consumer",
-            "The client takes too little: too many messages wait for its topic subscription, or it held all "
-            "its credit for longer than the destination allows.",
+            "The client takes too little: too many messages, or too large ones, wait for its topic subscription "
+            "or temporary queue, or it held all its credit for longer than the destination allows.",
         ),
     )
 }  # fmt: skip

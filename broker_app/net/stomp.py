@@ -518,7 +518,7 @@ class StompSession:
         """A SEND within a transaction; the others are taken in runs."""
         transaction, envelope, _ = frame.headers.plan
         publish = c.Publish(self._peer, [(envelope, frame.body, frame.receipt)])
-        self._submit(c.Enlist(self._peer, transaction, publish, frame.receipt), len(frame.body) + FRAME_BYTES)
+        self._submit(c.Enlist(self._peer, transaction, publish, frame.receipt), _size(publish.entries))
 
     # ------------------------------------------------------------------ ACK, NACK
 
@@ -906,7 +906,7 @@ class StompSession:
 
 def _size(entries: Sequence[c.Entry]) -> int:
     """About how many bytes of memory they take."""
-    return sum([len(body) for _, body, _ in entries]) + FRAME_BYTES * len(entries)
+    return sum([len(body) + envelope.weight for envelope, body, _ in entries])
 
 
 #: the token of the session's own Disconnect; no receipt of a client holds a NUL

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import deadletter, facts, records
+from broker_app.core.account import Account
 from broker_app.core.delaying import RUNS
 from broker_app.core.destination import is_forwarded, parse
 from broker_app.core.errors import Refused
@@ -82,6 +83,15 @@ def dead_letters_of(address: str, filters: set[str]) -> set[str]:
     if name == address:
         return {f"{address}.dead"}
     return {f"/queue/$topic-subscription/{topic.removeprefix('/topic/')}/{name}.dead" for topic in filters}
+
+
+def weight_of(deeds: Sequence[c.Command]) -> int:
+    """What deeds take until their transactions end."""
+    entries = [entry for deed in deeds for entry in getattr(deed, "entries", ())]
+    tags = [getattr(deed, "tags", ()) for deed in deeds if not isinstance(deed, c.Publish)]
+    return sum(len(body) + len(envelope.block) + OVERHEAD_BYTES for envelope, body, _ in entries) + sum(
+        OVERHEAD_BYTES + 8 * len(some) for some in tags
+    )
 
 
 class Interest:
@@ -334,7 +344,9 @@ class Ledger:
                 legal = destination.is_queue or not set(destination.name.split(".")) & {"*", ">", "#"}
             except Refused:
                 legal = False
-            policy = self.policies.of(envelope.address)
+            policy, special = self.policies.of(envelope.address), envelope.special
+            if special and special.waits and envelope.address.startswith("/temp-"):
+                legal = False
             legal = legal and not policy.refuses_producers
             if receipt is not None:
                 if envelope.address.startswith("/queue/") and not policy.auto_create:
@@ -354,7 +366,7 @@ class Ledger:
         temporary = "temp-queue" in envelope.address
         if special and not temporary and self._is_repeat(envelope.address, special.dedup_id, body):
             return
-        if due_ms > now_ms and (body in self.kept_for_later or not temporary):
+        if due_ms > now_ms:
             self.scheduled.append((envelope.address, body, due_ms))
         elif envelope.address.startswith("/queue/"):
             self._arrive(serial)
@@ -580,12 +592,12 @@ class Ledger:
             assert command.receipt not in self.answers, "answered are its commands, at COMMIT"
             enlisted.append(command.command)
         elif enlisted is not None:
-            sizes = [
-                len(body)
-                for deed in [*chain.from_iterable(session.transactions.values()), command.command]
-                for _, body, _ in getattr(deed, "entries", ())
-            ]
-            over = sum(sizes) > self.limits.bytes_per_transaction
+            own = [*chain.from_iterable(session.transactions.values()), command.command]
+            over = weight_of(own) > self.limits.bytes_per_transaction
+            of_user = [s for s in self.sessions if s.peer.user == session.peer.user]
+            for sessions, most in ((self.sessions, 2), (of_user, 1)):
+                all_ = [deed for s in sessions for held in s.transactions.values() for deed in held]
+                over |= weight_of([*all_, command.command]) > self.limits.bytes_of_transactions * most // 2
             assert over or len(enlisted) >= self.limits.commands_per_transaction
             del session.transactions[command.transaction]
 
@@ -908,6 +920,7 @@ class Ledger:
     def _check_state(self) -> None:
         self._held: list[tuple[str, int]] = []
         self._bytes = 0
+        self._of_accounts: Counter[Account] = Counter()
         unsettled: Counter[Queue] = Counter()
         consumers: Counter[Queue] = Counter()
         topic_queues: dict[Queue, None] = {}
@@ -915,6 +928,8 @@ class Ledger:
         for session in self.sessions:
             for subscription, message in session.peer.unsettled.values():
                 unsettled[subscription.queue] += 1
+                if subscription.queue.account is not None:
+                    self._of_accounts[subscription.queue.account] += message.size
                 if message.recorded:
                     self._held.append((subscription.queue.address, message.position))
             for subscription in session.peer.subscriptions.values():
@@ -964,8 +979,28 @@ class Ledger:
         assert not late or reading >= RUNS or not self.decided, "nothing is late"
         self._check_marks()
         assert self._bytes == broker.memory_bytes
+        self._check_accounts()
         assert len(self._held) == len(self.live), "nothing is lost, nothing is there twice"
         assert all(self.live[position].address == address for address, position in self._held)
+
+    def _check_accounts(self) -> None:
+        """What each connection and each user makes the broker keep adds up."""
+        broker, held = self.stage.broker, Counter[str]()
+        for session in self.sessions:
+            peer = session.peer
+            open_bytes = sum(open_.bytes for open_ in peer.transactions.values())
+            account = peer.account
+            if account is not None:
+                assert account.of_user is broker.users[peer.user]
+                assert account.enlisted == open_bytes
+                held[peer.user] += open_bytes
+            assert account is not None or not (open_bytes or peer.temporary)
+        assert all(account.waiting == waiting for account, waiting in self._of_accounts.items())
+        for user, of_user in broker.users.items():
+            mine = [account for account in self._of_accounts if account.of_user is of_user]
+            assert of_user.waiting == sum(account.waiting for account in mine)
+            assert of_user.enlisted == held[user]
+        assert broker.enlisted_bytes == held.total()
 
     def _check_marks(self) -> None:
         marks, flows = self.stage.broker.marks, self.stage.broker.flows
@@ -1031,7 +1066,9 @@ class Ledger:
             assert queue.picking is not None or recorded == sorted(recorded)
             assert len(paged) == len(lane.paged)
             self._held += [(queue.address, position) for position in recorded]
-            self._bytes += sum(len(message.body) + OVERHEAD_BYTES for message in waiting)
+            self._bytes += sum(message.size for message in waiting)
+            if queue.account is not None:
+                self._of_accounts[queue.account] += sum(message.size for message in waiting)
             if queue.durable and queue.picking is None:
                 assert len(lane.ready) <= max(limits.window, limits.fetch_messages * 2)
             if queue.durable and not queue.forwarded and not queue.address.endswith(".dead"):

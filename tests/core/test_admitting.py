@@ -572,18 +572,50 @@ def test_memory_has_levels_at_which_messages_wait_and_are_refused() -> None:
     one = OVERHEAD_BYTES
     stage = Stage(memory_bytes=one, transient_bytes=100 * one, patience_ms=5_000)
     client = stage.client()
-    client.subscribe("/temp-queue/t", credit=1)
+    for name in "1234":
+        stage.client(name).subscribe(f"/temp-queue/{name}", credit=1)
     seen = []
-    for _ in range(100):
-        send(client, b"", address="/temp-queue/t")
+    for number in range(103):
+        send(client, b"", address=f"/temp-queue/{number % 4 + 1}")
         stage.pass_time(1)
         seen.append(stage.broker.memory_level)
-    assert [seen.count(level) for level in ("green", "yellow", "orange")] == [81, 10, 9]
-    assert len(accepted(client)) == 1 + 92  # the subscription, and what was sent before the level was orange
+    assert [seen.count(level) for level in ("green", "yellow", "orange")] == [84, 10, 9]
+    assert len(accepted(client)) == 4 + 91  # handed out, and what was sent before the level was orange
     stage.broker.memory_bytes += 10 * one
     send(client, b"", address=Q)
     assert stage.broker.memory_level == "red"
     assert codes(client) == ["busy"]
+
+
+def test_one_connection_and_one_user_have_a_share_of_the_memory_that_messages_live_in() -> None:
+    one = OVERHEAD_BYTES + len(b"h:1\n")
+    stage = Stage(memory_bytes=one, transient_bytes=16 * one)
+    sender = stage.client("other")
+
+    def waiting() -> int:
+        return sum(queue.depth for queue in stage.broker.queues.values() if not queue.durable)
+
+    mine = [stage.client("anna") for _ in range(4)]
+    for number, client in enumerate(mine):
+        client.subscribe(f"/temp-queue/{number}", c.INDIVIDUAL, credit=1)
+    for number, client in enumerate(mine):
+        for _ in range(20):
+            sender.publish(f"/temp-queue/{number}", b"", block=b"h:1\n", persistent=False)
+        assert waiting() <= 8 + 4, "the user's half, and a fourth for connections that come to it late"
+        assert client.peer.account is not None
+        assert client.peer.account.waiting <= 4 * one
+    assert all(client.closed[0].code == "slow-consumer" for client in mine)
+    assert stage.broker.memory_level == "green"
+    bob = stage.client("bob")
+    bob.subscribe("/topic/t", credit=1)
+    bob.pause()
+    for number in range(3):
+        sender.publish("/topic/t", b"%d" % number, block=b"h:1\n")
+    bob.resume()
+    assert bob.take()[:1] == [b"0"] and not bob.closed
+    for client in mine:
+        client.disconnect()
+    assert stage.broker.users.keys() == {"bob"}
 
 
 # ---------------------------------------------------------------------- durable subscriptions

@@ -2,12 +2,15 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
+from broker_app.core.message import OVERHEAD_BYTES
 from tests.core.stage import Client, Stage
 
 
 @pytest.fixture
 def stage() -> Stage:
-    return Stage(transactions_per_peer=2, commands_per_transaction=5, bytes_per_transaction=100)
+    return Stage(
+        transactions_per_peer=2, commands_per_transaction=5, bytes_per_transaction=5 * OVERHEAD_BYTES
+    )
 
 
 @pytest.fixture
@@ -122,16 +125,52 @@ def test_cumulative_settling_after_settling_singly_is_fine(client: Client) -> No
     assert client.stage.queue("/queue/in").acked_total == 3
 
 
-@pytest.mark.parametrize("bodies", [[b"x" * 101], [b"x" * 60, b"y" * 41]])
-def test_a_transaction_with_too_many_bytes_is_aborted(client: Client, bodies: list[bytes]) -> None:
+@pytest.mark.parametrize("sizes", [[4 * OVERHEAD_BYTES + 1], [OVERHEAD_BYTES, 2 * OVERHEAD_BYTES + 1]])
+def test_a_transaction_with_too_many_bytes_is_aborted(client: Client, sizes: list[int]) -> None:
+    bodies = [bytes(size) for size in sizes]
     for body in bodies[:-1]:
         enlist(client, out(client, body))
-    with pytest.raises(Refused, match="larger than 5 frames or 100 bytes and was aborted") as refused:
+    with pytest.raises(Refused, match=r"larger than 5 frames or 1600 bytes.* and was aborted") as refused:
         enlist(client, out(client, bodies[-1]))
     assert refused.value.code == "too-large"
     with pytest.raises(Refused, match="no open transaction"):
         commit(client)
     assert depth(client) == 0
+
+
+def test_headers_count_in_a_transaction(client: Client) -> None:
+    headers = b"h:%b\n" % (b"x" * OVERHEAD_BYTES)
+    for _ in range(2):
+        enlist(client, client.sending("/queue/out", b"1", block=headers))
+    with pytest.raises(Refused, match="with headers") as refused:
+        enlist(client, client.sending("/queue/out", b"1", block=headers))
+    assert refused.value.code == "too-large"
+
+
+def test_open_transactions_of_all_users_and_of_each_are_bounded_together() -> None:
+    one = OVERHEAD_BYTES + 1
+    stage = Stage(bytes_of_transactions=6 * one)
+
+    def hold(client: Client, name: str, messages: int) -> None:
+        client.do(c.Begin(client.peer, name))
+        for _ in range(messages):
+            enlist(client, out(client, b"1"), name)
+
+    anna, bob, eve = (stage.client(name) for name in ("anna", "bob", "eve"))
+    again = stage.client("anna")
+    hold(anna, "t", 2)
+    with pytest.raises(Refused, match="half of it of one") as refused:
+        hold(again, "t", 2)
+    assert refused.value.code == "busy"
+    hold(bob, "t", 3)
+    with pytest.raises(Refused, match="half of it of one"):
+        hold(eve, "t", 2)
+    bob.disconnect()
+    commit(anna)
+    hold(eve, "t", 3)
+    assert stage.broker.enlisted_bytes == 3 * one
+    eve.do(c.Abort(eve.peer, "t"))
+    assert stage.broker.enlisted_bytes == 0
 
 
 def test_a_transaction_with_too_many_frames_is_aborted(client: Client) -> None:
@@ -171,7 +210,7 @@ def test_a_committed_message_goes_to_topics_too(client: Client, stage: Stage) ->
 
 
 def test_what_a_transaction_holds_is_counted_and_not_added_up_each_time() -> None:
-    stage = Stage(commands_per_transaction=50_000, bytes_per_transaction=50_000)
+    stage = Stage(commands_per_transaction=50_000, bytes_per_transaction=50_000 * (1 + OVERHEAD_BYTES))
     client = stage.client()
     run: list[c.Command] = [c.Begin(client.peer, "t")]
     run += [c.Enlist(client.peer, "t", client.sending("/queue/out", b"x")) for _ in range(50_000)]

@@ -5,6 +5,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.delaying import RUN
+from broker_app.core.errors import Refused
 from broker_app.core.freezing import freeze
 from broker_app.core.message import Special
 from tests.core.stage import Client, Stage, read
@@ -177,13 +178,20 @@ def test_a_purge_while_bodies_are_read_back_takes_those_too(stage: Stage, consum
     assert consumer.take() == []
 
 
-def test_delays_of_a_temporary_queue_go_with_it(stage: Stage) -> None:
-    owner = stage.client()
-    owner.subscribe("/temp-queue/t")
-    later(stage, b"1", 1_000, "/temp-queue/t")
-    owner.disconnect()
-    assert stage.broker.delayed("/temp-queue/t") == 0
-    assert stage.broker.counters["discarded"] == 1
+@pytest.mark.parametrize("address", ["/temp-queue/t", "/temp-topic/t"])
+@pytest.mark.parametrize("special", [Special(delay_ms=1_000), Special(due_ms=1 << 52)])
+def test_what_goes_to_a_temporary_destination_is_not_delayed(
+    stage: Stage, address: str, special: Special
+) -> None:
+    owner, sender = stage.client(), stage.client()
+    owner.subscribe(address)
+    with pytest.raises(Refused, match="ends with its connection"):
+        sender.publish(address, b"1", special=special)
+    sender.do(c.Begin(sender.peer, "t"))
+    sender.do(c.Enlist(sender.peer, "t", sender.sending(address, b"1", special=special)))
+    with pytest.raises(Refused, match="ends with its connection"):
+        sender.do(c.Commit(sender.peer, "t", 1))
+    assert stage.broker.schedules == {} and stage.batches == []
 
 
 def test_a_queue_that_only_has_delayed_messages_is_not_forgotten(stage: Stage) -> None:

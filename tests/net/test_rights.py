@@ -18,7 +18,7 @@ from broker_app.net import local
 from broker_app.net.access import Access, Client, Way
 from broker_app.net.login import Identity, Logins
 from broker_app.net.policy import ADMINISTER, Grant
-from broker_app.rules.event import BROWSE
+from broker_app.rules.event import BROWSE, MANAGE, READ, RECEIVE, SEND
 from broker_app.rules.rule import DENY, Rule
 from mom_client import Refused
 from tests.support.small_node import SmallNode, policy_of, small_node
@@ -385,6 +385,29 @@ async def test_dead_letters_of_a_durable_subscription_are_under_the_rights_of_it
 
 
 # ---------------------------------------------------------------------- tokens
+
+
+async def test_a_token_uses_temporary_destinations_where_it_may_send_or_receive_something(
+    node: SmallNode,
+) -> None:
+    browses = Grant(rights=frozenset((BROWSE, READ, MANAGE)), destinations=("/queue/zzz",))
+    login = await token_of(node, "john", browses)
+    async with mom_client.connect(f"stomp://127.0.0.1:{node.node.stomp_port}", **login) as john:
+        for address in ("/temp-queue/x", "/temp-topic/x"):
+            with pytest.raises(Refused) as refused:
+                await john.send(address, "1")
+            assert refused.value.problem["decided_by"].startswith("token ")
+            with pytest.raises(Refused):
+                async with john.subscribe(address):
+                    pass
+    for right in (SEND, RECEIVE):
+        login = await token_of(node, "john", Grant(frozenset((right,)), ("/queue/q",)))
+        async with (
+            mom_client.connect(f"stomp://127.0.0.1:{node.node.stomp_port}", **login) as john,
+            john.subscribe("/temp-queue/x") as answers,
+        ):
+            await john.send("/temp-queue/x", "1")
+            assert (await answers.get(timeout_s=10)).text == "1"
 
 
 async def token_of(node: SmallNode, user: str, *grants: Grant) -> dict[str, Any]:

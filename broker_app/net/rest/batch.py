@@ -117,6 +117,7 @@ class BatchPublisher:
         published = self._enlist(peer, outcomes, transaction)
         done = desk.ticket()
         desk.submit(c.Commit(peer, transaction, done))
+        desk.submit(c.Disconnect(peer))
         try:
             await desk.answer(done)
             messages = [] if published is None else await desk.answer(published)
