@@ -640,6 +640,9 @@ class Ledger:
             for course in other.courses.values():
                 course.broken = course.broken or course.home is home
         assert session.marks.pop(0).envelope.block == b"accepted:%d\ncount:%d\n" % (home.position, home.count)
+        if command.id in session.interests:  # that one was ended in this run
+            assert session.closed
+            self._leave(session, session.interests.pop(command.id))
         session.courses[command.id] = Course(home)
         interest = Interest(c.Subscribe(session.peer, command.id, SYNC_ADDRESS, c.AUTO, 1), None)
         interest.deliveries = 1
