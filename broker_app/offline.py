@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,11 +10,10 @@ from pathlib import Path
 from broker_app.core import records
 from broker_app.core.broker import Broker
 from broker_app.core.freezing import freeze
-from broker_app.core.recovery import live_positions
+from broker_app.core.recovery import Recovery, live_positions
 from broker_app.journal import meta, recovery
 from broker_app.journal.errors import JournalDamaged
 from broker_app.journal.files import Files
-from broker_app.journal.port import Batch
 from broker_app.journal.repairing import Damage, Repair
 from broker_app.journal.segments import SEGMENT_BYTES, SegmentJournal
 from broker_app.journal.snapshots import KEPT
@@ -40,12 +38,12 @@ class Compacted:
 class Repaired:
     """What was damaged; `kept` is the folder with the files as they were, "" if nothing was changed.
 
-    `lost` counts messages that waited and are lost, by address; `waiting` those that wait and are there.
+    `lost` counts messages that waited, or were retained, and are stored nowhere, by address; `waiting` those
+    that are there.
     """
 
     damages: list[Damage]
     kept: str = ""
-    report: list[str] = field(default_factory=list)
     lost: Counter[str] = field(default_factory=Counter)
     waiting: int = 0
 
@@ -102,49 +100,48 @@ def repair(directory: Path, *, skip_damaged: bool, dry_run: bool) -> Repaired:
     without, and in a dry run, nothing is changed. Raises JournalInUse, JournalDamaged, JournalFailed.
     """
     files = Files(directory)
-    segment_bytes = _segment_bytes(directory)
     lock = meta.lock(files)
     try:
         found = Repair(files, _NOTHING)
-        repaired = Repaired(found.damages)
-        if dry_run or (found.loses and not skip_damaged):
-            return repaired
-        if found.damages:
-            repaired.kept = found.apply()
+        broker = _broker_of(found)
+        lost = {
+            position for chunk in live_positions(broker) for position in chunk if not found.stores(position)
+        }
+        repaired = Repaired(found.damages, lost=_forget(broker, lost))
+        repaired.waiting = sum(map(len, live_positions(broker)))
+        loses = found.loses or bool(lost)
+        if not dry_run and (skip_damaged or not loses) and (found.damages or lost):
+            repaired.kept = found.apply(freeze(broker) if lost or found.has_gaps else None)
     finally:
         lock.close()
-    _settle_what_is_lost(directory, repaired, segment_bytes)
     return repaired
 
 
-def _settle_what_is_lost(directory: Path, repaired: Repaired, segment_bytes: int) -> None:
-    """Open the journal, and record that messages which are not there any more are gone."""
-    journal = SegmentJournal(directory, segment_bytes=segment_bytes)
+def _broker_of(found: Repair) -> Broker:
+    """The broker that all that can be read describes."""
     broker = Broker()
-    try:
-        repaired.report += rebuild(broker, journal).report
-        holes = [damage.positions for damage in repaired.damages if damage.positions is not None]
-        lost = set(journal.missing(live_positions(broker)))
-        for chunk in live_positions(broker):
-            lost.update(at for at in chunk if any(first <= at < end for first, end in holes))
-        journal.retain(_without(lost, live_positions(broker)))
-        repaired.waiting = sum(map(len, live_positions(broker))) - len(lost)
-        if lost:
-            _record_loss(journal, broker, lost, repaired.lost)
-    finally:
-        journal.close()
+    recovered = Recovery(broker)
+    if found.snapshot is not None:
+        recovered.thaw(found.snapshot)
+    for batch in found.batches():
+        recovered.replay(batch.destinations, batch.first_position, batch.records)
+    recovered.finish(found.next_position)
+    return broker
 
 
-def _record_loss(journal: SegmentJournal, broker: Broker, lost: set[int], counted: Counter[str]) -> None:
-    batch = Batch(broker.next_position, journal.created_us)
-    for address, positions in _waiting(broker):
-        gone = sorted(lost.intersection(positions))
-        if gone:
-            batch.parts.append(records.acked(len(batch.destinations), records.DISCARDED, gone))
-            batch.destinations.append(address)
-            counted[address] += len(gone)
-    batch.count = len(batch.parts)
-    journal.commit(batch, _succeed)
+def _forget(broker: Broker, lost: set[int]) -> Counter[str]:
+    """Take out messages that are stored nowhere; how many of each address."""
+    counted: Counter[str] = Counter()
+    in_order = sorted(lost)
+    for address, waits in list(_waiting(broker)) if lost else ():
+        counted[address] += len(lost.intersection(waits))
+        for lane in broker.queues[address].lanes if address in broker.queues else ():
+            lane.paged.remove(in_order)
+        if (schedule := broker.schedules.get(address)) is not None:
+            schedule.keep(lambda position: position not in lost)
+        if (history := broker.histories.get(address)) is not None:
+            history.forget(lost)
+    return +counted
 
 
 def _waiting(broker: Broker) -> Iterator[tuple[str, list[int]]]:
@@ -153,11 +150,8 @@ def _waiting(broker: Broker) -> Iterator[tuple[str, list[int]]]:
         yield address, [at for lane in queue.lanes for chunk in lane.paged.chunks() for at in chunk]
     for address, schedule in broker.schedules.items():
         yield address, list(schedule.positions())
-
-
-def _without(lost: set[int], chunks: Iterator[array[int]]) -> Iterator[array[int]]:
-    for chunk in chunks:
-        yield array("Q", [at for at in chunk if at not in lost]) if lost else chunk
+    for address, history in broker.histories.items():
+        yield address, list(history.after(0))
 
 
 def _snapshot(journal: SegmentJournal, broker: Broker) -> None:

@@ -11,6 +11,7 @@ from broker_app.core import commands as c
 from broker_app.core.block import headers
 from broker_app.core.broker import Broker
 from broker_app.core.message import Envelope
+from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.records import Reader
 from broker_app.engine import Engine
 from broker_app.journal import codec
@@ -266,6 +267,104 @@ async def test_a_damaged_snapshot_is_survived_whatever_was_given_up_and_carried(
         assert await node.take("/queue/kept", 99) == kept
         assert await node.take("/queue/rest", 99) == []
         await node.stop()
+
+
+async def worn_journal(directory: Path) -> list[bytes]:
+    """A journal with snapshots, carry files and logs behind them; the bodies that wait in queue `kept`."""
+    node = Node(directory)
+    kept = []
+    for number in range(6):
+        kept.append(b"kept %d;" % number)
+        await node.publish("/queue/kept", kept[-1])
+        await node.publish("/queue/rest", *[BODY] * 120)
+        await node.take("/queue/rest", 120)
+        await node.stop()
+        node = Node(directory)
+    assert node.journal.statistics()["carry_files"]
+    kept.append(b"kept last;")
+    await node.publish("/queue/kept", kept[-1])
+    node.kill()
+    return kept
+
+
+async def test_repairing_without_any_snapshot_loses_nothing_that_can_be_read(tmp_path: Path) -> None:
+    kept = await worn_journal(tmp_path)
+    for snapshot in files(tmp_path, "snapshot-*.snap"):
+        snapshot.write_bytes(b"")
+    before = contents(tmp_path)
+    looked = offline.repair(tmp_path, skip_damaged=True, dry_run=True)
+    refused = offline.repair(tmp_path, skip_damaged=False, dry_run=False)
+    assert contents(tmp_path) == before
+    assert looked == refused
+    assert any(damage.carried for damage in looked.damages)
+
+    done = offline.repair(tmp_path, skip_damaged=True, dry_run=False)
+    assert not done.lost
+    aside = {path.name for path in files(tmp_path, "damaged-1/*")}
+    assert {name for name in before if name.startswith("snapshot-")} <= aside
+    node = Node(tmp_path)
+    assert node.report == []
+    assert await node.take("/queue/kept", 99) == kept
+    await node.publish("/queue/kept", b"afterwards")
+    await node.stop()
+    node = Node(tmp_path)
+    assert await node.take("/queue/kept", 99) == [b"afterwards"]
+    await node.stop()
+
+
+async def test_repairing_says_exactly_what_is_lost_and_only_when_told_to_lose_it(tmp_path: Path) -> None:
+    kept = await worn_journal(tmp_path)
+    carry = next(path for path in files(tmp_path, "carry-*.seg") if kept[1] in path.read_bytes())
+    damage(tmp_path, kept[1])
+    before = contents(tmp_path)
+    looked = offline.repair(tmp_path, skip_damaged=True, dry_run=True)
+    assert looked.lost == {"/queue/kept": 1}
+    refused = offline.repair(tmp_path, skip_damaged=False, dry_run=False)
+    assert (refused.kept, refused.lost) == ("", looked.lost)
+    assert contents(tmp_path) == before
+
+    done = offline.repair(tmp_path, skip_damaged=True, dry_run=False)
+    assert (done.lost, done.waiting) == (looked.lost, looked.waiting)
+    assert (Path(done.kept) / carry.name).read_bytes() == before[carry.name]
+    node = Node(tmp_path)
+    assert node.report == []
+    assert await node.take("/queue/kept", 99) == [kept[0], *kept[2:]]
+    await node.stop()
+
+
+async def test_a_carry_file_that_is_gone_is_told_by_the_messages_that_were_in_it(tmp_path: Path) -> None:
+    kept = await worn_journal(tmp_path)
+    carries = files(tmp_path, "carry-*.seg")
+    carried = [body for body in kept if any(body in path.read_bytes() for path in carries)]
+    for path in carries:
+        path.unlink()
+    assert offline.repair(tmp_path, skip_damaged=False, dry_run=False).kept == ""
+    done = offline.repair(tmp_path, skip_damaged=True, dry_run=False)
+    assert done.lost == {"/queue/kept": len(carried)}
+    node = Node(tmp_path)
+    assert await node.take("/queue/kept", 99) == [body for body in kept if body not in carried]
+    await node.stop()
+
+
+async def test_a_history_without_the_messages_that_are_lost_is_mended(tmp_path: Path) -> None:
+    def keeping() -> Node:
+        node = Node(tmp_path)
+        node.engine.submit(
+            c.Reconfigure(Policies(prefixes={"/topic/": DestinationPolicy(retention_ms=10**9)}))
+        )
+        return node
+
+    node = keeping()
+    for number in range(3):
+        await node.publish("/topic/t", b"told %d;" % number * 300)
+        await node.publish("/queue/rest", *[BODY] * 120)
+    await node.stop()
+    damage(tmp_path, b"told 1;")
+    done = offline.repair(tmp_path, skip_damaged=True, dry_run=False)
+    assert done.lost == {"/topic/t": 1}
+    node = keeping()
+    assert len(node.engine.broker.histories["/topic/t"]) == 2
+    await node.stop()
 
 
 async def test_a_killed_compaction_can_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def repair(
 
     What can be mended without a loss is mended. Batches that cannot be read are cut out only with
     --skip-damaged: messages in them are lost, and messages whose acknowledgement was in them come again.
-    What is lost is told: positions in the log, and how many waiting messages of which destination.
+    What is lost is told, by --dry-run as well: positions, and how many waiting messages of which destination.
 
     The files as they were are kept in a folder beside them, `journal/damaged-…`. A last batch that was being
     written when the power failed is no damage: the broker cuts it off when it starts.
@@ -85,20 +85,19 @@ def repair(
             for damage, sentence in zip(repaired.damages, sentences, strict=True)
         ],
     )
-    if repaired.damages and not repaired.kept and not dry_run:
+    for address, count in sorted(repaired.lost.items()):
+        fate = "are lost" if repaired.kept else "cannot be read, and would be lost"
+        output.say(f"{count} waiting messages of {address} {fate}")
+    if (repaired.damages or repaired.lost) and not repaired.kept and not dry_run:
         raise Failure(
             FAILED,
             "nothing was changed: there are batches that cannot be read",
             where=str(directory),
             mend="--skip-damaged goes on without them; keep a copy of the folder, or take one from a backup",
         )
-    for line in repaired.report:
-        output.say(line)
-    for address, count in sorted(repaired.lost.items()):
-        output.say(f"{count} waiting messages of {address} are lost")
     if repaired.kept:
         output.say(f"mended; {repaired.waiting} messages wait. The files as they were: {repaired.kept}")
-    elif not repaired.damages:
+    elif not (repaired.damages or repaired.lost):
         output.say("no damage; nothing was changed")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from broker_app.core.destination import has_wildcard
@@ -82,6 +82,12 @@ class History:
         gone = bisect_right(self.blocks, self.trimmed_to, key=_last)
         self.bytes -= sum(block.bytes for block in self.blocks[:gone])
         del self.blocks[:gone]
+
+    def forget(self, lost: Container[int]) -> None:
+        """Take out what is not stored any more, wherever it stands."""
+        for block in self.blocks:
+            block.positions = array("Q", [position for position in block.positions if position not in lost])
+        self.blocks = [block for block in self.blocks if block.positions]
 
     def after(self, position: int) -> Iterator[int]:
         """Positions beyond `position`, in order, without walking what lies before."""

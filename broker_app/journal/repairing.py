@@ -1,21 +1,26 @@
 """Making a damaged journal one that opens: what is damaged is cut out, and its positions are filled.
 
 Only for a journal that no broker holds. A file is never changed in place: its new content is written beside
-it and takes its name, and what it was is kept in a folder of its own. What was lost is told by position; what
-those positions held is for those to say who know what records mean (`broker_app.offline`).
+it and takes its name, and what it was is kept in a folder of its own. Between files positions may be missing
+that cannot be filled; then a snapshot of all that can be read takes the place of the log. Making it, and
+telling what the lost positions held, needs knowledge of the records (`broker_app.offline`).
 """
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+import sys
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import NamedTuple
 
 from broker_app.journal import codec, meta, snapshots
 from broker_app.journal.errors import JournalDamaged
 from broker_app.journal.files import Files
-from broker_app.journal.port import FIRST_POSITION
+from broker_app.journal.port import FIRST_POSITION, StoredBatch
 from broker_app.journal.scan import Scan, scan
 from broker_app.journal.segment import draw_segment_id, index_name, segment_name
 
@@ -25,7 +30,8 @@ _FILLED_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """One damaged place. The records at `positions` [first, following) are lost, if that is not None.
+    """One damaged place. The records at `positions` [first, following) are lost, if that is not None, but for
+    `carried` messages of them, of which a carry file has a copy.
 
     `destinations` are what the damaged bytes still tell, or nothing.
     """
@@ -35,6 +41,7 @@ class Damage:
     what: str
     positions: tuple[int, int] | None = None
     destinations: tuple[str, ...] = ()
+    carried: int = 0
 
 
 @dataclass(slots=True)
@@ -46,36 +53,92 @@ class _Log:
     whole_head: bool  # else `header` says what the name and the frames tell
     frames: list[tuple[int, codec.Frame]] = field(default_factory=list)
     holes: list[tuple[int, int]] = field(default_factory=list)  # (offset, offset of the next whole frame)
+    torn: bool = False  # something of a batch begins behind the last whole one
     pieces: list[bytes] | None = None  # what it shall be
+
+
+class _Place(NamedTuple):
+    """Records that can be read: bytes `start` to `end` of a file, in the frame at byte `at`."""
+
+    position: int
+    log: _Log
+    at: int
+    frame: codec.Frame
+    start: int
+    end: int
 
 
 class Repair:
     """Looks at a journal's files, and mends them when told so.
 
-    `nothing` is a record, referring to destination 0, that changes nothing when it is replayed.
+    `nothing` is a record, referring to destination 0, that changes nothing when it is replayed. What can be
+    read is `snapshot`, which is as of `start`, and `batches` from there on; it ends before `next_position`.
     """
 
     def __init__(self, files: Files, nothing: bytes) -> None:
         self._files = files
         self._nothing = nothing
         self.damages: list[Damage] = []
+        self.snapshot: bytes | None = None
+        self.start = self.next_position = FIRST_POSITION
+        self._gaps: list[tuple[int, int]] = []  # positions between files, from `start` on
         self._set_aside: list[str] = []
         self._logs = [log for name in files.names() if (log := self._read(name)) is not None]
         self._logs.sort(key=lambda log: log.header.sequence)
+        carries = [log for log in self._logs if log.header.kind == codec.CARRY]
+        self._carried = {place.position for log in carries for place in self._places_in(log)}
         self._look_at_meta()
-        start = self._look_at_snapshots()
-        self._look_at_logs(start)
+        self._look_at_snapshots()
+        self._look_at_logs()
+        whole = [log for log in self._logs if log.frames and log.header.kind == codec.LOG]
+        self._ranges = sorted((f.first_position, f.next_position) for log in whole for _, f in log.frames)
 
     @property
     def loses(self) -> bool:
-        """Whether records are lost by it."""
-        return any(damage.positions is not None for damage in self.damages)
+        """Whether records are lost by it that a replay would have read."""
+        return any(damage.positions and damage.positions[1] > self.start for damage in self.damages)
 
-    def apply(self) -> str:
-        """Mend what was found; the folder with the files as they were. Raises JournalFailed."""
+    @property
+    def has_gaps(self) -> bool:
+        """Whether the journal does not open without a snapshot of what can be read."""
+        return bool(self._gaps)
+
+    def stores(self, position: int) -> bool:
+        """Whether the record at a position can be read."""
+        at = bisect_right(self._ranges, (position, sys.maxsize)) - 1
+        return (at >= 0 and position < self._ranges[at][1]) or position in self._carried
+
+    def batches(self) -> Iterator[StoredBatch]:
+        """What can be read from `start` on, in the order of positions; what was carried, record by record."""
+        found: list[_Place] = []
+        for log in self._logs:
+            if log.header.kind == codec.LOG:
+                found += (
+                    _Place(frame.first_position, log, at, frame, at + frame.records_at, at + frame.length)
+                    for at, frame in log.frames
+                    if frame.first_position >= self.start
+                )
+            elif self._gaps:
+                found += (place for place in self._places_in(log) if self._is_missing(place.position))
+        content, of = b"", ""
+        for position, log, at, frame, start, end in sorted(found, key=attrgetter("position")):
+            if of != log.name:
+                content, of = self._files.content(log.name), log.name
+            table = codec.decode_table(content[at + codec.FRAME_HEADER_BYTES : at + frame.records_at])
+            count = frame.count if log.header.kind == codec.LOG else 1
+            yield StoredBatch(position, frame.time_us, frame.epoch, table, count, content[start:end])
+
+    def apply(self, state: bytes | None = None) -> str:
+        """Mend what was found; the folder with the files as they were. Raises JournalFailed.
+
+        `state`, where it is given, is what all that can be read says; the journal then begins with it.
+        """
         kept = f"damaged-{1 + sum(name.startswith('damaged-') for name in self._files.names())}"
         folder = self._files.directory / kept
         folder.mkdir(mode=0o700)
+        if state is not None:
+            former = snapshots.snapshot_files(self._files.names())
+            self._set_aside += [each.name for each in former if each.name not in self._set_aside]
         for name in self._set_aside:
             self._files.rename(name, f"{kept}/{name}")
         for log in self._logs:
@@ -83,6 +146,9 @@ class Repair:
                 os.link(self._files.directory / log.name, folder / log.name)
                 self._files.remove(index_name(log.name))
                 self._files.replace(log.name, *log.pieces, bytes(self._tail_of(log)))
+        if state is not None:
+            for _ in range(snapshots.KEPT):
+                snapshots.write_snapshot(self._files, self.next_position, [state])
         self._files.sync_directory()
         return str(folder)
 
@@ -110,7 +176,19 @@ class Repair:
             if seen.later is not None:
                 log.holes.append((seen.end, seen.later[0]))
             at = None if seen.later is None else seen.later[0]
+            log.torn = seen.torn
         return log
+
+    def _places_in(self, carry: _Log) -> Iterator[_Place]:
+        """Of each record of a carry file that can be read."""
+        content = self._files.content(carry.name)
+        for at, frame in carry.frames:
+            records = codec.carried_records(content, at + frame.records_at, at + frame.length)
+            for position, start, end in records:
+                yield _Place(position, carry, at, frame, start, end)
+
+    def _is_missing(self, position: int) -> bool:
+        return any(first <= position < following for first, following in self._gaps)
 
     def _look_at_meta(self) -> None:
         try:
@@ -123,34 +201,49 @@ class Repair:
             )
             self.damages.append(Damage(meta.META, 0, what))
 
-    def _look_at_snapshots(self) -> int:
-        """The position of the newest good snapshot."""
-        found = FIRST_POSITION
+    def _look_at_snapshots(self) -> None:
+        """Find the newest good one."""
         for snapshot in snapshots.snapshot_files(self._files.names()):
-            if snapshots.read_snapshot(self._files, snapshot) is None:
+            blob = snapshots.read_snapshot(self._files, snapshot)
+            self.next_position = max(self.next_position, snapshot.position)
+            if blob is None:
                 self._set_aside.append(snapshot.name)
                 self.damages.append(
                     Damage(snapshot.name, 0, "the snapshot is damaged; the one before is taken")
                 )
             else:
-                found = snapshot.position
-        return found
+                self.snapshot, self.start = blob, snapshot.position
 
-    def _look_at_logs(self, start: int) -> None:
+    def _look_at_logs(self) -> None:
         """Walk the log: from `start` on its positions must follow each other without a gap."""
         due = FIRST_POSITION
+        last = ""
         for log in self._logs:
             if not log.whole_head:
                 lost = "nothing is lost" if log.frames else "it holds no batch that can be read"
                 self.damages.append(Damage(log.name, 0, f"the head of the file is damaged; {lost}"))
             if not log.frames:
-                if not log.whole_head:
+                if log.torn or not log.whole_head:
                     self._set_aside.append(log.name)
             elif log.header.kind == codec.CARRY:
                 self._look_at_carry(log)
             else:
                 first = log.frames[0][1].first_position
-                due = self._look_at_log(log, min(first, max(due, start)))
+                self._look_at_gap(log.name, log.frames[0][0], max(due, self.start), first)
+                due, last = self._look_at_log(log, first), log.name
+        due = max(due, self.start)
+        self._look_at_gap(last or snapshots.snapshot_name(self.next_position), 0, due, self.next_position)
+        self.next_position = max(self.next_position, due)
+
+    def _look_at_gap(self, file: str, offset: int, first: int, following: int) -> None:
+        """Positions that no log file has, up to `following`, where the next one begins."""
+        if first >= following:
+            return
+        self._gaps.append((first, following))
+        carried = sum(first <= position < following for position in self._carried)
+        self.damages.append(
+            Damage(file, offset, "the log before this is missing", (first, following), carried=carried)
+        )
 
     def _look_at_carry(self, log: _Log) -> None:
         content = self._files.content(log.name)
@@ -265,6 +358,8 @@ def describe(damages: Sequence[Damage]) -> list[str]:
         lost = "" if damage.positions is None else f": positions {damage.positions[0]}"
         if damage.positions is not None:
             lost += f" to {damage.positions[1] - 1}"
+        if damage.carried:
+            lost += f", but for {damage.carried} messages that were carried on: those wait again"
         named = f", which named {', '.join(damage.destinations)}" if damage.destinations else ""
         found.append(f"{damage.what}{lost}{named}")
     return found

@@ -97,7 +97,7 @@ def test_what_a_damaged_batch_still_tells_is_told(three_batches: Path) -> None:
     assert damage.destinations == ("/queue/orders", "/queue/größen")
 
 
-def test_missing_segments_are_filled(tmp_path: Path) -> None:
+def test_a_state_of_all_that_can_be_read_takes_the_place_of_a_missing_segment(tmp_path: Path) -> None:
     life = Life(quick_journal(tmp_path, segment_bytes=512))
     life.restore()
     for _ in range(6):
@@ -108,10 +108,13 @@ def test_missing_segments_are_filled(tmp_path: Path) -> None:
     files[1].unlink()
     repair = repair_of(tmp_path)
     assert [damage.positions for damage in repair.damages] == [(lost[0], lost[-1] + 1)]
-    repair.apply()
     left = [position for position in range(1, 7) if position not in lost]
+    assert [batch.first_position for batch in repair.batches()] == left
+    assert [position for position in range(1, 9) if repair.stores(position)] == left
+    repair.apply(b"state")
     again = Life(quick_journal(tmp_path, segment_bytes=512))
-    again.restore(left)
+    assert (again.recovery.snapshot, again.recovery.report) == (b"state", [])
+    assert again.restore(left) == []
     assert again.journal.read(left) == [published(bytes(300))] * len(left)
     again.close()
 
