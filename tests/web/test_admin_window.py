@@ -1,0 +1,47 @@
+"""Django's admin is a window without secrets: what it does not show cannot be asked for either."""
+
+from __future__ import annotations
+
+import pytest
+from django.apps import apps
+from django.contrib import admin as site
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from broker_app.web import actions
+from broker_app.web.actions import SYSTEM, Edit
+
+pytestmark = pytest.mark.django_db
+
+#: by the model's page, the fields that are secrets, or tell of them
+SECRETS = [
+    ("broker_app_bridge", "password"),
+    ("auth_user", "password"),
+    ("broker_app_token", "digest"),
+    ("broker_app_token", "owner__password"),
+    ("broker_app_bridge", "values"),
+    ("auth_user", "tokens__digest"),
+    ("auth_user", "session__session_key"),
+]
+
+
+@pytest.mark.parametrize(("model", "field"), SECRETS)
+@pytest.mark.parametrize("lookup", ["", "__startswith", "__gt", "__regex", "__isnull"])
+def test_no_page_is_chosen_by_a_field_that_is_not_shown(
+    inside: Client, admin: User, model: str, field: str, lookup: str
+) -> None:
+    edit = Edit("bridges", "far", {"hostname": "far.example"}, secrets={"password": "s3cr3t-pw"})
+    actions.apply(SYSTEM, [edit])
+    actions.create_token(SYSTEM, admin, "first")
+    page = reverse(f"admin:{model}_changelist")
+    answers = {inside.get(page, {field + lookup: value}).status_code for value in ("s", "argon2", "0", "z")}
+    assert answers == {400}
+
+
+def test_every_page_that_there_is_refuses_lookups(inside: Client, admin: User) -> None:
+    for model in apps.get_models():
+        if site.site.is_registered(model):
+            page = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+            assert inside.get(page).status_code == 200
+            assert inside.get(page, {f"{model._meta.pk.name}__gt": "0"}).status_code == 400, page
