@@ -1,12 +1,19 @@
-"""The node in this process: asked from the threads of requests, and waited for until it obeys a change."""
+"""The node in this process: asked from the threads of requests, and waited for until it obeys a change.
+
+No request that changed the configuration is answered before: what it made works with the very next request,
+on any plane.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import logging
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar, cast
 
 from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 
 from broker_app.net.decisions import Decisions
@@ -14,11 +21,18 @@ from broker_app.net.rest.refusals import Refusal
 from broker_app.net.using import Using
 from broker_app.remote import Remote
 from broker_app.telemetry.eventlog import EventLog
+from broker_app.web.actions import policy_changed
 
 _T = TypeVar("_T")
 
-#: a node that does not obey by then is busy; what was written holds nonetheless, a moment later
-_OBEYS_S = 5.0
+log = logging.getLogger(__name__)
+
+#: a node that has not answered by then is busy
+_ANSWERS_S = 5.0
+#: a node that does not obey by then is stuck; what was written holds nonetheless, when it goes on
+_OBEYS_S = 60.0
+#: versions that the request in hand has made
+_made: ContextVar[list[int] | None] = ContextVar("made", default=None)
 
 
 class Plane(Protocol):
@@ -60,7 +74,7 @@ def node_of(request: Request | HttpRequest) -> Node | None:
     return cast("Node | None", getattr(getattr(request, "_request", request), "scope", {}).get("mom.node"))
 
 
-def ask(node: Node, deed: Coroutine[Any, Any, _T], within_s: float = _OBEYS_S) -> _T:
+def ask(node: Node, deed: Coroutine[Any, Any, _T], within_s: float = _ANSWERS_S) -> _T:
     """What a coroutine of the node returns; this is a thread beside its loop. Raises Refusal."""
     done = asyncio.run_coroutine_threadsafe(deed, node.loop)
     try:
@@ -70,8 +84,36 @@ def ask(node: Node, deed: Coroutine[Any, Any, _T], within_s: float = _OBEYS_S) -
         raise Refusal("busy", "the node has not answered in time; look again in a moment") from None
 
 
-def wait_obeyed(request: Request | HttpRequest, version: int | None) -> None:
-    """Waits until the node here, if there is one, obeys this version of the configuration. Raises Refusal."""
-    node = node_of(request)
-    if node is not None and version is not None:
-        ask(node, node.wait_policy(version))
+class ObeyedFirst:
+    """Holds an answer back until the node here, if there is one, obeys what its request has changed."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        made: list[int] = []
+        reset = _made.set(made)
+        try:
+            answer = self._get_response(request)
+        finally:
+            _made.reset(reset)
+        node = node_of(request)
+        if made and node is not None:
+            _wait(node, max(made))
+        return answer
+
+
+def _wait(node: Node, version: int) -> None:
+    try:
+        ask(node, node.wait_policy(version), within_s=_OBEYS_S)
+    except Refusal:
+        log.warning("version %d of the configuration is saved, and not obeyed after %g s", version, _OBEYS_S)
+
+
+def _note(version: int, **_: Any) -> None:
+    made = _made.get()
+    if made is not None:
+        made.append(version)
+
+
+policy_changed.connect(_note)

@@ -47,12 +47,14 @@ def read_version() -> int:
 def read_policy(anonymous: bool, former: Policy | None = None) -> Policy:
     """The models as they are now: one transaction, so all parts are of one version. What is as in `former`
     and was costly to make is taken from there."""
+    # First: where a change comes between two statements, the version is of before, and all is read again.
+    version = read_version()
     broker = read_broker()
     users = User.objects.filter(is_active=True).only("username", "password", "is_superuser")
     ended = Q(expires__lte=timezone.now())
     tokens = Token.objects.filter(~ended, owner__is_active=True).select_related("owner")
     return Policy(
-        version=read_version(),
+        version=version,
         users={user.username: _facts_of(user) for user in users.prefetch_related("groups")},
         tokens={bytes(token.digest): _facts_of_token(token) for token in tokens},
         anonymous=anonymous,

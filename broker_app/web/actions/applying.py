@@ -18,6 +18,7 @@ from broker_app.web.kinds import KINDS, Said
 from broker_app.web.kinds.kind import check_storable
 
 #: sent after the commit of a change, in the thread that made it
+#: sent with the `version` that a change led to
 policy_changed = Signal()
 
 _ORDER = {name: place for place, name in enumerate(KINDS)}
@@ -111,8 +112,9 @@ def record_changes(by: By, changed: Sequence[Changed]) -> int:
     counter.number += 1
     counter.save()
     _record(by, counter.number, changed)
-    transaction.on_commit(lambda: policy_changed.send(sender=PolicyVersion))
-    return counter.number
+    number = counter.number
+    transaction.on_commit(lambda: policy_changed.send(sender=PolicyVersion, version=number))
+    return number
 
 
 def lock_version() -> int:

@@ -24,7 +24,7 @@ from broker_app.web.api.described import ETAG, IF_MATCH, REASON, problem_replies
 from broker_app.web.api.permissions import MayAdminister
 from broker_app.web.api.shapes import CHANGE, IMPACT
 from broker_app.web.impact import of_changes
-from broker_app.web.obeying import node_of, wait_obeyed
+from broker_app.web.obeying import node_of
 
 JSON, YAML = "application/json", "application/yaml"
 _MOST_FAULTS = 100
@@ -146,7 +146,6 @@ class Definitions(APIView):
             done = definitions.apply(by(request), document, prune=prune, expected=now)
         except definitions.InvalidDocument as wrong:
             raise _refusal(wrong) from wrong
-        wait_obeyed(request, history.newest())
         return _reply(done, prune=prune, applied=True)
 
 

@@ -43,7 +43,7 @@ from broker_app.web.api.described import (
 from broker_app.web.api.permissions import check_administers
 from broker_app.web.api.resource import MAX_PAGE, page_reply
 from broker_app.web.kinds import KINDS
-from broker_app.web.obeying import ask, node_of, wait_obeyed
+from broker_app.web.obeying import ask, node_of
 from broker_app.web.refusals import PROBLEM_REPLIES
 
 KIND = "destinations"
@@ -146,7 +146,6 @@ class Said(APIView):
         outcome = actions.apply(by(request), [edit], dry_run=tried)
         if tried:
             return Response(dry_run.reply(outcome, node_of(request)))
-        wait_obeyed(request, outcome.version)
         row = actions.said_of(address)
         assert row is not None, "it was said just now"
         created = before == 0 and request.method == "PUT"
@@ -166,7 +165,6 @@ class Said(APIView):
             outcome = actions.apply(by(request), [edit])
             # Refused by the node, nothing of it has happened.
             self._remove(request, address, bool(outcome.changed))
-        wait_obeyed(request, outcome.version)
         return Response(status=204)
 
     def _remove(self, request: Request, address: str, had: bool) -> None:

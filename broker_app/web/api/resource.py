@@ -29,7 +29,7 @@ from broker_app.web.api.rows import Row, row_of, rows_of
 from broker_app.web.api.shapes import ENTRY, FACTS, SAID, SECRETS, name_of
 from broker_app.web.kinds import KINDS
 from broker_app.web.kinds.kind import no_such
-from broker_app.web.obeying import node_of, wait_obeyed
+from broker_app.web.obeying import node_of
 
 MAX_PAGE = 500
 _OF_WRITES = ("dry_run",)
@@ -124,7 +124,6 @@ class Resource(APIView):
         row = self._there(key)
         edit = actions.Edit(self.kind, key, None, expected(request, row["version"]))
         outcome = self.apply(request, edit, query)
-        self.obey(request, outcome, query)
         return (
             Response(dry_run.reply(outcome, node_of(self.request)))
             if truth(query, "dry_run")
@@ -138,17 +137,11 @@ class Resource(APIView):
         new = KINDS[self.kind].new_secrets(key, secrets)
         edit = actions.Edit(self.kind, key, said, expected(request, before), secrets=new)
         outcome = self.apply(request, edit, query)
-        self.obey(request, outcome, query)
         return self.written(key, outcome, query, created=before == 0)
 
     def apply(self, request: Request, edit: actions.Edit, query: dict[str, str]) -> actions.Outcome:
         """Carries out an edit, or tries it."""
         return actions.apply(by(request), [edit], dry_run=truth(query, "dry_run"))
-
-    def obey(self, request: Request, outcome: actions.Outcome, query: dict[str, str]) -> None:
-        """Waits until the node here obeys what was carried out; behind the commit."""
-        if not truth(query, "dry_run"):
-            wait_obeyed(request, outcome.version)
 
     def written(
         self,

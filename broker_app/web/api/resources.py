@@ -19,8 +19,6 @@ from broker_app.web.api.repeats import once
 from broker_app.web.api.resource import MAX_PAGE, Resource
 from broker_app.web.api.rows import Row
 from broker_app.web.api.shapes import ENTRY, FACTS, SAID
-from broker_app.web.obeying import wait_obeyed
-from broker_app.web.snapshot import read_version
 
 _SORTABLE_ENTRY = ("name", "version", "origin")
 
@@ -64,9 +62,7 @@ class Rules(Resource):
     def post(self, request: Request, name: str = "") -> Response:
         if name:
             raise MethodNotAllowed("POST")
-        reply = once(request, lambda: self._create(request))
-        wait_obeyed(request, read_version())
-        return reply
+        return once(request, lambda: self._create(request))
 
     def _create(self, request: Request) -> Response:
         query = asked.query(request, ("dry_run",))

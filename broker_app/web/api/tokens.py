@@ -20,8 +20,6 @@ from broker_app.web.api.repeats import once
 from broker_app.web.api.resource import Resource
 from broker_app.web.api.resources import listing
 from broker_app.web.api.rows import Row, rows_of
-from broker_app.web.obeying import wait_obeyed
-from broker_app.web.snapshot import read_version
 
 #: everybody's
 _ALL = "*"
@@ -75,7 +73,6 @@ class Tokens(Resource):
             raise MethodNotAllowed("POST")
         reply = once(request, lambda: self._create(request), secret=True)
         reply["Cache-Control"] = "no-store"
-        wait_obeyed(request, read_version())
         return reply
 
     def _create(self, request: Request) -> Response:

@@ -22,7 +22,7 @@ from broker_app.web.api.paging import AFTER, LIMIT, linked
 from broker_app.web.api.permissions import MayAdminister
 from broker_app.web.api.shapes import CHANGE, IMPACT
 from broker_app.web.kinds import KINDS
-from broker_app.web.obeying import node_of, wait_obeyed
+from broker_app.web.obeying import node_of
 
 _ABOUT: dict[str, Any] = {
     "version": {"type": "integer", "minimum": 1},
@@ -174,8 +174,6 @@ class Rollback(APIView):
             )
         except history.NoSuchVersion as missing:
             raise Refusal("not-found", str(missing)) from missing
-        if not wish["dry_run"]:
-            wait_obeyed(request, back.outcome.version)
         body = {
             **dry_run.reply(back.outcome, node_of(request) if wish["dry_run"] else None),
             "dry_run": wish["dry_run"],

@@ -18,7 +18,6 @@ from broker_app.web.actions import Conflict, Stale
 from broker_app.web.console.differences import difference, in_a_sentence
 from broker_app.web.console.foreseeing import impact_of
 from broker_app.web.console.frame import AdministratorsPage
-from broker_app.web.console.subject import obeyed
 from broker_app.web.console.versions import whole
 from broker_app.web.console.words import done as done_in_words
 
@@ -58,7 +57,6 @@ class DefinitionsPage(AdministratorsPage):
             messages.info(request, _("The configuration says all that already: nothing was changed."))
             return redirect("console:definitions")
         version = done.version + 1
-        obeyed(request, version)
         count = len(done.changes)
         text = ngettext(
             "The definitions were applied: %(count)d thing changed.",

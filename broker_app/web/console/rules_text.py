@@ -20,7 +20,6 @@ from broker_app.web.actions import Conflict, Stale
 from broker_app.web.console.differences import difference, in_a_sentence
 from broker_app.web.console.foreseeing import impact_of
 from broker_app.web.console.frame import AdministratorsPage
-from broker_app.web.console.subject import obeyed
 from broker_app.web.console.versions import whole
 from broker_app.web.kinds import KINDS
 
@@ -70,7 +69,6 @@ class RulesTextPage(AdministratorsPage):
             messages.info(request, _("The rules say that already: nothing was changed."))
             return redirect("console:rules")
         version = done.version + 1
-        obeyed(request, version)
         count = len(done.changes)
         text = ngettext("%(count)d rule was changed.", "%(count)d rules were changed.", count)
         messages.success(request, text % {"count": count}, extra_tags=str(version))

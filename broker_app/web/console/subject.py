@@ -13,13 +13,11 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 
 from broker_app.models import Change, ChangedObject
-from broker_app.net.rest.refusals import Refusal
 from broker_app.web.actions import Outcome
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.thing_form import ThingForm
 from broker_app.web.console.words import one_of, was_done
 from broker_app.web.kinds import KINDS, Kind, Said
-from broker_app.web.obeying import wait_obeyed
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +79,7 @@ def tell(request: HttpRequest, outcome: Outcome, what: str) -> None:
     if outcome.version is None:
         messages.info(request, _("%(what)s says that already: nothing was changed.") % {"what": what})
     else:
-        obeyed(request, outcome.version)
         messages.success(request, was_done(what, outcome.changed[0].act), extra_tags=str(outcome.version))
-
-
-def obeyed(request: HttpRequest, version: int | None) -> None:
-    """Waits until the broker here goes by a version, so that the next page shows what holds."""
-    try:
-        wait_obeyed(request, version)
-    except Refusal as refusal:
-        messages.warning(request, _("It is saved; %(why)s.") % {"why": refusal.detail})
 
 
 def changes_of(kind: str, key: str, most: int = 5) -> list[Change]:

@@ -24,7 +24,7 @@ from broker_app.web.acting import by
 from broker_app.web.console.fields import Lines
 from broker_app.web.console.frame import Page, is_administrator
 from broker_app.web.console.removing import RemovePage
-from broker_app.web.console.subject import Subject, obeyed
+from broker_app.web.console.subject import Subject
 from broker_app.web.console.thing_form import ThingForm
 from broker_app.web.console.versions import whole
 from broker_app.web.kinds.tokens import MOST_GRANTS, RIGHTS
@@ -181,7 +181,6 @@ class AddToken(Page):
         except ValidationError as fault:
             _show_faults(form, grants, fault)
         else:
-            obeyed(request, actions.version_of("tokens", str(made.token)))
             return self.shown_once(request, made)
         return self.show(request, form, grants)
 

@@ -18,7 +18,6 @@ from broker_app.web.actions import Conflict, InvalidEdits, Stale
 from broker_app.web.console.differences import Difference, difference, in_a_sentence
 from broker_app.web.console.foreseeing import impact_of
 from broker_app.web.console.frame import AdministratorsPage
-from broker_app.web.console.subject import obeyed
 from broker_app.web.console.words import done as done_in_words
 from broker_app.web.console.words import one_of
 from broker_app.web.kinds import KINDS
@@ -107,7 +106,6 @@ class BackPage(AdministratorsPage):
                 _("The configuration is as it was in version %(to)d: nothing was changed.") % {"to": to},
             )
         else:
-            obeyed(request, done.outcome.version)
             text = _("The configuration is as it was in version %(to)d.") % {"to": to}
             messages.success(request, text, extra_tags=str(done.outcome.version))
         return redirect("console:versions")
@@ -148,7 +146,6 @@ class UndoPage(AdministratorsPage):
                 % {"version": version, "why": why},
             )
             return redirect(f"{reverse('console:back')}?to={version - 1}")
-        obeyed(request, done.outcome.version)
         left = "".join(f" {one.kind} {one.key}: {one.why}." for one in done.kept)
         messages.success(
             request,

@@ -30,7 +30,6 @@ from broker_app.web.acting import by
 from broker_app.web.actions import FILE, START
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.settings import EnvironmentForm, said_of_broker, save_environment
-from broker_app.web.console.subject import obeyed
 from broker_app.web.console.versions import whole
 from broker_app.web.obeying import Node, ask, node_of
 
@@ -89,7 +88,6 @@ class WelcomePage(AdministratorsPage):
             form.add_error("password", fault.messages)
             return self.show(request, 2, password_form=form)
         update_session_auth_hash(request, user)
-        obeyed(request, actions.version_of("users", user.username))
         messages.success(
             request, _("From now on you log in as %(user)s with this password.") % {"user": user}
         )
@@ -150,9 +148,7 @@ def _new_token(request: HttpRequest) -> actions.NewToken:
     for token in Token.objects.filter(owner=user, name=TOKEN):
         actions.revoke_token(author, token)
     grants = [{"rights": ["send", "receive", "browse"], "destinations": [f"/queue/{QUEUE}"]}]
-    made = actions.create_token(author, user, TOKEN, timezone.now() + _TOKEN_LIVES, grants)
-    obeyed(request, actions.version_of("tokens", str(made.token)))
-    return made
+    return actions.create_token(author, user, TOKEN, timezone.now() + _TOKEN_LIVES, grants)
 
 
 def _user(request: HttpRequest) -> User:

@@ -20,6 +20,7 @@ from broker_app.remote import Remote
 from broker_app.web.actions import SYSTEM, Edit, apply
 from broker_app.web.files import Watch
 from broker_app.web.kinds import KINDS
+from broker_app.web.kinds.bridges import remotes
 from broker_app.zero.writing import PASSWORD
 from tests.web.console.sending import sent
 from tests.zero.words import load
@@ -246,7 +247,7 @@ def test_a_connection_is_tested_step_by_step(inside: Client, node: AnsweringNode
 def test_a_clone_rests_until_it_is_edited(inside: Client) -> None:
     assert "Bridge west2 was created." in sent(inside, "/console/bridges/clone?name=west", new="west2")
     clone = Bridge.objects.get(name="west2")
-    assert (clone.values["desired"], clone.password) == ("paused", "of the bridge")
+    assert (clone.values["desired"], remotes()[clone.name].password) == ("paused", "of the bridge")
     assert "there is a bridge west2 already" in sent(inside, "/console/bridges/clone?name=west", new="west2")
     for wrong in ("", "a/b", "x" * 21):
         assert "Nothing was made" in sent(inside, "/console/bridges/clone?name=west", new=wrong)
