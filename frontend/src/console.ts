@@ -2,6 +2,7 @@
 
 import { wake } from "./elements.ts";
 import { bindKeys } from "./keys.ts";
+import { loaded } from "./modules.ts";
 import { startNavigation } from "./navigation.ts";
 import { say } from "./say.ts";
 import { pulse, session } from "./services.ts";
@@ -36,4 +37,4 @@ arrived();
 
 pulse.hear(session);
 void session.start();
-void import("./later.ts");
+void loaded(() => import("./later.ts"));

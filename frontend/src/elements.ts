@@ -3,6 +3,8 @@
  * element, so that no page pays for what it does not show.
  */
 
+import { loaded } from "./modules.ts";
+
 /** What stands on the overview together comes together. */
 const overview = () => import("./islands/overview.ts");
 
@@ -48,6 +50,6 @@ const MODULES: Record<string, () => Promise<unknown>> = {
 /** Loads the modules of all islands below `root` that are not running yet. Each module defines its own element. */
 export function wake(root: ParentNode): void {
   for (const [name, load] of Object.entries(MODULES)) {
-    if (customElements.get(name) === undefined && root.querySelector(name) !== null) void load();
+    if (customElements.get(name) === undefined && root.querySelector(name) !== null) void loaded(load);
   }
 }

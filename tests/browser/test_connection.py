@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, StorageState, expect
 
 from tests.browser.conftest import OpenPage, sign_in, wait_live
 from tests.support.broker_process import BrokerProcess, StartBroker
@@ -69,6 +69,87 @@ def test_a_session_that_has_ended_says_signed_out(
     pill = own_page.locator("mom-live-pill")
     expect(pill).to_contain_text("signed out", timeout=COMES_BACK_MS)
     expect(own_page.locator("mom-banners")).to_contain_text("You are signed out")
-    pill.get_by_role("link", name="sign in").click()
+    own_page.get_by_role("dialog", name="You are signed out").get_by_role("link", name="Sign in").click()
     own_page.wait_for_url("**/login/?next=/console/")
+    forget_failed_connections(complaints)
+
+
+def test_signing_out_elsewhere_ends_what_a_page_is_told_and_asks_to_sign_in(
+    own_broker: BrokerProcess, own_page: Page, complaints: list[str]
+) -> None:
+    elsewhere = own_page.context.new_page()
+    elsewhere.goto(f"{own_broker.url}/console/")
+    elsewhere.get_by_role("button", name=re.compile("^Account of")).click()
+    elsewhere.get_by_role("button", name="Sign out").click()
+    own_page.bring_to_front()
+    dialog = own_page.get_by_role("dialog", name="You are signed out")
+    expect(dialog).to_be_visible()
+    expect(own_page.locator("mom-live-pill")).to_contain_text("signed out")
+    dialog.get_by_role("button", name="Stay here").click()
+    expect(dialog).to_have_count(0)
+    expect(own_page.locator("mom-banners")).to_contain_text("You are signed out")
+    forget_failed_connections(complaints)
+
+
+def test_a_request_that_is_refused_for_want_of_a_session_says_signed_out(
+    own_page: Page, complaints: list[str]
+) -> None:
+    # The conversation over the WebSocket goes on; only requests carry the cookie.
+    own_page.context.clear_cookies()
+    own_page.get_by_role("navigation", name="Explorer").get_by_role("searchbox").fill("kept")
+    expect(own_page.locator("mom-live-pill")).to_contain_text("signed out")
+    expect(own_page.get_by_role("dialog", name="You are signed out")).to_be_visible()
+    forget_failed_connections(complaints)
+
+
+#: pages, and what is drawn on them by what is loaded after the page itself
+PARTS = {
+    "queues/": "tbody tr:has-text('kept')",
+    "queues/one?name=kept&tab=messages": "mom-message-browser tbody tr:has-text('safe')",
+    "queues/one?name=kept&tab=history": "mom-destination-history canvas",
+    "queues/one?name=kept&tab=consumers": "mom-consumer-list .empty",
+    "topics/one?name=prices&tab=subscriptions": "mom-subscription-list .empty",
+}
+#: what draws the frame of a page comes with the page; all other code may be missing
+FRAME = re.compile(r"/assets/(console|vendor|frame|rolldown)[^/]*$")
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"), [("queues/", "its code"), *((path, "what it shows") for path in PARTS)]
+)
+def test_a_part_that_could_not_be_loaded_is_loaded_when_the_broker_is_back(
+    broker: BrokerProcess,
+    open_page: OpenPage,
+    session: StorageState,
+    complaints: list[str],
+    path: str,
+    kind: str,
+) -> None:
+    broker.request("PUT", "/api/v1/queues/kept", json_body={})
+    broker.request("POST", "/api/v1/queues/kept/messages", b"safe", content_type="text/plain")
+    broker.request("POST", "/api/v1/topics/prices/messages", b"1", content_type="text/plain")
+    page = open_page(broker, "/console/settings/", session)
+    wait_live(page)
+    came, refused = set[str](), list[str]()
+
+    def refuse(route: Route) -> None:
+        """The page and its frame come once; then the broker is away."""
+        address = route.request.url
+        goes = "/assets/" in address if kind == "its code" else "/api/v1/" in address
+        if not goes or (FRAME.search(address) and address not in came):
+            came.add(address)
+            return route.continue_()
+        refused.append(address)
+        return route.abort("connectionrefused")
+
+    page.route("**/*", refuse)
+    page.goto(f"{broker.url}/console/{path}")
+    shown = page.locator(PARTS[path]).first
+    while not refused:
+        page.wait_for_timeout(50)
+    expect(shown).to_have_count(0)
+    page.unroute("**/*")
+    expect(shown).to_be_visible()
+    # Its style is there, too.
+    assert page.evaluate("[...document.querySelectorAll('link[rel=stylesheet]')].every((link) => link.sheet)")
     forget_failed_connections(complaints)

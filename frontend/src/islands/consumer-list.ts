@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { ask } from "../asking.ts";
+import { Again } from "../live/again.ts";
 import { oneDestination, pathOf, topicOf, type Kind } from "../live/one-destination.ts";
 import { act, inWords, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
@@ -43,6 +44,7 @@ export class ConsumerList extends Island {
   #readAt = 0;
   #begun = false;
   #fault: unknown;
+  readonly #again = new Again(this, () => void this.#read());
   #timer: ReturnType<typeof setInterval> | undefined;
   #unsubscribe: (() => void) | undefined;
 
@@ -170,6 +172,7 @@ export class ConsumerList extends Island {
     } catch (fault) {
       this.#fault = fault;
     }
+    this.#again.after(this.#fault);
     this.requestUpdate();
   }
 

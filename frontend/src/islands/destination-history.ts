@@ -1,5 +1,6 @@
 import { html, nothing } from "lit";
 import { place } from "../services.ts";
+import { Again } from "../live/again.ts";
 import { withSecond, type Columns } from "../live/columns.ts";
 import { oneDestination, pathOf, type Kind, type OneDestination } from "../live/one-destination.ts";
 import { inWords, read } from "../live/requests.ts";
@@ -69,6 +70,7 @@ export class DestinationHistory extends Island {
 
   #columns: Columns | undefined;
   #fault: unknown;
+  readonly #again = new Again(this, () => void this.#read());
   #range = chosenRange();
   #second = 0;
   #timer: ReturnType<typeof setInterval> | undefined;
@@ -137,6 +139,7 @@ export class DestinationHistory extends Island {
     } catch (fault) {
       this.#fault = this.#one.isMissing ? undefined : fault;
     }
+    this.#again.after(this.#fault);
     this.requestUpdate();
   }
 

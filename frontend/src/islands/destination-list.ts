@@ -4,6 +4,7 @@ import { chosenColumns, columnsOf, membersOf, type Column } from "../destination
 import { hearComings, hearMoves, type Figures, type Kind, type Page } from "../destinations/figures.ts";
 import { Rows, type Row } from "../destinations/rows.ts";
 import { bindKeys } from "../keys.ts";
+import { Again } from "../live/again.ts";
 import { inWords, read, type Query } from "../live/requests.ts";
 import { pageOf } from "../pages.ts";
 import type { Change } from "../place.ts";
@@ -58,6 +59,7 @@ export class DestinationList extends Island {
   #ticks = 0;
   #typing: ReturnType<typeof setTimeout> | undefined;
   #leave: (() => void)[] = [];
+  readonly #again = new Again(this, () => void this.#read());
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -113,7 +115,9 @@ export class DestinationList extends Island {
       if (reading !== this.#readings) return;
       this.#show(page);
     } catch (fault) {
-      if (reading === this.#readings) this.#fault = inWords(fault);
+      if (reading !== this.#readings) return;
+      this.#fault = inWords(fault);
+      this.#again.after(fault);
     }
     this.requestUpdate();
   }
@@ -121,6 +125,7 @@ export class DestinationList extends Island {
   #show(page: Page): void {
     this.#page = page;
     this.#fault = "";
+    this.#again.after();
     this.#readAt = new Date().toISOString();
     this.#newcomers = 0;
     this.#outOfOrder = false;

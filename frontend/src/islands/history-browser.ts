@@ -1,10 +1,12 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
+import { Again } from "../live/again.ts";
 import { RequestRefused } from "../live/rest.ts";
 import { inWords } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { doToMany } from "../messages/acts.ts";
 import { history, type Message } from "../messages/requests.ts";
+import { loaded } from "../modules.ts";
 import { pageOf } from "../pages.ts";
 import { say, sayCount } from "../say.ts";
 import { place } from "../services.ts";
@@ -32,6 +34,7 @@ export class HistoryBrowser extends Island {
   #state: "loading" | "shown" | "gone" | "failed" = "loading";
   #first = true;
   #fault = "";
+  readonly #again = new Again(this, () => void this.#read());
 
   constructor() {
     super();
@@ -40,7 +43,7 @@ export class HistoryBrowser extends Island {
 
   override connectedCallback(): void {
     super.connectedCallback();
-    if (place.get("tail") === "on") void import("./message-tail.ts");
+    if (place.get("tail") === "on") void loaded(() => import("./message-tail.ts"));
   }
 
   protected override willUpdate(): void {
@@ -59,10 +62,12 @@ export class HistoryBrowser extends Island {
       [this.#items, this.#next, this.#total] = [page.items, page.next, page.approx_total];
       this.#state = "shown";
       this.#first = false;
+      this.#again.after();
     } catch (fault) {
       if (asked !== this.#asked) return;
       this.#state = fault instanceof RequestRefused && fault.problem.status === 410 ? "gone" : "failed";
       this.#fault = inWords(fault);
+      this.#again.after(fault);
     }
     this.requestUpdate();
   }
@@ -83,7 +88,7 @@ export class HistoryBrowser extends Island {
     };
     const from = place.get("from") || "first";
     const tail = async () => {
-      if (!isTail) await import("./message-tail.ts");
+      if (!isTail) await loaded(() => import("./message-tail.ts"));
       place.go({ tail: isTail ? "" : "on" }, { replace: true });
     };
     return html`<div class="tools">

@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { bindKeys } from "../keys.ts";
+import { Again } from "../live/again.ts";
 import { RequestRefused } from "../live/rest.ts";
 import { Follow } from "../live/source.ts";
 import { doToMany, type Op } from "../messages/acts.ts";
@@ -8,6 +9,7 @@ import { retryOne } from "../messages/one.ts";
 import { originOf, reasonOf } from "../messages/path.ts";
 import { browse, digest, faultOf, one, rightsTo, type Digest, type Job, type Message } from "../messages/requests.ts";
 import { SearchError, isEmpty, parse, toggled, type Condition } from "../messages/search.ts";
+import { loaded } from "../modules.ts";
 import { pageOf } from "../pages.ts";
 import { say, sayCount } from "../say.ts";
 import { place, server, session } from "../services.ts";
@@ -55,6 +57,7 @@ export class MessageBrowser extends Island {
   /** How the queue moved since it was read: what came in and what went out. */
   #moved = false;
   #unbind: (() => void) | undefined;
+  readonly #retrying = new Again(this, () => void this.#read());
   #unhear: (() => void) | undefined;
   readonly #jobEnded = (event: Event) => this.#afterJob((event as CustomEvent<Job>).detail);
 
@@ -65,7 +68,7 @@ export class MessageBrowser extends Island {
 
   override connectedCallback(): void {
     super.connectedCallback();
-    if (this.#isTail) void import("./message-tail.ts");
+    if (this.#isTail) void loaded(() => import("./message-tail.ts"));
     this.#unbind = bindKeys(
       { keys: "r", says: say("Retry the message, or what is selected"), deed: () => this.#retry() },
       { keys: "m", says: say("Move the message, or what is selected"), deed: () => this.#move() },
@@ -121,10 +124,12 @@ export class MessageBrowser extends Island {
       [this.#next, this.#total, this.#stopped] = [page.next, page.approx_total, page.stopped];
       this.#state = "shown";
       this.#first = false;
+      this.#retrying.after();
       if (this.#digest === undefined && this.#items.some((item) => originOf(item))) void this.#count(asked);
     } catch (error) {
       if (asked !== this.#asked) return;
       this.#fail(error);
+      this.#retrying.after(error);
     }
     this.requestUpdate();
     void this.#findOpened();
@@ -252,7 +257,7 @@ export class MessageBrowser extends Island {
   async #toggleTail(): Promise<void> {
     // What came meanwhile is in the list, too.
     if (this.#isTail) this.#again();
-    else await import("./message-tail.ts");
+    else await loaded(() => import("./message-tail.ts"));
     place.go({ tail: this.#isTail ? "" : "on", message: "" }, { replace: true });
   }
 

@@ -1,6 +1,7 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { ask } from "../asking.ts";
+import { Again } from "../live/again.ts";
 import { oneDestination, pathOf } from "../live/one-destination.ts";
 import { act, inWords, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
@@ -45,6 +46,7 @@ export class SubscriptionList extends Island {
   #rates = new Map<string, number>();
   #readAt = 0;
   #fault: unknown;
+  readonly #again = new Again(this, () => void this.#read());
   #timer: ReturnType<typeof setInterval> | undefined;
 
   constructor() {
@@ -187,6 +189,7 @@ export class SubscriptionList extends Island {
     } catch (fault) {
       this.#fault = fault;
     }
+    this.#again.after(this.#fault);
     this.requestUpdate();
   }
 

@@ -2,7 +2,7 @@
 
 import { parseExact } from "../exact-json.ts";
 import { parseProblem } from "./problem.ts";
-import { RequestRefused } from "./rest.ts";
+import { RequestRefused, Unreachable } from "./rest.ts";
 
 const { basePath = "/" } = document.body.dataset;
 /** Where the API is. */
@@ -10,6 +10,9 @@ export const API = `${location.origin}${basePath}api/v1/`;
 
 /** Characters of a request that browsers finish for a page that is gone; they have 64 KiB for all of them. */
 const MOST_KEPT_ALIVE = 16_000;
+
+/** The document's event when a request was answered with 401: the cookie is no longer good. */
+export const SIGNED_OUT = "mom:signed-out";
 
 export type Query = Record<string, string | number | boolean | undefined | null>;
 
@@ -20,7 +23,7 @@ export function address(path: string, query: Query = {}): string {
   return path + (text && `?${text}`);
 }
 
-/** What GET answers. Rejects with RequestRefused where the broker says no, with a TypeError where it is not reached. */
+/** What GET answers. Rejects with RequestRefused where the broker says no, with Unreachable where it is not reached. */
 export function read<Answer>(path: string, query: Query = {}): Promise<Answer> {
   return asked<Answer>("GET", address(path, query));
 }
@@ -61,8 +64,14 @@ async function answered(method: string, path: string, body?: unknown, reason = "
   const sent = body === undefined ? null : JSON.stringify(body);
   // An act that is asked for while its page is left is carried out all the same, if it is short enough for that.
   const keepalive = method !== "GET" && (sent?.length ?? 0) < MOST_KEPT_ALIVE;
-  const reply = await fetch(API + path, { method, headers, keepalive, body: sent });
-  if (!reply.ok) throw new RequestRefused(parseProblem(await reply.text(), `HTTP ${reply.status} ${reply.statusText}`));
+  const reply = await fetch(API + path, { method, headers, keepalive, body: sent }).catch((): never => {
+    throw new Unreachable();
+  });
+  if (reply.status === 401) document.dispatchEvent(new Event(SIGNED_OUT));
+  if (!reply.ok) {
+    const problem = parseProblem(await reply.text(), `HTTP ${reply.status} ${reply.statusText}`);
+    throw new RequestRefused({ status: reply.status, ...problem });
+  }
   return reply;
 }
 

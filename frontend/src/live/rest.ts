@@ -1,3 +1,4 @@
+import { say } from "../say.ts";
 import type { Problem } from "./problem.ts";
 
 /** What the REST API tells, and what it refuses. */
@@ -42,4 +43,16 @@ export class RequestRefused extends Error {
   constructor(readonly problem: Problem) {
     super(problem.detail || problem.title);
   }
+}
+
+/** No server answered. */
+export class Unreachable extends Error {
+  constructor() {
+    super(say("The broker cannot be reached."));
+  }
+}
+
+/** Whether the same request is likely to succeed later: nobody answered, or a proxy did instead of the broker. */
+export function isPassing(fault: unknown): boolean {
+  return fault instanceof Unreachable || (fault instanceof RequestRefused && [502, 503, 504].includes(fault.problem.status ?? 0));
 }

@@ -1,5 +1,7 @@
 import type { Client, IFrame, IMessage, StompSubscription } from "@stomp/stompjs";
+import { loaded } from "../modules.ts";
 import { parseProblem, type Problem } from "./problem.ts";
+import { SIGNED_OUT } from "./requests.ts";
 import { Source } from "./source.ts";
 
 export type Status =
@@ -72,7 +74,7 @@ export class Session extends Source {
 
   /** Begins the conversation. The client is loaded only now: the page is drawn before. */
   async start(): Promise<void> {
-    const { Client, ReconnectionTimeMode } = await import("@stomp/stompjs");
+    const { Client, ReconnectionTimeMode } = await loaded(() => import("@stomp/stompjs"));
     this.#client = new Client({
       brokerURL: this.url,
       connectHeaders: { "mom-soft-errors": "true" },
@@ -85,6 +87,7 @@ export class Session extends Source {
       onWebSocketClose: () => void this.#closed(),
     });
     document.addEventListener("visibilitychange", () => this.#visibilityChanged());
+    document.addEventListener(SIGNED_OUT, () => void this.#signedOut());
     this.#client.activate();
   }
 
@@ -166,14 +169,19 @@ export class Session extends Source {
       const why = "The connection broke before the receipt came. The message may or may not be stored.";
       this.#settle(receipt, { kind: "unconfirmed", why });
     }
-    if (!this.#client?.active) return;
+    if (!this.#client?.active || this.status.kind === "signed out") return;
     // The same series as the client's own: doubled after each failure, up to the longest.
     const delay = Math.min(FIRST_DELAY_MS * 2 ** this.#attempts, LONGEST_DELAY_MS);
     this.#attempts += 1;
     this.#become({ kind: "reconnecting", attempt: this.#attempts, due: Date.now() + delay });
-    if (await this.isSignedIn()) return;
+    if (!(await this.isSignedIn())) await this.#signedOut();
+  }
+
+  async #signedOut(): Promise<void> {
+    if (this.status.kind === "signed out") return;
+    clearTimeout(this.#hiddenTimer);
     this.#become({ kind: "signed out" });
-    await this.#client.deactivate();
+    await this.#client?.deactivate();
   }
 
   #visibilityChanged(): void {

@@ -1,0 +1,25 @@
+/** What appears when the session has ended: nothing on the page is told by the broker any more. */
+
+import { html, render } from "lit";
+import { say } from "./say.ts";
+
+export function showSignIn(): void {
+  if (document.querySelector("#signed-out") !== null) return;
+  const dialog = document.createElement("dialog");
+  dialog.id = "signed-out";
+  dialog.setAttribute("aria-labelledby", "signed-out-title");
+  render(
+    html`<form method="dialog" class="question">
+      <h2 id="signed-out-title">${say("You are signed out")}</h2>
+      <p>${say("Your session has ended. What is shown is old; sign in to go on with this page.")}</p>
+      <div class="tools">
+        <a class="button primary" href=${location.href} data-whole autofocus>${say("Sign in")}</a>
+        <button value="">${say("Stay here")}</button>
+      </div>
+    </form>`,
+    dialog,
+  );
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
