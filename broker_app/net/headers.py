@@ -105,11 +105,11 @@ def ack_mode(headers: Mapping[str, str]) -> str:
 
 
 def credit(headers: Mapping[str, str], default: int, most: int) -> int:
-    """How many unsettled deliveries a SUBSCRIBE asks for; the core refuses what is out of bounds."""
+    """How many unsettled deliveries a SUBSCRIBE asks for. Refused for what is out of bounds."""
     for name in _CREDIT_NAMES:
         if name in headers:
-            asked = _number(headers, name, 0, most, default)
-            return UNBOUNDED_CREDIT if asked == 0 and name == "prefetch-count" else asked
+            asked = _number(headers, name, 0 if name == "prefetch-count" else 1, most, default)
+            return asked or UNBOUNDED_CREDIT
     window = headers.get(_WINDOW_NAME)
     if window == "-1":
         return UNBOUNDED_CREDIT

@@ -17,6 +17,8 @@ from broker_app.core.destination import TOPIC, Destination
 from broker_app.core.errors import Refused
 
 _OF_CLIENT = ("activemq.subscriptionName", "activemq.subcriptionName", "durable-subscription-name")
+#: the second is RabbitMQ's former word for the first
+_DURABLE = ("durable", "persistent")
 _TRUE, _FALSE = ("true", "1"), ("false", "0", "")
 
 
@@ -28,8 +30,9 @@ class Naming(NamedTuple):
     shared: bool = False
 
 
-def of_subscribe(headers: Mapping[str, str], destination: Destination, id: str, client_id: str) -> Naming:
-    """The name that a SUBSCRIBE asks for. Refused for words that contradict each other."""
+def of_subscribe(headers: Mapping[str, str], destination: Destination, client_id: str) -> Naming:
+    """The name that a SUBSCRIBE asks for. Refused for words that contradict each other, and where a name is
+    missing."""
     share = headers.get("share", "")
     given = headers.get("durable-name", "")
     if given:
@@ -46,6 +49,9 @@ def of_subscribe(headers: Mapping[str, str], destination: Destination, id: str, 
     if of_client:
         return Naming(of_client, True)
     if destination.kind == TOPIC and _is_durable(headers):
+        id = headers.get("id", "")
+        if not id:
+            raise Refused("invalid", "durable:true needs an id header, which names the subscription")
         return Naming(_of_topic(id, destination.name), True, True)  # consumers of one id divide its messages
     return Naming()
 
@@ -75,4 +81,5 @@ def _of_topic(id: str, topic: str) -> str:
 
 def _is_durable(headers: Mapping[str, str]) -> bool:
     """RabbitMQ: what is deleted by itself belongs to its connection, however durable it is called."""
-    return headers.get("durable", "").lower() in _TRUE and headers.get("auto-delete", "").lower() not in _TRUE
+    durable = any(headers.get(name, "").lower() in _TRUE for name in _DURABLE)
+    return durable and headers.get("auto-delete", "").lower() not in _TRUE

@@ -25,12 +25,14 @@ REFUSED_DESTINATION = "/user/$mom.refused"
 class Renderer:
     """Renders for one negotiated version."""
 
-    __slots__ = ("_ids", "_number", "_version", "_with_ack")
+    __slots__ = ("_ids", "_number", "_version", "_with_ack", "nameless")
 
     def __init__(self, version: str, ids: MessageIds) -> None:
         self._version = version
         self._number = _VERSION_NUMBER[version]
         self._with_ack = version == "1.2"
+        #: ids that the clients of subscriptions do not know: they gave none
+        self.nameless: set[str] = set()
         self._ids = ids
 
     def deliveries(self, deliveries: list[Delivery]) -> list[bytes]:
@@ -74,7 +76,8 @@ class Renderer:
         return frames
 
     def _make_head(self, subscription: Subscription) -> bytes:
-        line = f"subscription:{escape(subscription.id, self._version)}\n" if subscription.id else ""
+        known = subscription.id and subscription.id not in self.nameless
+        line = f"subscription:{escape(subscription.id, self._version)}\n" if known else ""
         subscription.head = f"MESSAGE\n{line}message-id:".encode()
         return subscription.head
 

@@ -127,6 +127,7 @@ class StompSession:
         self._parser = Parser(
             limits=Limits(
                 max_header_bytes=config.max_header_bytes,
+                max_header_line=config.max_header_bytes,
                 max_headers=config.max_headers,
                 max_body=config.max_body_bytes,
             )
@@ -149,7 +150,7 @@ class StompSession:
         self._refusals_sent = 0
         #: whether a subscription with ack:client exists
         self._cumulative = False
-        self._tags = Tags(self._peer, lobby.ids)
+        self._tags = Tags(self._peer, lobby.ids, "1.2")
         #: where it has sent to lately: whether that was allowed by the policy of now, or by a former one
         self._sends: dict[Destination, bool] = {}
         self._leave_receipt: bytes | None = None
@@ -445,6 +446,7 @@ class StompSession:
         self._peer.strict = not self._soft_errors
         self._names = headers.PrivateNames(secrets.token_hex(8))
         self._renderer = Renderer(self._version, self._lobby.ids)
+        self._tags = Tags(self._peer, self._lobby.ids, self._version)
         self._state = OPEN
         self._transport.trust()
         self._peer.connection = secrets.token_hex(8)
@@ -560,7 +562,7 @@ class StompSession:
 
     def _delivery(self, given: Headers) -> tuple[Tag, bool]:
         """The tag that an ACK or NACK names, and whether it stands for all earlier ones too."""
-        tag = self._tags.find(given, self._version)
+        tag = self._tags.find(given)
         held = self._peer.unsettled.get(tag)
         return tag, held is not None and held[0].ack == c.CLIENT
 
@@ -589,11 +591,14 @@ class StompSession:
         self._cumulative |= ack == c.CLIENT
         limits = self._lobby.engine.broker.limits
         credit = headers.credit(given, self._lobby.config.credit, limits.max_credit)
-        look = (self._version, id) if ack == c.AUTO else None
+        self._renderer.nameless.discard(id)
+        if "id" not in given:
+            self._renderer.nameless.add(id)
+        look = (self._version, given.get("id")) if ack == c.AUTO else None
         subscribe = c.Subscribe(self._peer, id, destination.address, ack, credit, look, receipt=frame.receipt)
         subscribe.selector, subscribe.exclusive = given.get("selector", ""), headers.exclusive(given)
         subscribe.name, subscribe.durable, subscribe.shared = naming.of_subscribe(
-            given, destination, id, self._client_id
+            given, destination, self._client_id
         )
         subscribe.snapshot = headers.snapshot(given, destination)
         subscribe.start = times.start(given.get("from", ""))
@@ -660,7 +665,7 @@ class StompSession:
         if deliveries:
             peer.deliveries = []
             parts += self._renderer.deliveries(deliveries)
-            if self._version != "1.2":
+            if self._tags.by_message:
                 self._tags.remember(deliveries)
         if parts:
             self.frames_out += len(parts)

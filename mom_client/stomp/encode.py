@@ -32,8 +32,9 @@ def escape(text: str, version: str = "1.2") -> str:
     return text.translate(_TABLE[version]) if _NEEDS_ESCAPE.search(text) else text
 
 
-def unescape(text: str, version: str = "1.2") -> str:
-    """Undo `escape`. Raises Fault(bad-escape) for a sequence that `version` does not know."""
+def unescape(text: str, version: str = "1.2", line: str = "") -> str:
+    """Undo `escape`. Raises Fault(bad-escape) for a sequence that `version` does not know; the header `line`
+    in which it stands is named."""
     if "\\" not in text or version == "1.0":
         return text
     meanings = _MEANING[version]
@@ -42,7 +43,8 @@ def unescape(text: str, version: str = "1.2") -> str:
         sequence = match.group()
         if sequence not in meanings:
             known = " ".join(meanings)
-            raise Fault("bad-escape", f"the header line {text[:80]!r} has the escape {sequence}; "
+            shown = repr((line or text)[:80]).replace("\\\\", "\\")
+            raise Fault("bad-escape", f"the header line {shown} has the escape {sequence}; "
                                       f"STOMP {version} knows {known} only")  # fmt: skip
         return meanings[sequence]
 

@@ -390,7 +390,7 @@ class Parser:
             if name == "receipt" and receipt is None:
                 receipt = value
             if escapes:
-                name, value = unescape(name, version), unescape(value, version)
+                name, value = unescape(name, version, line), unescape(value, version, line)
             if name not in found:
                 found[name] = value
         length = self._content_length(found.get("content-length"), command)

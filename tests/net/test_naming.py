@@ -14,17 +14,7 @@ TOPIC = "/topic/prices"
 @pytest.fixture
 async def broker() -> AsyncIterator[SmallBroker]:
     async with small_broker() as broker:
-        opened: list[RawClient] = []
-        stranger = broker.stranger
-
-        async def noted() -> RawClient:
-            opened.append(await stranger())
-            return opened[-1]
-
-        broker.stranger = noted  # type: ignore[method-assign]
         yield broker
-        for client in opened:
-            await client.close()
 
 
 async def subscribe(client: RawClient, id: str = "1", **headers: str) -> bytes:

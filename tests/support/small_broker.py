@@ -39,6 +39,8 @@ class SmallBroker:
         certificates: Certificates | None = None,
     ) -> None:
         self.certificates = certificates
+        #: all that were opened; who does not end them by itself has them ended with the broker
+        self.clients: list[RawClient] = []
         #: how clients speak TLS, if they do
         self.tls: ssl.SSLContext | None = None
         self.engine = engine
@@ -61,7 +63,8 @@ class SmallBroker:
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", self.port, limit=64 * 1024 * 1024, ssl=self.tls
         )
-        return RawClient(reader, writer)
+        self.clients.append(RawClient(reader, writer))
+        return self.clients[-1]
 
 
 class RawClient:
@@ -119,7 +122,10 @@ async def small_broker(
         server = tcp.listen_tls(lobby, listener, certificates)
     clock = asyncio.create_task(lobby.keep_time())
     try:
-        yield SmallBroker(engine, journal, lobby, listener.getsockname()[1], certificates)
+        broker = SmallBroker(engine, journal, lobby, listener.getsockname()[1], certificates)
+        yield broker
+        for client in broker.clients:
+            await client.close()
     finally:
         clock.cancel()
         server.close()

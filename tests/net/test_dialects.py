@@ -1,0 +1,143 @@
+"""What clients of other brokers expect, where STOMP leaves it open or they are used to more."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.small_broker import RawClient, SmallBroker, small_broker
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[SmallBroker]:
+    async with small_broker() as running:
+        yield running
+
+
+def header(frame: bytes, name: bytes) -> bytes:
+    return frame.partition(b"\n%b:" % name)[2].partition(b"\n")[0]
+
+
+async def sent(client: RawClient, *bodies: bytes, destination: bytes = b"/queue/a") -> None:
+    for body in bodies:
+        await client.ask(b"SEND\ndestination:%b\nreceipt:s\n\n%b\0" % (destination, body))
+
+
+# ---------------------------------------------------------------------- subscriptions without an id
+
+
+@pytest.mark.parametrize("destination", [b"/queue/a", b"/topic/a"])
+async def test_who_gave_no_id_gets_no_subscription_header(broker: SmallBroker, destination: bytes) -> None:
+    client, named = await broker.client(version="1.0"), await broker.client(version="1.0")
+    await client.ask(b"SUBSCRIBE\ndestination:%b\nreceipt:s\n\n\0" % destination)
+    await sent(named, b"1", destination=destination)
+    message = await client.frame()
+    assert message.startswith(b"MESSAGE\nmessage-id:") and b"\nsubscription:" not in message
+    await client.ask(b"UNSUBSCRIBE\ndestination:%b\nreceipt:u\n\n\0" % destination)
+    await client.ask(b"SUBSCRIBE\nid:%b\ndestination:%b\nreceipt:s\n\n\0" % (destination, destination))
+    await sent(named, b"2", destination=destination)
+    assert header(await client.frame(), b"subscription") == destination, "this id was given"
+
+
+async def test_who_gave_an_id_gets_it_beside_one_that_gave_none(broker: SmallBroker) -> None:
+    one, other = await broker.client(version="1.0"), await broker.client(version="1.0")
+    await one.ask(b"SUBSCRIBE\ndestination:/topic/a\nreceipt:s\n\n\0")
+    await other.ask(b"SUBSCRIBE\nid:/topic/a\ndestination:/topic/a\nreceipt:s\n\n\0")
+    await sent(await broker.client(), b"1", destination=b"/topic/a")
+    assert b"\nsubscription:" not in await one.frame()
+    assert header(await other.frame(), b"subscription") == b"/topic/a"
+
+
+# ---------------------------------------------------------------------- durable, in RabbitMQ's words
+
+
+async def test_rabbitmqs_former_word_for_durable_is_understood(broker: SmallBroker) -> None:
+    client = await broker.client()
+    words = b"id:1\ndestination:/topic/a\npersistent:true\nauto-delete:false\n"
+    await client.ask(b"SUBSCRIBE\n%breceipt:s\n\n\0" % words)
+    assert "/topic-subscription/1@a" in broker.engine.broker.named
+    await client.ask(b"UNSUBSCRIBE\n%breceipt:u\n\n\0" % words)
+    assert not broker.engine.broker.named
+
+
+@pytest.mark.parametrize("word", [b"durable", b"persistent"])
+async def test_a_durable_subscription_without_a_name_is_refused(broker: SmallBroker, word: bytes) -> None:
+    client = await broker.client(version="1.0")
+    words = b"destination:/topic/a\n%b:true\nauto-delete:false\n" % word
+    answer = await client.ask(b"SUBSCRIBE\n%breceipt:s\n\n\0" % words)
+    assert answer.startswith(b"ERROR") and b"durable:true needs an id header" in answer
+    assert not broker.engine.broker.named
+
+
+# ---------------------------------------------------------------------- ACK and NACK by message-id
+
+
+async def held(broker: SmallBroker, count: int) -> tuple[RawClient, list[bytes]]:
+    client = await broker.client()
+    await sent(client, *[b"%d" % number for number in range(count)])
+    client.send(b"SUBSCRIBE\nid:1\ndestination:/queue/a\nack:client-individual\n\n\0")
+    return client, await client.frames(count)
+
+
+@pytest.mark.parametrize("command", [b"ACK", b"NACK"])
+async def test_a_message_id_names_the_delivery_of_a_message(broker: SmallBroker, command: bytes) -> None:
+    client, messages = await held(broker, 3)
+    for message in messages[:2]:
+        id = header(message, b"message-id")
+        client.send(b"%b\nid:%b\nreceipt:r\nrequeue:false\n\n\0" % (command, id))
+        assert await client.frame() == b"RECEIPT\nreceipt-id:r\n\n"
+    (session,) = [session for session in broker.lobby.sessions if session.peer.unsettled]
+    assert len(session.peer.unsettled) == 1
+    answer = await client.ask(b"ACK\nid:%b\n\n\0" % header(messages[0], b"message-id"))
+    assert b"unknown-delivery" in answer, "it is settled"
+
+
+async def test_a_message_that_came_later_is_named_by_its_id_too(broker: SmallBroker) -> None:
+    client, (message,) = await held(broker, 1)
+    await client.ask(b"NACK\nid:%b\n\n\0" % header(message, b"message-id"))
+    await client.ask(b"ACK\nid:%b\nreceipt:r\n\n\0" % header(message, b"message-id"))
+    assert not broker.engine.broker.queues["/queue/a"].unsettled
+
+
+async def test_a_message_that_is_held_twice_is_not_named_by_its_id(broker: SmallBroker) -> None:
+    client = await broker.client()
+    for id in (b"1", b"2"):
+        words = b"id:%b\ndestination:/topic/a\nack:client\nreceipt:s\n" % id
+        await client.ask(b"SUBSCRIBE\n%b\n\0" % words)
+    client.send(b"SEND\ndestination:/topic/a\n\nx\0")
+    one, other = await client.frames(2)
+    assert header(one, b"message-id") == header(other, b"message-id")
+    assert b"unknown-delivery" in await client.ask(b"ACK\nid:%b\n\n\0" % header(one, b"message-id"))
+
+
+async def test_nack_is_understood_in_stomp_1_0(broker: SmallBroker) -> None:
+    """1.0 knows no NACK; RabbitMQ takes it."""
+    client = await broker.client(version="1.0")
+    await sent(client, b"1")
+    message = await client.ask(b"SUBSCRIBE\ndestination:/queue/a\nack:client\n\n\0")
+    again = await client.ask(b"NACK\nmessage-id:%b\n\n\0" % header(message, b"message-id"))
+    assert header(again, b"redelivered") == b"true"
+
+
+# ---------------------------------------------------------------------- bounds, as documented
+
+
+async def test_one_header_may_have_as_many_bytes_as_all_may(broker: SmallBroker) -> None:
+    client = await broker.client()
+    await client.ask(b"SEND\ndestination:/queue/a\nreceipt:r\nx:%b\n\n\0" % (b"y" * 60_000))
+    message = await client.ask(b"SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0")
+    assert header(message, b"x") == b"y" * 60_000
+
+
+@pytest.mark.parametrize("asked", [b"0", b"200000"])
+async def test_refused_credit_names_the_bounds_that_hold(broker: SmallBroker, asked: bytes) -> None:
+    client = await broker.client()
+    answer = await client.ask(b"SUBSCRIBE\nid:1\ndestination:/queue/a\ncredit:%b\n\n\0" % asked)
+    assert b"it must be a number from 1 to 100000" in answer
+
+
+async def test_a_wrong_escape_is_shown_in_its_header_line(broker: SmallBroker) -> None:
+    client = await broker.client()
+    answer = await client.ask(b"SEND\ndestination:/queue/a\nx:a\\tb\n\n\0")
+    assert rb"the header line 'x:a\\tb' has the escape \\t" in answer.partition(b"\n\n")[2], "as JSON has it"
