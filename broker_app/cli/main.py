@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -116,6 +117,16 @@ def _everywhere(
     ctx.obj = Invocation(context, url, token_file, written, ca_file, cert_file)
 
 
+def _of_database(error: Exception) -> str:
+    """What is wrong with the configuration database, as a full disk; empty for another error."""
+    django_db = sys.modules.get("django.db")
+    if django_db is None or not isinstance(error, django_db.OperationalError):
+        return ""
+    from mom_site.database import trouble
+
+    return trouble(error, Path(os.environ.get("MOM_DATA", "data")))
+
+
 def main() -> None:
     """Runs the command line of this process and exits."""
     write_for_owner_alone()
@@ -132,6 +143,9 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("MOM_DEBUG"):
             raise
+        if known := _of_database(error):
+            print(f"mom: {known}", file=sys.stderr)
+            sys.exit(FAILED)
         print(f"mom: this is a fault of mom itself: {type(error).__name__}: {error}", file=sys.stderr)
         print("  mend:  MOM_DEBUG=1 shows where; please report it", file=sys.stderr)
         sys.exit(FAILED)

@@ -11,7 +11,6 @@ from broker_app.journal.errors import Busy, JournalFailed, NoSpace
 
 _PIECES = 64  # written with one call; the system takes no more than 1024
 SPARE_DESCRIPTORS = 16  # all parts of a journal together need no more at once
-_OWNER_ALONE, _FOLDER_OF_OWNER_ALONE = 0o600, 0o700
 
 _REMEDIES = {
     errno.ENOSPC: "free space on that file system or move the data directory, then start the broker again",
@@ -111,21 +110,11 @@ class Files:
         while self._spare_descriptors:
             os.close(self._spare_descriptors.pop())
 
-    def close_to_others(self) -> None:
-        """Take from other users of the system the rights that they have to the directory and what is in it.
-
-        What belongs to another user stays as it is.
-        """
-        for path in (self.directory, *(self.directory / name for name in self.names())):
-            with suppress(OSError):
-                if path.stat().st_mode & 0o077:
-                    path.chmod(_FOLDER_OF_OWNER_ALONE if path.is_dir() else _OWNER_ALONE)
-
     def create_directory(self) -> None:
         """Make the directory durably, readable by its owner alone, unless it is there."""
         missing = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
         try:
-            self.directory.mkdir(mode=_FOLDER_OF_OWNER_ALONE, parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise failed(error, "creating", self.directory, None) from error
         for path in {self.directory, *missing}:
@@ -161,7 +150,7 @@ class Files:
         """A descriptor of the file; a spare one makes room for it when there is no other left."""
         while True:
             try:
-                return int(self._system.open(path, flags, _OWNER_ALONE))
+                return int(self._system.open(path, flags, 0o600))
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._spare_descriptors:
                     raise

@@ -113,7 +113,6 @@ class SegmentJournal:
         self._lock = meta.lock(self._files)
         try:
             self._files.keep_spare_descriptors()
-            self._files.close_to_others()
             return self._recover()
         except BaseException:
             self._release()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 
 from mom_client.stomp.frame import ACK, ERROR, MESSAGE, RECEIPT, SEND, SUBSCRIBE
 from tests.crash.test_kill import Connection
-from tests.support.broker_process import BrokerProcess
+from tests.support.broker_process import ROOT, BrokerProcess
 from tests.support.polling import poll
 from tests.support.small_disk import small_disk
 
@@ -96,6 +98,14 @@ async def consume(broker: BrokerProcess, count: int | None) -> set[int]:
     return taken
 
 
+def take_all(disk: Path) -> None:
+    """Leave not a byte to others."""
+    with suppress(OSError), (disk / "others").open("wb", buffering=0) as others:
+        while others.write(bytes(4096)):
+            pass
+    assert shutil.disk_usage(disk).free == 0
+
+
 def accepts(broker: BrokerProcess) -> bool:
     status = broker.request("POST", "/api/v1/queues/other/messages", b"hello").status
     assert status in (201, 503)
@@ -118,10 +128,7 @@ async def test_a_full_disk_refuses_producers_and_recovers_by_itself(
 
     # Again; others take what is left, and the broker is killed.
     await fill(broker, promised)
-    with suppress(OSError), (disk / "others").open("wb", buffering=0) as others:
-        while others.write(bytes(4096)):
-            pass
-    assert shutil.disk_usage(disk).free == 0
+    take_all(disk)
     broker.kill()
     broker.start()
     assert not accepts(broker)
@@ -131,3 +138,30 @@ async def test_a_full_disk_refuses_producers_and_recovers_by_itself(
     await asyncio.to_thread(poll, lambda: accepts(broker), 20)
     (disk / "others").unlink()
     assert broker.terminate() == 0
+
+
+def mom(*words: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run the command line until it ends."""
+    command = [sys.executable, "-m", "broker_app.cli", *words]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.mark.timeout(180)
+def test_a_first_start_and_a_new_token_on_a_full_disk_end_with_what_to_do(
+    broker: BrokerProcess, disk: Path
+) -> None:
+    environment = broker.environment
+    broker.terminate()
+    take_all(disk)
+    (disk / "new").mkdir()
+    started = mom(
+        "up", "--data", str(disk / "new"), "--port", "0", "--stomp-port", "0", environment=environment
+    )
+    token = mom("token", "create", "x" * 60, "--data", str(broker.data), environment=environment)
+    for ended in (started, token):
+        assert ended.returncode == 1
+        assert "fault of mom" not in ended.stderr
+        assert "full" in ended.stderr or "No space left" in ended.stderr
+        assert "where:" in ended.stderr

@@ -204,21 +204,3 @@ def test_another_process_is_refused_and_told_who_holds_the_journal(tmp_path: Pat
     assert run.stdout.startswith(JournalInUse.__name__)
     assert f"in use by process {os.getpid()}" in run.stdout
     life.close()
-
-
-def test_what_others_may_read_is_closed_to_them_when_the_journal_is_opened(tmp_path: Path) -> None:
-    directory = tmp_path / "journal"
-    life = Life(quick_journal(directory))
-    life.restore()
-    life.publish(b"secret")
-    life.close()
-    kept = directory / "damaged-1"
-    kept.mkdir()
-    for path in (directory, *directory.iterdir()):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    quick = quick_journal(directory)
-    quick.open()
-    quick.close()
-    modes = {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
-    assert directory.stat().st_mode & 0o777 == modes.pop("damaged-1") == 0o700
-    assert set(modes.values()) == {0o600}
