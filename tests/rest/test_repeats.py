@@ -117,6 +117,21 @@ async def test_a_repeat_is_known_after_a_restart(make_rest: MakeRest) -> None:
     assert rest.depth("a") == 1
 
 
+@pytest.mark.parametrize("path", [BATCH, f"{BATCH}?atomic=true"])
+async def test_a_repeated_batch_is_known_after_a_restart(make_rest: MakeRest, path: str) -> None:
+    storage = MemoryStorage()
+    before = make_rest(storage=storage)
+    batch = [{"body": "x"}, {"body": "x"}, {"body": "y", "dedup_id": "own"}]
+    first = (await post(before.alice, path, batch)).json()["results"]
+    assert len({result["id"] for result in first}) == 3
+    await before.engine.stop()
+    before.journal.close()
+    rest = make_rest(storage=storage)
+    again = (await post(rest.alice, path, batch)).json()["results"]
+    assert again == [{**result, "duplicate": True} for result in first]
+    assert rest.depth("a") == 3
+
+
 async def test_the_oldest_answers_go_first(rest: Rest, monkeypatch: pytest.MonkeyPatch) -> None:
     repeats = Repeats(lambda: 0.0)
     monkeypatch.setattr(rest.plane, "_repeats", repeats)

@@ -17,7 +17,7 @@ from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.publish import COMMAND_BYTES, Publisher
 from broker_app.net.rest.refusals import Refusal, invalid, of_core, too_large
 from broker_app.net.rest.replies import JSON, NDJSON, Reply, encode
-from broker_app.net.rest.requests import Departed, Request, decode, truth
+from broker_app.net.rest.requests import Departed, Once, Request, decode, truth
 from broker_app.rules.event import SEND
 
 #: submitted lines whose answers are awaited together
@@ -62,7 +62,10 @@ class BatchPublisher:
                 raise Refusal("unsupported-type", "an atomic batch is known whole: send application/json")
             return await self._stream(request, destination)
         body = await request.body(self._limits.max_batch_bytes)
-        outcomes = [self._outcome(destination, item) for item in _items(body, self._limits.max_batch_items)]
+        outcomes = [
+            self._outcome(destination, item, request.once, number)
+            for number, item in enumerate(_items(body, self._limits.max_batch_items))
+        ]
         request.access.recheck(request.client, SEND, destination)
         if atomic:
             return await self._atomic(outcomes)
@@ -186,11 +189,19 @@ class BatchPublisher:
 
     # ------------------------------------------------------------------ items
 
-    def _outcome(self, destination: Destination, item: Item | bytes | msgspec.Raw) -> _Outcome:
+    def _outcome(
+        self,
+        destination: Destination,
+        item: Item | bytes | msgspec.Raw,
+        once: Once | None = None,
+        number: int = 0,
+    ) -> _Outcome:
         """Envelope and body of an item, or why there are none."""
         try:
             if not isinstance(item, Item):
                 item = decode(bytes(item), Item)
+            if once is not None and item.dedup_id is None:
+                item.dedup_id = once.dedup_id(number)
             return self._envelopes.of_item(destination.address, item), item.content()
         except Refusal as refusal:
             return refusal

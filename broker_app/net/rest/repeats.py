@@ -1,6 +1,6 @@
 """Repeats of requests with an Idempotency-Key: done once, answered alike, for a day and while the node runs.
 
-A repeat over a restart is known by the dedup-ids of destinations, which a message with a key gets as well.
+A repeat over a restart is known by the dedup-ids of destinations, which messages with a key get as well.
 """
 
 from __future__ import annotations
@@ -149,6 +149,10 @@ class Once:
         """Headers of a message by which its destination knows a repeat, if none of them does so already."""
         if any(name == _DEDUP_ID for name, _ in headers):
             return headers
+        return [*headers, (_DEDUP_ID, self.dedup_id().encode())]
+
+    def dedup_id(self, number: int | None = None) -> str:
+        """What the destination knows a repeat of the message by, or of that with this number in a batch."""
         user, key = self._name
         said = blake2b(b"%b\n%b\n%b" % (user.encode(), key, self.digest), digest_size=16).hexdigest()
-        return [*headers, (_DEDUP_ID, b"idempotency-key:%b" % said.encode())]
+        return f"idempotency-key:{said}" + ("" if number is None else f":{number}")

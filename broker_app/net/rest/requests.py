@@ -40,6 +40,8 @@ class Once(Protocol):
 
     def with_dedup_id(self, headers: list[Header]) -> list[Header]: ...
 
+    def dedup_id(self, number: int) -> str: ...
+
 
 class Departed(Exception):
     """The client went away before its request was whole."""
