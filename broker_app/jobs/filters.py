@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Literal
 
 import msgspec
+import re2
 
 from broker_app.core import block, deadletter, selector
 from broker_app.core.errors import Refused
@@ -15,7 +17,18 @@ from broker_app.jobs import where
 
 Fits = Callable[[Message, bytes], bool]
 
+_LITERAL = re2.Options()
+_LITERAL.literal = True
+_LITERAL.case_sensitive = False
+
 MAX_IDS = 10_000
+#: headers that are asked for, and characters of a text and of a whole line of conditions
+MAX_HEADERS, MAX_TEXT, MAX_LINE = 32, 1_024, 20_000
+#: of a body, looked at for a text; more of it would hold up everybody else
+MAX_SEARCHED = 4 * 1024 * 1024
+#: reasons and origins that are counted apart, and characters of each
+_MOST_COUNTED, _LONGEST_COUNTED = 10_000, 256
+OTHERS = "(others)"
 
 
 class Filter(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
@@ -42,6 +55,8 @@ class Filter(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, fro
 
 def of(given: str | dict[str, object] | None) -> Filter:
     """The filter of its one-line form, or of JSON members. Refused("invalid") says what is wrong."""
+    if isinstance(given, str) and len(given) > MAX_LINE:
+        raise Refused("invalid", f"filter: the line has {len(given)} characters; {MAX_LINE} are allowed")
     try:
         members = where.parse(given) if isinstance(given, str) else given or {}
         chosen = msgspec.convert(members, Filter)
@@ -49,6 +64,11 @@ def of(given: str | dict[str, object] | None) -> Filter:
         raise Refused("invalid", f"filter: {error}") from None
     if chosen.ids is not None and len(chosen.ids) > MAX_IDS:
         raise Refused("invalid", f"filter: {len(chosen.ids)} ids; at most {MAX_IDS} are taken")
+    if chosen.headers is not None and len(chosen.headers) > MAX_HEADERS:
+        raise Refused("invalid", f"filter: {len(chosen.headers)} headers; at most {MAX_HEADERS} are taken")
+    texts = (chosen.reason, chosen.origin, chosen.q, *(chosen.headers or {}).values())
+    if any(text is not None and len(text) > MAX_TEXT for text in texts):
+        raise Refused("invalid", f"filter: a text has more than {MAX_TEXT} characters")
     if chosen.selector is not None:
         selector.compile(chosen.selector)
     return chosen
@@ -95,6 +115,12 @@ def address_of(name: str) -> str:
 headers_of = lru_cache(maxsize=256)(block.headers)
 
 
+def count(counter: Counter[str], name: str) -> None:
+    """Count one more of a name that a client chose; too many different ones are counted together."""
+    name = name[:_LONGEST_COUNTED]
+    counter[name if name in counter or len(counter) < _MOST_COUNTED else OTHERS] += 1
+
+
 def reason_of(headers: dict[str, str]) -> str:
     """Why a dead letter died, as it can be looked for: its detail, or its reason where there is none."""
     return headers.get("dead-detail") or headers.get("dead-reason", "")
@@ -111,15 +137,11 @@ def _header_test(name: str, value: str) -> Fits:
 
 def _text_test(text: str) -> Fits:
     folded = text.casefold()
-    raw = text.lower().encode()
+    pattern = re2.compile(text, _LITERAL)
 
     def contains(message: Message, _: bytes) -> bool:
         if any(folded in value.casefold() for value in headers_of(message.envelope.block).values()):
             return True
-        # Letters beyond ASCII are folded only where the body is text.
-        body = message.body
-        if raw in body.lower():
-            return True
-        return not raw.isascii() and folded in body.decode(errors="replace").casefold()
+        return pattern.search(message.body[:MAX_SEARCHED]) is not None
 
     return contains

@@ -43,6 +43,8 @@ MAX_MESSAGES = 1_000_000
 MAX_SCANNED = 1_000_000
 MAX_SCANNED_BYTES = 1024 * 1024 * 1024
 SAMPLE = 5
+#: origins that are warned of
+MAX_WARNED = 20
 #: messages a second; a slower job would hold its slot for weeks
 SLOWEST, FASTEST = 1, 1_000_000
 
@@ -232,9 +234,9 @@ async def _match(
         headers = filters.headers_of(message.envelope.block)
         origin = deadletter.origin_of(message.envelope.block)
         if origin:
-            plan.by_origin[origin] += 1
+            filters.count(plan.by_origin, origin)
         if "dead-reason" in headers:
-            plan.by_reason[filters.reason_of(headers)] += 1
+            filters.count(plan.by_reason, filters.reason_of(headers))
 
 
 def _note_time(plan: Plan, message: Message) -> None:
@@ -256,8 +258,9 @@ def _warnings(plan: Plan, broker: Broker, surveyed: Survey) -> Iterator[str]:
         lost = plan.matches - sum(plan.by_origin.values())
         if lost:
             yield f"{lost} messages name no origin and will be refused"
-        for origin, count in plan.by_origin.most_common():
-            yield from _of_target(broker, origin, count)
+        for origin, count in plan.by_origin.most_common(MAX_WARNED):
+            if origin != filters.OTHERS:
+                yield from _of_target(broker, origin, count)
     elif plan.target:
         yield from _of_target(broker, plan.target, len(plan.positions))
 

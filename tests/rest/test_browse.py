@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker_app.core.limits import Limits
+from broker_app.jobs import filters
 from broker_app.net.rest import RestLimits, browse
 from tests.rest.conftest import MakeRest, Rest
 
@@ -78,6 +79,12 @@ async def test_fields_choose_members(rest: Rest) -> None:
     (message_id,) = await rest.publish("a", "1")
     assert (await look(rest, "a", fields="id,body"))["items"] == [{"id": message_id, "body": "1"}]
     assert (await rest.alice.get("/queues/a/messages?fields=bdoy")).status_code == 400
+
+
+async def test_the_body_among_the_fields_is_base64_where_it_is_no_text(rest: Rest) -> None:
+    sent = await rest.alice.post("/queues/a/messages", content=b"\xff\x00")
+    expected = {"id": sent.json()["id"], "body_base64": base64.b64encode(b"\xff\x00").decode()}
+    assert (await look(rest, "a", fields="id,body"))["items"] == [expected]
 
 
 async def test_long_bodies_are_cut(make_rest: MakeRest) -> None:
@@ -274,6 +281,51 @@ async def test_a_search_that_takes_long_stops_says_so_and_goes_on_where_it_stopp
             break
     assert found == ["message 4"]
     assert stops == [(2, True), (2, True), (1, False)]
+
+
+async def test_a_search_gives_way_after_each_message_that_takes_long(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browse, "_SLICE_S", 0.0)
+    await rest.publish("a", *[f"message {number}" for number in range(5)])
+    turns: list[int] = []
+    run = browse.Browser._run
+
+    def counted(*arguments: Any) -> browse.Page:
+        page = run(*arguments)
+        turns.append(page.scanned)
+        return page
+
+    monkeypatch.setattr(browse.Browser, "_run", counted)
+    page = await look(rest, "a", q="message 4")
+    assert (len(page["items"]), turns) == (1, [1] * 5)
+
+
+async def test_a_text_is_found_in_any_case_of_letters_as_far_as_bodies_are_searched(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rest.publish("a", "BÄR", "ein Bär")
+    await rest.alice.post("/queues/a/messages", content=b"\xff b\xc3\xa4r")
+    assert len((await look(rest, "a", q="bär"))["items"]) == 3
+    monkeypatch.setattr(filters, "MAX_SEARCHED", 5)
+    assert [item["body"] for item in (await look(rest, "a", q="bär"))["items"]] == ["BÄR"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "q=" + "x" * 1_025,
+        "header.a=" + "x" * 1_025,
+        "where=" + "x" * 20_001,
+        "&".join(f"header.h{number}=x" for number in range(33)),
+        "&".join(f"header.h{number}=x" for number in range(101)),
+    ],
+    ids=["a long text", "a long value", "a long line", "many headers", "many parameters"],
+)
+async def test_what_is_asked_for_has_bounds(rest: Rest, query: str) -> None:
+    await rest.publish("a", "1")
+    refused = await rest.alice.get(f"/queues/a/messages?{query}")
+    assert (refused.status_code, refused.json()["type"]) == (400, "/docs/problems/invalid")
 
 
 async def test_the_newest_come_first_when_asked(make_rest: MakeRest) -> None:

@@ -199,10 +199,9 @@ class Browser:
                 if sought.fits is None or sought.fits(message, self.ids.of(message)):
                     rows.append(Shown(item.state, item.attempts, message, item.due_ms))
                     size += len(message.body)
-                if len(rows) == sought.limit or size >= self._limits.max_page_bytes:
+                full = len(rows) == sought.limit or size >= self._limits.max_page_bytes
+                if full or time.monotonic() >= until_s:
                     return rows, scanned
-            if time.monotonic() >= until_s:
-                break
             run = max(1, min(_MAX_RUN, _READ_BYTES // (read // scanned + 1)))
         return rows, scanned
 
@@ -309,6 +308,8 @@ def _fields(request: Request, address: str, query: dict[str, str], chosen: Filte
     fields = several("query/fields", said, items.BROWSED_FIELDS, "field")
     if chosen.q is not None or not items.BODY_FIELDS.isdisjoint(fields):
         request.permitted(READ, address)
+    if "body" in fields:
+        fields.append("body_base64")  # what a body that is no text is called
     if not fields and not may_read(request, address):
         return items.BROWSED_FIELDS - items.BODY_FIELDS
     return fields

@@ -41,8 +41,8 @@ class Digest:
         origin = deadletter.origin_of(message.envelope.block)
         if origin:
             headers = filters.headers_of(message.envelope.block)
-            self.by_origin[origin.removeprefix("/queue/")] += 1
-            self.by_reason[filters.reason_of(headers)] += 1
+            filters.count(self.by_origin, origin.removeprefix("/queue/"))
+            filters.count(self.by_reason, filters.reason_of(headers))
         return False
 
 

@@ -22,6 +22,7 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
+_MAX_PARAMETERS = 100
 
 
 class Uploads:
@@ -149,6 +150,8 @@ class Request:
         repeated ones."""
         if not self.query_string:
             return {}
+        if self.query_string.count(b"&") >= _MAX_PARAMETERS:
+            raise invalid("query", f"the query has more than {_MAX_PARAMETERS} parameters")
         found: dict[str, str] = {}
         try:
             pairs = parse_qsl(self.query_string.decode("ascii"), keep_blank_values=True, errors="strict")
