@@ -11,12 +11,14 @@ if TYPE_CHECKING:
 class UserAccount:
     """The sums of one user's connections, of which there are so many `connections` with an account."""
 
-    __slots__ = ("connections", "enlisted", "waiting")
+    __slots__ = ("connections", "enlisted", "searches", "waiting")
 
     def __init__(self) -> None:
         self.connections = 0
         self.waiting = 0
         self.enlisted = 0
+        #: of the selectors of subscriptions without a name
+        self.searches = 0
 
 
 class Account:

@@ -37,6 +37,8 @@ class Index:
         self._places: dict[Selection, list[tuple[str, str | float]]] = {}
         self._remembered: dict[Envelope, tuple[Selection, ...]] = {}
         self._timely = 0
+        #: what looking at messages has cost so far (`Selector.cost`)
+        self.spent = 0
 
     def add(self, selection: Selection) -> None:
         places = self._places[selection] = self._choose(selection)
@@ -71,6 +73,7 @@ class Index:
         candidates = dict.fromkeys((*self._unfiled, *self._filed(headers)))
         if known is not None:  # what holds for the header block holds for all messages that share it
             candidates = {s: None for s in candidates if s.condition.timely or s in known}
+        self.spent += sum([s.condition.cost(message) for s in candidates])
         found = tuple(s for s in candidates if s.condition.accepts(headers, message, ids))
         if known is None:
             if len(self._remembered) >= self.MOST_REMEMBERED:

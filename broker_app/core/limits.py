@@ -19,6 +19,10 @@ class Limits:
     #: messages that may wait for one topic subscription before it is ended as too slow
     topic_pending: int = 10_000
     subscriptions_per_peer: int = 10_000
+    #: bytes of their ids, destinations and selectors
+    subscription_bytes_per_peer: int = 1024 * 1024
+    #: patterns that a message is searched for (`Selector.searches`) in the selectors of one user
+    searches_per_user: int = 200
     #: subscriptions that read histories at a time
     replays: int = 1_000
     #: durable and shared subscriptions of the broker
@@ -28,7 +32,7 @@ class Limits:
     transactions_per_peer: int = 100
     commands_per_transaction: int = 10_000
     bytes_per_transaction: int = 64 * 1024 * 1024
-    #: matches of one selector in a lane that are known ahead, and messages in memory looked at in one go
+    #: matches of one selector in a lane that are known ahead, and plain messages looked at in one go
     known_matches: int = 4_096
     looked_at: int = 4_096
     #: message groups of a queue without unsettled messages whose consumer is remembered

@@ -110,8 +110,13 @@ class Replaying(Remembering):
         elif start.kind == LAST:
             ahead = sorted(Page(history.last, history) for history in histories if history.blocks)
         elif start.kind == SEQ:
+            if start.number > end:
+                raise Refused(
+                    "invalid",
+                    f"from is seq:{start.number}, which is not given yet; the next is seq:{end}",
+                )
             self._check_kept(start.number, destination, histories)
-            cursor = min(start.number, end)
+            cursor = start.number
         elif start.kind == TIME:
             since = (history.since(start.number) for history in histories)
             cursor = min((position for position in since if position), default=end)

@@ -47,6 +47,8 @@ class Round:
         #: first deliveries to be recorded as attempts
         self._begun: list[tuple[int, int]] = []
         self._delivered = self._settled = 0
+        #: how much of its time for looking at messages is left
+        self._left = broker.limits.looked_at
 
     def run(self) -> None:
         sorter, queue = self._sorter, self._queue
@@ -101,19 +103,23 @@ class Round:
     def _advance(self, lane: Lane, survey: Survey, front: Front) -> None:
         """Look at what lies before a front, as far as bodies are at hand."""
         sorter, ids, limits = self._sorter, self._broker.ids, self._broker.limits
+        index = sorter.index
         ahead = min((f for f in survey.fronts if f.cursor > front.cursor), key=_cursor, default=None)
-        for looked_at, (order, message) in enumerate(beyond(lane, front.cursor, sorter.at_hand)):
+        for order, message in beyond(lane, front.cursor, sorter.at_hand):
             if ahead is not None and order > ahead.cursor:
                 break
-            if message is None or looked_at >= limits.looked_at or not front.tracks:
+            if message is None or self._left <= 0 or not front.tracks:
                 return
+            before = index.spent
             front.cursor = order
             if len(front.tracks) == 1 and len(sorter.selections) > 2:  # without trying all the others
                 (track,) = front.tracks
+                index.spent += track.selection.condition.cost(message)
                 wanted = track.selection.wants(message, ids)
                 matching: tuple[Selection, ...] = (track.selection,) if wanted else ()
             else:
-                matching = sorter.index.matching(message, ids)
+                matching = index.matching(message, ids)
+            self._left -= max(1, index.spent - before)
             for selection in matching:
                 track = survey.tracks[selection]
                 if track.front is front:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lark.exceptions import UnexpectedInput
 
 #: characters of a selector
-MAX_LENGTH = 8_192
+MAX_LENGTH = 4_096
 
 # The SQL-92 subset of JMS 2.0, section 3.8.1. Keywords are no names, in any case of their letters.
 GRAMMAR = r"""

@@ -23,6 +23,7 @@ from broker_app.core.policy import DestinationPolicy
 from broker_app.core.queue import Queue
 from broker_app.core.replay import NOW, parse_start
 from broker_app.core.replaying import Replaying
+from broker_app.core.selector import Selector
 from broker_app.core.subscription import Subscription
 
 
@@ -51,7 +52,7 @@ class Subscribing(Replaying):
     def _checked(self, command: c.Subscribe) -> tuple[Subscription, Destination]:
         """A subscription that is as it may be by itself, and its destination. Changes nothing."""
         peer, limits = command.peer, self.limits
-        self._check_subscribable(peer, command.id)
+        self._check_subscribable(peer, command.id, command.address, command.selector)
         if not 1 <= command.credit <= limits.max_credit:
             raise Refused(
                 "invalid", f"credit is {command.credit}; it must be between 1 and {limits.max_credit}"
@@ -66,6 +67,8 @@ class Subscribing(Replaying):
             peer, command.id, command.address, command.ack, command.credit, command.lease_ms, look
         )
         subscription.selector = selector.compile(command.selector) if command.selector else None
+        if DURABLE_PREFIX + command.name not in self.named:
+            self._check_searches(peer.user, subscription.selector)
         subscription.exclusive = command.exclusive
         subscription.since_ms = self.now_ms
         if not destination.is_queue:
@@ -97,20 +100,53 @@ class Subscribing(Replaying):
             subscription.queue.consumers.append(subscription)
             self._listen(subscription, destination)
 
-    def _check_subscribable(self, peer: Peer, id: str) -> None:
+    def _check_subscribable(self, peer: Peer, id: str, *texts: str) -> None:
         """Refused when a connection can have no further subscription of this id."""
         if id in peer.subscriptions:
             raise Refused("conflict", f"subscription id {id!r} is already in use on this connection")
         most = self.limits.subscriptions_per_peer
         if len(peer.subscriptions) >= most:
             raise Refused("too-many", f"a connection may hold {most} subscriptions")
+        told = peer.account.told if peer.account is not None else 0
+        most = self.limits.subscription_bytes_per_peer
+        if told + len(id) + sum(map(len, texts)) > most:
+            raise Refused(
+                "too-many",
+                f"ids, destinations and selectors of a connection's subscriptions may have {most} "
+                "characters together; use shorter ones, or end some subscriptions",
+            )
+
+    def _check_searches(self, user: str, wanted: Selector | None) -> None:
+        """Refused when a user's selectors would search messages for too many patterns."""
+        if wanted is None or not wanted.searches:
+            return
+        of_user, most = self.users.get(user), self.limits.searches_per_user
+        searches = of_user.searches if of_user is not None else 0
+        kept = (named for named in self.named.values() if named.selector and named.terms.owner == user)
+        searches += sum(named.selector.searches for named in kept if named.selector)
+        if searches + wanted.searches > most:
+            raise Refused(
+                "too-many",
+                f"the selectors of {user or 'this user'} have {most} texts between two % in their patterns, "
+                "as many as they may (with _ in it, one counts as two); compare with = or IN instead",
+            )
 
     def _enter(self, subscription: Subscription) -> None:
         """Let a subscription be one of its connection's."""
         peer = subscription.peer
         peer.subscriptions[subscription.id] = subscription
         self.peers[peer] = None
+        self._count_texts(subscription, 1)
         self._tell_of_consumer(ConsumerJoined(subscription))
+
+    def _count_texts(self, subscription: Subscription, sign: int) -> None:
+        """Count what a subscription says among what its connection says, or (-1) no more."""
+        account, selector = self._account_of(subscription.peer), subscription.selector
+        account.told += sign * len(subscription.id + subscription.address)
+        if selector is not None:
+            account.told += sign * len(selector.text)
+            if subscription.queue.named is None:
+                account.of_user.searches += sign * selector.searches
 
     def _listen(self, subscription: Subscription, destination: Destination) -> None:
         topics = self.topics if destination.kind == TOPIC else self.temporary_topics
@@ -203,6 +239,7 @@ class Subscribing(Replaying):
     def _end_subscription(self, subscription: Subscription, *, keep_unsettled: bool) -> None:
         peer = subscription.peer
         peer.subscriptions.pop(subscription.id, None)
+        self._count_texts(subscription, -1)
         self._tell_of_consumer(ConsumerLeft(subscription))
         queue = subscription.queue
         self._withdraw(subscription)

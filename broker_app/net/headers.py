@@ -35,6 +35,8 @@ _WINDOW_NAME, _WINDOW_MESSAGE = "consumer-window-size", 1_024
 #: RabbitMQ's prefetch-count:0 asks for no bound; this is what it gets
 UNBOUNDED_CREDIT = 1_000
 _TRUE, _FALSE = ("true", "1"), ("false", "0", "")
+#: longest life of a message: 100 years
+MAX_TTL_S = 3_153_600_000
 
 
 def envelope(headers: Mapping[str, str], destination: Destination, reply_to: str | None = None) -> Envelope:
@@ -54,7 +56,7 @@ def envelope(headers: Mapping[str, str], destination: Destination, reply_to: str
         persistent=persistent,
         priority=_number(headers, "priority", 0, 9, DEFAULT_PRIORITY),
         ttl_ms=_ttl_ms(headers),
-        expires_ms=_number(headers, "expires", 0, 1 << 62, 0),
+        expires_ms=_number(headers, "expires", 0, special.LATEST_MS, 0),
         special=special.special(headers),
     )
 
@@ -65,11 +67,14 @@ def _ttl_ms(headers: Mapping[str, str]) -> int:
             seconds = float(headers["ttl-s"])
         except ValueError:
             seconds = -1.0
-        if not 0 <= seconds < 1e12:
-            raise Refused("invalid", f"header ttl-s is {headers['ttl-s']!r}; it must be a number of seconds")
+        if not 0 <= seconds <= MAX_TTL_S:
+            raise Refused(
+                "invalid",
+                f"header ttl-s is {headers['ttl-s'][:40]!r}; it must be seconds from 0 to {MAX_TTL_S}",
+            )
         return int(seconds * 1000)
     name = "expiration" if "expiration" in headers else "x-message-ttl"
-    return _number(headers, name, 0, 1 << 53, 0)
+    return _number(headers, name, 0, MAX_TTL_S * 1000, 0)
 
 
 def _flag(headers: Mapping[str, str], name: str, default: bool) -> bool:

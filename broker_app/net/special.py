@@ -12,7 +12,7 @@ from broker_app.core.message import Special
 MAX_DELAY_S = 315_360_000
 _MAX_DELAY_MS = MAX_DELAY_S * 1000
 #: latest time that is believed to be meant, in ms since 1970: the year 2200
-_MAX_DUE_MS = 7_258_118_400_000
+LATEST_MS = 7_258_118_400_000
 MAX_DEDUP_ID = 1_024
 
 _DELAY_S = "delay-s"
@@ -67,7 +67,7 @@ def _delay(headers: Mapping[str, str]) -> tuple[int, int]:
             return _whole(headers, name, _MAX_DELAY_MS, "milliseconds"), 0
     for name in _DUE_MS:
         if name in headers:
-            return 0, _whole(headers, name, _MAX_DUE_MS, "milliseconds since 1970")
+            return 0, _whole(headers, name, LATEST_MS, "milliseconds since 1970")
     return 0, 0
 
 

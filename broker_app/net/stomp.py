@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 
 #: bytes of a frame that are kept beside its body while it waits in the inbox
 FRAME_BYTES = 200
+#: a character of a selector takes as long as the decision about so many bytes
+SELECTOR_BYTES = 2_048
 #: who would have to wait longer than this to be within the limits of a connection is refused
 TOO_FAST_S = 10.0
 #: destinations that a session remembers to have sent to
@@ -602,7 +604,7 @@ class StompSession:
         )
         subscribe.snapshot = headers.snapshot(given, destination)
         subscribe.start = times.start(given.get("from", ""))
-        self._submit(subscribe)
+        self._submit(subscribe, FRAME_BYTES + SELECTOR_BYTES * len(subscribe.selector))
         self._note(visits.SUBSCRIBED, destination.address)
 
     def _begin_flow(self, frame: Frame, id: str, destination: Destination) -> None:

@@ -73,7 +73,10 @@ class TestStarts:
         positions = send(stage, b"1", b"2", b"3")
         assert listen(stage, f"seq:{positions[1]}").take() == [b"2", b"3"]
         assert listen(stage, f"seq:{positions[1] + 1}").take() == [b"3"]
-        assert listen(stage, "seq:999999").take() == []
+        assert listen(stage, f"seq:{stage.broker.next_position}").take() == []
+        with pytest.raises(Refused, match="not given yet") as refused:
+            listen(stage, f"seq:{stage.broker.next_position + 1}")
+        assert refused.value.code == "invalid"
 
     def test_a_time_is_inclusive_to_the_millisecond(self, stage: Stage) -> None:
         for body in (b"1", b"2", b"3"):

@@ -276,3 +276,48 @@ def test_numbers_priorities_and_times_of_messages_select(stage: Stage) -> None:
     client.publish(A, b"2", block=b"weight:10\n", priority=2)
     client.subscribe(A, selector="weight < 10 AND JMSPriority = 2 AND JMSTimestamp > 0")
     assert client.take() == [b"1"]
+
+
+def test_long_looks_at_messages_are_cut_into_turns(stage: Stage) -> None:
+    sender, reader = stage.client(), stage.client()
+    for number in range(50):
+        sender.publish(A, b"%d" % number, block=b"h:%b\n" % (b"a" * 16_000))
+    stage.loading = False
+    reader.subscribe(A, selector="h LIKE '%_" + "a" * 200 + "b%'")
+    turns = 0
+    while stage.fetches:
+        stage.decide(stage.loaded(stage.fetches.pop(0)))
+        turns += 1
+    assert turns >= 10, "each looks at a few of them"
+    sender.publish(A, b"last", block=b"h:%bb\n" % (b"a" * 300))
+    assert reader.take() == [b"last"]
+
+
+def test_what_a_users_selectors_search_for_is_bounded() -> None:
+    stage = Stage(searches_per_user=3)
+    anna, again, bob = stage.client("anna"), stage.client("anna"), stage.client("bob")
+    anna.subscribe(A, selector="h LIKE '%x_y%'")
+    anna.subscribe("/topic/t", id="2", selector="h LIKE '%x%' AND h LIKE 'x%' AND h LIKE '%x'")
+    named: dict[str, Any] = {"name": "n", "durable": True}
+    for facts in ({}, named):
+        with pytest.raises(Refused, match="as many as they may") as refused:
+            again.subscribe("/topic/t", selector="h LIKE '%z%'", **facts)
+        assert refused.value.code == "too-many"
+    bob.subscribe("/topic/t", selector="h LIKE '%z%'", name="n", durable=True)
+    bob.unsubscribe()
+    with pytest.raises(Refused, match="as many as they may"):
+        bob.subscribe("/topic/t", selector="h LIKE '%a%b%c%'")
+    anna.unsubscribe()
+    again.subscribe("/topic/t", selector="h LIKE '%x_y%'")
+
+
+def test_the_texts_of_a_connections_subscriptions_are_bounded() -> None:
+    stage = Stage(subscription_bytes_per_peer=1_000)
+    client = stage.client()
+    client.subscribe(A, id="x" * 500)
+    with pytest.raises(Refused, match="1000 characters together") as refused:
+        client.subscribe(A, selector="h = '" + "x" * 500 + "'")
+    assert refused.value.code == "too-many"
+    client.unsubscribe("x" * 500)
+    client.subscribe(A, selector="h = '" + "x" * 500 + "'")
+    assert client.peer.account is not None and 500 < client.peer.account.told < 600

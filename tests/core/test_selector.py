@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
@@ -149,14 +150,22 @@ def test_what_is_wrong_is_refused_with_its_place(text: str, place: str, says: st
 
 
 def test_a_selector_has_a_longest_length() -> None:
-    with pytest.raises(Refused, match="8192 are allowed"):
-        selector.compile("a = '" + "x" * 8_192 + "'")
-    assert not matches("(" * 4_000 + "a = 1" + ")" * 4_000)
-    assert matches(" OR ".join(f"a={n}" for n in range(900)), a="899")
+    with pytest.raises(Refused, match="4096 are allowed"):
+        selector.compile("a = '" + "x" * 4_096 + "'")
+    assert not matches("(" * 2_000 + "a = 1" + ")" * 2_000)
+    assert matches(" OR ".join(f"a={n}" for n in range(450)), a="449")
 
 
 def test_no_pattern_takes_long() -> None:
     assert not matches("a LIKE '" + "%a" * 100 + "%b'", a="a" * 60_000)
+    # At each place it looks promising for 251 characters.
+    assert not matches("a LIKE '%_" + "a" * 250 + "b%'", a="a" * 1_000_000)
+
+
+@given(st.text("ab%_", max_size=8), st.text("ab\n", max_size=12))
+def test_patterns_mean_what_regular_expressions_say(pattern: str, text: str) -> None:
+    expression = "".join({"%": ".*", "_": "."}.get(character, character) for character in pattern)
+    assert matches(f"a LIKE '{pattern}'", a=text) == bool(re.fullmatch(expression, text, re.DOTALL))
 
 
 def test_an_index_learns_which_values_a_header_must_have() -> None:

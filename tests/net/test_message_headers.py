@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from broker_app.core.destination import parse
+from broker_app.core.errors import Refused
 from broker_app.net.headers import envelope
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 
@@ -107,6 +108,24 @@ async def test_what_the_sender_wrote_comes_back_in_its_order_and_the_first_of_re
     assert "origin" not in headers
     assert abs(int(headers["timestamp"]) - time.time() * 1000) < 60_000
     assert headers["message-id"][14] == "7", "a UUID of version 7"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("expires", "4611686018427387904"),
+        ("expires", "7258118400001"),
+        ("ttl-s", "3153600001"),
+        ("ttl-s", "1e12"),
+        ("ttl-s", "nan"),
+        ("expiration", "9007199254740992"),
+        ("x-message-ttl", "3153600000001"),
+    ],
+)
+def test_a_time_that_no_calendar_can_show_is_refused(name: str, value: str) -> None:
+    with pytest.raises(Refused, match=f"header {name} is .* from 0 to") as refused:
+        envelope({name: value}, parse(Q))
+    assert refused.value.code == "invalid"
 
 
 async def test_higher_priorities_come_first(client: RawClient) -> None:
