@@ -65,6 +65,8 @@ class Lobby:
         self.config = config
         self.ids = ids
         self.sessions: dict[StompSession, None] = {}
+        #: those with fast heart-beats, which are looked at by themselves
+        self._hastened: set[StompSession] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.opened_total = 0
         #: of sessions that have ended
@@ -84,6 +86,7 @@ class Lobby:
     def leave(self, session: StompSession) -> None:
         """A session has ended."""
         del self.sessions[session]
+        self._hastened.discard(session)
         came, went = self._bytes_gone
         self._bytes_gone = came + session.bytes_in, went + session.bytes_out
 
@@ -111,14 +114,34 @@ class Lobby:
     async def keep_time(self) -> None:
         """Heart-beats and time-outs of all sessions; runs as long as the node."""
         while True:
-            step = min(1.0, self.config.heartbeat_ms / 4000 or 1.0, self.config.connect_timeout / 2)
+            step = self._step
             await asyncio.sleep(step)
             now = time.monotonic()
             for session in list(self.sessions):
-                try:
-                    session.tick(now, step)
-                except Exception as error:
-                    session.failed(error)
+                if session not in self._hastened:
+                    self._tick(session, now, step)
+
+    @property
+    def _step(self) -> float:
+        """Seconds between two looks at a session."""
+        return min(1.0, self.config.connect_timeout / 2)
+
+    def hasten(self, session: StompSession, beat_s: float) -> None:
+        """Look at a session often enough for heart-beats of `beat_s` seconds."""
+        if beat_s < 4 * self._step:
+            self._hastened.add(session)
+            self._look(session, beat_s / 4)
+
+    def _look(self, session: StompSession, step: float) -> None:
+        if session in self.sessions:
+            self._tick(session, time.monotonic(), step)
+            asyncio.get_running_loop().call_later(step, self._look, session, step)
+
+    def _tick(self, session: StompSession, now: float, step: float) -> None:
+        try:
+            session.tick(now, step)
+        except Exception as error:
+            session.failed(error)
 
     def configure(self, config: Config) -> None:
         """Go on with other settings."""

@@ -89,6 +89,8 @@ class StompSession:
         "_leave_receipt",
         "_lobby",
         "_names",
+        "_offer",
+        "_overdue",
         "_pace",
         "_parser",
         "_peer",
@@ -161,6 +163,10 @@ class StompSession:
         #: why it is to end when it holds nothing any more, and when it ends at the latest; None for others
         self._drain: tuple[str, float] | None = None
         self._beat_in_s = self._beat_out_s = 0.0
+        #: the heart-beats that CONNECTED offers to a client that named none
+        self._offer = ""
+        #: whether time was over at the last look; what lies in the socket is read before the next one
+        self._overdue = False
         self._since = self._heard = self._spoke = time.monotonic()
         self._stuck_since = 0.0
         #: why nothing is read of the client now; bits
@@ -396,6 +402,7 @@ class StompSession:
                 "a host name of this broker (more are listed in MOM_ALLOWED_HOSTS)",
             )
         ours_ms = self._lobby.config.heartbeat_ms
+        self._offer = "" if "heart-beat" in given else f"{ours_ms},{ours_ms}"
         self._beat_in_s, self._beat_out_s = agreeing.heart_beats(given.get("heart-beat", "0,0"), ours_ms)
         self._client_id = given.get("client-id", "")
         if len(self._client_id) > MAX_CLIENT_ID:
@@ -457,7 +464,7 @@ class StompSession:
             "version": self._version,
             "session": self._peer.connection,
             "server": f"MOM/{VERSION}",
-            "heart-beat": f"{round(self._beat_out_s * 1000)},{round(self._beat_in_s * 1000)}",
+            "heart-beat": self._offer or f"{round(self._beat_out_s * 1000)},{round(self._beat_in_s * 1000)}",
             "user-name": identity.user,
         }
         if self._version == "1.0":
@@ -469,6 +476,9 @@ class StompSession:
             connected[bridged.MAX_BODY] = str(self._lobby.config.max_body_bytes)
         self.frames_out += 1
         self._write(rendering.answer(wire.CONNECTED, list(connected.items())))
+        fastest_s = min(filter(None, self.heart_beats), default=0.0)
+        if fastest_s:
+            self._lobby.hasten(self, fastest_s)
 
     # ------------------------------------------------------------------ SEND
 
@@ -813,33 +823,38 @@ class StompSession:
 
     def tick(self, now: float, step: float) -> None:
         """Heart-beats and time-outs; called every `step` seconds by the lobby."""
-        config = self._lobby.config
         if self._stuck_since and now - self._stuck_since > self._lobby.STUCK_S:
             log.info("%s took nothing for %d s and was cut off", self.peer_name, self._lobby.STUCK_S)
             self._transport.abort()
             self.lost()  # now, for a WebSocket's server may go on to wait for the client
-        elif self._state == CONNECTING and now - self._since > config.connect_timeout:
-            self._refuse(
-                Refused("login-timeout", f"no CONNECT within {config.connect_timeout:g} s"), None, soft=False
-            )
         elif self._state == OPEN and self._is_drained(now):
             assert self._drain is not None
             self._refuse(Refused(ENDED_BY_OPERATOR, self._drain[0]), None, soft=False)
-        elif self._state == OPEN:
-            if self._holds and self._transport.hung_up():
+        else:
+            if self._state == OPEN and self._holds and self._transport.hung_up():
                 # What remains is little, and says whether the client took its leave or broke off.
                 self._release(self._holds)
-            if self._beat_out_s and now - self._spoke >= self._beat_out_s - step:
+            if self._state == OPEN and self._beat_out_s and now - self._spoke >= self._beat_out_s - step:
                 self._write(b"\n")
-            silent = 0.0 if self._holds else now - self._heard
-            if self._beat_in_s and silent > 2 * self._beat_in_s + step:
-                detail = (
-                    f"nothing came for {silent:.1f} s; a heart-beat every {self._beat_in_s:g} s was agreed"
-                )
-                self._refuse(Refused("heart-beat-lost", detail), None, soft=False)
-            elif self._parser.has_partial and silent > PARTIAL_S:
-                detail = f"a frame was begun and its rest did not come for {silent:.0f} s"
-                self._refuse(Refused("frame-timeout", detail), None, soft=False)
+            late = self._late(now, step)
+            if late is not None and self._overdue:
+                self._refuse(late, None, soft=False)
+            # Judged at the next look: the broker itself may have been stopped, and has not read yet.
+            self._overdue = late is not None
+
+    def _late(self, now: float, step: float) -> Refused | None:
+        """What did not come in time, if anything."""
+        timeout = self._lobby.config.connect_timeout
+        if self._state == CONNECTING and now - self._since > timeout:
+            return Refused("login-timeout", f"no CONNECT within {timeout:g} s")
+        silent = 0.0 if self._holds else now - self._heard
+        if self._state == OPEN and self._beat_in_s and silent > 2 * self._beat_in_s + step:
+            detail = f"nothing came for {silent:.1f} s; a heart-beat every {self._beat_in_s:g} s was agreed"
+            return Refused("heart-beat-lost", detail)
+        if self._state == OPEN and self._parser.has_partial and silent > PARTIAL_S:
+            detail = f"a frame was begun and its rest did not come for {silent:.0f} s"
+            return Refused("frame-timeout", detail)
+        return None
 
     def _is_drained(self, now: float) -> bool:
         """Whether it is to end now, for it holds nothing any more or was given time enough."""

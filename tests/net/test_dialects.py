@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -141,3 +142,46 @@ async def test_a_wrong_escape_is_shown_in_its_header_line(broker: SmallBroker) -
     client = await broker.client()
     answer = await client.ask(b"SEND\ndestination:/queue/a\nx:a\\tb\n\n\0")
     assert rb"the header line 'x:a\\tb' has the escape \\t" in answer.partition(b"\n\n")[2], "as JSON has it"
+
+
+# ---------------------------------------------------------------------- heart-beats
+
+
+@pytest.mark.parametrize(
+    ("asked", "agreed"),
+    [("1000,2000", "2000,1000"), ("10,10", "250,250"), ("0,400", "400,0"), ("60000,0", "0,60000")],
+)
+async def test_heart_beats_are_as_fast_as_the_client_asks_for(
+    broker: SmallBroker, asked: str, agreed: str
+) -> None:
+    stranger = await broker.stranger()
+    login = f"CONNECT\naccept-version:1.2\nlogin:anna\npasscode:secret\nheart-beat:{asked}\n\n\0"
+    assert header(await stranger.ask(login.encode()), b"heart-beat") == agreed.encode()
+
+
+async def test_who_names_no_heart_beats_is_offered_some_and_owes_none(broker: SmallBroker) -> None:
+    stranger = await broker.stranger()
+    login = b"CONNECT\naccept-version:1.2\nlogin:anna\npasscode:secret\n\n\0"
+    assert header(await stranger.ask(login), b"heart-beat") == b"10000,10000"
+    (session,) = broker.lobby.sessions
+    assert session.heart_beats == (0.0, 0.0)
+
+
+async def test_fast_heart_beats_come_fast(broker: SmallBroker) -> None:
+    client = await broker.client(**{"heart-beat": "0,250"})
+    async with asyncio.timeout(9):  # at the broker's own pace only the first would have come
+        assert await client.reader.readexactly(4) == b"\n\n\n\n"
+
+
+async def test_what_lies_in_the_socket_counts_before_a_client_is_given_up(broker: SmallBroker) -> None:
+    """As after the broker itself was stopped for a while."""
+    client = await broker.client(**{"heart-beat": "10000,0"})
+    (session,) = broker.lobby.sessions
+    session.tick(session._heard + 33.0, 1.0)
+    await sent(client, b"1")  # it was on its way
+    session.tick(session._heard + 1.0, 1.0)
+    session.tick(session._heard + 33.0, 1.0)
+    await sent(client, b"2")
+    session.tick(session._heard + 33.0, 1.0)
+    session.tick(session._heard + 34.0, 1.0)
+    assert b"heart-beat-lost" in await client.frame(), "nothing came between two looks"
