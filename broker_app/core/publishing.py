@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from broker_app.core import block
 from broker_app.core import commands as c
 from broker_app.core.dedup import Seen
@@ -23,7 +25,8 @@ from broker_app.core.subscribing import Subscribing
 from broker_app.core.subscription import Subscription
 from broker_app.core.topic import Look, Match
 
-MAX_COUNTED_TOPICS = 1_000
+#: topics whose messages are counted; of so many that rest the longest, one makes room for another
+MAX_COUNTED_TOPICS, OLDEST_TOPICS = 1_000, 8
 
 
 class Publishing(Subscribing):
@@ -136,8 +139,11 @@ class Publishing(Subscribing):
             self.taps.note(address, message)
         if address.startswith("/topic/"):
             topics, name = self.topics, address.removeprefix("/topic/")
-            if name in self.topic_published or len(self.topic_published) < MAX_COUNTED_TOPICS:
-                self.topic_published[name] = self.topic_published.get(name, 0) + 1
+            counts = self.topic_published
+            published = counts.pop(name, 0) + 1
+            counts[name] = published  # the latest last
+            if published == 1 and len(counts) > MAX_COUNTED_TOPICS:
+                self._forget_a_topic()
         else:
             topics, name = self.temporary_topics, address.removeprefix("/temp-topic/")
         if 0 < message.expires_ms <= self.now_ms:
@@ -160,6 +166,12 @@ class Publishing(Subscribing):
             if copy.recorded:
                 answer = copy  # the sender learns that it is on the disk
         return answer
+
+    def _forget_a_topic(self) -> None:
+        """Count a topic no more: of those that rest the longest, the first that nobody hears."""
+        oldest = list(islice(self.topic_published, OLDEST_TOPICS))
+        unheard = (name for name in oldest if not self.topics.match(name).copies)
+        del self.topic_published[next(unheard, oldest[0])]
 
     def _chosen(self, message: Message, matching: Match) -> Match:
         """Those whose selector, if they have one, matches `message`."""

@@ -80,6 +80,8 @@ class State:
         self._marked: dict[Mark, None] = {}
         #: apart from the others, so that no wildcard reaches what is private
         self.temporary_topics = Topics()
+        #: messages of the topics that were published to lately, the latest last; one that made room for
+        #: others is counted from the beginning when it comes again
         self.topic_published: dict[str, int] = {}
         self.next_position = 1
         self.now_ms = 0

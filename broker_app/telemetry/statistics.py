@@ -229,7 +229,8 @@ class Statistics:
     def _told_of_itself(self, name: str, published: int) -> None:
         """What the broker tells of itself is no work of its users. How often it was delivered follows from
         how many listen, as with all topics."""
-        told = published - self._told_on.get(name, 0)
+        known = self._told_on.get(name, 0)
+        told = published - known if published >= known else published  # it may be counted from the beginning
         if told:
             self._told_on[name] = published
             self._own_published += told
@@ -247,10 +248,11 @@ class Statistics:
         pulse = self._pulses.get(address)
         if pulse is not None and pulse.totals.in_ == published:
             return
-        before = pulse.totals if pulse else Totals()
+        again = pulse is not None and published < pulse.totals.in_  # it is counted from the beginning
+        before = pulse.totals if pulse and not again else Totals()
         consumers, depth, unsettled = self._listeners(name)
         out = before.out + (published - before.in_) * consumers
-        pulse = self._beat(address, Totals(published, out, out))
+        pulse = self._beat(address, Totals(published, out, out), anew=again)
         pulse.course.put(self._second, pulse.moved.in_)
         past = self._past(address, pulse)
         if past is not None:
@@ -310,6 +312,7 @@ class Statistics:
             there = address in queues or address.removeprefix("/topic/") in topics
             if not there and pulse.past is None:
                 del self._pulses[address]
+        self._told_on = {name: told for name, told in self._told_on.items() if name in topics}
 
     # ------------------------------------------------------------------ telling
 

@@ -300,3 +300,19 @@ def test_what_was_there_before_a_start_waits_at_once() -> None:
     anew = Statistics(watched.stage.broker, "mom", "1")
     anew.sample(watched.stage.now_us / 1e6)
     assert anew.latest()["node"]["backlog"] == 1
+
+
+def test_a_topic_that_made_room_for_others_is_counted_again_when_it_comes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("broker_app.core.publishing.MAX_COUNTED_TOPICS", 1)
+    watched = Watched()
+    producer = watched.stage.client()
+    for _ in range(3):
+        producer.publish("/topic/a")
+    watched.tick()
+    producer.publish("/topic/b")
+    producer.publish("/topic/a")
+    watched.tick()
+    assert watched.row("/topic/a")["in_rate"] == 1.0
+    assert watched.series("/topic/a", 2)["in"] == [3, 1]
