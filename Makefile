@@ -28,6 +28,7 @@ ARGS ?=
 TEST_PROCESSES ?= 3
 PYTEST := $(BIN)/pytest -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder --durations 10
 FUZZ_SECONDS ?= 600
+SOAK_SECONDS ?= 7200
 STORMS ?= 1000000
 QUICK_STORMS ?= 200
 KILLS ?= 500
@@ -74,9 +75,9 @@ messages: $(TESTING) ## bring texts that are marked since into locale/, to be tr
 fuzz: $(TESTING) test-tools ## random input for the STOMP parser and the REST endpoints, FUZZ_SECONDS long
 	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_EXAMPLES=$(FUZZ_SECONDS) $(BIN)/pytest -m fuzz --timeout 0 $(ARGS)
 
-soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS of brokers and messages to FOREIGN ones
-	STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) $(BIN)/pytest --timeout 0 -rP \
-	  tests/core/test_storms.py tests/crash tests/forwarding $(ARGS)
+soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS of brokers, messages to FOREIGN ones; SOAK_SECONDS of fuzz
+	STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) FUZZ_SECONDS=$(SOAK_SECONDS) $(BIN)/pytest --timeout 0 -rP \
+	  tests/core/test_storms.py tests/crash tests/forwarding tests/fuzz $(ARGS)
 
 bench: $(TESTING) $(CONSOLE) bench-tools ## measure against RabbitMQ and ActiveMQ, into benchmarks/RESULTS.md
 	MOMBENCH=$(MOMBENCH) $(BIN)/python -m benchmarks.run --append $(ARGS)

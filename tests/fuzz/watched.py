@@ -1,0 +1,80 @@
+"""What holds for a broker whatever its clients do: it stays up, meets no fault of its own, is never held up,
+and its memory is bounded. Shared by all that fuzzes a broker process."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import os
+from typing import Any
+
+import httpx
+
+from tests.support.broker_process import BrokerProcess
+
+logging.getLogger("httpx").setLevel(logging.WARNING)  # it has a line for each request
+
+#: how long a fuzz runs, and from where its chance begins
+SECONDS = float(os.environ.get("FUZZ_SECONDS", "60"))
+SEED = int(os.environ["STORM_SEED"])
+#: the longest that the broker may hold up its event loop by itself; waiting for a processor does not count
+BLOCKED_S = 0.25
+#: memory that it may take more than it had when it began to serve
+GROWTH_BYTES = 600 * 1024 * 1024
+
+
+def credentials(user: str, password: str) -> dict[str, str]:
+    """The header of a user."""
+    return {"authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"}
+
+
+def admin(broker: BrokerProcess) -> httpx.AsyncClient:
+    """A client of REST as the administrator."""
+    return httpx.AsyncClient(
+        base_url=f"{broker.url}/api/v1", headers=credentials(broker.user, broker.password), timeout=60
+    )
+
+
+class Watch:
+    """Looks once a second at how the broker is; `broken` are sentences about what it found."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self._broker = broker
+        self._memory_bytes = 0
+        self.broken: list[str] = []
+        #: the worst that was seen
+        self.blocked_s = self.lag_s = 0.0
+        self.grown_bytes = 0
+
+    @property
+    def worst(self) -> str:
+        """What was seen, for who reads the log of a test."""
+        return (
+            f"the loop was held up for {self.blocked_s} s at most (its lag was {self.lag_s} s) and memory grew "
+            f"by {self.grown_bytes >> 20} MiB"
+        )
+
+    async def look(self) -> None:
+        """Look at the broker for ever, until it breaks a law."""
+        async with admin(self._broker) as rest:
+            while not self.broken:
+                await self._look(rest)
+                await asyncio.sleep(1)
+
+    async def _look(self, rest: httpx.AsyncClient) -> None:
+        if not self._broker.running:
+            self.broken.append(f"the broker ended:\n{self._broker.log[-8000:]}")
+            return
+        reply = await rest.get("/stats")
+        node: dict[str, Any] = reply.json()["node"]
+        self._memory_bytes = self._memory_bytes or node["memory_bytes"]
+        self.grown_bytes = max(self.grown_bytes, node["memory_bytes"] - self._memory_bytes)
+        self.blocked_s = max(self.blocked_s, node["loop_blocked_1m_s"])
+        self.lag_s = max(self.lag_s, node["loop_lag_1m_s"])
+        if node["internal_errors"]:
+            self.broken.append(f"{node['internal_errors']} internal errors:\n{self._broker.log[-8000:]}")
+        if self.blocked_s > BLOCKED_S:
+            self.broken.append(f"the loop was held up for {self.blocked_s} s:\n{self._broker.log[-8000:]}")
+        if self.grown_bytes > GROWTH_BYTES:
+            self.broken.append(f"memory grew by {self.grown_bytes} bytes")
