@@ -20,6 +20,7 @@ from broker_app.bridge.supervisor import Supervisor
 from broker_app.bridge.timeline import Event as BridgeEvent
 from broker_app.bridge.trial import try_connection
 from broker_app.config import ALL_BRIDGES, Config, overridden
+from broker_app.core import selector
 from broker_app.core.broker import Broker
 from broker_app.core.commands import Hand, Publish, Reconfigure
 from broker_app.core.limits import Limits
@@ -169,6 +170,8 @@ class Node:
         """Recover, then accept STOMP clients, plain and over TLS. The caller starts the web listener."""
         for line in self.engine.recover():
             log.warning("journal: %s", line)
+        # The first selector builds the grammar, which would hold up everybody when a client brings it.
+        await asyncio.to_thread(selector.compile, "a = 1")
         # What recovery built stays; the collector need not look at it again.
         gc.collect()
         gc.freeze()

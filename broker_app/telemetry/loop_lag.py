@@ -35,6 +35,7 @@ class _Second(NamedTuple):
     at: int
     lag_s: float
     blocked_s: float
+    busy_s: float
 
 
 class LoopLag:
@@ -45,7 +46,7 @@ class LoopLag:
         self._timer: asyncio.TimerHandle | None = None
         self._thread_id = 0
         self._waiting: int | None = None
-        self._starved_s = 0.0
+        self._starved_s = self._cpu_s = 0.0
         self._beat = 0.0
         self._stopped = threading.Event()
         self._stack = ""
@@ -59,7 +60,7 @@ class LoopLag:
             self._waiting = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # no Linux, or one that does not count it
             self._waiting = None
-        self._starved_s, self._beat = self._starved(), time.monotonic()
+        self._starved_s, self._cpu_s, self._beat = self._starved(), time.thread_time(), time.monotonic()
         self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._tick)
         threading.Thread(target=self._watch, name="loop lag", daemon=True).start()
 
@@ -80,6 +81,11 @@ class LoopLag:
         """The longest that the loop was held up by the broker itself in so many seconds, at most 60."""
         return max((second.blocked_s for second in self._since(seconds)), default=0.0)
 
+    def busy_s(self, seconds: int) -> float:
+        """The longest that the loop was held up by what its own thread computed, not waited for, in so many
+        seconds, at most 60."""
+        return max((second.busy_s for second in self._since(seconds)), default=0.0)
+
     def _since(self, seconds: int) -> list[_Second]:
         oldest = int(time.monotonic()) - seconds
         return [second for second in self._seconds if second.at >= oldest]
@@ -87,22 +93,28 @@ class LoopLag:
     # ------------------------------------------------------------------ in the loop
 
     def _tick(self) -> None:
-        now, starved_s = time.monotonic(), self._starved()
+        now, starved_s, cpu_s = time.monotonic(), self._starved(), time.thread_time()
         lag_s = max(0.0, now - self._beat - BEAT_S)
         blocked_s = max(0.0, lag_s - (starved_s - self._starved_s))
-        self._beat, self._starved_s = now, starved_s
+        busy_s = min(lag_s, cpu_s - self._cpu_s)
+        self._beat, self._starved_s, self._cpu_s = now, starved_s, cpu_s
         stack, self._stack = self._stack, ""
-        self._note(int(now), lag_s, blocked_s)
+        self._note(_Second(int(now), lag_s, blocked_s, busy_s))
         if blocked_s > BLOCKED_S:
             self._tell(now, blocked_s, stack)
         self._timer = asyncio.get_running_loop().call_later(BEAT_S, self._tick)
 
-    def _note(self, at: int, lag_s: float, blocked_s: float) -> None:
+    def _note(self, worst: _Second) -> None:
         seconds = self._seconds
-        if seconds and seconds[-1].at == at:
+        if seconds and seconds[-1].at == worst.at:
             last = seconds.pop()
-            lag_s, blocked_s = max(lag_s, last.lag_s), max(blocked_s, last.blocked_s)
-        seconds.append(_Second(at, lag_s, blocked_s))
+            worst = _Second(
+                worst.at,
+                max(worst.lag_s, last.lag_s),
+                max(worst.blocked_s, last.blocked_s),
+                max(worst.busy_s, last.busy_s),
+            )
+        seconds.append(worst)
 
     def _starved(self) -> float:
         """Seconds that this thread was ready to run and had no processor, since it began."""

@@ -350,6 +350,7 @@ class Statistics:
             "loop_lag_s": round(self.loop_lag.lag_s(1), 3),
             "loop_lag_1m_s": round(self.loop_lag.lag_s(60), 3),
             "loop_blocked_1m_s": round(self.loop_lag.blocked_s(60), 3),
+            "loop_busy_1m_s": round(self.loop_lag.busy_s(60), 3),
         }
 
     def brief(self, address: str) -> dict[str, Any]:

@@ -51,3 +51,17 @@ async def test_a_loop_that_only_waits_has_no_lag_of_its_own(
 ) -> None:
     await asyncio.sleep(1)
     assert lag.blocked_s(60) < 0.4
+
+
+async def test_what_is_computed_is_told_from_what_is_waited_for(lag: LoopLag) -> None:
+    a_call_that_sleeps_in_the_loop()
+    async with asyncio.timeout(60):
+        while lag.lag_s(60) < 0.4:
+            await asyncio.sleep(BEAT_S)
+    assert lag.busy_s(60) < 0.3
+    until = time.thread_time() + 0.5
+    while time.thread_time() < until:
+        pass
+    async with asyncio.timeout(60):
+        while lag.busy_s(60) < 0.4:
+            await asyncio.sleep(BEAT_S)

@@ -62,6 +62,10 @@ _NODE_FIGURES = object_of(
             "description": "the longest that the broker itself held up its event loop in the last minute: "
             "lag without the time for which it waited for a processor; more than 0.1 s is in the log",
         },
+        "loop_busy_1m_s": {
+            **SECONDS,
+            "description": "the longest that what its own thread computed held it up in the last minute",
+        },
     }
 )
 _BRIEF_FIGURES = object_of(
