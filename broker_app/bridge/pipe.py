@@ -67,6 +67,9 @@ class Pipe:
         self.connected_at = 0.0
         #: how often it was tried in vain since the last connection
         self.attempts = 0
+        #: how often in a row the login was refused, and how many seconds the remote broker asked for
+        self._refused_logins = 0
+        self._told_s = 0.0
         #: by the address of the queue here
         self.flows: dict[str, Flow] = {}
         self._by_id: dict[str, Flow] = {}
@@ -122,6 +125,7 @@ class Pipe:
             self._part(None)
             if self._attempt is not None:
                 self._attempt.cancel()
+        self._refused_logins = 0
         self._hurry.set()
 
     def begin_anew(self, why: str) -> None:
@@ -182,7 +186,8 @@ class Pipe:
             await self._needed.wait()
 
     async def _wait_for_next_attempt(self) -> None:
-        delay_s = self.remote.retry_s * random.uniform(1 - JITTER, 1 + JITTER)
+        pause_s = troubles.pause_s(self.remote.retry_s, self._refused_logins)
+        delay_s = max(self._told_s, pause_s * random.uniform(1 - JITTER, 1 + JITTER))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay_s):
                 await self._hurry.wait()
@@ -219,8 +224,12 @@ class Pipe:
             self._note_trouble(Trouble(troubles.CONFIG, str(error)), FAILED)
             return None
         except (OSError, ConnectionLost, Refused, ValueError) as error:
-            self._note_trouble(troubles.of_connecting(error, remote.ca_file), RETRYING)
+            trouble = troubles.of_connecting(error, remote.ca_file)
+            self._refused_logins = self._refused_logins + 1 if trouble.code == troubles.LOGIN else 0
+            self._told_s = troubles.told_wait_s(error)
+            self._note_trouble(trouble, RETRYING)
             return None
+        self._refused_logins, self._told_s = 0, 0.0
         if self.remote.connects_like(remote):
             return link
         await link.close()

@@ -130,11 +130,22 @@ class Trial:
             raise
         except (OSError, ConnectionLost, Refused, ValueError) as error:
             trouble = troubles.of_connecting(error, self._remote.ca_file)
-            nobody = trouble.code == troubles.LOGIN and not self._remote.user
-            why = Failed(trouble, _NO_USER if nobody else "")
+            why = Failed(trouble, self._mend_login(error) if trouble.code == troubles.LOGIN else "")
             self._note(name, began, ok=False, detail=why.trouble.detail, mend=why.mend)
             raise why from error
         self._note(name, began, ok=True, detail=detail)
+
+    def _mend_login(self, error: Exception) -> str:
+        """What to do about a login that was refused; empty where there is no better advice than the usual."""
+        code, user = getattr(error, "code", ""), self._remote.user
+        if code == "rate-limited":
+            return (
+                f"wait; this password was not looked at, because {user} came with wrong ones from here: see "
+                "which other bridge or program logs in as the same user, or give each a user of its own"
+            )
+        if code == "not-allowed":
+            return f"allow {user or 'everybody'} to log in at the remote broker"
+        return "" if user else _NO_USER
 
     def _note(self, name: str, began: float, *, ok: bool, detail: str, mend: str = "") -> None:
         self._steps.append(Step(name, ok, detail, mend, round(time.monotonic() - began, 3)))

@@ -25,6 +25,13 @@ HELD, STALLED, MARK_AHEAD = (
 #: of a flow whose remote broker gave another reason
 REFUSED_BY_TARGET: Final = "TARGET_REFUSED"
 
+#: while the login is refused, each pause is twice as long as the last one: up to so many times `retry_s` and
+#: so many seconds: tries that go on would lock the user at the remote broker, for other bridges too
+LONGEST_PAUSES: Final = 60
+LONGEST_PAUSE_S: Final = 300.0
+#: a remote broker is not waited for longer than this because it says so
+LONGEST_TOLD_S: Final = 3600.0
+
 #: what a refused CONNECT is about; a foreign broker says no more than that it is an error
 _OF_LOGINS: Final = {
     "wrong-host": HOST,
@@ -73,6 +80,18 @@ def of_connecting(error: Exception, ca_file: str = "") -> Trouble:
     if str(error).startswith("no WebSocket"):
         return Trouble(WEBSOCKET, str(error))
     return Trouble(UNREACHABLE, str(error) or type(error).__name__)
+
+
+def pause_s(retry_s: float, refused_logins: int) -> float:
+    """How long to wait for the next attempt when the login was refused so often in a row."""
+    longest_s = max(retry_s, min(LONGEST_PAUSES * retry_s, LONGEST_PAUSE_S))
+    return min(retry_s * 2.0 ** min(max(0, refused_logins - 1), 20), longest_s)
+
+
+def told_wait_s(error: Exception) -> float:
+    """How many seconds the remote broker wants us to wait; 0 where it did not say."""
+    told = error.problem.get("retry_after") if isinstance(error, Refused) else None
+    return float(min(told, LONGEST_TOLD_S)) if isinstance(told, (int, float)) and told > 0 else 0.0
 
 
 def of_loss(error: Exception) -> Trouble:

@@ -8,6 +8,9 @@ Wrong passwords are counted three times:
 | an address, all accounts  | 50   | the same                                                           |
 | an account, all addresses | 20   | one try in 1 s, doubled with each other wrong one, up to 5 s       |
 
+The same wrong password again teaches nobody anything: it counts for the address, which keeps it from costing
+much, and not for the account, so that a program with a former password locks nobody out.
+
 The last one alone is felt at other addresses. It is never a lock: a try that is refused costs nothing, so
 there is always a next one; and it does not hold at addresses from which the account has logged in before.
 Counts melt with time. An IPv6 address is its network of 64 bits: whoever has one has all of them.
@@ -15,7 +18,9 @@ Counts melt with time. An IPv6 address is its network of 64 bits: whoever has on
 
 from __future__ import annotations
 
+import hmac
 import math
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +35,8 @@ _Key = TypeVar("_Key")
 #: of each kind that are remembered; the one that was quiet for longest goes first
 _REMEMBERED = 20_000
 _LONGEST_NAME = 150
+#: wrong passwords that are known again when they are repeated
+_REPEATED = 8
 #: passwords that are looked at together: each takes a core and megabytes, and each may be one guess too many
 LOOKS = 2
 
@@ -91,6 +98,9 @@ class Guesses:
         self._accounts: _Counts[str] = _Counts(clock, free=20, melt_s=60, pause_s=1.0, longest_s=5.0)
         #: called with the account of each password that was right
         self.heard_right: Callable[[str], object] = lambda account: None
+        #: digests of the last wrong passwords, by account and address
+        self._tried: dict[tuple[str, str], tuple[bytes, ...]] = {}
+        self._key = secrets.token_bytes(32)
         #: where accounts have logged in before
         self._familiar: dict[tuple[str, str], None] = {}
         self._looks = threading.BoundedSemaphore(LOOKS)
@@ -121,15 +131,27 @@ class Guesses:
         pair = _pair(account, address)
         return max(self._pairs.wait_s(pair), self._places.wait_s(pair[1]))
 
-    def wrong(self, account: str, address: str) -> None:
+    def wrong(self, account: str, address: str, password: str) -> None:
         pair = _pair(account, address)
-        self._pairs.add(pair)
         self._places.add(pair[1])
+        if self._is_repeated(pair, password):
+            return
+        self._pairs.add(pair)
         self._accounts.add(pair[0])
+
+    def _is_repeated(self, pair: tuple[str, str], password: str) -> bool:
+        """Whether this was among the last wrong passwords; from now on it is."""
+        tried = hmac.digest(self._key, password.encode("utf-8", "surrogatepass"), "sha256")
+        former = self._tried.pop(pair, ())
+        if len(self._tried) >= _REMEMBERED:
+            del self._tried[next(iter(self._tried))]
+        self._tried[pair] = (*(one for one in former if one != tried), tried)[-_REPEATED:]
+        return tried in former
 
     def right(self, account: str, address: str) -> None:
         pair = _pair(account, address)
         self._pairs.forget(pair)
+        self._tried.pop(pair, None)
         self._familiar.pop(pair, None)
         if len(self._familiar) >= _REMEMBERED:
             del self._familiar[next(iter(self._familiar))]

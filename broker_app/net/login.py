@@ -25,7 +25,7 @@ _WAITING = 256
 _REMEMBERED = 10_000
 
 _GOOD_S = 600.0
-_BAD_S = 30.0
+_BAD_S = 300.0
 _COOKIE_S = 5.0
 
 
@@ -264,7 +264,7 @@ class Logins:
                 with self._guesses.looking(login, address):
                     right = self._verify(passcode, password_hash) and known
                     if not right:
-                        self._guesses.wrong(login, address)
+                        self._guesses.wrong(login, address, passcode)
                     return right
             except Slowed:  # others of those who waited together were wrong
                 return None

@@ -39,7 +39,7 @@ class PatientBackend(ModelBackend):
             with _in_line(), GUESSES.looking(username, address):
                 user = super().authenticate(request, username, password, **kwargs)
                 if user is None:
-                    GUESSES.wrong(username, address)
+                    GUESSES.wrong(username, address, password or "")
                 else:
                     GUESSES.right(username, address)
                 return user

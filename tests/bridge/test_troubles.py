@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from broker_app.bridge.flight import FLIGHT_BYTES
+from broker_app.bridge.trouble import pause_s, told_wait_s
 from broker_app.net.destinations import Destinations, Own
 from broker_app.remote import Remote
 from broker_app.rules.rule import Rule
+from mom_client import Refused
 from tests.bridge.pair import QUICK, USERS, Pair, pair, receive, remote_of, until
 from tests.support.authority import Authority
 from tests.support.proxy import proxy
@@ -51,6 +53,32 @@ async def test_a_wrong_password_is_shown_and_the_right_one_helps_at_once(tmp_pat
         assert both.report()["error"] is None
         assert ("retrying", "", "LOGIN") in events(both)
         assert ("connected", "", "") in events(both)
+
+
+async def test_while_the_login_is_refused_each_pause_is_longer(tmp_path: Path) -> None:
+    async with pair(tmp_path, password="wrong", retry_s=0.05) as both, both.home.stomp("john") as john:
+        await both.send(john, "orders", b"1")
+        await until(lambda: both.report()["attempts"] == 1)
+        began = asyncio.get_running_loop().time()
+        await until(lambda: both.report()["attempts"] >= 6)
+        # 1 + 2 + 4 + 8 + 16 pauses, less their jitter; with equal ones it would be 5.
+        assert asyncio.get_running_loop().time() - began > 0.05 * 31 * 0.8
+        await both.change(retry_s=0.05)
+        await until(lambda: both.away.depth("orders") == 1)
+
+
+def test_pauses_grow_to_minutes_and_not_beyond_what_a_short_retry_means() -> None:
+    assert [pause_s(5.0, refused) for refused in (0, 1, 2, 3, 7, 8, 1000)] == [5, 5, 10, 20, 300, 300, 300]
+    assert pause_s(0.1, 1000) == 6
+    assert pause_s(3600.0, 1000) == 3600
+
+
+def test_a_remote_broker_that_says_how_long_to_wait_is_believed_up_to_an_hour() -> None:
+    told = {"retry_after": 720}
+    assert told_wait_s(Refused("rate-limited", "there were too many wrong passwords", told)) == 720
+    assert told_wait_s(Refused("rate-limited", "for ever", {"retry_after": 10**9})) == 3600
+    assert told_wait_s(Refused("not-authenticated", "no", {"retry_after": "soon"})) == 0
+    assert told_wait_s(OSError()) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Wrong passwords: who is slowed, for how long, and who is not."""
 
+import itertools
+
 import pytest
 
 from broker_app.net.guessing import _REMEMBERED, Guesses, Slowed, place_of
@@ -24,12 +26,15 @@ def wait_s(guesses: Guesses, account: str, address: str) -> int:
     return 0
 
 
+_GUESSED = itertools.count()
+
+
 def guess(guesses: Guesses, account: str, address: str, times: int = 1) -> int:
     """Guesses as long as it is let; how often it was."""
     for made in range(times):
         if wait_s(guesses, account, address):
             return made
-        guesses.wrong(account, address)
+        guesses.wrong(account, address, f"guess {next(_GUESSED)}")
     return times
 
 
@@ -108,7 +113,8 @@ def test_what_was_long_ago_does_not_count(guesses: Guesses, clock: Clock) -> Non
 
 def test_memory_is_bounded_whatever_is_tried(guesses: Guesses) -> None:
     for number in range(_REMEMBERED + 100):
-        guesses.wrong(f"user{number}" + "x" * 10_000, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+        address = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+        guesses.wrong(f"user{number}" + "x" * 10_000, address, "guess")
         guesses.right(f"user{number}", "10.0.0.1")
     sizes = [len(counts._known) for counts in (guesses._pairs, guesses._places, guesses._accounts)]
     assert sizes == [_REMEMBERED] * 3
@@ -129,3 +135,30 @@ def test_memory_is_bounded_whatever_is_tried(guesses: Guesses) -> None:
 )
 def test_an_ipv6_network_is_one_address(address: str, place: str) -> None:
     assert place_of(address) == place
+
+
+def test_a_wrong_password_that_is_repeated_locks_no_account(guesses: Guesses, clock: Clock) -> None:
+    for _ in range(40):
+        assert wait_s(guesses, "bridge", "10.0.0.1") == 0
+        guesses.wrong("bridge", "10.0.0.1", "the password of before")
+        clock.now += 31
+    assert guess(guesses, "bridge", "10.0.0.1", 100) == 5  # its one count has melted
+
+
+def test_repeating_many_wrong_passwords_counts_each_of_them(guesses: Guesses) -> None:
+    made = 0
+    for number in range(100):
+        if wait_s(guesses, "john", "10.0.0.1"):
+            break
+        guesses.wrong("john", "10.0.0.1", f"one of three {number % 3}")
+        guesses.wrong("john", "10.0.0.1", f"new {number}")
+        made += 1
+    assert made <= 5
+
+
+def test_what_is_repeated_from_an_address_costs_it_no_more_than_guessing_does(guesses: Guesses) -> None:
+    looks = 0
+    while not wait_s(guesses, "bridge", "10.0.0.1") and looks < 1000:
+        guesses.wrong("bridge", "10.0.0.1", "the password of before")
+        looks += 1
+    assert looks == 50

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_app.net.guessing import Slowed
+from broker_app.net.guessing import Guesses, Slowed
 from broker_app.net.login import ANONYMOUS, Identity, Logins
 from broker_app.net.policy import Policy, TokenFacts, UserFacts
 from tests.support.clock import Clock
@@ -109,9 +109,19 @@ async def test_a_wrong_password_is_refused_from_memory_for_a_while(
     assert await logins.authenticate("john", "wrong") is None
     assert await logins.authenticate("john", "wrong") is None
     assert verify.calls == 1
-    clock.now += 31
+    clock.now += 301
     assert await logins.authenticate("john", "wrong") is None
     assert verify.calls == 2
+
+
+async def test_a_program_that_repeats_a_wrong_password_for_hours_locks_nobody_out(
+    verify: Verifier, clock: Clock
+) -> None:
+    logins = Logins(policy(), verify, failure_delay_s=0.0, guesses=Guesses(clock), clock=clock)
+    for _ in range(3 * 3600 // 31):
+        assert await logins.authenticate("john", "of before", "10.0.0.1") is None
+        clock.now += 31
+    assert await logins.authenticate("john", "right", "10.0.0.1") == Identity("john")
 
 
 async def test_a_refusal_takes_its_time(verify: Verifier) -> None:

@@ -51,10 +51,10 @@ async def test_a_websocket_is_refused() -> None:
 async def test_who_guesses_behind_a_proxy_is_slowed_and_nobody_else(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def guess(address: str) -> int:
-        forwarded = {"X-Forwarded-For": f"203.0.113.9, {address}"}
-        return (await client.get("/api/v1/rules", headers=forwarded, auth=("john", "wrong"))).status_code
+    async def guess(address: str, number: int = 0) -> int:
+        forwarded, password = {"X-Forwarded-For": f"203.0.113.9, {address}"}, f"guess {number}"
+        return (await client.get("/api/v1/rules", headers=forwarded, auth=("john", password))).status_code
 
     monkeypatch.setattr(settings, "MOM", replace(settings.MOM, behind_tls=True))
-    assert [await guess("192.0.2.7") for _ in range(6)] == [401] * 5 + [429]
+    assert [await guess("192.0.2.7", number) for number in range(6)] == [401] * 5 + [429]
     assert await guess("192.0.2.8") == 401

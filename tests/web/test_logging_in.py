@@ -27,7 +27,6 @@ from broker_app.web.snapshot import read_policy
 pytestmark = pytest.mark.django_db
 
 RIGHT = {"username": "admin", "password": "administrator"}
-WRONG = {"username": "admin", "password": "wrong"}
 
 
 @pytest.fixture(autouse=True)
@@ -36,13 +35,18 @@ def admin() -> User:
     return User.objects.get(username="admin")
 
 
+def wrong(number: int) -> dict[str, str]:
+    """A wrong password, each time another one: one that is repeated is no guess."""
+    return {"username": "admin", "password": f"wrong {number}"}
+
+
 def basic(password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"admin:{password}".encode()).decode()}
 
 
 def test_five_wrong_passwords_close_the_page_for_a_minute_at_this_address(client: Client) -> None:
-    for _ in range(5):
-        assert client.post("/login/", WRONG).status_code == 200
+    for number in range(5):
+        assert client.post("/login/", wrong(number)).status_code == 200
     reply = client.post("/login/", RIGHT)
     assert (reply.status_code, reply.headers["Retry-After"]) == (429, "60")
     assert b"Too many wrong passwords. Try again in 60 s." in reply.content
@@ -51,10 +55,10 @@ def test_five_wrong_passwords_close_the_page_for_a_minute_at_this_address(client
 
 
 def test_the_page_and_the_api_count_together(client: Client) -> None:
-    for _ in range(3):
-        client.post("/login/", WRONG)
-    for _ in range(2):
-        assert client.get("/api/v1/tokens", headers=basic("wrong")).status_code == 401
+    for number in range(3):
+        client.post("/login/", wrong(number))
+    for number in range(3, 5):
+        assert client.get("/api/v1/tokens", headers=basic(f"wrong {number}")).status_code == 401
     reply = client.get("/api/v1/tokens", headers=basic("administrator"))
     assert (reply.status_code, reply.headers["Retry-After"]) == (429, "60")
     assert reply.json()["type"] == "/docs/problems/rate-limited"
@@ -100,11 +104,11 @@ def test_a_right_password_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_token_is_not_slowed_by_wrong_passwords(client: Client, admin: User) -> None:
     secret = actions.create_token(actions.SYSTEM, admin, "laptop").secret
     for _ in range(6):
-        client.post("/login/", WRONG)
+        client.post("/login/", wrong(0))
     assert client.get("/api/v1/tokens", headers={"Authorization": f"Bearer {secret}"}).status_code == 200
 
 
 def test_what_is_not_looked_at_fills_no_audit_log(client: Client) -> None:
-    for _ in range(50):
-        client.post("/login/", WRONG)
+    for number in range(50):
+        client.post("/login/", wrong(number))
     assert AuditEntry.objects.filter(act="login failed").count() == 5
