@@ -19,7 +19,7 @@ from typing import Protocol
 from broker_app.attention import Attention
 from broker_app.core.broker import Broker
 from broker_app.core.commands import ClockStepped, Command, Disconnect, Loaded, StoreSpace
-from broker_app.core.errors import internal
+from broker_app.core.errors import Refused, internal
 from broker_app.core.facts import Fact
 from broker_app.core.freezing import Freezing, freeze
 from broker_app.core.message import DEFAULT_PRIORITY
@@ -337,12 +337,11 @@ class Engine:
             log.warning("messages of %s are read %g s later: %s", fetch.address, BUSY_S, error)
             self._loop.call_later(BUSY_S, self._load_again, fetch)
             return
+        damaged = [record for record in found if isinstance(record, Damaged)]
+        for record in damaged:
+            log.error("position %d of %s is given up: %s", record.position, fetch.address, record.why)
         records = [_or_damage(record, fetch.priority) for record in found]
-        damaged = {record.position for record in found if isinstance(record, Damaged)}
-        for record in found if damaged else ():
-            if isinstance(record, Damaged):
-                log.error("position %d of %s is given up: %s", record.position, fetch.address, record.why)
-        self.submit(Loaded(*fetch, records, damaged))
+        self.submit(Loaded(*fetch, records, {record.position for record in damaged}))
 
     def _load_again(self, fetch: Fetch) -> None:
         if self._ended is not None:
@@ -353,8 +352,13 @@ class Engine:
             self._end(error)
 
     def read(self, positions: Sequence[int]) -> list[bytes]:
-        """PUBLISHED records, to be looked at only; of a damaged one, a record that says so."""
-        return [_or_damage(record, DEFAULT_PRIORITY) for record in self._journal.read(positions)]
+        """PUBLISHED records, to be looked at only; of a damaged one, a record that says so. Raises Refused
+        while no file can be opened."""
+        try:
+            found = self._journal.read(positions)
+        except Busy as error:
+            raise Refused("busy", "the broker cannot open another file now; try again in a moment") from error
+        return [_or_damage(record, DEFAULT_PRIORITY) for record in found]
 
     def _fan_out(self, fanout: Fanout) -> None:
         sample = fanout.members[0]

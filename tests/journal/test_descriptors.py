@@ -13,6 +13,7 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
+from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope
 from broker_app.engine import Engine
 from broker_app.journal.errors import Busy
@@ -150,6 +151,8 @@ async def test_messages_are_read_as_soon_as_a_descriptor_is_free(tmp_path: Path)
         await engine.wait_idle()
         assert engine.ended is None
         assert len(client.bodies) < 400
+        with pytest.raises(Refused, match="cannot open another file now"):
+            engine.read([1])
     await taken_by(engine, client, 400)
     await engine.stop()
     journal.close()
