@@ -471,11 +471,18 @@ class Engine:
         if not (self._inbox or self._committing):
             self._settle_idle()
 
+    def _tell_of_loss(self) -> None:
+        """Log what the end of this process loses: messages that nobody asked to keep."""
+        for queue in self.broker.queues.values():
+            if queue.durable and (lost := queue.unrecorded):
+                log.warning("%d messages of %s are not persistent and lost by this stop", lost, queue.address)
+
     async def stop(self) -> None:
         """Carry out what is in the inbox, keep a snapshot, and carry out nothing more."""
         while self._busy:  # more may come while the former is waited for
             await self.wait_idle()
         if self._ended is None:
+            self._tell_of_loss()
             self._ended = RuntimeError("the engine was stopped")
             done = self._loop.create_future()
             self._journal.snapshot(self.broker.next_position, [freeze(self.broker)], done.set_result)

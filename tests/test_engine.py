@@ -374,6 +374,18 @@ def _reopened(journal: MemoryJournal) -> MemoryStorage:
     return journal.storage
 
 
+async def test_a_stop_logs_how_many_messages_it_loses_of_each_queue(caplog: pytest.LogCaptureFixture) -> None:
+    engine = engine_over(MemoryJournal())
+    client = Listener()
+    entries = [(TRANSIENT, b"1", None), (TRANSIENT, b"2", None), (QUEUE, b"3", None)]
+    engine.submit(c.Publish(client.peer, entries))
+    engine.submit(c.Publish(client.peer, [(Envelope("/queue/b"), b"4", None)]))
+    await engine.stop()
+    assert [record.getMessage() for record in caplog.records] == [
+        "2 messages of /queue/a are not persistent and lost by this stop"
+    ]
+
+
 class SlowSnapshots(MemoryJournal):
     """Snapshots take until `finish` is called."""
 

@@ -134,6 +134,7 @@ class Admitting(Publishing):
         if envelope.persistent:
             self._not_published(peer, receipt, _full(full))
             return None
+        full.discarded_total += 1
         return self._discarded(envelope, body)
 
     def is_full(self, queue: Queue, size: int = 0, waited: Parked | None = None) -> bool:

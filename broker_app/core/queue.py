@@ -270,6 +270,7 @@ class Queue:
         "dead_total",
         "delivered_total",
         "dirty",
+        "discarded_total",
         "durable",
         "expired_total",
         "expiring",
@@ -334,12 +335,19 @@ class Queue:
         self.dead_total = 0
         #: taken out by an operator: purged, moved to another queue, or deleted by choice
         self.removed_total = 0
+        #: accepted though there was no room, and not kept, for they were not persistent
+        self.discarded_total = 0
         #: samples in ms: of one message a dispatch, the time since its arrival, and that from delivery to
         #: acknowledgement. Whoever wants them puts a bounded deque here and empties it.
         self.waits = self.holds = NO_SAMPLES
         #: a free place where statistics note what they saw last
         self.sampled = 0
         self.reader = Reader(address)
+
+    @property
+    def unrecorded(self) -> int:
+        """Messages that wait and are in no journal: they are lost when the broker stops."""
+        return sum(not message.recorded for lane in self.lanes for message in lane.in_memory())
 
     def obey(self, policy: DestinationPolicy) -> None:
         """Take over new rules, and what follows from them for every message or consumer."""

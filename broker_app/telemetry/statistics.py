@@ -336,6 +336,7 @@ class Statistics:
             "out_rate": round(self._node_moved[1] / self._elapsed, 1),
             "published": self._node_totals[0],
             "delivered": self._node_totals[1],
+            "discarded": self._broker.counters["discarded"],
             "backlog": self._sums.backlog,
             "unsettled": self._sums.unsettled,
             "oldest_s": round(self._node_oldest_s(), 3),

@@ -152,6 +152,7 @@ def test_what_is_not_persistent_is_dropped_silently_and_counted() -> None:
     client.publish(Q, b"2", persistent=False)
     assert waiting(stage) == [b"1"]
     assert stage.broker.counters["discarded"] == stage.broker.counters["refused"] == 1
+    assert stage.broker.queues[Q].discarded_total == 1
 
 
 # ---------------------------------------------------------------------- REMOVE_OLDEST, REMOVE_LOW_PRIORITY

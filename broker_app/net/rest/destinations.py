@@ -55,6 +55,7 @@ class QueueFacts:
             "expired": lambda queue: queue.expired_total,
             "dead": lambda queue: queue.dead_total,
             "removed": lambda queue: queue.removed_total,
+            "discarded": lambda queue: queue.discarded_total,
             "paused": lambda queue: queue.policy.paused,
             "declared": lambda queue: queue.address in self._said().rows,
             **{name: _of_queue(figure) for name, figure in of.figures.items()},

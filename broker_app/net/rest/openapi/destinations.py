@@ -62,6 +62,10 @@ _QUEUE_FACTS: Json = {
     "expired": COUNT,
     "dead": {**COUNT, "description": "messages that went to the dead letters"},
     "removed": {**COUNT, "description": "messages that an operator purged, moved or deleted"},
+    "discarded": {
+        **COUNT,
+        "description": "messages that were not persistent, came while there was no room, and were not kept",
+    },
     "paused": _PAUSED,
     "declared": _DECLARED,
     **_LIVE,

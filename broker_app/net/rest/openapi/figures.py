@@ -32,6 +32,7 @@ _NODE_FIGURES = object_of(
         "out_rate": RATE,
         "published": COUNT,
         "delivered": COUNT,
+        "discarded": {**COUNT, "description": "messages that were accepted and not kept, of all"},
         "backlog": {**COUNT, "description": "messages that wait, dead letters not among them"},
         "unsettled": COUNT,
         "oldest_s": {**SECONDS, "description": "age of the oldest of the backlog"},
