@@ -444,6 +444,18 @@ def test_administrators_see_and_end_the_tokens_of_others(ask: Ask) -> None:
     assert somebody("GET", "tokens").problem == (401, "not-authenticated")
 
 
+def test_a_narrow_token_sees_itself_and_no_other_token_of_its_owner(ask: Ask) -> None:
+    john()
+    by_token("john", name="wide")
+    narrow = by_token("john", [{"rights": ["browse"], "destinations": ["/queue/zzz"]}], name="narrow")
+    assert [row["name"] for row in narrow("GET", "tokens").body["items"]] == ["narrow"]
+    assert narrow("GET", "tokens/john/narrow").status == 200
+    assert narrow("GET", "tokens/john/wide").problem == (404, "not-found")
+    assert "wide" not in json.dumps(narrow("GET", "tokens/john/wyde").body)
+    wide = by_token("john", name="other")
+    assert [row["name"] for row in wide("GET", "tokens").body["items"]] == ["narrow", "other", "wide"]
+
+
 def test_a_narrow_token_does_not_make_itself_a_wide_one(ask: Ask) -> None:
     john()
     narrow = by_token("john", GRANTS)

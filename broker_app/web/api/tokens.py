@@ -25,6 +25,14 @@ from broker_app.web.api.rows import Row, rows_of
 _ALL = "*"
 
 
+def _sees_itself_alone(request: Request) -> str | None:
+    """The key of the token that asks, where it lends a part of its owner's rights and so is shown nothing of
+    others: neither what they are for nor what they may do. None where all are shown."""
+    token = request.auth
+    lends_part = isinstance(token, Token) and token.grants is not None
+    return str(token) if lends_part and not administers(request) else None
+
+
 class Tokens(Resource):
     """The key is "user/name"; the address may hold it, or the token's number."""
 
@@ -50,7 +58,12 @@ class Tokens(Resource):
         whose = query.get("user", request.user.get_username())
         if whose != request.user.get_username():
             check_administers(request)
-        return [row for row in rows_of(self.kind) if whose in (_ALL, row["user"])]
+        itself = _sees_itself_alone(request)
+        return [
+            row
+            for row in rows_of(self.kind)
+            if whose in (_ALL, row["user"]) and itself in (None, f"{row['user']}/{row['name']}")
+        ]
 
     def key(self, name: str) -> str:
         if name.isascii() and name.isdigit() and len(name) < 19:
@@ -59,11 +72,13 @@ class Tokens(Resource):
         # Those of others do not exist for whoever is no administrator.
         if name.partition("/")[0] != self.request.user.get_username() and not administers(self.request):
             raise Refusal("not-found", f"you have no token {name}"[:300])
+        if _sees_itself_alone(self.request) not in (None, name):
+            raise Refusal("not-found", f"you have no token {name}"[:300])
         return name
 
     def names(self) -> Iterable[str]:
-        own = f"{self.request.user.get_username()}/"
-        return [name for name in super().names() if name.startswith(own)]
+        itself, own = _sees_itself_alone(self.request), f"{self.request.user.get_username()}/"
+        return [name for name in super().names() if name.startswith(own) and itself in (None, name)]
 
     def called(self, key: str) -> str:
         return key.partition("/")[2]
