@@ -15,7 +15,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: false,
     rolldownOptions: {
-      input: ["src/console.ts", "src/style/console.css"],
+      input: ["src/console.ts", "src/style/console.css", "src/style/destination.css"],
       // What every page needs of others changes least: its own file stays in the browser's cache. What the frame
       // loads once the page is drawn comes in one piece.
       output: {

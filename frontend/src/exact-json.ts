@@ -2,21 +2,44 @@
 
 // Beyond TypeScript's library: the source text of a number, and a value that prints as that text.
 type ReviveWithSource = (key: string, value: unknown, context?: { source?: string }) => unknown;
-const exactJson = JSON as typeof JSON & { rawJSON?: (source: string) => unknown };
+interface RawJson {
+  rawJSON: string;
+}
+const exactJson = JSON as typeof JSON & {
+  rawJSON?: (source: string) => RawJson;
+  isRawJSON?: (value: unknown) => value is RawJson;
+};
 
-/** Parses JSON without rounding: a number that JavaScript cannot hold stays the text it was. */
+/** The member of an answer of the API that is somebody's own JSON, a message's body. */
+const BODY = "body";
+/** So many digits a number of JavaScript always holds. */
+const HELD_DIGITS = 15;
+
+/** Parses JSON of others: a number that JavaScript would write in another way, as 12.00 or 1e3, stays the text it was. */
 export function parseExact(text: string): unknown {
   const { rawJSON } = exactJson;
   if (rawJSON === undefined) return JSON.parse(text);
   const revive: ReviveWithSource = (_key, value, context) =>
     typeof value === "number" && context?.source !== undefined && String(value) !== context.source
-      ? keepNumber(value, context.source, rawJSON)
+      ? rawJSON(context.source)
       : value;
   return JSON.parse(text, revive as (key: string, value: unknown) => unknown);
 }
 
-/** 1.0 and 1e3 are held well enough as 1 and 1000; 9007199254740993 is not. */
-function keepNumber(value: number, source: string, rawJSON: (source: string) => unknown): unknown {
-  const digits = source.replace(/[eE].*$/, "").replace(/\D/g, "").replace(/^0+/, "");
-  return digits.length > 15 ? rawJSON(source) : value;
+/** Parses an answer of the API: outside of bodies, numbers are there to be reckoned with, as far as they are held. */
+export function parseAnswer(text: string): unknown {
+  return reckonable(parseExact(text));
+}
+
+function reckonable(value: unknown): unknown {
+  if (exactJson.isRawJSON?.(value)) return isHeld(value.rawJSON) ? Number(value.rawJSON) : value;
+  if (Array.isArray(value)) return value.map(reckonable);
+  if (value === null || typeof value !== "object") return value;
+  const members = value as Record<string, unknown>;
+  for (const key of Object.keys(members)) if (key !== BODY) members[key] = reckonable(members[key]);
+  return members;
+}
+
+function isHeld(source: string): boolean {
+  return source.replace(/[eE].*$/, "").replace(/\D/g, "").replace(/^0+/, "").length <= HELD_DIGITS;
 }

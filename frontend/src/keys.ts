@@ -21,7 +21,9 @@ export function bindKeys(...keys: Key[]): () => void {
     if (same) same.push(key);
     else {
       bound.set(key.keys, [key]);
-      tinykeys(window, { [key.keys]: (event) => press(bound.get(key.keys)!.at(-1), event) });
+      // In fields and while a key is held down, too: which keys rest there is decided by `press`.
+      const ignore = (event: KeyboardEvent) => event.isComposing;
+      tinykeys(window, { [key.keys]: (event) => press(bound.get(key.keys)!.at(-1), event) }, { ignore });
     }
   }
   return () => {

@@ -9,9 +9,13 @@ function rows(): HTMLElement[] {
   return [...document.querySelectorAll<HTMLElement>(ROWS)].filter((row) => row.offsetParent !== null && handle(row) !== null);
 }
 
-/** What takes the focus for its row. */
+/** What takes the focus for its row: what opens it before what chooses it. */
 function handle(row: Element): HTMLElement | null {
-  return row.querySelector<HTMLElement>("a.row, th a, button[aria-expanded], a[href], input[type=checkbox], button");
+  for (const selector of ["a.row, th a", "button[aria-expanded]", "a[href]", "input[type=checkbox]", "button"]) {
+    const found = row.querySelector<HTMLElement>(selector);
+    if (found !== null) return found;
+  }
+  return null;
 }
 
 function current(): Element | null {

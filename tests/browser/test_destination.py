@@ -104,3 +104,10 @@ def test_the_past_is_drawn_and_told_as_a_table(page: Page, broker: BrokerProcess
     expect(chart.get_by_role("row").nth(1)).to_contain_text("1")
     page.get_by_role("button", name="3h").click()
     page.wait_for_url("**range=3h**", timeout=WAIT_MS)
+
+
+def test_the_page_of_a_pattern_has_its_style_when_it_is_opened_directly(page: Page) -> None:
+    page.goto("/console/queues/one?name=orders.%3E")
+    expect(page.get_by_role("heading", level=1, name="orders.>")).to_be_visible()
+    sheets = page.evaluate("[...document.styleSheets].map((sheet) => sheet.href)")
+    assert any("/destination-" in sheet for sheet in sheets), sheets

@@ -262,3 +262,51 @@ def test_what_a_topic_retains_is_looked_at(page: Page, broker: BrokerProcess) ->
     rows(page).first.get_by_role("button").click()
     expect(page.locator("mom-body-view")).to_contain_text("news 0")
     expect(page.get_by_role("button", name="Replay into a queue…")).to_be_visible()
+
+
+def test_numbers_of_bodies_are_shown_as_they_were_sent(page: Page, broker: BrokerProcess) -> None:
+    body = b'{"price": 12.00, "big": 1e3, "exact": 9007199254740993, "n": 1}'
+    send(broker, "numbers", body, content_type="application/json")
+    show(page, "numbers")
+    preview = rows(page).locator(".col-preview")
+    for number in ("12.00", "1e3", "9007199254740993"):
+        expect(preview).to_contain_text(number)
+    page.locator("button.opens").click()
+    expect(page.locator("mom-body-view .json-number")).to_have_text(["12.00", "1e3", "9007199254740993", "1"])
+
+
+def test_each_heading_of_the_messages_stands_over_its_column(page: Page, broker: BrokerProcess) -> None:
+    bury(broker, "columns", 1, ["broken"])
+    for width in (1024, 1180, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        show(page, "columns.dead")
+        expect(rows(page)).to_have_count(1)
+        edges = """cells => cells.filter((cell) => cell.offsetParent).map((cell) =>
+            Math.round(cell.getBoundingClientRect().left))"""
+        headings = page.locator("table.messages thead th").evaluate_all(edges)
+        cells = rows(page).locator("> *").evaluate_all(edges)
+        assert headings == cells, width
+
+
+def test_messages_are_chosen_opened_and_left_by_keys(page: Page, broker: BrokerProcess) -> None:
+    send(broker, "keyed", b"first", b"second", b"third")
+    show(page, "keyed")
+    expect(rows(page)).to_have_count(3)
+    openers = page.locator("button.opens")
+    page.keyboard.press("j")
+    expect(openers.nth(0)).to_be_focused()
+    page.keyboard.press("j")
+    expect(openers.nth(1)).to_be_focused()
+    page.keyboard.press("x")
+    expect(rows(page).nth(1).get_by_role("checkbox")).to_be_checked()
+    rows(page).nth(1).get_by_role("checkbox").focus()
+    page.keyboard.press("k")
+    expect(openers.nth(0)).to_be_focused()
+    # A key that is held down goes on.
+    page.keyboard.down("j")
+    page.keyboard.down("j")
+    page.keyboard.up("j")
+    expect(openers.nth(2)).to_be_focused()
+    page.get_by_role("searchbox", name="Search messages").focus()
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog")).to_be_visible()

@@ -406,7 +406,7 @@ export class MessageBrowser extends Island {
           </th>
           <th scope="col" class="num">#</th>
           <th scope="col">${say("when")}</th>
-          <th scope="col">${say("id")}</th>
+          <th scope="col" class="col-id">${say("id")}</th>
           <th scope="col" class="col-type">${say("type")}</th>
           <th scope="col" class="num">${say("size")}</th>
           <th scope="col" class="num col-attempt">${say("attempt")}</th>

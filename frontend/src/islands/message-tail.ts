@@ -3,7 +3,7 @@ import { repeat } from "lit/directives/repeat.js";
 import { API, address } from "../live/requests.ts";
 import { RequestRefused } from "../live/rest.ts";
 import { parseProblem } from "../live/problem.ts";
-import { parseExact } from "../exact-json.ts";
+import { parseAnswer } from "../exact-json.ts";
 import type { Message } from "../messages/requests.ts";
 import { say, sayCount } from "../say.ts";
 import "../style/messages.css";
@@ -85,7 +85,7 @@ export class MessageTail extends Island {
     const event = /^event: (\w+)$/m.exec(block)?.[1];
     const data = /^data: (.*)$/m.exec(block)?.[1];
     if (data === undefined) return;
-    if (event === "message") this.#add({ message: parseExact(data) as Message }, 1);
+    if (event === "message") this.#add({ message: parseAnswer(data) as Message }, 1);
     else if (event === "skipped") {
       const { count: skipped } = JSON.parse(data) as { count: number };
       this.#add({ skipped, key: `skipped-${++this.#number}` }, skipped);

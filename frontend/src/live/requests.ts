@@ -1,6 +1,6 @@
 /** Requests of the public API with the cookie of who looks at the page: what a program can do, and no more. */
 
-import { parseExact } from "../exact-json.ts";
+import { parseAnswer } from "../exact-json.ts";
 import { parseProblem } from "./problem.ts";
 import { RequestRefused, Unreachable } from "./rest.ts";
 
@@ -31,7 +31,7 @@ export function read<Answer>(path: string, query: Query = {}): Promise<Answer> {
 /** The same with the version of what was read, for `match` of an act. */
 export async function readVersion<Answer>(path: string): Promise<{ body: Answer; version: string | null }> {
   const reply = await answered("GET", path);
-  return { body: parseExact(await reply.text()) as Answer, version: reply.headers.get("etag") };
+  return { body: parseAnswer(await reply.text()) as Answer, version: reply.headers.get("etag") };
 }
 
 /** An act, with the reason that is kept in the audit log; `match` is the version that it replaces, or "*". */
@@ -52,7 +52,7 @@ export function inWords(fault: unknown): string {
 
 async function asked<Answer>(...request: Parameters<typeof answered>): Promise<Answer> {
   const text = await (await answered(...request)).text();
-  return (text ? parseExact(text) : null) as Answer;
+  return (text ? parseAnswer(text) : null) as Answer;
 }
 
 async function answered(method: string, path: string, body?: unknown, reason = "", match = ""): Promise<Response> {
