@@ -36,5 +36,8 @@ startNavigation(arrived);
 arrived();
 
 pulse.hear(session);
+session.watch(() => {
+  if (session.status.kind === "signed out") void loaded(() => import("./signing-in.ts")).then((signing) => signing.showSignIn());
+});
 void session.start();
 void loaded(() => import("./later.ts"));

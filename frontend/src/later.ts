@@ -5,8 +5,6 @@ import { visit } from "./navigation.ts";
 import { remember } from "./recent.ts";
 import "./rows.ts";
 import { say } from "./say.ts";
-import { session } from "./services.ts";
-import { showSignIn } from "./signing-in.ts";
 import { showTimes } from "./times.ts";
 
 for (const link of document.querySelectorAll<HTMLAnchorElement>("#ways a[data-key]")) {
@@ -20,9 +18,3 @@ function arrived(): void {
 }
 arrived();
 document.addEventListener("mom:arrived", arrived);
-
-function signedOut(): void {
-  if (session.status.kind === "signed out") showSignIn();
-}
-signedOut();
-session.watch(signedOut);

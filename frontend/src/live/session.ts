@@ -74,7 +74,11 @@ export class Session extends Source {
 
   /** Begins the conversation. The client is loaded only now: the page is drawn before. */
   async start(): Promise<void> {
-    const { Client, ReconnectionTimeMode } = await loaded(() => import("@stomp/stompjs"));
+    const { Client, ReconnectionTimeMode } = await loaded(async () => {
+      // Named here, or all of the library would come.
+      const { Client, ReconnectionTimeMode } = await import("@stomp/stompjs");
+      return { Client, ReconnectionTimeMode };
+    });
     this.#client = new Client({
       brokerURL: this.url,
       connectHeaders: { "mom-soft-errors": "true" },
