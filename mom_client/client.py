@@ -83,7 +83,7 @@ def connect(
         url = os.environ.get("MOM_URL", transports.DEFAULT_ADDRESS)
     addresses = [part.strip() for part in url.split(",")] if isinstance(url, str) else list(url)
     if login is None and token is None:
-        token = os.environ.get("MOM_TOKEN")
+        token = os.environ.get("MOM_TOKEN") or None
     if token is not None:
         login, passcode = "token", token
     if store_and_forward or broker is not None:

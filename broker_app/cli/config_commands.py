@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broker_app.cli import invocation, versions
-from broker_app.cli.failures import FAILED, UNREACHABLE, Failure
+from broker_app.cli import invocation, things, versions
+from broker_app.cli.failures import FAILED, UNREACHABLE, USAGE, Failure
+from broker_app.cli.kinds import BROKERS
+from broker_app.cli.saying import DryRun, Reason
 
 if TYPE_CHECKING:
     from broker_app.cli.invocation import Invocation
@@ -17,8 +20,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Show what holds, and check files of configuration.")
 
-for change in (versions.history, versions.diff, versions.rollback):
-    app.command(change.__name__)(change)
+for command in (versions.history, versions.diff, versions.rollback):
+    app.command(command.__name__)(command)
 
 _PLAN = ("act", "kind", "key", "source")
 
@@ -47,6 +50,52 @@ def show(
         )
     if files["state"] == "refused":
         given.output.say(f"{files['main']} cannot be used; what it said before holds on (mom config files)")
+
+
+@app.command("set")
+def change(
+    ctx: typer.Context,
+    settings: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME=VALUE...", help="such as max_attempts=3; no value takes one back"),
+    ],
+    broker: Annotated[
+        str | None, typer.Option("--broker", help="of this broker", show_default="the one that answers")
+    ] = None,
+    reason: Reason = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Change settings of the broker that hold at once, while it runs, and in place of those it was started
+    with. `mom config show --sources` says which ones can."""
+    given = invocation.of(ctx)
+    values = dict(map(_setting, settings))
+    if broker is None:
+        named = {row["name"]: row["value"] for row in given.rest().get("/config")["settings"]}
+        broker = str(named["name"])
+    things.change_thing(given, BROKERS, broker, {"settings": values}, reason, dry_run=dry_run)
+
+
+def _setting(assignment: str) -> tuple[str, Any]:
+    """Name and value; None for one that is taken back. Raises Failure."""
+    from broker_app import config
+
+    name, equals, text = assignment.partition("=")
+    if not equals:
+        raise Failure(
+            USAGE, f"{assignment!r} is no setting", mend="write NAME=VALUE, or NAME= to take it back"
+        )
+    known = {setting.name: setting for setting in config.settings()}
+    if not text or name not in known:
+        return name, text or None
+    try:
+        value: Any = text
+        if known[name].type in ("int", "float"):
+            value = config.size(text) if known[name].rule.unit == "bytes" else json.loads(text)
+    except ValueError:
+        raise Failure(
+            USAGE, f"{name}: {text!r} is no number", mend=f"it is: {known[name].rule.about}"
+        ) from None
+    return name, value
 
 
 def _changes(setting: dict[str, Any]) -> str:
@@ -88,7 +137,9 @@ def check(
     given.output.say(f"{file} can be used; {_counts(loaded)}")
     for warning in loaded.warnings:
         given.output.say(f"warning: {_told(_shown(warning))}")
-    if offline:
+    if offline or not _is_meant(given):
+        if not offline:
+            given.output.say("no broker was asked what would change: none is named, and there is no token")
         return
     checked = _ask(given, file, loaded)
     if checked is None:
@@ -130,6 +181,13 @@ def _prepare() -> None:
             DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
         )
         django.setup()
+
+
+def _is_meant(given: Invocation) -> bool:
+    """Whether a broker is to be asked: one that was named, or one where somebody is logged in."""
+    target = given.target()
+    named = given.url or os.environ.get("MOM_URL") or target.context
+    return bool(named or target.login or target.cert_file)
 
 
 def _ask(given: Invocation, file: Path, loaded: Loaded) -> dict[str, Any] | None:

@@ -9,8 +9,15 @@ from typing import Any
 _MOST = 10
 
 
-def sentences(impact: Mapping[str, Any]) -> Iterator[str]:
-    """The impact of an edit, as the API tells it, for people."""
+def takes_away(impact: Mapping[str, Any]) -> bool:
+    """Whether something that was done of late would be denied, or a connected client loses what it uses."""
+    return bool(impact["decisions"]["become_denied"] or impact["clients_affected"])
+
+
+def sentences(impact: Mapping[str, Any] | None) -> Iterator[str]:
+    """The impact of an edit, as the API tells it, for people; of one that has none, nothing."""
+    if impact is None:
+        return
     decisions = impact["decisions"]
     yield (
         f"of the decisions of the last 24 hours {decisions['allowed_stay']} stay allowed and "

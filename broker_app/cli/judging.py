@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from broker_app.cli import invocation
+from broker_app.cli.destinations import address
 from broker_app.cli.failures import REFUSED, USAGE, Failure
 from broker_app.cli.invocation import Invocation
 from broker_app.cli.options import with_options
@@ -58,6 +59,25 @@ def explain(ctx: typer.Context, *, asked: dict[str, Any]) -> None:
         output.say(f"rules before it, not told: {found['steps_left_out']}")
     if found["not_reached"]:
         output.say(f"rules behind it, not tried: {found['not_reached']}")
+
+
+_DENIALS = ("at", "user", "method", "destination", "address", "protocol", "decided_by")
+
+
+def denials(
+    ctx: typer.Context,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=1000, help="denials at most")] = 20,
+    user: Annotated[str | None, typer.Option("--user", help="those of this user alone")] = None,
+    rule: Annotated[str | None, typer.Option("--rule", help="those that this rule decided")] = None,
+    destination: Annotated[
+        str | None, typer.Option("--destination", help="those about this queue or /topic/<name>")
+    ] = None,
+) -> None:
+    """List what was denied, the newest first: to whom, what, and which rule decided."""
+    given = invocation.of(ctx)
+    named = None if destination is None else address(destination)[1:].replace("/", ":", 1)
+    found = given.rest().get("/decisions/denials", limit=count, user=user, rule=rule, destination=named)
+    given.output.rows(_DENIALS, found["items"], whole=True)
 
 
 def _explained(given: Invocation, asked: dict[str, Any]) -> dict[str, Any]:

@@ -5,3 +5,4 @@ from broker_app.cli import judging, kinds, things
 app = things.commands(kinds.RULES)
 app.command("test")(judging.try_out)
 app.command()(judging.explain)
+app.command()(judging.denials)

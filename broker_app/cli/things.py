@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -13,10 +15,13 @@ import typer
 
 from broker_app.cli import foretelling, invocation
 from broker_app.cli.confirming import confirm
-from broker_app.cli.failures import NOT_FOUND, USAGE, Failure
+from broker_app.cli.failures import CONFLICT, NOT_FOUND, USAGE, Failure
 from broker_app.cli.invocation import Invocation
-from broker_app.cli.kinds import BROKERS, GROUPS, USERS, Kind
+from broker_app.cli.kinds import BROKERS, GROUPS, RULES, USERS, Kind
 from broker_app.cli.saying import DryRun, Idempotent, Reason, Yes, create_unless_there, reason_header
+
+#: where that is from which holds although nobody said anything
+BUILT_IN = "built-in"
 
 Name = Annotated[str, typer.Argument(help="its name")]
 Fields = Annotated[
@@ -55,12 +60,12 @@ def add_writing(app: typer.Typer, kind: Kind) -> None:
         name: Name,
         fields: Fields = None,
         reason: Reason = None,
+        yes: Yes = False,
         dry_run: DryRun = False,
         idempotent: Idempotent = False,
     ) -> None:
-        _create(
-            invocation.of(ctx), kind, name, said(kind, fields), reason, dry_run=dry_run, idempotent=idempotent
-        )
+        given, values = invocation.of(ctx), said(kind, fields)
+        _create(given, kind, name, values, reason, yes=yes, dry_run=dry_run, idempotent=idempotent)
 
     @app.command("set", help=f"Change a {kind.one}.\n\n{_words(kind)}", hidden=not kind.fields)
     def change(
@@ -68,9 +73,10 @@ def add_writing(app: typer.Typer, kind: Kind) -> None:
         name: Name,
         fields: Fields = None,
         reason: Reason = None,
+        yes: Yes = False,
         dry_run: DryRun = False,
     ) -> None:
-        _change(invocation.of(ctx), kind, name, said(kind, fields), reason, dry_run=dry_run)
+        change_thing(invocation.of(ctx), kind, name, said(kind, fields), reason, yes=yes, dry_run=dry_run)
 
     @app.command(help=f"Change a {kind.one} in your editor ($EDITOR).", hidden=not kind.fields)
     def edit(
@@ -130,13 +136,23 @@ def _create(
     said: dict[str, Any],
     reason: str | None,
     *,
+    yes: bool,
     dry_run: bool,
     idempotent: bool,
 ) -> None:
     values = {field: value for field, value in said.items() if value is not None}
+
+    def write(*, dry_run: bool) -> tuple[dict[str, Any] | None, bool]:
+        return _write(given, "PUT", kind, name, values, {"if-none-match": "*"}, reason, dry_run=dry_run)
+
+    def make() -> tuple[dict[str, Any] | None, bool]:
+        if not (yes or dry_run):
+            _ask(given, kind, name, write)
+        return write(dry_run=dry_run)
+
     made = create_unless_there(
         given,
-        lambda: _write(given, "PUT", kind, name, values, {"if-none-match": "*"}, reason, dry_run=dry_run),
+        make,
         f"{kind.one} {name} is there already",
         mend=f"`mom {kind.one} set` changes it; --idempotent leaves it as it is",
         idempotent=idempotent,
@@ -148,9 +164,13 @@ def _create(
 def _edit(given: Invocation, kind: Kind, name: str, reason: str | None, *, yes: bool, dry_run: bool) -> None:
     """What is said of a thing goes through an editor; what it changes is shown before it is saved."""
     row, version = given.rest().exchange("GET", path_of(kind, name))
+    if row["origin"] not in ("", BUILT_IN):
+        raise Failure(CONFLICT, f"a file says {kind.one} {name}: {row['origin']}", mend="change it there")
     # Secrets cannot be read, and so not be edited.
     before = {field: row[field] for field in kind.fields if field in row}
     text = json.dumps(before, indent=2, ensure_ascii=False) + "\n"
+    if not sys.stdin.isatty() and not {"EDITOR", "VISUAL"} & set(os.environ):
+        raise Failure(USAGE, "an editor needs a terminal", mend=f"`mom {kind.one} set` changes single fields")
     try:
         edited = click.edit(text, extension=".json")
         after = before if edited is None else json.loads(edited)
@@ -172,14 +192,44 @@ def _edit(given: Invocation, kind: Kind, name: str, reason: str | None, *, yes: 
     given.output.say("saved")
 
 
-def _change(
-    given: Invocation, kind: Kind, name: str, said: dict[str, Any], reason: str | None, *, dry_run: bool
+def _ask(given: Invocation, kind: Kind, name: str, write: Callable[..., Any]) -> None:
+    """Asks before a rule takes rights away: the first one does, for until then everybody has all."""
+    if kind is not RULES:
+        return
+    first = not given.rest().get(kind.path, limit=1)["items"]
+    impact = write(dry_run=True)[0].get("impact")
+    if first:
+        given.output.say(
+            "this is the first rule: until now everybody who is logged in may do everything; from now on all "
+            "but administrators may do only what a rule allows"
+        )
+    if first or (impact and foretelling.takes_away(impact)):
+        for sentence in foretelling.sentences(impact):
+            given.output.say(sentence)
+        confirm(name, f"save rule {name}", production=given.target().production)
+
+
+def change_thing(
+    given: Invocation,
+    kind: Kind,
+    name: str,
+    said: dict[str, Any],
+    reason: str | None,
+    *,
+    yes: bool = False,
+    dry_run: bool,
 ) -> None:
+    """Says something else of a thing that is there. Raises Failure."""
     if not said:
         raise Failure(USAGE, "nothing to change was given", mend="write FIELD=VALUE")
     _, version = given.rest().exchange("GET", path_of(kind, name))
-    reply = _write(given, "PATCH", kind, name, said, {"if-match": version}, reason, dry_run=dry_run)
-    _tell(given, f"changed {kind.one} {name}: {', '.join(said)}", *reply)
+
+    def write(*, dry_run: bool) -> tuple[dict[str, Any] | None, bool]:
+        return _write(given, "PATCH", kind, name, said, {"if-match": version}, reason, dry_run=dry_run)
+
+    if not (yes or dry_run):
+        _ask(given, kind, name, write)
+    _tell(given, f"changed {kind.one} {name}: {', '.join(said)}", *write(dry_run=dry_run))
 
 
 def _remove(
@@ -205,6 +255,10 @@ def _remove(
         return
     given.output.say(f"{kind.one} {name} at {given.target().url}")
     if not yes:
+        if kind is RULES:
+            tried, _ = _write(given, "DELETE", kind, name, None, condition, reason, dry_run=True)
+            for sentence in foretelling.sentences((tried or {}).get("impact")):
+                given.output.say(sentence)
         confirm(name, f"remove {kind.one} {name}", production=given.target().production)
     _write(given, "DELETE", kind, name, None, condition, reason, dry_run=False)
     given.output.say("removed")

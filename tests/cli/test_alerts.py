@@ -1,5 +1,6 @@
 """`mom alert`."""
 
+from broker_app.telemetry.alerts.rule import CONDITIONS
 from tests.cli.conftest import Mom
 
 
@@ -13,8 +14,23 @@ def test_a_rule_is_said_and_its_alert_answered(mom: Mom) -> None:
     assert mom("alert", "rule", "create", "x", "condition=nothing").code != 0
     assert mom("pub", "alerted", "one").code == 0
     rows = mom("alert", "rule", "ls", "-o", "json").json()
-    assert [row["name"] for row in rows] == ["at-once"]
+    assert {row["name"]: row["origin"] for row in rows} == {
+        "at-once": "",
+        **dict.fromkeys(CONDITIONS, "built-in"),
+    }
     assert mom("alert", "ls").code == 0
     missing = mom("alert", "ack", "1f")
     assert missing.code != 0 and "no alert" in missing.err
     assert mom("alert", "rule", "rm", "at-once", "--yes").code == 0
+
+
+def test_a_rule_that_holds_from_the_start_is_shown_set_and_comes_back(mom: Mom) -> None:
+    assert mom("alert", "rule", "show", "flapping", "-o", "json").json()["threshold"] == 10
+    done = mom("alert", "rule", "set", "flapping", "threshold=1000", "-o", "json")
+    assert done.code == 0, done.err
+    assert (done.json()["threshold"], done.json()["origin"]) == (1000, "")
+    assert mom("alert", "rule", "set", "flapping", "enabled=no").code == 0
+    assert mom("alert", "rule", "rm", "flapping", "--yes").code == 0
+    assert mom("alert", "rule", "show", "flapping", "-o", "json").json()["origin"] == "built-in"
+    kept = mom("alert", "rule", "rm", "flapping", "--yes")
+    assert kept.code != 0 and "it can be changed, not removed" in kept.err

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.cli.conftest import CommandLine
-from tests.support.broker_process import StartBroker
+from tests.support.broker_process import BrokerProcess, StartBroker
 
 RULE = '@include "security/messaging_rule.config" {"conditions": "/event/queue == %s", "users": ["john"]}\n'
 
@@ -34,6 +34,15 @@ def test_documents_are_checked_without_a_broker_too(command_line: CommandLine, t
     bad = command_line("config", "check", str(file), "--offline", "-o", "json")
     assert bad.code == 1
     assert {error["line"] for error in bad.json()} == {1, 2, 3, 4}
+
+
+def test_without_a_token_no_broker_is_asked(
+    command_line: CommandLine, broker: BrokerProcess, tmp_path: Path
+) -> None:
+    file = tmp_path / "zero.config"
+    file.write_text(RULE % "a")
+    checked = command_line("config", "check", str(file), environment={"MOM_DATA": str(broker.data)})
+    assert (checked.code, "no broker was asked" in checked.err) == (0, True), checked.err
 
 
 def test_nobody_has_to_answer(command_line: CommandLine, tmp_path: Path) -> None:

@@ -4,17 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, USAGE
+from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
 from broker_app.cli.kinds import BRIDGES, BROKERS, GROUPS, RULES, USERS
 from broker_app.web.api.shapes import SAID, SECRETS
 from tests.cli.conftest import CommandLine
+from tests.support.broker_process import StartBroker
 
 CONDITION = "(/event/queue == storeAndForward:broker2/queue/queue1) && (/event/method == POST)"
 
 
 def test_a_rule_is_made_shown_changed_and_removed(mom: CommandLine) -> None:
     made = mom(
-        "rule", "create", "john-sends", f"conditions={CONDITION}", "users=john", "--reason", "für alle"
+        "rule",
+        "create",
+        "john-sends",
+        f"conditions={CONDITION}",
+        "users=john",
+        "--reason",
+        "für alle",
+        "--yes",
     )
     assert made.code == OK, made.err
     assert dict(made.rows)["conditions"] == CONDITION
@@ -88,7 +96,7 @@ def test_the_fields_of_the_commands_are_those_of_the_broker() -> None:
 
 
 def test_a_name_that_is_mistyped_is_answered_with_the_nearest(mom: CommandLine) -> None:
-    assert mom("rule", "create", "billing").code == OK
+    assert mom("rule", "create", "billing", "--yes").code == OK
     for words in (("show", "biling"), ("set", "biling", "effect=deny"), ("rm", "biling", "--yes")):
         refused = mom("rule", *words)
         assert (refused.code, "did you mean billing?" in refused.err) == (NOT_FOUND, True)
@@ -97,7 +105,7 @@ def test_a_name_that_is_mistyped_is_answered_with_the_nearest(mom: CommandLine) 
 
 
 def test_a_thing_is_changed_in_an_editor(mom: CommandLine) -> None:
-    assert mom("rule", "create", "edited", "comment=before").code == OK
+    assert mom("rule", "create", "edited", "comment=before", "--yes").code == OK
     same = mom("rule", "edit", "edited", environment={"EDITOR": "true"})
     assert (same.code, "nothing was changed" in same.err) == (OK, True)
     editor = {"EDITOR": "sed -i s/before/after/"}
@@ -120,7 +128,71 @@ def test_brokers_and_bridges_are_defined(mom: CommandLine, tmp_path: Path) -> No
     assert "bridge secret" not in made.out + made.err
     assert dict(made.rows)["port"] == "61614"
     assert mom("bridge", "create", "a/b", "hostname=localhost").code != OK
-    set_live = mom("broker", "create", "mom", 'settings={"credit": 50}', "-o", "json")
+    listed = next(row for row in mom("broker", "ls", "-o", "json").json() if row["name"] == "mom")
+    assert (listed["origin"], listed["settings"]) == ("built-in", {}), "the one that answers is there"
+    set_live = mom("broker", "set", "mom", 'settings={"credit": 50}', "-o", "json")
     assert set_live.code == OK, set_live.err
     assert set_live.json()["settings"] == {"credit": 50}
     assert mom("broker", "set", "mom", 'settings={"port": 1}').code == USAGE
+
+
+def test_the_first_rule_says_what_it_changes_and_asks(
+    start_broker: StartBroker, command_line: CommandLine
+) -> None:
+    broker, mom = start_broker(), command_line
+    mom.about(broker)
+    secret = Path(mom.environment["HOME"], "password")
+    secret.write_text("correct horse battery\n")
+    assert mom("user", "create", "other", f"password=@{secret}").code == OK
+    about_other = {"MOM_URL": broker.url.replace("//", "//other:correct%20horse%20battery@")}
+    assert mom("pub", "orders", "one", environment=about_other).code == OK
+
+    rule = ("rule", "create", "seller-sends", "conditions=/event/method == POST", "users=seller")
+    unasked = mom(*rule)
+    assert (unasked.code, "this is the first rule" in unasked.err) == (USAGE, True), unasked.err
+    assert "denied: other send" in unasked.err
+    assert mom.at_terminal(*rule, answer="n\n").code == REFUSED
+    assert mom("rule", "ls", "-o", "json").json() == []
+    assert mom.at_terminal(*rule, answer="y\n").code == OK
+    second = mom("rule", "create", "nobody-manages", "conditions=/event/method == MANAGE", "effect=deny")
+    assert second.code == OK, "it takes nothing away from anybody"
+
+    assert mom("pub", "orders", "two", environment=about_other).code == REFUSED
+    denied = mom("rule", "denials", "-o", "json").json()[0]
+    assert (denied["user"], denied["destination"]) == ("other", "queue:orders")
+    assert len(mom("rule", "denials", "--user", "other", "--destination", "orders").rows) == 2
+    assert len(mom("rule", "denials", "--destination", "/topic/orders").rows) == 1
+
+
+def test_settings_of_the_running_broker_are_set_by_name(mom: CommandLine) -> None:
+    done = mom("config", "set", "max_attempts=3", "max_bytes_per_second=1MiB", "-o", "json")
+    assert done.code == OK, done.err
+    assert done.json()["settings"].items() >= {"max_attempts": 3, "max_bytes_per_second": 1048576}.items()
+    shown = {row["name"]: row["value"] for row in mom("config", "show", "-o", "json").json()}
+    assert shown["max_attempts"] == 3
+    tried = mom("config", "set", "max_attempts=4", "--dry-run")
+    assert tried.rows[1:] == [["brokers/mom/settings/max_attempts", "3", "4"]], tried.err
+    back = mom("config", "set", "max_attempts=", "max_bytes_per_second=", "-o", "json")
+    assert "max_attempts" not in back.json()["settings"]
+    for wrong, said in (
+        ("max_atempts=3", "did you mean max_attempts?"),
+        ("max_attempts=many", "is no number"),
+    ):
+        refused = mom("config", "set", wrong)
+        assert (refused.code, said in refused.err) == (USAGE, True), refused.err
+
+
+def test_what_a_file_says_is_refused_before_an_editor_opens(
+    start_broker: StartBroker, command_line: CommandLine, tmp_path: Path
+) -> None:
+    file = tmp_path / "zero.config"
+    file.write_text('/config/mom/groups/ops = {}\n/config/mom/users/john = {"groups": ["ops"]}\n')
+    command_line.about(start_broker("--config-file", str(file)))
+    opened = tmp_path / "opened"
+    refused = command_line("user", "edit", "john", environment={"EDITOR": f"touch {opened} #"})
+    assert (refused.code, "zero.config:2" in refused.err) == (CONFLICT, True), refused.err
+    assert not opened.exists()
+    command_line.environment.pop("EDITOR", None)
+    command_line.environment.pop("VISUAL", None)
+    unattended = command_line("user", "edit", "admin")
+    assert (unattended.code, "needs a terminal" in unattended.err) == (USAGE, True), unattended.err

@@ -54,3 +54,11 @@ def test_wrong_use(broker: BrokerProcess, command_line: CommandLine, tmp_path: P
     assert elsewhere.code == NOT_FOUND
     assert str(tmp_path) in elsewhere.err
     assert list(tmp_path.glob("secret*")) == []
+
+
+def test_an_empty_token_is_none(broker: BrokerProcess, command_line: CommandLine) -> None:
+    """It was shown as a login, whose refusal took its time and counted as a guess."""
+    given = {"MOM_URL": broker.url, "MOM_TOKEN": ""}
+    refused = command_line("pub", "orders", "x", environment=given)
+    assert (refused.code, "mom token create" in refused.err) == (REFUSED, True), refused.err
+    assert "CONNECT has no login" in refused.err

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 from urllib.parse import quote, urlencode
 
@@ -25,10 +25,10 @@ from broker_app.web.api import asked, dry_run
 from broker_app.web.api.conditions import etag, expected, is_known
 from broker_app.web.api.described import ResourceSchema
 from broker_app.web.api.permissions import check_administers
-from broker_app.web.api.rows import Row, row_of, rows_of
+from broker_app.web.api.rows import Row, built_in, row_of, rows_of
 from broker_app.web.api.shapes import ENTRY, FACTS, SAID, SECRETS, name_of
 from broker_app.web.kinds import KINDS
-from broker_app.web.kinds.kind import no_such
+from broker_app.web.kinds.kind import Said, no_such
 from broker_app.web.obeying import node_of
 
 MAX_PAGE = 500
@@ -100,7 +100,13 @@ class Resource(APIView):
 
     def rows(self, request: Request, query: dict[str, str]) -> list[Row]:
         """What a list is made of."""
-        return rows_of(self.kind)
+        rows = rows_of(self.kind)
+        said = {row["name"] for row in rows}
+        return rows + [built_in(key, what) for key, what in self.unsaid().items() if key not in said]
+
+    def unsaid(self) -> Mapping[str, Said]:
+        """What is there although nobody said anything, until somebody does."""
+        return {}
 
     # ------------------------------------------------------------------ writing
 
@@ -122,6 +128,9 @@ class Resource(APIView):
         query = asked.query(request, ("name", *_OF_WRITES))
         key = self._key(name, query)
         row = self._there(key)
+        if not row["version"]:
+            detail = f"{KINDS[self.kind].one} {key} is there from the start; it can be changed, not removed"
+            raise Refusal("conflict", detail)
         edit = actions.Edit(self.kind, key, None, expected(request, row["version"]))
         outcome = self.apply(request, edit, query)
         return (
@@ -135,7 +144,9 @@ class Resource(APIView):
     ) -> Response:
         before = actions.version_of(self.kind, key)
         new = KINDS[self.kind].new_secrets(key, secrets)
-        edit = actions.Edit(self.kind, key, said, expected(request, before), secrets=new)
+        edit = actions.Edit(
+            self.kind, key, said, expected(request, before, unsaid=key in self.unsaid()), secrets=new
+        )
         outcome = self.apply(request, edit, query)
         return self.written(key, outcome, query, created=before == 0)
 
@@ -181,13 +192,15 @@ class Resource(APIView):
 
     def _there(self, key: str) -> Row:
         row = row_of(self.kind, key)
+        if row is None and key in (unsaid := self.unsaid()):
+            row = built_in(key, unsaid[key])
         if row is None:
             raise Refusal("not-found", no_such(KINDS[self.kind].one, key[:200], self.names())[:500])
         return row
 
     def names(self) -> Iterable[str]:
         """Those of which the nearest is told to who mistypes one."""
-        return KINDS[self.kind].read()
+        return [*KINDS[self.kind].read(), *self.unsaid()]
 
     def _etag(self, row: Row) -> str:
         living = [row[fact] for fact in FACTS.get(self.kind, {})]

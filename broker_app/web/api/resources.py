@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from operator import itemgetter
 from typing import Any, ClassVar
 
+from django.conf import settings
 from rest_framework.exceptions import MethodNotAllowed
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -19,6 +20,9 @@ from broker_app.web.api.repeats import once
 from broker_app.web.api.resource import MAX_PAGE, Resource
 from broker_app.web.api.rows import Row
 from broker_app.web.api.shapes import ENTRY, FACTS, SAID
+from broker_app.web.kinds import KINDS
+from broker_app.web.kinds.alerts import from_the_start
+from broker_app.web.kinds.kind import Said
 
 _SORTABLE_ENTRY = ("name", "version", "origin")
 
@@ -115,6 +119,10 @@ class Brokers(Resource):
         kind, sortable=("environment",), matches={"environment": has("environment")}
     )
 
+    def unsaid(self) -> Mapping[str, Said]:
+        """The broker that answers."""
+        return {settings.MOM.name: KINDS[self.kind].complete(settings.MOM.name, {}, None)}
+
 
 class Bridges(Resource):
     kind = "bridges"
@@ -126,7 +134,7 @@ class Bridges(Resource):
 
 
 class AlertRules(Resource):
-    """What is said of alerts. Rules that hold from the start, where nothing is, are not among them."""
+    """What alerts are looked for by. Where nothing is said, rules hold from the start, of version 0."""
 
     kind = "alerts"
     path = "alerts/rules"
@@ -136,3 +144,6 @@ class AlertRules(Resource):
         filters={"enabled": itemgetter("enabled")},
         matches={"condition": has("condition"), "severity": has("severity")},
     )
+
+    def unsaid(self) -> Mapping[str, Said]:
+        return from_the_start()

@@ -13,6 +13,9 @@ from broker_app.web.kinds import KINDS, Said
 
 Row = dict[str, Any]
 
+#: where that is from which holds although nobody said anything
+BUILT_IN = "built-in"
+
 
 def rows_of(kind: str, keys: Iterable[str] | None = None) -> list[Row]:
     """Those that are there of `keys`, or all, in the order of the kind."""
@@ -30,6 +33,11 @@ def rows_of(kind: str, keys: Iterable[str] | None = None) -> list[Row]:
 def row_of(kind: str, key: str) -> Row | None:
     """The one of this key; None when there is none."""
     return next(iter(rows_of(kind, [key])), None)
+
+
+def built_in(key: str, said: Said) -> Row:
+    """What holds from the start, as it is shown beside what somebody said."""
+    return {**_row(key, said, None, {}), "version": 0, "origin": BUILT_IN}
 
 
 def _row(key: str, said: Said, entry: Entry | None, facts: Row) -> Row:

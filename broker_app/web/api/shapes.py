@@ -160,8 +160,15 @@ FACTS: Final[dict[str, _Json]] = {
     },
 }
 ENTRY: Final[_Json] = {
-    "version": {"type": "integer", "minimum": 1, "description": "as in the ETag"},
-    "origin": {**_TEXT, "description": "the file and line that say it, and where alone it is changed"},
+    "version": {
+        "type": "integer",
+        "minimum": 0,
+        "description": "as in the ETag; 0: it holds from the start, and nothing is said of it",
+    },
+    "origin": {
+        **_TEXT,
+        "description": "the file and line that say it, where alone it is changed; `built-in` at version 0",
+    },
     "changed": _OPTIONAL_TIME,
 }
 _NAME: Final[_Json] = {"name": {"type": "string", "minLength": 1, "maxLength": 300}}
