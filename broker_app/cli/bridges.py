@@ -202,10 +202,21 @@ def _mark(event: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _summed(defined: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the list: the state is the worst there is to tell."""
+    """A row of the list: state and error are the worst there is, of the bridge or one of its flows."""
     stalled = any(flow["state"] == "stalled" for flow in status["flows"])
     state = "stalled" if stalled else status["state"]
-    return {**defined, **status, "state": state, "flow_count": len(status["flows"])}
+    error = status["error"] or _worst([flow for flow in status["flows"] if flow["error"]])
+    return {**defined, **status, "state": state, "error": error, "flow_count": len(status["flows"])}
+
+
+def _worst(flows: list[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The error of the flow that most waits for, and of how many others there is one."""
+    if not flows:
+        return None
+    worst = max(flows, key=lambda flow: flow["depth"])
+    others = f" (and {len(flows) - 1} other flows)" if len(flows) > 1 else ""
+    error = worst["error"]
+    return {**error, "detail": f"{worst['queue']}: {error['detail']}{others}"}
 
 
 def _plain(given: Invocation, row: Mapping[str, Any]) -> dict[str, Any]:

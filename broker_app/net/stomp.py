@@ -655,7 +655,7 @@ class StompSession:
 
     def _disconnect(self, frame: Frame) -> None:
         self._state = LEAVING
-        self.parting = "the client left"
+        self.parting = visits.LEFT
         self._leave_receipt = frame.receipt
         # Answered in its turn, after everything that came before it is safe.
         self._submit(c.Disconnect(self._peer, _LEAVE))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 #: what can happen
@@ -16,6 +17,8 @@ CONNECTED, SUBSCRIBED, UNSUBSCRIBED, SLOW, RECOVERED, REFUSED, DRAINING, DISCONN
     "closed",
 )  # fmt: skip
 
+#: how a connection ended that its client has ended by DISCONNECT
+LEFT: Final = "the client left"
 #: how long is known what happened to a client that has gone
 KEPT_S: Final = 24 * 3600.0
 #: clients that have gone and are remembered; events of one client, and of all together
@@ -64,11 +67,12 @@ class Caller(NamedTuple):
 class Visit:
     """One connection. `facts` are its last ones once it has ended, and None before."""
 
-    __slots__ = ("caller", "dropped", "events", "facts", "id", "sample")
+    __slots__ = ("caller", "dropped", "events", "facts", "id", "sample", "since_s")
 
     def __init__(self, id: str, caller: Caller, since_s: float) -> None:
         self.id = id
         self.caller = caller
+        self.since_s = since_s
         self.events: deque[Happened] = deque([Happened(CONNECTED, since_s, since_s)])
         #: how many are no longer known
         self.dropped = 0
@@ -142,8 +146,15 @@ class Visits:
         visit = self._open.pop(id)
         visit.facts = facts
         self._gone[id] = visit
-        if visit.caller in self._callers:
-            self._callers[visit.caller].last_end = reason[:MAX_DETAIL]
+        calls = self._callers.get(visit.caller)
+        if calls is not None and reason == LEFT:
+            # Whoever takes leave comes as often as there is work, such as each `mom pub`.
+            with suppress(ValueError):
+                calls.times.remove(visit.since_s)
+            if not calls.times:
+                del self._callers[visit.caller]
+        elif calls is not None:
+            calls.last_end = reason[:MAX_DETAIL]
         while self._gone and (len(self._gone) > MAX_GONE or self._is_over(next(iter(self._gone.values())))):
             self._forget_first()
 

@@ -2,6 +2,7 @@
 
 from broker_app.telemetry.alerts.rule import CONDITIONS
 from tests.cli.conftest import Mom
+from tests.support.broker_process import BrokerProcess
 
 
 def test_a_rule_is_said_and_its_alert_answered(mom: Mom) -> None:
@@ -34,3 +35,9 @@ def test_a_rule_that_holds_from_the_start_is_shown_set_and_comes_back(mom: Mom) 
     assert mom("alert", "rule", "show", "flapping", "-o", "json").json()["origin"] == "built-in"
     kept = mom("alert", "rule", "rm", "flapping", "--yes")
     assert kept.code != 0 and "it can be changed, not removed" in kept.err
+
+
+def test_commands_are_no_clients_that_flap(broker: BrokerProcess, mom: Mom) -> None:
+    for _ in range(6):
+        assert mom("pub", "flaps", "x").code == 0
+    assert broker.request("GET", "/api/v1/connections").json()["flapping"] == []

@@ -159,3 +159,26 @@ def test_wrong_words_say_what_is_right(
 ) -> None:
     refused = bridged("bridge", *words)
     assert (refused.code, said in refused.err) == (code, True), refused.err
+
+
+def test_what_a_flow_meets_is_listed_and_is_why_its_messages_wait(
+    bridged: CommandLine, west: BrokerProcess
+) -> None:
+    """The connection stands, and the queue there takes nothing."""
+    mom = bridged
+    assert west.request("PUT", "/api/v1/queues/shut", json_body={"paused": "producers"}).status in (200, 201)
+    sent = mom("pub", "/bridge/west/shut", "one")
+    assert sent.code == OK
+    poll(lambda: "shut: " in listed(mom, "west")["error"], 30)
+    source = "storeAndForward:west/queue/shut"
+    (waiting,) = mom("browse", source, "-o", "json").json()
+    reasons = mom("queue", "why", waiting["id"], "--queue", source).rows[1:]
+    assert reasons[0][0] == "bridge" and "bridge west forwards it to shut" in reasons[0][1], reasons
+    assert "no-consumer" not in [row[0] for row in reasons]
+    assert mom("pub", "/bridge/gone/why", "one").code == OK
+    orphan = "storeAndForward:gone/queue/why"
+    (waiting,) = mom("browse", orphan, "-o", "json").json()
+    assert "no bridge gone is configured" in mom("queue", "why", waiting["id"], "--queue", orphan).out
+    assert west.request("DELETE", "/api/v1/queues/shut?force=true", if_match="*").status == 204
+    mom("bridge", "retry", "west")
+    poll(lambda: listed(mom, "west")["backlog"] == "0", 60)

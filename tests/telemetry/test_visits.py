@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker_app.telemetry import visits
-from broker_app.telemetry.visits import KEPT_S, MAX_EACH, MAX_GONE, Caller, Visits
+from broker_app.telemetry.visits import KEPT_S, LEFT, MAX_EACH, MAX_GONE, Caller, Visits
 from tests.support.clock import Clock
 
 BOB = Caller("bob", "", "10.0.0.7")
@@ -76,6 +76,19 @@ def test_who_logs_in_five_times_within_five_minutes_is_flapping(clock: Clock) ->
     assert (caller, times, reason) == (BOB, 5, "for the 4. time")
     clock.now += 250
     assert kept.flapping() == []
+
+
+def test_who_takes_leave_never_flaps(clock: Clock) -> None:
+    """A command line connects for each message, and there is nothing wrong with it."""
+    kept = Visits(clock)
+    for number in range(20):
+        kept.begin(str(number), BOB)
+        kept.end(str(number), {}, LEFT)
+    assert kept.flapping() == []
+    for number in range(5):
+        kept.begin(f"lost {number}", BOB)
+        kept.end(f"lost {number}", {}, "the connection was lost")
+    assert kept.flapping()[0][1] == 5
 
 
 def test_pages_in_a_browser_never_flap(clock: Clock) -> None:

@@ -17,6 +17,7 @@ from broker_app.core.why import Reason, why
 from broker_app.jobs import reading
 from broker_app.net import acts
 from broker_app.net.rest import items
+from broker_app.net.rest.bridge_reason import with_bridge
 from broker_app.net.rest.browse import READY, UNSETTLED, JournalRead, Shown, load, may_read, queue_of
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.limits import RestLimits
@@ -24,6 +25,7 @@ from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import JSON, NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request
 from broker_app.rules.event import BROWSE, MANAGE, READ
+from broker_app.telemetry.bridges import Forwarding
 
 _Value = TypeVar("_Value")
 
@@ -37,12 +39,18 @@ class OneMessage:
     """Endpoints below `/messages/{id}`."""
 
     def __init__(
-        self, desk: Desk, journal_read: JournalRead, blocks: items.Blocks, limits: RestLimits
+        self,
+        desk: Desk,
+        journal_read: JournalRead,
+        blocks: items.Blocks,
+        limits: RestLimits,
+        forwarding: Forwarding,
     ) -> None:
         self._desk = desk
         self._read = journal_read
         self._blocks = blocks
         self._limits = limits
+        self._forwarding = forwarding
         self._ids = desk.engine.broker.ids
 
     @property
@@ -71,7 +79,8 @@ class OneMessage:
         return json_reply({"id": request.name, "state": row.state, "reasons": shown})
 
     def _reasons(self, address: str, row: Shown) -> tuple[Shown, list[Reason]]:
-        return row, why(self._broker, address, row.message, time.time_ns() // 1_000_000)
+        reasons = why(self._broker, address, row.message, time.time_ns() // 1_000_000)
+        return row, with_bridge(reasons, address, self._forwarding)
 
     async def body(self, request: Request) -> Reply:
         """GET messages/{id}/body: the exact bytes."""

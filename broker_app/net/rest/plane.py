@@ -122,7 +122,7 @@ class RestPlane:
         self._bridges = BridgeDesk(self._desk, statistics, forwarding, trial, self._policy, self._limits)
         self._router.add("GET", Place((b"events",)), Happenings(events, self._limits).page)
         self._add_alerts(AlertDesk(alerts, self._limits), control=control_document is not None)
-        self._add_endpoints(journal_read, jobs, statistics, connections, control_document)
+        self._add_endpoints(journal_read, jobs, statistics, connections, forwarding, control_document)
 
     def owns(self, scope: Scope) -> bool:
         """Whether an HTTP request is answered here."""
@@ -163,6 +163,7 @@ class RestPlane:
         jobs: Jobs,
         statistics: Statistics,
         connections: Connections,
+        forwarding: Forwarding,
         control_document: Mapping[str, Any] | None,
     ) -> None:
         desk, limits, add = self._desk, self._limits, self._router.add
@@ -227,7 +228,7 @@ class RestPlane:
             job_desk.begin,
             job_desk.upload,
         }
-        one = OneMessage(desk, journal_read, blocks, limits)
+        one = OneMessage(desk, journal_read, blocks, limits, forwarding)
         add("GET", Place((b"messages",), (b"body",), True), one.body)
         add("GET", Place((b"messages",), (b"why",), True), one.why)
         add("GET", Place((b"messages",), (), True), one.one)

@@ -1,0 +1,32 @@
+"""Why a message of a store-and-forward queue is still here, as far as its bridge knows."""
+
+from __future__ import annotations
+
+from broker_app.core.why import Reason
+from broker_app.telemetry.bridges import Facts, Forwarding
+from mom_client import storeandforward
+
+
+def with_bridge(reasons: list[Reason], address: str, forwarding: Forwarding) -> list[Reason]:
+    """The reasons for a message in the queue of `address`; instead of its consumers, what its bridge says."""
+    forwarded = storeandforward.parse(address.removeprefix("/queue/"))
+    if forwarded is None or not reasons:
+        return reasons
+    report = forwarding.report_of(forwarded.broker)
+    others = [reason for reason in reasons if reason.code != "no-consumer"]
+    return [_of_bridge(forwarded, report), *others]
+
+
+def _of_bridge(forwarded: storeandforward.Forwarded, report: Facts | None) -> Reason:
+    name, facts = forwarded.broker, {"bridge": forwarded.broker, "queue": forwarded.queue}
+    if report is None:
+        return Reason("bridge", f"no bridge {name} is configured, so nothing forwards it", facts)
+    flow: Facts = next((flow for flow in report["flows"] if flow["queue"] == forwarded.queue), {})
+    state = report["desired"] if report["desired"] != "running" else flow.get("state") or report["state"]
+    facts["state"] = state = "paused" if flow.get("paused") else state
+    sentence = f"bridge {name} forwards it to {forwarded.queue}, and is {state}"
+    error = flow.get("error") or report["error"]
+    if error:
+        facts["error"] = error["code"]
+        sentence += f": {error['code']}: {error['detail']}"
+    return Reason("bridge", sentence, facts)
