@@ -34,7 +34,6 @@ def test_snippets_run(broker: BrokerProcess, tmp_path: Path) -> None:
         "HOME": str(tmp_path),
         "PATH": f"{BIN}:{environment['PATH']}",
         "MOM_DATA": str(broker.data),
-        "MOM_URL": broker.url,
         "MOM_STOMP_PORT": str(broker.stomp_port),
     }
     kept = tmp_path / "environment"
