@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from broker_app.cli import invocation, jobs
+from broker_app.cli import completing, invocation, jobs
 from broker_app.cli.confirming import confirm
 from broker_app.cli.destinations import queue_name
 from broker_app.cli.failures import FAILED, Failure
@@ -20,9 +20,11 @@ WHERE = (
 #: operations after which what they took does not fit any more
 _TAKE_AWAY = ("move", "delete", "retry")
 
-_Queue = Annotated[str, typer.Argument(help="name of the queue")]
+_Queue = Annotated[str, typer.Argument(help="name of the queue", autocompletion=completing.queues)]
 _Where = Annotated[str, typer.Option("--where", help=WHERE, show_default="all")]
-_To = Annotated[str, typer.Option("--to", help="name of the queue they go to")]
+_To = Annotated[
+    str, typer.Option("--to", help="name of the queue they go to", autocompletion=completing.queues)
+]
 _Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="messages at most")]
 _Rate = Annotated[float | None, typer.Option("--rate", min=1, help="messages a second at most")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="only say what would be done")]

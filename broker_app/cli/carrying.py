@@ -9,12 +9,12 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from broker_app.cli import invocation, jobs
+from broker_app.cli import completing, invocation, jobs
 from broker_app.cli.bulk import WHERE, check_rest
 from broker_app.cli.destinations import queue_name
 from broker_app.cli.failures import FAILED, Failure
 
-_Queue = Annotated[str, typer.Argument(help="name of the queue")]
+_Queue = Annotated[str, typer.Argument(help="name of the queue", autocompletion=completing.queues)]
 _Where = Annotated[str, typer.Option("--where", help=WHERE, show_default="all")]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broker_app.cli import invocation, things, versions
+from broker_app.cli import completing, invocation, things, versions
 from broker_app.cli.failures import FAILED, UNREACHABLE, USAGE, Failure
 from broker_app.cli.kinds import BROKERS
 from broker_app.cli.saying import DryRun, Reason
@@ -57,7 +57,11 @@ def change(
     ctx: typer.Context,
     settings: Annotated[
         list[str],
-        typer.Argument(metavar="NAME=VALUE...", help="such as max_attempts=3; no value takes one back"),
+        typer.Argument(
+            metavar="NAME=VALUE...",
+            help="such as max_attempts=3; no value takes one back",
+            autocompletion=completing.live_settings,
+        ),
     ],
     broker: Annotated[
         str | None, typer.Option("--broker", help="of this broker", show_default="the one that answers")

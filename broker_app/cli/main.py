@@ -6,10 +6,11 @@ import importlib
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from broker_app.cli import completing
 from broker_app.cli.failures import FAILED, USAGE, Failure
 from broker_app.cli.invocation import Invocation, command_of, options_first
 from broker_app.cli.output import FORMATS, Output
@@ -74,8 +75,10 @@ def _assemble(command: str) -> None:
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name, rich_help_panel=panel)
         else:
-            settings = PASSED_ON if name == "up" else None
-            app.command(name, context_settings=settings, rich_help_panel=panel)(found)
+            more: dict[str, Any] = (
+                {"context_settings": PASSED_ON, "cls": completing.Up} if name == "up" else {}
+            )
+            app.command(name, rich_help_panel=panel, **more)(found)
 
 
 def _show_version(wanted: bool) -> None:
@@ -90,7 +93,11 @@ def _show_version(wanted: bool) -> None:
 def _everywhere(
     ctx: typer.Context,
     context: Annotated[
-        str | None, typer.Option(help="which broker: a name of `mom context ls` (MOM_CONTEXT)")
+        str | None,
+        typer.Option(
+            help="which broker: a name of `mom context ls` (MOM_CONTEXT)",
+            autocompletion=completing.context_names,
+        ),
     ] = None,
     url: Annotated[str | None, typer.Option(help="address of the broker (MOM_URL)")] = None,
     token_file: Annotated[
@@ -102,7 +109,12 @@ def _everywhere(
     cert_file: Annotated[
         str | None, typer.Option(help="file with a client certificate and its key (MOM_CERT_FILE)")
     ] = None,
-    output: Annotated[str | None, typer.Option("--output", "-o", help=f"one of {', '.join(FORMATS)}")] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", help=f"one of {', '.join(FORMATS)}", autocompletion=completing.formats
+        ),
+    ] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="no line of column names")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="nothing but data and errors")] = False,
     version: Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from broker_app.cli import explaining, invocation, saying
+from broker_app.cli import completing, explaining, invocation, saying
 from broker_app.cli.confirming import confirm
 
 app = typer.Typer(no_args_is_help=True, help="List, show, configure, pause, empty and remove queues.")
@@ -28,7 +28,7 @@ _COLUMNS = (
 )
 _RATES = ("in_rate", "out_rate", "oldest_s")
 
-_Queue = Annotated[str, typer.Argument(help="name of the queue")]
+_Queue = Annotated[str, typer.Argument(help="name of the queue", autocompletion=completing.queues)]
 
 
 @app.command("ls")

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import typer
 
+from broker_app.cli import completing
 from broker_app.cli.confirming import confirm
 from broker_app.cli.destinations import own_name
 from broker_app.cli.failures import CONFLICT, NOT_FOUND, USAGE, Failure
@@ -22,7 +23,9 @@ _T = TypeVar("_T")
 Assignments = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[NAME=VALUE]...", help="settings, such as max_messages=1000; no value takes one back"
+        metavar="[NAME=VALUE]...",
+        help="settings, such as max_messages=1000; no value takes one back",
+        autocompletion=completing.destination_settings,
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]

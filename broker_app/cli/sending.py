@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from broker_app.cli import invocation
+from broker_app.cli import completing, invocation
 from broker_app.cli.destinations import address
 from broker_app.cli.failures import FAILED, USAGE, Failure
 from broker_app.cli.progress import Progress
@@ -25,7 +25,12 @@ _ON_THE_WAY = 1_000
 def pub(
     ctx: typer.Context,
     destination: Annotated[
-        str, typer.Argument(metavar="QUEUE", help="a queue, or an address like /topic/prices")
+        str,
+        typer.Argument(
+            metavar="QUEUE",
+            help="a queue, or an address like /topic/prices",
+            autocompletion=completing.destinations,
+        ),
     ],
     body: Annotated[
         str | None,

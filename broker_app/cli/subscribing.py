@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
-from broker_app.cli import invocation
+from broker_app.cli import completing, invocation
 from broker_app.cli.destinations import address
 from broker_app.cli.failures import FAILED, USAGE, Failure
 
@@ -45,7 +45,12 @@ class _Wish(TypedDict):
 def sub(
     ctx: typer.Context,
     destination: Annotated[
-        str, typer.Argument(metavar="DEST", help="a queue, or an address like /topic/prices.>")
+        str,
+        typer.Argument(
+            metavar="DEST",
+            help="a queue, or an address like /topic/prices.>",
+            autocompletion=completing.destinations,
+        ),
     ],
     ack: Annotated[
         Ack,

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import click
 import typer
 
-from broker_app.cli import foretelling, invocation
+from broker_app.cli import completing, foretelling, invocation
 from broker_app.cli.confirming import confirm
 from broker_app.cli.failures import CONFLICT, NOT_FOUND, USAGE, Failure
 from broker_app.cli.invocation import Invocation
@@ -23,10 +23,14 @@ from broker_app.cli.saying import DryRun, Idempotent, Reason, Yes, create_unless
 #: where that is from which holds although nobody said anything
 BUILT_IN = "built-in"
 
-Name = Annotated[str, typer.Argument(help="its name")]
+Name = Annotated[str, typer.Argument(help="its name", autocompletion=completing.things)]
 Fields = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[FIELD=VALUE]...", help="fields, lists by comma; no value takes one back"),
+    typer.Argument(
+        metavar="[FIELD=VALUE]...",
+        help="fields, lists by comma; no value takes one back",
+        autocompletion=completing.fields,
+    ),
 ]
 
 

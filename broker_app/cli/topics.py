@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import typer
 
-from broker_app.cli import invocation, saying
+from broker_app.cli import completing, invocation, saying
 from broker_app.cli.confirming import confirm
 from broker_app.cli.failures import NOT_FOUND, Failure
 
@@ -16,7 +16,10 @@ app = typer.Typer(no_args_is_help=True, help="List, show and configure topics, a
 _COLUMNS = ("name", "published", "consumers", "named", "paused", "declared")
 _SUBSCRIPTIONS = ("name", "topic", "owner", "state", "consumers", "backlog", "unsettled", "lag_s", "dead")
 
-_Topic = Annotated[str, typer.Argument(help="name of the topic, or prices.> for all below it")]
+_Topic = Annotated[
+    str,
+    typer.Argument(help="name of the topic, or prices.> for all below it", autocompletion=completing.topics),
+]
 
 
 @app.command("ls")

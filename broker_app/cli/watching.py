@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broker_app.cli import invocation
+from broker_app.cli import completing, invocation
 from broker_app.cli.destinations import address
 from broker_app.cli.failures import NOT_FOUND, USAGE, Failure
 
@@ -42,7 +42,11 @@ SORTS = ("rate", "depth", "oldest", "name")
 def stats(
     ctx: typer.Context,
     queue: Annotated[
-        str | None, typer.Argument(help="name of a queue, or /topic/<name>; else the whole broker")
+        str | None,
+        typer.Argument(
+            help="name of a queue, or /topic/<name>; else the whole broker",
+            autocompletion=completing.destinations,
+        ),
     ] = None,
     watch: Annotated[float, typer.Option(help="again every so many seconds, until interrupted")] = 0.0,
 ) -> None:

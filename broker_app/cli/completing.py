@@ -1,0 +1,121 @@
+"""Completion by the shell: names of the broker that is meant, and words that are known here.
+
+Whatever goes wrong completes nothing: the person is still typing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import typer
+from typer.core import CompletionItem, TyperCommand  # type: ignore[attr-defined]
+
+from broker_app import config
+from broker_app.cli import contexts, kinds
+from broker_app.cli.failures import Failure
+from broker_app.cli.output import FORMATS
+
+_MOST = 100
+_PATIENCE_S = 2.0
+
+
+def formats(incomplete: str) -> list[str]:
+    return _beginning(incomplete, FORMATS)
+
+
+def context_names(incomplete: str) -> list[str]:
+    try:
+        return _beginning(incomplete, sorted(contexts.Contexts().known))
+    except Failure:
+        return []
+
+
+def queues(ctx: typer.Context, incomplete: str) -> list[str]:
+    return _names(ctx, "/queues", incomplete, q=incomplete or None)
+
+
+def topics(ctx: typer.Context, incomplete: str) -> list[str]:
+    return _names(ctx, "/topics", incomplete, q=incomplete or None)
+
+
+def destinations(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Queues by name, topics by address."""
+    if not incomplete.startswith("/"):
+        return queues(ctx, incomplete)
+    known = []
+    for prefix, names in (("/queue/", queues), ("/topic/", topics)):
+        if prefix.startswith(incomplete) or incomplete.startswith(prefix):
+            known += [prefix + name for name in names(ctx, incomplete[len(prefix) :])]
+    return known
+
+
+def destination_settings(incomplete: str) -> list[str]:
+    from broker_app.net.destinations import SETTINGS
+
+    return _beginning(incomplete, [f"{name}=" for name in SETTINGS])
+
+
+def live_settings(incomplete: str) -> list[str]:
+    names = [f"{setting.name}=" for setting in config.settings() if setting.rule.reloadable]
+    return _beginning(incomplete, names)
+
+
+def things(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Names of the kind that the command is about."""
+    kind = _kind_of(ctx)
+    return _names(ctx, kind.path, incomplete) if kind is not None else []
+
+
+def fields(ctx: typer.Context, incomplete: str) -> list[str]:
+    kind = _kind_of(ctx)
+    return _beginning(incomplete, [f"{name}=" for name in kind.fields]) if kind is not None else []
+
+
+class Up(TyperCommand):
+    """`mom up`, whose options are not known to click."""
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
+        options = [(setting.option, setting.rule.about) for setting in config.settings()]
+        options.append(("--open", "open the console in a browser, logged in"))
+        return [CompletionItem(name, help=about) for name, about in options if name.startswith(incomplete)]
+
+
+def _kind_of(ctx: typer.Context) -> kinds.Kind | None:
+    words = [parent.info_name for parent in _up_from(ctx)]
+    if "alert" in words:
+        return kinds.ALERT_RULES
+    known = {
+        kind.one: kind for kind in (kinds.RULES, kinds.USERS, kinds.GROUPS, kinds.BROKERS, kinds.BRIDGES)
+    }
+    return next((known[word] for word in words if word in known), None)
+
+
+def _up_from(ctx: Any) -> Iterator[Any]:
+    """The command, and those that it is below."""
+    found = ctx
+    while found is not None:
+        yield found
+        found = found.parent
+
+
+def _names(ctx: typer.Context, path: str, incomplete: str, **query: Any) -> list[str]:
+    from broker_app.cli.rest import Rest
+
+    given = ctx.find_root().params
+    try:
+        target = contexts.find(
+            given.get("context"),
+            given.get("url"),
+            given.get("token_file"),
+            ca_file=given.get("ca_file"),
+            cert_file=given.get("cert_file"),
+        )
+        found = Rest(target, timeout_s=_PATIENCE_S).pages(path, limit=_MOST, **query)
+        return _beginning(incomplete, [str(row["name"]) for row in found])
+    except Failure:
+        return []
+
+
+def _beginning(incomplete: str, words: Iterable[str]) -> list[str]:
+    return [word for word in words if word.startswith(incomplete)]
