@@ -8,6 +8,11 @@ from collections.abc import Callable
 ANY = "*"
 
 
+def has_wildcard(name: str) -> bool:
+    """Whether the name of a destination is a pattern: `*` is one level of it, `>` or `#` all that follow."""
+    return any(level in ("*", ">", "#") for level in name.split("."))
+
+
 def matcher(pattern: str) -> Callable[[str], bool]:
     """Whether the whole of a text is as `pattern` says."""
     first, *middle = pattern.split(ANY)

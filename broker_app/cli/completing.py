@@ -6,15 +6,18 @@ Whatever goes wrong completes nothing: the person is still typing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import CompletionItem, TyperCommand  # type: ignore[attr-defined]
 
 from broker_app import config
-from broker_app.cli import contexts, kinds
+from broker_app.cli import contexts
 from broker_app.cli.failures import Failure
 from broker_app.cli.output import FORMATS
+
+if TYPE_CHECKING:
+    from broker_app.cli.kinds import Kind
 
 _MOST = 100
 _PATIENCE_S = 2.0
@@ -81,7 +84,9 @@ class Up(TyperCommand):
         return [CompletionItem(name, help=about) for name, about in options if name.startswith(incomplete)]
 
 
-def _kind_of(ctx: typer.Context) -> kinds.Kind | None:
+def _kind_of(ctx: typer.Context) -> Kind | None:
+    from broker_app.cli import kinds
+
     words = [parent.info_name for parent in _up_from(ctx)]
     if "alert" in words:
         return kinds.ALERT_RULES

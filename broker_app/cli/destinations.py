@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.cli.failures import USAGE, Failure
-from broker_app.core.destination import has_wildcard
+from broker_app.wildcards import has_wildcard
 
 _KINDS = ("queue", "topic", "temp-queue", "temp-topic")
 

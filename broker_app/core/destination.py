@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from broker_app.core.errors import Refused
 from broker_app.core.named import DURABLE_PREFIX
+from broker_app.wildcards import has_wildcard as has_wildcard
 from mom_client import storeandforward
 from mom_client.storeandforward import BRIDGE_PREFIX
 
@@ -127,7 +128,3 @@ def is_reserved(name: str) -> bool:
 def tells_of_broker(destination: Destination) -> bool:
     """Whether it is a topic on which the broker tells of itself, or several of them."""
     return destination.kind == TOPIC and is_reserved(destination.name)
-
-
-def has_wildcard(name: str) -> bool:
-    return any(level in ("*", ">", "#") for level in name.split("."))
