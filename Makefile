@@ -6,6 +6,7 @@ BIN := .venv/bin
 INSTALLED := .venv/installed
 TESTING := .venv/testing
 CONSOLE := static/console/dist/manifest.json
+NODE_CLIENTS := tests/interop/clients/node_modules/.package-lock.json
 LANGUAGES := $(patsubst %.po,%.mo,$(wildcard locale/*/LC_MESSAGES/*.po))
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix frontend
@@ -119,9 +120,14 @@ $(CONSOLE): $(INSTALLED) $(shell find frontend -path frontend/node_modules -prun
 %.mo: %.po | $(INSTALLED)
 	@$(BIN)/pybabel --quiet compile --input-file $< --output-file $@
 
-# Debian's Chromium for the browser tests, nginx before a broker, curl for the README's examples; nothing else comes from outside .venv.
-test-tools:
-	@.ci/debian-packages chromium:chromium curl:curl nginx:nginx-light
+# Debian's Chromium for the browser tests, nginx before a broker, curl for the README's examples, and STOMP clients of other languages.
+test-tools: $(NODE_CLIENTS)
+	@.ci/debian-packages chromium:chromium curl:curl nginx:nginx-light \
+	  ruby:ruby php:php-cli ruby-stomp libnet-stomp-perl php-stomp
+
+$(NODE_CLIENTS): $(INSTALLED) tests/interop/clients/package-lock.json
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/npm --prefix tests/interop/clients ci --ignore-scripts --no-progress --no-audit --no-fund --loglevel error >/dev/null
+	@touch $@
 
 bench-tools:
 	@.ci/debian-packages cc:gcc
