@@ -119,8 +119,16 @@ class StompFuzz:
         self.frames_sent += 1
         random = self._random
         make = random.choices(
-            [self._send, self._subscribe, self._unsubscribe, self._settle, self._transaction, self._other],
-            [40, 14, 8, 25, 8, 1],
+            [
+                self._send,
+                self._subscribe,
+                self._unsubscribe,
+                self._settle,
+                self._transaction,
+                self._look_at_broker,
+                self._other,
+            ],
+            [40, 14, 8, 25, 8, 4, 1],
         )[0]
         return make()
 
@@ -156,6 +164,15 @@ class StompFuzz:
                 lines.append(f"{name}:{random.choice(values)}")
         said = self._said("SUBSCRIBE", lines)
         return said + self._unsubscribe() if random.random() < 0.1 else said
+
+    def _look_at_broker(self) -> bytes:
+        """Ask how things stand, with a queue of one's own among them that goes with the connection."""
+        address = self._random.choice(["/topic/$mom.>", "/topic/$mom.stats.>"])
+        lines = [f"destination:{address}", f"id:{self._id()}", "snapshot:true"]
+        if self._random.random() < 0.3:
+            lines.append(f"durable-name:{self._random.choice('de')}")
+        own = self._said("SUBSCRIBE", ["destination:/temp-queue/own", "id:own"])
+        return own + self._said("SUBSCRIBE", lines) + self._unsubscribe()
 
     def _unsubscribe(self) -> bytes:
         lines = [f"id:{self._id()}"]

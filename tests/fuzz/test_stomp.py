@@ -37,12 +37,17 @@ RULES = {
         "conditions": r"(/event/queue =~ open\..* || /event/topic =~ open\..*) && /event/method == GET",
         "users": ["carl"],
     },
-    "told": {"conditions": r"/event/topic =~ \$mom\..* && /event/method == GET", "users": ["bob"]},
+    "told": {"conditions": r"/event/topic =~ \$mom\..* && /event/method == GET", "users": ["bob", "dora"]},
 }
 #: what an operator gives and takes again
 TAKEN = {"conditions": "/event/queue == open.a || /event/topic == open.x", "effect": "deny", "position": 1}
 #: what may ever reach each user, by the beginning of its name; temporary destinations are one's own
-GETS = {"bob": (OPEN, "$mom", "t-"), "carl": (OPEN, "t-"), "dora": (OPEN, PRIVATE, "t-"), "eve": ("t-",)}
+GETS = {
+    "bob": (OPEN, "$mom", "t-"),
+    "carl": (OPEN, "t-"),
+    "dora": (OPEN, PRIVATE, "$mom", "t-"),
+    "eve": ("t-",),
+}
 USERS = (*GETS, "keeper")
 
 
