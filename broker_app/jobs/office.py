@@ -279,16 +279,20 @@ class Jobs:
             work.job.state, work.job.reason = FAILED, "the node failed; its log has the details"
         finally:
             del self._works[work.job.id]
+            if not work.job.open:
+                self._prune()
 
     def _prune(self) -> None:
-        """Forget finished jobs that are too many, too old or too large together."""
+        """Forget finished jobs that are too many, too old or too large together; the newest one
+        stays, however large it is."""
         ended = sorted((job for job in self._jobs.values() if not job.open), key=lambda job: job.number)
         needed = {job.undo_of for job in self._jobs.values() if job.open}
         sizes = {job.id: self._store.size(job.id) for job in ended}
         too_many, size = len(ended) - store.MAX_KEPT, sum(sizes.values())
         for at, job in enumerate(ended):
             old = job.ended_ms < _now_ms() - store.MAX_AGE_MS
-            if (at < too_many or old or size > store.MAX_BYTES) and job.id not in needed:
+            large = size > store.MAX_BYTES and job is not ended[-1]
+            if (at < too_many or old or large) and job.id not in needed:
                 size -= sizes[job.id]
                 del self._jobs[job.id]
                 self._store.remove(job.id)

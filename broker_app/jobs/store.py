@@ -28,7 +28,7 @@ from broker_app.jobs.job import Job
 MAX_KEPT = 200
 MAX_AGE_MS = 7 * 24 * 3600 * 1000
 #: bytes of all files of jobs; the oldest finished ones make room
-MAX_BYTES = 4 * 1024 * 1024 * 1024
+MAX_BYTES = 1024 * 1024 * 1024
 
 _Intent = list[tuple[int, str, str, str]]
 

@@ -12,6 +12,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core.limits import Limits
 from broker_app.core.policy import DestinationPolicy, Policies
+from broker_app.jobs import store
 from tests.rest.conftest import MakeRest, Rest
 
 
@@ -331,6 +332,18 @@ async def test_jobs_are_listed_with_the_newest_first(rest: Rest) -> None:
     rest_of_them = (await rest.alice.get(f"/jobs?limit=2&after={page['next']}")).json()
     assert [job["id"] for job in page["items"] + rest_of_them["items"]] == made[::-1]
     assert rest_of_them["next"] is None
+
+
+async def test_files_of_finished_jobs_make_room_when_the_next_one_ends(
+    rest: Rest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rest.publish("a", "x" * 10_000)
+    monkeypatch.setattr(store, "MAX_BYTES", 15_000)
+    first = await run(rest, op="export", source="a")
+    second = await post(rest, op="export", source="a")
+    await rest.until_later(lambda: [path.name for path in rest.job_files.glob("j_*")] == [second["id"]])
+    assert (await rest.alice.get(f"/jobs/{first['id']}")).status_code == 404
+    assert (await rest.alice.get(f"/jobs/{second['id']}/export")).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["", "/results", "/export"])
