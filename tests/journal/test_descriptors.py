@@ -96,9 +96,23 @@ def no_descriptor_left() -> Iterator[None]:
             os.close(fd)
 
 
-def node(directory: Path) -> tuple[SegmentJournal, Engine]:
+class Exhausted(QuickSystem):
+    """`os` that opens nothing while `exhausted`, whatever is closed."""
+
+    def __init__(self) -> None:
+        self.exhausted = False
+
+    def open(self, *arguments: Any, **options: Any) -> int:
+        if self.exhausted:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return os.open(*arguments, **options)
+
+
+def node(directory: Path, system: Any = os) -> tuple[SegmentJournal, Engine]:
     call_soon = asyncio.get_running_loop().call_soon_threadsafe
-    journal = SegmentJournal(directory, segment_bytes=64 * 1024, call_soon_threadsafe=call_soon)
+    journal = SegmentJournal(
+        directory, segment_bytes=64 * 1024, call_soon_threadsafe=call_soon, files=Files(directory, system)
+    )
     engine = Engine(Broker(), journal)
     engine.recover()
     return journal, engine
@@ -143,16 +157,17 @@ async def test_a_broker_whose_clients_hold_every_descriptor_goes_on(tmp_path: Pa
 
 async def test_messages_are_read_as_soon_as_a_descriptor_is_free(tmp_path: Path) -> None:
     await backlog(tmp_path)
-    journal, engine = node(tmp_path)
+    system = Exhausted()
+    journal, engine = node(tmp_path, system)
     client = Listener()
-    journal._files.release_spare_descriptors()
-    with no_descriptor_left():
-        engine.submit(c.Subscribe(client.peer, "1", "/queue/a", c.AUTO))
-        await engine.wait_idle()
-        assert engine.ended is None
-        assert len(client.bodies) < 400
-        with pytest.raises(Refused, match="cannot open another file now"):
-            engine.read([1])
+    system.exhausted = True
+    engine.submit(c.Subscribe(client.peer, "1", "/queue/a", c.AUTO))
+    await engine.wait_idle()
+    assert engine.ended is None
+    assert len(client.bodies) < 400
+    with pytest.raises(Refused, match="cannot open another file now"):
+        engine.read([1])
+    system.exhausted = False
     await taken_by(engine, client, 400)
     await engine.stop()
     journal.close()
