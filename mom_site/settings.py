@@ -141,6 +141,7 @@ X_FRAME_OPTIONS = "DENY"
 
 if MOM.behind_tls:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+if MOM.behind_tls or MOM.tls_cert is not None:
     SECURE_HSTS_SECONDS = 365 * 86_400
 
 # Static files are served from where they are built; bundles carry a hash in their name.

@@ -47,6 +47,7 @@ async def test_pages_messages_and_websockets_pass_over_tls(served: Served, autho
         assert (data.status_code, len(data.content)) == (200, 100_000)
         page = await program.get("/login/")
         assert "; Secure" in page.headers["set-cookie"]
+        assert page.headers["strict-transport-security"] == "max-age=31536000"
     async with served.websocket(ssl=tls) as websocket:
         assert await websocket.recv() == "nobody"
         await websocket.send(bytes(1_000_000))
