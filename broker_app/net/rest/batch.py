@@ -11,13 +11,14 @@ from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Duplicate, Envelope, Message
 from broker_app.core.peer import Peer
+from broker_app.net.rest import cloudevents
 from broker_app.net.rest.desk import Desk, Tally, Ticket
 from broker_app.net.rest.envelopes import Envelopes, Item
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.publish import COMMAND_BYTES, Publisher
 from broker_app.net.rest.refusals import Refusal, invalid, of_core, too_large
 from broker_app.net.rest.replies import JSON, NDJSON, Reply, encode
-from broker_app.net.rest.requests import Departed, Once, Request, decode, truth
+from broker_app.net.rest.requests import Departed, Once, Request, decode, elements, truth
 from broker_app.rules.event import SEND
 
 #: submitted lines whose answers are awaited together
@@ -25,7 +26,6 @@ _RUN = 1_000
 
 
 _ITEMS = msgspec.json.Decoder(list[Item])
-_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
 _Outcome = Refusal | tuple[Envelope, bytes]
 _Answer = Message | Refusal | None
 
@@ -45,26 +45,28 @@ class BatchPublisher:
         """POST queues/{name}/messages/batch"""
         query = request.query(("queue", "atomic"))
         destination = self._publisher.permitted(request, "/queue/" + request.name).destination
-        return await self._publish(request, destination, truth(query, "atomic"))
+        return await self.publish(request, destination, atomic=truth(query, "atomic"))
 
     async def to_topic(self, request: Request) -> Reply:
         """POST topics/{name}/messages/batch"""
         query = request.query(("topic", "atomic"))
         destination = self._publisher.permitted(request, "/topic/" + request.name).destination
-        return await self._publish(request, destination, truth(query, "atomic"))
+        return await self.publish(request, destination, atomic=truth(query, "atomic"))
 
-    async def _publish(self, request: Request, destination: Destination, atomic: bool) -> Reply:
+    async def publish(self, request: Request, destination: Destination, *, atomic: bool = False) -> Reply:
+        """Publish the messages in the body of a request, which its client may."""
         _check_headers(request)
         if self._desk.engine.full:
             await self._desk.relief.wait()
-        if request.check_json(NDJSON) == NDJSON:
+        if request.check_json(NDJSON, cloudevents.BATCH) == NDJSON:
             if atomic:
                 raise Refusal("unsupported-type", "an atomic batch is known whole: send application/json")
             return await self._stream(request, destination)
         body = await request.body(self._limits.max_batch_bytes)
+        read = cloudevents.items_of if request.media_type == cloudevents.BATCH else _items
         outcomes = [
             self._outcome(destination, item, request.once, number)
-            for number, item in enumerate(_items(body, self._limits.max_batch_items))
+            for number, item in enumerate(read(body, self._limits.max_batch_items))
         ]
         request.access.recheck(request.client, SEND, destination)
         if atomic:
@@ -192,11 +194,13 @@ class BatchPublisher:
     def _outcome(
         self,
         destination: Destination,
-        item: Item | bytes | msgspec.Raw,
+        item: Item | Refusal | bytes | msgspec.Raw,
         once: Once | None = None,
         number: int = 0,
     ) -> _Outcome:
         """Envelope and body of an item, or why there are none."""
+        if isinstance(item, Refusal):
+            return item
         try:
             if not isinstance(item, Item):
                 item = decode(bytes(item), Item)
@@ -225,19 +229,11 @@ def _check_headers(request: Request) -> None:
 
 def _items(body: bytes, most: int) -> Sequence[Item | msgspec.Raw]:
     """The items of a JSON array; as they came when one of them has another shape."""
-    items: Sequence[Item | msgspec.Raw]
     try:
         body.decode()  # msgspec does not look into the text of raw fields
-        try:
-            items = _ITEMS.decode(body)
-        except msgspec.ValidationError:
-            items = _RAWS.decode(body)
-    except msgspec.ValidationError:
-        raise invalid("", "a JSON array of messages is needed") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise invalid("", f"this is no JSON: {error}") from None
-    except RecursionError:
-        raise invalid("", "this JSON is nested too deeply") from None
+        items = _ITEMS.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # a ValidationError is one
+        return elements(body, most)
     if len(items) > most:
         raise too_large("items of the batch", most, len(items))
     return items

@@ -17,7 +17,7 @@ from broker_app.core.message import Envelope
 from broker_app.net import headers as stomp_headers
 from broker_app.net import special, times
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.refusals import invalid, too_large, unknown
+from broker_app.net.rest.refusals import Refusal, invalid, too_large, unknown
 from broker_app.net.rest.replies import Header
 
 #: header of a publishing request → STOMP header
@@ -45,6 +45,8 @@ _RESERVED = frozenset((
     *special.NAMES,
 ))  # fmt: skip
 _PUBLISHING = (b"mom-", b"ce-")
+#: bodies that are read, and not stored as they are (see `cloudevents`)
+_EVENTS = "application/cloudevents"
 #: longest life that can be asked for: ten years
 MAX_EXPIRES_S = 315_360_000.0
 
@@ -174,6 +176,9 @@ class Envelopes:
                 yield application_header(f"header/{shown}", shown[len(_APPLICATION) :], value)
             elif name.startswith(b"ce-"):
                 yield shown, value
+            elif name == b"content-type" and value.lower().startswith(_EVENTS):
+                detail = "CloudEvents are taken as application/cloudevents+json and -batch+json"
+                raise Refusal("unsupported-type", detail)
             elif name in _CARRIED:
                 yield _CARRIED[name], _checked(f"header/{shown}", _CARRIED[name], value)
             else:

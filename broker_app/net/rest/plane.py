@@ -182,6 +182,7 @@ class RestPlane:
             behind_tls=self._behind_tls,
         )
         batches = BatchPublisher(desk, publisher, envelopes, limits)
+        publisher.publish_batch = batches.publish
         receiver = Receiver(desk, self._waiting, blocks, limits)
         settler = Settler(desk, limits)
         browser = Browser(desk, journal_read, blocks, limits)

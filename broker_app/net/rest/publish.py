@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
 from broker_app.core.message import Duplicate, Message
+from broker_app.net.rest import cloudevents
 from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.limits import RestLimits
@@ -39,11 +41,15 @@ class Publisher:
         self._limits = limits
         self._ids = desk.engine.broker.ids
         self._targets: dict[str, Target] = {}
+        #: publishes a batch of CloudEvents
+        self.publish_batch: Callable[[Request, Destination], Awaitable[Reply]]
 
     async def to_queue(self, request: Request) -> Reply:
         """POST queues/{name}/messages"""
         request.query(("queue",))
         target = self.permitted(request, "/queue/" + request.name)
+        if request.media_type == cloudevents.BATCH:
+            return await self.publish_batch(request, target.destination)
         return self.created(await self._publish(request, target), target)
 
     async def to_topic(self, request: Request) -> Reply:
@@ -54,6 +60,8 @@ class Publisher:
         copies = self._desk.engine.broker.topics.match(destination.name).copies
         if truth(query, "mandatory") and not copies:
             raise Refusal("no-route", f"nobody is subscribed to {destination.address}")
+        if request.media_type == cloudevents.BATCH:
+            return await self.publish_batch(request, destination)
         return self.created(await self._publish(request, target), target, copies)
 
     def permitted(self, request: Request, address: str) -> Target:
@@ -94,13 +102,19 @@ class Publisher:
 
     async def _publish(self, request: Request, target: Target) -> Message:
         desk = self._desk
-        envelope = self._envelopes.of_request(target.destination.address, request.headers)
+        headers, address = request.headers, target.destination.address
+        is_event = request.media_type == cloudevents.STRUCTURED
+        if not is_event:
+            envelope = self._envelopes.of_request(address, headers)
         if desk.engine.full:
             await desk.relief.wait()
         body = await request.body(self._limits.max_body_bytes)
         if request.once is not None:
-            headers = request.once.with_dedup_id(request.headers)
-            envelope = self._envelopes.of_request(target.destination.address, headers)
+            headers = request.once.with_dedup_id(headers)
+        if is_event:
+            headers, body = cloudevents.headers_and_body(headers, body)
+        if is_event or request.once is not None:
+            envelope = self._envelopes.of_request(address, headers)
         request.access.recheck(request.client, SEND, target.destination)
         ticket = desk.ticket()
         desk.submit(c.Publish(desk.peer, [(envelope, body, ticket)]), len(body) + COMMAND_BYTES)

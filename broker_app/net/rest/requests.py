@@ -113,6 +113,11 @@ class Request:
     def user(self) -> str:
         return self.client.identity.user
 
+    @property
+    def media_type(self) -> bytes:
+        """The content type without its parameters."""
+        return self.content_type.partition(b";")[0].strip().lower()
+
     def header(self, name: bytes) -> bytes | None:
         for known, value in self.headers:
             if known == name:
@@ -280,7 +285,7 @@ class Request:
 
     def check_json(self, *also: bytes) -> bytes:
         """The media type, when it is JSON or one of `also`; no type at all is taken for JSON."""
-        media_type = self.content_type.partition(b";")[0].strip().lower()
+        media_type = self.media_type
         if not media_type:
             return JSON
         if media_type not in (JSON, *also):
@@ -312,6 +317,22 @@ def decode(body: bytes, kind: type[_Struct], pointer: str = "") -> _Struct:
         raise invalid(pointer, f"this is no JSON: {error}") from None
     except RecursionError:
         raise invalid(pointer, "this JSON is nested too deeply") from None
+
+
+def elements(body: bytes, most: int) -> list[msgspec.Raw]:
+    """What a JSON array has, up to `most`, as it was written. Raises Refusal."""
+    try:
+        body.decode()
+        found = msgspec.json.decode(body, type=list[msgspec.Raw])
+    except msgspec.ValidationError:
+        raise invalid("", "a JSON array of messages is needed") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise invalid("", f"this is no JSON: {error}") from None
+    except RecursionError:
+        raise invalid("", "this JSON is nested too deeply") from None
+    if len(found) > most:
+        raise too_large("items of the batch", most, len(found))
+    return found
 
 
 def _shape(text: str, kind: type[msgspec.Struct], pointer: str) -> Refusal:

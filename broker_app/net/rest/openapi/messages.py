@@ -87,7 +87,8 @@ _PUBLISH_HEADERS = [
 ]
 _MESSAGE_BODY: Json = {
     "description": "The message itself, byte for byte. Its media type is kept. Headers `Mom-Header-<name>` "
-    "and `ce-<name>` become headers of the message.",
+    "and `ce-<name>` become headers of the message. `application/cloudevents+json` is stored as an event in "
+    "binary mode would be; `application/cloudevents-batch+json` is answered as a batch is.",
     "required": False,
     "content": {"*/*": {}},
 }
@@ -188,7 +189,7 @@ SCHEMAS: Json = {
 PATHS: Json = {
     "/queues/{name}/messages": {
         "post": operation(
-            "publish_to_queue", "Publish one message", {"201": _PUBLISHED_REPLY},
+            "publish_to_queue", "Publish one message", {"200": _BATCH_REPLY, "201": _PUBLISHED_REPLY},
             408, 409, 413, 415, 422, 503,
             parameters=[QUEUE, *_PUBLISH_HEADERS], body=_MESSAGE_BODY,
         ),
@@ -229,7 +230,7 @@ PATHS: Json = {
     },
     "/topics/{name}/messages": {
         "post": operation(
-            "publish_to_topic", "Publish one message", {"201": _PUBLISHED_REPLY},
+            "publish_to_topic", "Publish one message", {"200": _BATCH_REPLY, "201": _PUBLISHED_REPLY},
             408, 409, 413, 415, 422, 503,
             parameters=[
                 TOPIC,
