@@ -9,6 +9,18 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 
 #: what a change of colours can break
 COLOURS = ["color-contrast", "link-in-text-block"]
+#: what another width can break: the colours and names of what only it shows, and what scrolls in it
+WIDTHS = [
+    *COLOURS,
+    "aria-hidden-focus",
+    "button-name",
+    "input-button-name",
+    "label",
+    "link-name",
+    "scrollable-region-focusable",
+    "select-name",
+    "summary-name",
+]
 
 
 def assert_no_violations(page: Page, *rules: str) -> None:

@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, StorageState, exp
 from broker_app.web.console.destination import QueuePage, TopicPage
 from broker_app.web.console.urls import urlpatterns
 from tests.browser.conftest import WAIT_MS
-from tests.browser.looks import COLOURS, DESKTOP, PHONE, assert_fits, assert_no_violations
+from tests.browser.looks import COLOURS, DESKTOP, PHONE, WIDTHS, assert_fits, assert_no_violations
 from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
 
@@ -168,7 +168,7 @@ def test_it_is_accessible_and_fits(
     page.emulate_media(color_scheme="dark")
     looks(page, *COLOURS)
     page.set_viewport_size(PHONE)
-    looks(page)
+    looks(page, *WIDTHS)
     page.screenshot(path=picture.with_suffix(".phone.dark.jpeg"), type="jpeg", quality=60)
     page.emulate_media(color_scheme="light")
     looks(page, *COLOURS)
