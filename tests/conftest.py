@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.broker_process import BrokerProcess, StartBroker
 from tests.support.chromium import chromium
@@ -17,6 +18,10 @@ __all__ = ["broker", "chromium", "start_broker"]
 
 #: by what a storm can be repeated, in the environment, which every process of a run inherits
 SEED = "STORM_SEED"
+# How long an example takes says more of a busy machine than of a strategy.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
+
 _STARTS_PROCESSES = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn")
 
 #: the test that runs now

