@@ -29,7 +29,7 @@ class Configuring(Moving):
             self._obey(queue)
 
     def _obey(self, queue: Queue) -> None:
-        self._reguard(queue, self.policies.of(queue.address))
+        self._reguard(queue, self.policy_of(queue))
         for subscription in queue.consumers:
             if queue.held:
                 self._withdraw(subscription)

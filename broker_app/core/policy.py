@@ -98,18 +98,25 @@ class Policies:
         }
         object.__setattr__(self, "graves", frozenset(f"/queue/{name}" for name in named if name))
 
-    def of(self, address: str) -> DestinationPolicy:
-        """The policy of a destination: its own, that of the longest pattern, or the default."""
-        found = self.exact.get(address)
-        if found is None and self.prefixes:
-            fitting = [prefix for prefix in self.prefixes if address.startswith(prefix)]
-            found = self.prefixes[max(fitting, key=len)] if fitting else None
+    def of(self, address: str, topic: str = "") -> DestinationPolicy:
+        """The policy of a destination: its own, that of the longest pattern, or the default. A durable
+        subscription to `topic` obeys that topic's."""
+        found = self._found(address)
+        if found is None and topic:
+            found = self._found(topic)
         if not (address.endswith(DEAD_SUFFIX) or address in self.graves):
             return found or self.default
         if found is None:
             return DEAD_LETTERS_POLICY
         # Dead letters make room for others: nobody could wait for it, and they leave nothing behind.
         return replace(found, limit_behavior=REMOVE_OLDEST, use_dead_letters=False)
+
+    def _found(self, address: str) -> DestinationPolicy | None:
+        found = self.exact.get(address)
+        if found is None and self.prefixes:
+            fitting = [prefix for prefix in self.prefixes if address.startswith(prefix)]
+            found = self.prefixes[max(fitting, key=len)] if fitting else None
+        return found
 
     @property
     def retains(self) -> bool:

@@ -48,6 +48,8 @@ class Remembering(Settling):
             queue.account = Account(self.users[terms.owner])
         name = address.removeprefix(DURABLE_PREFIX if durable else SHARED_PREFIX)
         named = queue.named = self.named[address] = NamedSubscription(name, terms, queue)
+        if durable:
+            queue.obey(self.policy_of(queue))
         self.topics.add_named(parse(terms.filter).name, named)
         return named
 

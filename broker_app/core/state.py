@@ -180,6 +180,10 @@ class State:
             return False
         return queue.account is None or queue.account.has_room(size, self.limits)
 
+    def policy_of(self, queue: Queue) -> DestinationPolicy:
+        """What holds for a queue; for that of a durable subscription, what its topic says."""
+        return self.policies.of(queue.address, queue.named.terms.filter if queue.named is not None else "")
+
     def delayed(self, address: str) -> int:
         """How many messages are kept for a destination until they are due."""
         schedule = self.schedules.get(address)

@@ -269,7 +269,7 @@ def _of_target(broker: Broker, address: str, count: int) -> Iterator[str]:
     """What may go wrong at the queue that `count` messages are to go to."""
     name = address.removeprefix("/queue/")
     queue = broker.queues.get(address)
-    policy = broker.policies.of(address)
+    policy = broker.policies.of(address) if queue is None else queue.policy
     if queue is None:
         yield f"{name} does not exist and will be made; nobody consumes it"
     elif not queue.consumers:

@@ -11,7 +11,7 @@ from broker_app.core import records
 from broker_app.core.destination import dead_letters_of, parse, topic_of_dead_letters
 from broker_app.core.errors import Refused
 from broker_app.core.freezing import freeze
-from broker_app.core.policy import DestinationPolicy
+from broker_app.core.policy import DestinationPolicy, Policies
 from tests.core.stage import Client, Stage, read
 
 TOPIC, KEPT = "/topic/prices.eu", "/topic-subscription/audit"
@@ -149,6 +149,33 @@ class TestDurable:
         operator = stage.client()
         operator.do(c.Transfer(operator.peer, DEAD, chosen, c.ORIGIN, revive=True))
         assert (reader.take(), other.take()) == ([b"x", b"x"], [b"x"])
+
+    def test_it_obeys_the_settings_of_its_topic(self, stage: Stage) -> None:
+        policy = DestinationPolicy(
+            max_messages=3, limit_behavior="REJECT_NEWEST", max_attempts=2, dead_letters="graves"
+        )
+        exact, prefix = Policies(exact={TOPIC: policy}), Policies(prefixes={"/topic/prices.": policy})
+        durable(stage.client())
+        durable(stage.client(), "/topic/prices.*", name="wild")
+        for policies, names in ((exact, ["audit"]), (prefix, ["audit", "wild"]), (Policies(), [])):
+            stage.decide(c.Reconfigure(policies))
+            obeying = {queue.address: queue.policy.max_messages for queue in stage.broker.queues.values()}
+            for name in ("audit", "wild"):
+                assert obeying[f"/topic-subscription/{name}"] == 3 * (name in names)
+        stage.decide(c.Reconfigure(exact))
+        reader, sender = stage.client(), stage.client()
+        durable(reader, name="new", credit=1)
+        for number in range(3):
+            sender.publish(TOPIC, b"%d" % number)
+        with pytest.raises(Refused, match="is full: it holds at most 3 messages"):
+            sender.publish(TOPIC, b"3")
+        reader.give_back(*reader.tags)
+        reader.give_back(*reader.tags)
+        assert [message.body for message in stage.queue("/queue/graves").lanes[0].in_memory()] == [b"0"]
+        stage.broker.policies = Policies()
+        stage.restart()
+        stage.decide(c.Reconfigure(exact))
+        assert stage.queue("/topic-subscription/new").policy is policy
 
     def test_what_comes_back_often_becomes_a_dead_letter(self) -> None:
         stage = Stage(max_attempts=2)
