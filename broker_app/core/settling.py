@@ -141,18 +141,19 @@ class Settling(Delaying):
         policy = queue.policy
         if dead_reason:
             self._dead_letter(queue, message, dead_reason, detail, subscription)
-        elif self._is_worn_out(queue, message):
-            detail = f"handed out {message.attempts} times"
-            self._dead_letter(queue, message, "MAX_ATTEMPTS", detail, subscription)
-        else:
-            self._record_return(queue, message)
-            if not self._rest(queue, message, delay_ms or retry_delay_ms(policy, message.attempts)):
-                self._back_to_place(queue, message)
+        elif self._bury_worn_out(queue, message, subscription):
+            return
+        elif not self._rest(queue, message, delay_ms or retry_delay_ms(policy, message.attempts)):
+            self._back_to_place(queue, message)
 
-    def _is_worn_out(self, queue: Queue, message: Message) -> bool:
-        """Whether it came back too often. What is for another broker never does."""
+    def _bury_worn_out(self, queue: Queue, message: Message, consumer: Subscription | None = None) -> bool:
+        """Make a message a dead letter that came back too often, or that consumers held as often when the
+        broker ended. What is for another broker never does."""
         worn = not queue.forwarded and message.attempts >= queue.policy.max_attempts
-        return worn and self._has_dead_letters(queue)
+        if not (worn and self._has_dead_letters(queue)):
+            return False
+        self._dead_letter(queue, message, "MAX_ATTEMPTS", f"handed out {message.attempts} times", consumer)
+        return True
 
     def _rest(self, queue: Queue, message: Message, delay_ms: int) -> bool:
         """Let a message wait before another attempt; False when it need not, or too many do, or when others
@@ -177,14 +178,6 @@ class Settling(Delaying):
         if queue.forwarded:
             self._out.forwarded[queue.address] = None
         self._touch(queue)
-
-    def _record_return(self, queue: Queue, message: Message) -> None:
-        # A first return follows from the lane's mark; only further ones need a record of their own.
-        if message.recorded and message.attempts > 1:
-            out = self._out
-            out.record(
-                records.returned(out.destination(queue.address), [(message.position, message.attempts)])
-            )
 
     def _expire(self, queue: Queue, message: Message) -> None:
         if queue.policy.dead_letter_expired and self._has_dead_letters(queue):

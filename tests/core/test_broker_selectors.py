@@ -196,7 +196,7 @@ def test_a_queue_returns_to_the_short_way_in_order(deep: Stage) -> None:
     deep.restart()
     other = deep.client()
     other.subscribe(A)
-    assert other.take_attempts() == [(b"%d" % n, 1) for n in range(1, 15)]
+    assert other.take_attempts() == [(b"%d" % n, 2 if 11 <= n <= 13 else 1) for n in range(1, 15)]
 
 
 def test_polling_with_one_selector_looks_through_a_backlog_once(deep: Stage) -> None:

@@ -86,7 +86,7 @@ def test_after_a_restart_attempts_are_known_without_the_bodies(stage: Stage) -> 
     client.give_back(2)
     stage.restart()
     assert [(item.state, item.attempts, item.message) for item in everything(stage)] == [
-        (READY, 2, None),
+        (READY, 3, None),
         (READY, 0, None),
         (READY, 0, None),
     ]

@@ -64,11 +64,29 @@ def test_repeated_attempts_are_remembered(stage: Stage) -> None:
     client.give_back(2)
     stage.restart()
     client = consumer(stage)
-    assert client.take_attempts() == [(b"1", 2)]
+    assert client.take_attempts() == [(b"1", 3)], "it was held when the broker ended, for the third time"
     client.give_back(1)
     client.give_back(2)
-    client.give_back(3)
     assert stage.queue("/queue/a.dead").depth == 1
+
+
+@pytest.mark.parametrize("facts", [{}, {"selector": "x IS NULL"}], ids=["plain", "selector"])
+@pytest.mark.parametrize("snapshots", [False, True])
+def test_what_is_held_at_each_end_of_the_broker_becomes_a_dead_letter(
+    stage: Stage, facts: dict[str, str], snapshots: bool
+) -> None:
+    client = consumer_of(stage, b"poison", b"behind it", credit=1, **facts)
+    for attempt in range(5):
+        assert client.take_attempts() == [(b"poison", attempt)]
+        if snapshots:
+            snapshot = stage.freeze()
+            assert freeze(stage.recovered(snapshot, len(stage.batches))) == snapshot
+        stage.restart()
+        client = consumer(stage, credit=1, **facts)
+    assert client.take_attempts() == [(b"behind it", 0)]
+    (dead,) = stage.queue("/queue/a.dead").lanes[0].in_memory()
+    assert dead.body == b"poison" and b"dead-reason:MAX_ATTEMPTS\n" in dead.envelope.block
+    assert b"dead-attempts:5\n" in dead.envelope.block
 
 
 def test_dead_letters_come_back(stage: Stage) -> None:
@@ -120,7 +138,7 @@ def test_a_snapshot_is_written_as_documented(stage: Stage) -> None:
     client.give_back(3)
     (section,) = thaw(stage.freeze())
     assert (section.address, section.position) == ("/queue/a", stage.broker.next_position)
-    assert section.lanes == [(4, 2, array("Q", (1, 2, 3)), {1: 2})]
+    assert section.lanes == [(4, 2, array("Q", (1, 2, 3)), {1: 3})]
 
 
 def test_a_snapshot_may_be_made_in_steps_while_the_broker_works_on(stage: Stage) -> None:
