@@ -1,4 +1,4 @@
-"""Attempts and SIGKILL: a message that a consumer holds whenever the broker is killed does not go on for ever."""
+"""Attempts and SIGKILL: a message that is held whenever the broker is killed does not go on for ever."""
 
 from __future__ import annotations
 
