@@ -1,4 +1,4 @@
-"""`mom token`: tokens, made where the broker's data is."""
+"""`mom token`: tokens, made where the broker's data is, or over REST where a broker is named."""
 
 from __future__ import annotations
 
@@ -7,28 +7,40 @@ import os
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from broker_app.cli import invocation
-from broker_app.cli.failures import CONFLICT, NOT_FOUND, USAGE, Failure
+from broker_app.cli.failures import CONFLICT, NOT_FOUND, REFUSED, USAGE, Failure
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
+    from broker_app.cli.invocation import Invocation
     from broker_app.web import actions
 
-app = typer.Typer(no_args_is_help=True, help="Make, list and revoke tokens, on the machine of the broker.")
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Make, list and revoke tokens: on the machine of the broker, or with --url or --context of another.",
+)
 
 #: a running broker looks for changes by other processes once a second
 _NOTICED_S = 1.5
 
+#: whose tokens are made where nobody is said
+_ADMIN = "admin"
 _COLUMNS = ("name", "user", "prefix", "created", "expires", "last_used", "grants")
 
 _Data = Annotated[Path, typer.Option(envvar="MOM_DATA", help="data directory of the broker")]
 _Name = Annotated[str, typer.Argument(help="name of the token, to recognize it by")]
-_User = Annotated[str, typer.Option(help="whose token it is; it lends this user's rights")]
+_User = Annotated[
+    str | None,
+    typer.Option(
+        help="whose token it is; it lends this user's rights",
+        show_default="admin; your own with --url or --context",
+    ),
+]
 _Grants = Annotated[
     list[str] | None,
     typer.Option(
@@ -43,7 +55,7 @@ _Grants = Annotated[
 def create(
     ctx: typer.Context,
     name: _Name,
-    user: _User = "admin",
+    user: _User = None,
     days: Annotated[
         float | None, typer.Option(min=0.001, help="days until it expires", show_default="never")
     ] = None,
@@ -51,15 +63,21 @@ def create(
     data: _Data = Path("data"),
 ) -> None:
     """Make a token and print it, this once. A running broker knows it when the command ends."""
+    given = invocation.of(ctx)
+    expires = datetime.now(UTC) + timedelta(days=days) if days is not None else None
+    grants = [_grant(text) for text in grant] if grant else None
+    if _is_elsewhere(given):
+        wish = {"name": name, "user": user, "grants": grants, "expires": expires and expires.isoformat()}
+        said = {member: value for member, value in wish.items() if value is not None}
+        _show(given, given.rest().call("POST", "/tokens", said)["token"])
+        return
     _open(data)
     from django.core.exceptions import ValidationError
 
     from broker_app.web import actions
 
-    expires = datetime.now(UTC) + timedelta(days=days) if days is not None else None
-    grants = [_grant(text) for text in grant] if grant else None
     try:
-        new = actions.create_token(_by(), _user(user), name, expires, grants)
+        new = actions.create_token(_by(), _user(user or _ADMIN), name, expires, grants)
     except actions.Conflict as conflict:
         raise Failure(
             CONFLICT, str(conflict), mend="take another name, or revoke that one first"
@@ -67,15 +85,16 @@ def create(
     except ValidationError as error:
         raise Failure(USAGE, " ".join(error.messages)) from error
     time.sleep(_NOTICED_S)
-    print(new.secret)
-    invocation.of(ctx).output.say(
-        "Keep it: it is shown this once. Use it as MOM_TOKEN, or in a file for --token-file."
-    )
+    _show(given, new.secret)
 
 
 @app.command("ls")
 def list_tokens(ctx: typer.Context, data: _Data = Path("data")) -> None:
-    """List all tokens, without their secrets."""
+    """List all tokens, without their secrets; elsewhere all that you may see."""
+    given = invocation.of(ctx)
+    if _is_elsewhere(given):
+        given.output.rows(_COLUMNS, _seen(given), whole=True)
+        return
     _open(data)
     from broker_app.models import Token
 
@@ -91,12 +110,22 @@ def list_tokens(ctx: typer.Context, data: _Data = Path("data")) -> None:
         }
         for token in Token.objects.select_related("owner")
     ]
-    invocation.of(ctx).output.rows(_COLUMNS, rows)
+    given.output.rows(_COLUMNS, rows)
 
 
 @app.command()
-def revoke(ctx: typer.Context, name: _Name, user: _User = "admin", data: _Data = Path("data")) -> None:
+def revoke(ctx: typer.Context, name: _Name, user: _User = None, data: _Data = Path("data")) -> None:
     """End a token. A running broker refuses it when the command ends."""
+    given = invocation.of(ctx)
+    if _is_elsewhere(given):
+        found = [row for row in _seen(given) if row["name"] == name and user in (None, row["user"])]
+        if len(found) != 1:
+            what = f"there is no token {name!r}" if not found else f"several users have a token {name!r}"
+            raise Failure(NOT_FOUND, what, mend="`mom token ls` lists them; --user says whose it is")
+        given.rest().exchange("DELETE", f"/tokens/{found[0]['id']}", headers={"if-match": "*"})
+        given.output.say(f"token {name} of {found[0]['user']} is revoked")
+        return
+    user = user or _ADMIN
     _open(data)
     from broker_app.models import Token
     from broker_app.web import actions
@@ -106,7 +135,28 @@ def revoke(ctx: typer.Context, name: _Name, user: _User = "admin", data: _Data =
         raise Failure(NOT_FOUND, f"{user} has no token {name!r}", mend="`mom token ls` lists them")
     actions.revoke_token(_by(), token)
     time.sleep(_NOTICED_S)
-    invocation.of(ctx).output.say(f"token {name} of {user} is revoked")
+    given.output.say(f"token {name} of {user} is revoked")
+
+
+def _is_elsewhere(given: Invocation) -> bool:
+    """Whether a broker is named, and so is asked, wherever its data is."""
+    return bool(given.url or given.context)
+
+
+def _seen(given: Invocation) -> list[dict[str, Any]]:
+    """All tokens, for administrators; for others, their own."""
+    rest = given.rest()
+    try:
+        return list(rest.pages("/tokens", user="*"))
+    except Failure as failure:
+        if failure.code != REFUSED:
+            raise
+        return list(rest.pages("/tokens"))
+
+
+def _show(given: Invocation, secret: str) -> None:
+    print(secret)
+    given.output.say("Keep it: it is shown this once. Use it as MOM_TOKEN, or in a file for --token-file.")
 
 
 def _grant(text: str) -> dict[str, list[str]]:

@@ -62,3 +62,24 @@ def test_an_empty_token_is_none(broker: BrokerProcess, command_line: CommandLine
     refused = command_line("pub", "orders", "x", environment=given)
     assert (refused.code, "mom token create" in refused.err) == (REFUSED, True), refused.err
     assert "CONNECT has no login" in refused.err
+
+
+def test_tokens_of_a_broker_elsewhere_are_made_listed_and_revoked(
+    mom: CommandLine, broker: BrokerProcess
+) -> None:
+    """Without its data: over REST."""
+    named = ("--url", mom.environment["MOM_URL"])
+    made = mom("token", "create", "afar", "--grant", "send@/queue/afar", *named)
+    assert made.code == OK, made.err
+    given = {"MOM_URL": broker.url, "MOM_TOKEN": made.out.strip()}
+    assert mom("pub", "afar", "x", environment=given).code == OK
+    assert mom("get", "afar", environment=given).code == REFUSED
+    assert mom("token", "create", "afar", *named).code == CONFLICT
+    listed = next(row for row in mom("token", "ls", "-o", "json", *named).json() if row["name"] == "afar")
+    assert (listed["user"], listed["grants"]) == (
+        broker.user,
+        [{"rights": ["send"], "destinations": ["/queue/afar"]}],
+    )
+    assert mom("token", "revoke", "afar", *named).code == OK
+    assert mom("pub", "afar", "x", environment=given).code == REFUSED
+    assert mom("token", "revoke", "afar", *named).code == NOT_FOUND
