@@ -1,7 +1,9 @@
+from typing import Any
+
 from django.db import migrations, models
 
 
-def seal_all(apps, schema_editor):
+def seal_all(apps: Any, schema_editor: Any) -> None:
     from broker_app.web.sealing import seal
 
     bridges = apps.get_model("broker_app", "Bridge")
@@ -10,7 +12,7 @@ def seal_all(apps, schema_editor):
         bridge.save(update_fields=["password"])
 
 
-def unseal_all(apps, schema_editor):
+def unseal_all(apps: Any, schema_editor: Any) -> None:
     from broker_app.web.sealing import unseal
 
     bridges = apps.get_model("broker_app", "Bridge")

@@ -110,7 +110,7 @@ class Rest:
         )
         lines = MessageLines(limits or RestLimits())
         self.job_files = jobs
-        self.jobs = Jobs(self.engine, self.journal.read, jobs, lines)
+        self.jobs = Jobs(self.engine, self.engine.read, jobs, lines)
         self.jobs.start()
         self.statistics = Statistics(self.engine.broker, "mom", "0")
         self.access = Access(self.logins)
@@ -127,7 +127,7 @@ class Rest:
         self.alerts = Duty(jobs / "alerts.json", self.symptoms, lambda: rules, lambda: self.now)
         self.plane = RestPlane(
             self.engine,
-            self.journal.read,
+            self.engine.read,
             self.logins,
             Config(),
             self.jobs,
