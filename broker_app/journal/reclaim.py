@@ -184,14 +184,17 @@ def _expected(segment: Segment) -> int:
 
 
 def _may_move(segment: Segment, segment_bytes: int) -> bool:
-    return _mostly_dead(segment) or (
-        segment.kind == codec.CARRY and segment.end * MOSTLY_DEAD < segment_bytes
-    )
+    small = segment.kind == codec.CARRY and segment.end * MOSTLY_DEAD < segment_bytes
+    return not _is_spared(segment) and (small or segment.is_mostly_dead())
+
+
+def _is_spared(segment: Segment) -> bool:
+    """Whether copying it was given up, and not much of it has died since."""
+    return segment.spared > 0 and segment.live_count * 2 > segment.spared
 
 
 def _mostly_dead(segment: Segment) -> bool:
-    spared = segment.spared and segment.live_count * 2 > segment.spared
-    return not spared and segment.is_mostly_dead()
+    return not _is_spared(segment) and segment.is_mostly_dead()
 
 
 def _worthwhile(run: Sequence[Segment]) -> bool:

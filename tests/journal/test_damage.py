@@ -200,6 +200,36 @@ def test_a_damaged_batch_does_not_keep_other_segments_from_being_copied(tmp_path
     life.close()
 
 
+def test_small_neighbours_one_of_which_is_damaged_are_not_copied_again_and_again(tmp_path: Path) -> None:
+    life = Life(quick_journal(tmp_path))
+    life.restore()
+
+    def carry_on(body: bytes) -> list[int]:
+        kept = life.publish(*[body] * 8)
+        for _ in range(64):
+            life.settle(*life.publish(bytes(300)))
+        for _ in range(3):
+            life.snapshot()
+        return kept
+
+    first = carry_on(b"first" * 8)
+    life.journal.roll()
+    (between,) = life.publish(b"between")
+    life.journal.roll()
+    second = carry_on(b"second" * 8)
+    carry = min(tmp_path.glob("carry-*.seg"))
+    content = bytearray(carry.read_bytes())
+    content[200] ^= 1
+    carry.write_bytes(content)
+    life.settle(between)
+    for _ in range(3):
+        life.snapshot()
+    assert life.journal.statistics()["background_failures"] == 1
+    assert any(isinstance(record, Damaged) for record in life.journal.read(first))
+    assert life.journal.read(second) == [published(b"second" * 8)] * 8
+    life.close()
+
+
 @pytest.mark.parametrize("cut", [0, 5, 30, -1])
 def test_a_damaged_snapshot_gives_way_to_the_one_before(tmp_path: Path, cut: int) -> None:
     life = Life(quick_journal(tmp_path, segment_bytes=1 << 20))
