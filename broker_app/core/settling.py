@@ -201,6 +201,8 @@ class Settling(Delaying):
                 self.leases.end(peer, tag)
                 if peer is self.resting.peer:
                     self.resting.let_go(message)
+                elif queue.account is not None:
+                    queue.account.keep(-message.size)
                 if message.recorded:
                     positions.append(message.position)
         queue.removed_total += queue.unsettled

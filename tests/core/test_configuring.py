@@ -232,3 +232,16 @@ def test_what_waits_for_another_attempt_goes_with_its_queue() -> None:
     assert client.take() == [] and stage.broker.memory_bytes == 0
     stage.restart()
     assert not stage.broker.queues
+
+
+def test_removing_a_temporary_queue_gives_its_users_share_of_memory_back() -> None:
+    stage = Stage()
+    owner, operator = stage.client("ada"), stage.client("operator")
+    owner.subscribe("/topic/other", id="2")
+    owner.subscribe("/temp-queue/replies", id="1", credit=1)
+    operator.publish("/temp-queue/replies", b"held")
+    operator.publish("/temp-queue/replies", b"waits")
+    owner.unsubscribe("1", keep_unsettled=True)
+    assert stage.broker.users["ada"].waiting > 0
+    operator.do(c.RemoveQueue(operator.peer, "/temp-queue/replies", force=True))
+    assert stage.broker.users["ada"].waiting == 0
