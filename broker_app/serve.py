@@ -14,6 +14,7 @@ from typing import Any
 import uvicorn
 
 from broker_app.config import Config
+from broker_app.internal_errors import internal_errors
 from broker_app.net.certificates import Certificates
 from broker_app.net.door import PLAIN_HTTP_ANSWER, Door
 from broker_app.net.rest.direct import Direct
@@ -108,5 +109,12 @@ class Server(uvicorn.Server):
             now = time.monotonic()
             for connection in list(self.server_state.connections):
                 if isinstance(connection, HttpConnection):
-                    connection.look(now)
+                    self._look(connection, now)
         return await super().on_tick(counter)
+
+    def _look(self, connection: HttpConnection, now: float) -> None:
+        try:
+            connection.look(now)
+        except Exception as error:  # it ends this connection, and not the server
+            internal_errors.note("a connection over HTTP", error)
+            connection.transport.abort()

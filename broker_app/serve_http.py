@@ -96,6 +96,8 @@ class HttpConnection(HttpToolsProtocol):
     _in_body = False
     #: what may still come of a body that was answered
     _discardable = MOST_DISCARDED
+    #: the body that is coming was answered before it is whole
+    _answered_early = False
     #: the connection ends behind the body that is coming
     _closes = False
     #: nothing is read any more
@@ -114,6 +116,7 @@ class HttpConnection(HttpToolsProtocol):
             transport.abort()
 
     def on_message_begin(self) -> None:
+        self._unset_keepalive_if_required()
         super().on_message_begin()
         if self.certified:
             self.scope["mom.certified"] = self.certified  # type: ignore[typeddict-unknown-key]
@@ -142,8 +145,9 @@ class HttpConnection(HttpToolsProtocol):
     def _begin(self) -> None:
         """Have the application take the request."""
         self.due += (BODY_PATIENCE - 1) * self.patience_s
+        former = self.cycle
         super().on_headers_complete()
-        if self.cycle is not None:
+        if self.cycle is not former:  # a WebSocket has none
             if self._late_close is None:
                 self._late_close = _LateClose(self)
             self.cycle.transport = self._late_close  # type: ignore[assignment]
@@ -179,17 +183,24 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_complete()
         self.due = _NEVER
         if self._closes:
-            self.transport.close()
+            self._refuse(b"")  # what follows in the same read was told that nothing is done with it
+        elif self._answered_early:
+            # What came of the body ended the time that a connection may be idle.
+            self._answered_early = False
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
 
     def on_response_complete(self) -> None:
         if self._in_body:
             self._discardable = MOST_DISCARDED
             self.due = time.monotonic() + BODY_PATIENCE * self.patience_s
+            self._answered_early = not self.pipeline
         super().on_response_complete()
 
     def close_behind_body(self) -> None:
         """Close when the body of the request in hand has come, or does not come."""
-        if self._in_body:
+        if self._in_body and not self.pipeline:  # else it is the body of a later request
             self._closes = True
         else:
             self.transport.close()
@@ -199,6 +210,8 @@ class HttpConnection(HttpToolsProtocol):
             return
         self._moved = False
         super().data_received(data)
+        if self._refused:
+            return
         if self._moved:
             self._other_bytes = 0
             return
@@ -233,6 +246,12 @@ class HttpConnection(HttpToolsProtocol):
             super().handle_websocket_upgrade()
         else:
             self._refuse(_OLD_WEBSOCKET)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, in the midst of which the connection now is."""
+        self.due = _NEVER
+        self._refused = True
+        super().send_400_response(msg)
 
     def _refuse(self, reply: bytes) -> None:
         """Close, after an answer that is not the application's."""
