@@ -30,10 +30,11 @@ class Receiving(Admitting):
         if command.id in peer.flows:
             self._end_subscription(peer.subscriptions[command.id], keep_unsettled=False)
         try:
-            flow = self._new_flow(command)
+            mark = self._checked_mark(command)
         except Exception as error:
             self._refuse(peer, command.receipt, error)
             return
+        flow = Flow(self._sync_subscription(command), mark, command.target)
         address = flow.mark.address
         if address in self.flows:
             self.flows[address].break_off(broken(f"{flow.mark.sender} has begun it anew elsewhere"))
@@ -44,7 +45,8 @@ class Receiving(Admitting):
             self._offer(flow.subscription)
         self._say_mark(flow)
 
-    def _new_flow(self, command: c.BeginFlow) -> Flow:
+    def _checked_mark(self, command: c.BeginFlow) -> Mark:
+        """The mark from which a flow that may begin goes on. Changes nothing."""
         peer = command.peer
         self._check_subscribable(peer, command.id)
         mark = self._mark_of(command.sender, command.source, peer.user)
@@ -52,12 +54,16 @@ class Receiving(Admitting):
             raise Refused(
                 "bad-destination", f"messages are forwarded to queues, and {command.target} is none"
             )
-        subscription = Subscription(peer, command.id, SYNC_ADDRESS, c.AUTO, 1, 0, None)
+        return mark
+
+    def _sync_subscription(self, command: c.BeginFlow) -> Subscription:
+        """The subscription by which a new flow hears of its mark."""
+        subscription = Subscription(command.peer, command.id, SYNC_ADDRESS, c.AUTO, 1, 0, None)
         subscription.since_ms = self.now_ms
         subscription.queue = self.queue(SYNC_ADDRESS)
         self._join(subscription)
         self._enter(subscription)
-        return Flow(subscription, mark, command.target)
+        return subscription
 
     def _mark_of(self, sender: str, source: str, user: str) -> Mark:
         """The mark that a flow of this user goes on from."""

@@ -432,6 +432,23 @@ def test_nobody_else_uses_the_sync_queue(stage: Stage, bridge: Bridge) -> None:
     assert stage.queue(SYNC_ADDRESS).depth == 1
 
 
+def test_a_fault_in_the_checks_of_a_flow_is_its_connections_and_one_after_a_change_ends_the_engine(
+    stage: Stage, bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(*given: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as checking:
+        checking.setattr(stage.broker, "_check_subscribable", fault)
+        outcome = stage.decide(c.BeginFlow(bridge.peer, "g", SENDER, "other", TARGET))
+    assert [type(failure.error) for failure in outcome.failures] == [ZeroDivisionError]
+    assert bridge.answers() == ["internal"]
+    assert "g" not in bridge.peer.subscriptions
+    monkeypatch.setattr(stage.broker, "_tell_of_consumer", fault)  # the flow has joined its queue by then
+    with pytest.raises(ZeroDivisionError):
+        stage.decide(c.BeginFlow(bridge.peer, "g", SENDER, "other", TARGET))
+
+
 @pytest.mark.parametrize(
     ("facts", "wrong"),
     [
