@@ -14,7 +14,6 @@ import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from typing import NamedTuple
 
 from broker_app.journal import codec, meta, snapshots
@@ -110,18 +109,18 @@ class Repair:
 
     def batches(self) -> Iterator[StoredBatch]:
         """What can be read from `start` on, in the order of positions; what was carried, record by record."""
-        found: list[_Place] = []
+        found: dict[int, _Place] = {}
         for log in self._logs:
             if log.header.kind == codec.LOG:
-                found += (
-                    _Place(frame.first_position, log, at, frame, at + frame.records_at, at + frame.length)
-                    for at, frame in log.frames
-                    if frame.first_position >= self.start
-                )
+                for at, frame in log.frames:
+                    if (first := frame.first_position) >= self.start:
+                        found[first] = _Place(first, log, at, frame, at + frame.records_at, at + frame.length)
             elif self._gaps:
-                found += (place for place in self._places_in(log) if self._is_missing(place.position))
+                # After a crash two carry files may have the same record: the later is a copy of the earlier.
+                missing = (place for place in self._places_in(log) if self._is_missing(place.position))
+                found |= {place.position: place for place in missing}
         content, of = b"", ""
-        for position, log, at, frame, start, end in sorted(found, key=attrgetter("position")):
+        for position, log, at, frame, start, end in (found[position] for position in sorted(found)):
             if of != log.name:
                 content, of = self._files.content(log.name), log.name
             table = codec.decode_table(content[at + codec.FRAME_HEADER_BYTES : at + frame.records_at])
@@ -228,19 +227,33 @@ class Repair:
             elif log.header.kind == codec.CARRY:
                 self._look_at_carry(log)
             else:
-                first = log.frames[0][1].first_position
-                self._look_at_gap(log.name, log.frames[0][0], max(due, self.start), first)
+                first = self._first_of(log, max(due, self.start))
                 due, last = self._look_at_log(log, first), log.name
         due = max(due, self.start)
         self._look_at_gap(last or snapshots.snapshot_name(self.next_position), 0, due, self.next_position)
         self.next_position = max(self.next_position, due)
+
+    def _first_of(self, log: _Log, due: int) -> int:
+        """The position at which a log file begins. Where `due` comes before its first whole batch, either the
+        damaged batches in front of that had those positions, or they are a gap."""
+        at, frame = log.frames[0]
+        first = frame.first_position
+        damaged_before = bool(log.holes) and log.holes[0][1] == at
+        if damaged_before and 0 < first - due <= MOST_FILLED and not self._carried_within(due, first):
+            return due
+        self._look_at_gap(log.name, at, due, first)
+        return first
+
+    def _carried_within(self, first: int, following: int) -> int:
+        """How many records at these positions a carry file has."""
+        return sum(first <= position < following for position in self._carried)
 
     def _look_at_gap(self, file: str, offset: int, first: int, following: int) -> None:
         """Positions that no log file has, up to `following`, where the next one begins."""
         if first >= following:
             return
         self._gaps.append((first, following))
-        carried = sum(first <= position < following for position in self._carried)
+        carried = self._carried_within(first, following)
         self.damages.append(
             Damage(file, offset, "the log before this is missing", (first, following), carried=carried)
         )

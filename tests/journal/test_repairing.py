@@ -1,6 +1,7 @@
 """A damaged journal is mended: it opens again, what was cut out is told, and what the files were is kept."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from broker_app.journal.files import Files
 from broker_app.journal.inspect import verify
 from broker_app.journal.repairing import Repair, describe
 from broker_app.journal.scan import scan
+from broker_app.journal.segment import segment_name
 
 from .stage import SETTLED, Life, QuickSystem, published, quick_journal
 
@@ -147,6 +149,35 @@ def test_a_damaged_carry_file_keeps_what_can_be_read(tmp_path: Path) -> None:
     journal.retain([left])
     assert journal.read(left) == [published(b"kept")] * len(left)
     again.close()
+
+
+def test_a_record_that_two_carry_files_have_is_replayed_once(tmp_path: Path) -> None:
+    """A crash between writing a carry file and removing what it was made from leaves both."""
+    life = Life(quick_journal(tmp_path))
+    life.restore()
+    kept = []
+    for _ in range(3):
+        kept += life.publish(b"kept")
+        for _ in range(40):
+            life.settle(*life.publish(bytes(300)))
+        life.snapshot()
+    life.close()
+    carry = max(tmp_path.glob("carry-*.seg"), key=lambda path: len(frames_of(path)))
+    content = carry.read_bytes()
+    header = codec.decode_segment_header(content)
+    assert header is not None
+    later = replace(header, sequence=header.sequence + 1_000)
+    rest = content[codec.SEGMENT_HEADER_BYTES :]
+    (tmp_path / segment_name(codec.CARRY, later.sequence)).write_bytes(
+        codec.encode_segment_header(later) + rest
+    )
+    for snapshot in tmp_path.glob("*.snap"):
+        snapshot.unlink()  # what was carried is read from the carry files alone
+    repair = repair_of(tmp_path)
+    assert repair.has_gaps
+    positions = [batch.first_position for batch in repair.batches()]
+    assert sorted(set(positions)) == positions
+    assert set(kept[:1]) <= set(positions)
 
 
 def test_damaged_meta_and_snapshot_files_are_set_aside(three_batches: Path) -> None:
