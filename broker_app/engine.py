@@ -36,7 +36,7 @@ from broker_app.rebuilding import rebuild
 log = logging.getLogger(__name__)
 
 MIB = 1024 * 1024
-#: how long messages wait to be read when no file can be opened, seconds
+#: how long messages wait to be read when their file cannot be read, seconds
 BUSY_S = 0.1
 #: how long records that nobody waits for (plain acknowledgements) may stay in memory, to share a commit
 HOLD_S = 0.005
@@ -353,11 +353,11 @@ class Engine:
 
     def read(self, positions: Sequence[int]) -> list[bytes]:
         """PUBLISHED records, to be looked at only; of a damaged one, a record that says so. Raises Refused
-        while no file can be opened."""
+        while files cannot be read."""
         try:
             found = self._journal.read(positions)
         except Busy as error:
-            raise Refused("busy", "the broker cannot open another file now; try again in a moment") from error
+            raise Refused("busy", "the broker cannot read its files now; try again in a moment") from error
         return [_or_damage(record, DEFAULT_PRIORITY) for record in found]
 
     def _fan_out(self, fanout: Fanout) -> None:

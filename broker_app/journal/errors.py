@@ -29,7 +29,8 @@ class NoSpace(JournalFailed):
 
 
 class Busy(JournalFailed):
-    """The system has no descriptor left to open a file with; nothing is lost, and it may have one soon."""
+    """A file cannot be read now, for want of descriptors, memory or rights; nothing is lost, and it may be
+    read soon."""
 
 
 class NoSuchPosition(JournalError, KeyError):

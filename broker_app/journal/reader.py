@@ -1,5 +1,6 @@
 """Reading records back by position: one read a batch, the last few batches kept taken apart."""
 
+import errno
 import struct
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from broker_app.journal.port import Damaged
 from broker_app.journal.segment import Catalogue, Segment
 
 OPEN_FILES = 64
+#: what the system reports where content is gone for good; any other failure may pass, and costs no message
+_GONE = frozenset({errno.EIO, errno.ENOENT, errno.EBADMSG, errno.EUCLEAN})
 _ENTRY_BYTES = 40  # of memory a record, beside its content
 
 
@@ -101,19 +104,29 @@ class Reader:
         return batch
 
     def _load_or_say_why(self, segment: Segment, number: int) -> LoadedBatch:
-        """Raises Busy; _CannotBeRead after a second attempt, because what is damaged is given up for good."""
+        """Raises Busy while the file cannot be read; _CannotBeRead after a second attempt at content that is
+        damaged, because that is given up for good."""
         for _ in range(2):
             try:
                 return self._load(segment, number)
             except Busy:
                 raise
             except (JournalDamaged, JournalFailed, ValueError, struct.error) as failure:
+                if self._may_pass(failure):
+                    self.forget(segment)
+                    raise Busy(str(failure)) from failure
                 error = failure
         start, end = segment.slots_of_batch(number)
         place = f"{segment.name}, offset {segment.batch_offsets[number]}"
         what = f"the batch of {end - start} records at position {segment.batch_positions[number]}"
         cause = "is damaged" if isinstance(error, JournalDamaged) else f"cannot be read: {error}"
         raise _CannotBeRead(f"{place}: {what} {cause}", self._time_of(segment, number)) from error
+
+    def _may_pass(self, failure: Exception) -> bool:
+        """Whether it is the system's failure and says nothing about what is stored."""
+        if not isinstance(failure, JournalFailed) or not isinstance(failure.__cause__, OSError):
+            return False
+        return failure.__cause__.errno not in _GONE or not self._files.directory.exists()
 
     def _time_of(self, segment: Segment, number: int) -> int:
         """When a damaged batch was written (µs), as far as its head still says; else 0."""

@@ -1,4 +1,5 @@
-"""File descriptors run out: the journal has some of its own, and nothing ends when those are gone, too."""
+"""Files cannot be opened, mostly for want of descriptors: the journal has some of its own, and nothing ends
+or is given up when those are gone, too."""
 
 import asyncio
 import errno
@@ -43,7 +44,7 @@ class Crowded(QuickSystem):
         os.close(fd)
 
 
-def filled(directory: Path, system: Crowded) -> Life:
+def filled(directory: Path, system: QuickSystem) -> Life:
     """Six messages in as many segments, none of which is open, after a restart."""
     life = Life(quick_journal(directory, segment_bytes=512))
     life.restore()
@@ -94,6 +95,39 @@ def no_descriptor_left() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
         for fd in taken:
             os.close(fd)
+
+
+class Refusing(QuickSystem):
+    """`os` that opens nothing while `error` is set."""
+
+    error = 0
+
+    def open(self, *arguments: Any, **options: Any) -> int:
+        if self.error:
+            raise OSError(self.error, os.strerror(self.error))
+        return os.open(*arguments, **options)
+
+
+@pytest.mark.parametrize("error", [errno.ENOMEM, errno.EACCES, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE])
+def test_what_cannot_be_read_now_is_not_taken_for_damaged(tmp_path: Path, error: int) -> None:
+    system = Refusing()
+    life = filled(tmp_path, system)
+    system.error = error
+    with pytest.raises(Busy):
+        life.journal.read(range(1, 7))
+    system.error = 0
+    assert life.journal.read(range(1, 7)) == [published(bytes(300))] * 6
+    life.close()
+
+
+def test_a_directory_that_is_away_is_not_taken_for_damaged(tmp_path: Path) -> None:
+    life = filled(tmp_path / "journal", QuickSystem())
+    (tmp_path / "journal").rename(tmp_path / "away")
+    with pytest.raises(Busy):
+        life.journal.read(range(1, 7))
+    (tmp_path / "away").rename(tmp_path / "journal")
+    assert life.journal.read(range(1, 7)) == [published(bytes(300))] * 6
+    life.close()
 
 
 class Exhausted(QuickSystem):
@@ -166,7 +200,7 @@ async def test_messages_are_read_as_soon_as_a_descriptor_is_free(tmp_path: Path)
     await engine.wait_idle()
     assert engine.ended is None
     assert len(client.bodies) < 400
-    with pytest.raises(Refused, match="cannot open another file now"):
+    with pytest.raises(Refused, match="cannot read its files now"):
         engine.read([1])
     system.exhausted = False
     await taken_by(engine, client, 400)
