@@ -178,7 +178,7 @@ def test_what_a_flow_meets_is_listed_and_is_why_its_messages_wait(
     assert mom("pub", "/bridge/gone/why", "one").code == OK
     orphan = "storeAndForward:gone/queue/why"
     (waiting,) = mom("browse", orphan, "-o", "json").json()
-    assert "no bridge gone is configured" in mom("queue", "why", waiting["id"], "--queue", orphan).out
+    assert "no connection is configured for gone" in mom("queue", "why", waiting["id"], "--queue", orphan).out
     assert west.request("DELETE", "/api/v1/queues/shut?force=true", if_match="*").status == 204
     mom("bridge", "retry", "west")
     poll(lambda: listed(mom, "west")["backlog"] == "0", 60)

@@ -20,7 +20,7 @@ def with_bridge(reasons: list[Reason], address: str, forwarding: Forwarding) -> 
 def _of_bridge(forwarded: storeandforward.Forwarded, report: Facts | None) -> Reason:
     name, facts = forwarded.broker, {"bridge": forwarded.broker, "queue": forwarded.queue}
     if report is None:
-        return Reason("bridge", f"no bridge {name} is configured, so nothing forwards it", facts)
+        return Reason("bridge", f"no connection is configured for {name}, so nothing forwards it", facts)
     flow: Facts = next((flow for flow in report["flows"] if flow["queue"] == forwarded.queue), {})
     state = report["desired"] if report["desired"] != "running" else flow.get("state") or report["state"]
     facts["state"] = state = "paused" if flow.get("paused") else state
