@@ -292,6 +292,13 @@ def _tell(given: Invocation, sentence: str, reply: dict[str, Any] | None, dry_ru
         foretell(given, reply)
     elif reply is not None:
         given.output.done(sentence, readable(given, reply))
+        _warn(given, reply)
+
+
+def _warn(given: Invocation, reply: Mapping[str, Any]) -> None:
+    """What the broker took, and holds for a mistake."""
+    for warning in reply.get("warnings", ()):
+        given.output.warn(f"warning: {warning}")
 
 
 def foretell(given: Invocation, reply: dict[str, Any] | None) -> None:
@@ -305,6 +312,7 @@ def foretell(given: Invocation, reply: dict[str, Any] | None) -> None:
         for part in change["diff"]
     ]
     given.output.rows(("what", "before", "after"), [readable(given, row) for row in rows])
+    _warn(given, reply)
     if impact := reply.get("impact"):
         for sentence in foretelling.sentences(impact):
             given.output.say(sentence)

@@ -43,6 +43,16 @@ def test_a_rule_is_made_shown_changed_and_removed(mom: CommandLine) -> None:
     assert mom("rule", "rm", "john-sends", "--yes", "--idempotent").code == OK
 
 
+def test_a_rule_for_somebody_who_is_not_there_is_made_with_a_warning(mom: CommandLine) -> None:
+    words = ("users=amdin", "groups=nogroup")
+    warnings = ("there is no user amdin; did you mean admin?", "there is no group nogroup")
+    for option in ("--dry-run", "--yes"):
+        made = mom("rule", "create", "bad", *words, option)
+        assert made.code == OK
+        assert all(f"warning: {warning}" in made.err for warning in warnings)
+    assert mom("rule", "rm", "bad", "--yes").code == OK
+
+
 def test_a_condition_that_cannot_be_read_is_told_with_its_place(mom: CommandLine) -> None:
     refused = mom("rule", "create", "wrong", "conditions=(/event/quue == a)")
     assert refused.code == USAGE

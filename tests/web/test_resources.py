@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 #: something that can be said of each kind, and a change of it
 EXAMPLES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "rules/r1": ({"conditions": '/event/queue == "a"', "users": ["john"]}, {"effect": "deny"}),
+    "rules/r1": ({"conditions": '/event/queue == "a"', "users": ["admin"]}, {"effect": "deny"}),
     "users/jane": ({"groups": [], "password": "correct horse battery"}, {"email": "jane@example.org"}),
     "groups/a/b:c": ({}, {}),
     "brokers/b1": ({"endpoints": ["stomp://b1:61613"]}, {"environment": "production"}),
@@ -246,6 +246,16 @@ def test_a_name_misspelt_comes_with_a_suggestion(ask: Ask) -> None:
     assert "did you mean conditions?" in ask("PUT", "rules/r", {"condition": ""}).body["detail"]
     assert "did you mean dry_run?" in ask("PUT", "rules/r?dryrun=true", {}).body["detail"]
     assert "did you mean position?" in ask("GET", "rules?sort=positon").body["detail"]
+
+
+def test_a_rule_for_somebody_who_is_not_there_is_taken_with_a_warning(ask: Ask, john: User) -> None:
+    said = {"users": ["jhon", "john", "anonymous"], "groups": ["nogroup"]}
+    warnings = ["there is no user jhon; did you mean john?", "there is no group nogroup"]
+    assert ask("PUT", "rules/r?dry_run=true", said).body["warnings"] == warnings
+    made = ask("PUT", "rules/r", said)
+    assert (made.status, made.body["warnings"]) == (201, warnings)
+    assert ask("PUT", "rules/r", {**made.body, "comment": "sent back"}, if_match="*").status == 200
+    assert "warnings" not in ask("PATCH", "rules/r", {"users": ["john"], "groups": []}, if_match="*").body
 
 
 def test_problems_carry_the_trace(ask: Ask) -> None:

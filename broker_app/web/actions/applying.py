@@ -83,6 +83,15 @@ class Outcome(NamedTuple):
     version: int | None
     changed: tuple[Changed, ...]
 
+    def warnings(self) -> list[str]:
+        """What is probably a mistake in what the edits said, although it was taken."""
+        return [
+            warning
+            for changed in self.changed
+            if changed.after is not None
+            for warning in KINDS[changed.kind].warnings(changed.after)
+        ]
+
 
 @transaction.atomic
 def apply(by: By, edits: Iterable[Edit], *, dry_run: bool = False) -> Outcome:

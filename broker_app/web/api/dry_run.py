@@ -12,11 +12,13 @@ from broker_app.web.obeying import Node
 
 def reply(outcome: actions.Outcome, node: Node | None) -> dict[str, Any]:
     """The outcome of edits that were only tried, as JSON; for rules, what they would decide otherwise."""
-    found = {
+    found: dict[str, Any] = {
         "dry_run": True,
         "version": outcome.version,
         "changes": [change(changed) for changed in outcome.changed],
     }
+    if warnings := outcome.warnings():
+        found["warnings"] = warnings
     impact = of_changes(node, outcome.changed)
     return found if impact is None else {**found, "impact": impact}
 

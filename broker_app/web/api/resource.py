@@ -26,7 +26,7 @@ from broker_app.web.api.conditions import etag, expected, is_known
 from broker_app.web.api.described import ResourceSchema
 from broker_app.web.api.permissions import check_administers
 from broker_app.web.api.rows import Row, built_in, row_of, rows_of
-from broker_app.web.api.shapes import ENTRY, FACTS, SAID, SECRETS, name_of
+from broker_app.web.api.shapes import ANSWERED, ENTRY, FACTS, SAID, SECRETS, name_of
 from broker_app.web.kinds import KINDS
 from broker_app.web.kinds.kind import Said, no_such
 from broker_app.web.obeying import node_of
@@ -167,7 +167,9 @@ class Resource(APIView):
         if truth(query, "dry_run"):
             return Response(dry_run.reply(outcome, node_of(self.request)))
         row = self._there(key)
-        reply = Response({**row, **(more or {})}, 201 if created else 200, headers={"ETag": self._etag(row)})
+        warnings = outcome.warnings()
+        told = {**row, **(more or {}), **({"warnings": warnings} if warnings else {})}
+        reply = Response(told, 201 if created else 200, headers={"ETag": self._etag(row)})
         if created:
             reply["Location"] = f"/api/v1/{self.path or self.kind}/{quote(key)}"
         return reply
@@ -219,7 +221,7 @@ class Resource(APIView):
                 self._check_same(key, value)
             elif name in SAID[self.kind]:
                 said[name] = value
-            elif name not in ENTRY and name not in FACTS.get(self.kind, {}):
+            elif name not in {**ENTRY, **FACTS.get(self.kind, {}), **ANSWERED.get(self.kind, {})}:
                 raise unknown(f"/{name[:100]}", name, known, "field")
         return said, secrets
 

@@ -159,6 +159,12 @@ FACTS: Final[dict[str, _Json]] = {
         "last_used": {**_OPTIONAL_TIME, "description": "to the minute"},
     },
 }
+WARNINGS: Final[_Json] = {
+    **array_of(_TEXT),
+    "description": "probable mistakes that were taken: names of users and groups that do not exist",
+}
+#: what the answer to a write may hold beside the thing
+ANSWERED: Final[dict[str, _Json]] = {"rules": {"warnings": WARNINGS}}
 ENTRY: Final[_Json] = {
     "version": {
         "type": "integer",
@@ -176,12 +182,13 @@ _NAME: Final[_Json] = {"name": {"type": "string", "minLength": 1, "maxLength": 3
 
 def _shown(kind: str) -> _Json:
     """One thing as it is read."""
-    return object_of({**_NAME, **SAID[kind], **FACTS.get(kind, {}), **ENTRY})
+    always = {**_NAME, **SAID[kind], **FACTS.get(kind, {}), **ENTRY}
+    return object_of({**always, **ANSWERED.get(kind, {})}, required=tuple(always))
 
 
 def _put(kind: str) -> _Json:
     """One thing as it is written. What was read may be written back: facts are passed over."""
-    fixed = {**FACTS.get(kind, {}), **ENTRY}
+    fixed = {**FACTS.get(kind, {}), **ANSWERED.get(kind, {}), **ENTRY}
     read_only = {name: {**schema, "readOnly": True} for name, schema in fixed.items()}
     members = {**_NAME, **SAID[kind], **SECRETS.get(kind, {}), **read_only}
     return object_of(members, required=NEEDED.get(kind, ()))
@@ -232,6 +239,7 @@ SCHEMAS: Final[_Json] = {
             "dry_run": {"const": True},
             "version": {"type": ["integer", "null"], "description": "it would lead to; null: nothing new"},
             "changes": array_of(CHANGE),
+            "warnings": WARNINGS,
             "impact": IMPACT,
         },
         required=("dry_run", "version", "changes"),

@@ -20,7 +20,7 @@ from broker_app.web.api.conditions import etag, require
 from broker_app.web.api.described import ETAG, IF_MATCH, REASON, problem_replies, query
 from broker_app.web.api.paging import AFTER, LIMIT, linked
 from broker_app.web.api.permissions import MayAdminister
-from broker_app.web.api.shapes import CHANGE, IMPACT
+from broker_app.web.api.shapes import CHANGE, IMPACT, WARNINGS
 from broker_app.web.kinds import KINDS
 from broker_app.web.obeying import node_of
 
@@ -154,6 +154,7 @@ class Rollback(APIView):
                     "version": {**_NUMBER, "type": ["integer", "null"], "description": "null: nothing to do"},
                     "changes": array_of(CHANGE),
                     "kept": {**array_of(_KEPT), "description": "what stays as it is, and why"},
+                    "warnings": WARNINGS,
                     "impact": IMPACT,
                 },
                 required=("dry_run", "version", "changes", "kept"),

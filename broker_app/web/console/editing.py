@@ -62,7 +62,11 @@ class EditPage(SubjectPage):
 
     def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
         """What the preview shows of an outcome that is not yet."""
-        return {"previewed": True, "differences": [difference(changed) for changed in outcome.changed]}
+        return {
+            "previewed": True,
+            "differences": [difference(changed) for changed in outcome.changed],
+            "warnings": outcome.warnings(),
+        }
 
     def overtaken(self, request: HttpRequest, form: ThingForm, edit: Edit, version: int) -> HttpResponse:
         """It was changed meanwhile: by whom, and what it says now beside what was typed in."""

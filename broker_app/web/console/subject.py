@@ -80,6 +80,8 @@ def tell(request: HttpRequest, outcome: Outcome, what: str) -> None:
         messages.info(request, _("%(what)s says that already: nothing was changed.") % {"what": what})
     else:
         messages.success(request, was_done(what, outcome.changed[0].act), extra_tags=str(outcome.version))
+        for warning in outcome.warnings():
+            messages.warning(request, warning)
 
 
 def changes_of(kind: str, key: str, most: int = 5) -> list[Change]:

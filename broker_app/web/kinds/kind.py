@@ -68,6 +68,10 @@ class Kind(ABC):
         """Those of the secrets that are others than those that are kept."""
         return secrets
 
+    def warnings(self, said: Said) -> Iterable[str]:
+        """What is probably a mistake in `said`, although it is taken."""
+        return ()
+
     def hangs_on(self, key: str) -> Iterable[tuple[str, str]]:
         """(kind, key) of what goes when this one goes."""
         return ()

@@ -6,16 +6,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from django.contrib.auth.models import Group, User
 from django.core.exceptions import ValidationError
 from django.db.models import Max
 
 from broker_app.models import Rule
 from broker_app.rules.errors import RuleError
 from broker_app.rules.grammar import parse
-from broker_app.web.kinds.kind import Kind, Said, check_fields, check_texts
+from broker_app.web.kinds.kind import Kind, Said, check_fields, check_texts, no_such
+from broker_app.web.kinds.people import RESERVED
 
 MOST = 10_000
 _STEP = 10
+#: of users, and of groups: each looks for the nearest name there is
+_MOST_WARNINGS = 10
 _NAME = re.compile(r"[\w.-]{1,100}")
 _FIELDS = {"effect": str, "conditions": str, "users": list, "groups": list, "position": int, "comment": str}
 
@@ -76,6 +80,15 @@ class Rules(Kind):
 
     def remove(self, key: str) -> None:
         Rule.objects.filter(name=key).delete()
+
+    def warnings(self, said: Said) -> Iterable[str]:
+        """Users and groups that do not exist. A provider or a certificate may bring them later."""
+        users = said["users"], User.objects.values_list("username", flat=True)
+        groups = said["groups"], Group.objects.values_list("name", flat=True)
+        for one, (named, there) in (("user", users), ("group", groups)):
+            known = {*there, *(RESERVED if one == "user" else ())} if named else set()
+            missing = [name for name in named if name not in known]
+            yield from (no_such(one, name, known) for name in missing[:_MOST_WARNINGS])
 
     def _behind_all(self) -> int:
         last = Rule.objects.aggregate(last=Max("position"))["last"]

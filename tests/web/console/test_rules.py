@@ -35,6 +35,14 @@ def test_a_rule_is_tried_and_then_saved_with_its_reason(inside: Client) -> None:
     assert "they pay" in inside.get("/console/rules/edit?name=billing").content.decode()
 
 
+def test_a_rule_for_somebody_who_is_not_there_is_saved_with_a_warning(inside: Client) -> None:
+    warning = "there is no user amdin; did you mean admin?"
+    fields = a_rule(name="billing", users="amdin")
+    assert warning in sent(inside, "/console/rules/add", "preview", **fields)
+    page = sent(inside, "/console/rules/add", **fields)
+    assert "Rule billing was created." in page and warning in page
+
+
 def test_a_condition_that_cannot_be_read_is_shown_with_its_place(inside: Client) -> None:
     page = sent(inside, "/console/rules/add", **a_rule(name="x", conditions="/event/queu == a"))
     assert "line 1 column 1" in page and "did you mean /event/queue" in page
