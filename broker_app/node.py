@@ -393,7 +393,9 @@ class Node:
     async def _sample(self) -> None:
         journal = self.journal.statistics()
         sessions, on_disk = len(self.lobby.sessions), journal["bytes_on_disk"]
-        for _ in self.statistics.passing(time.time(), connections=sessions, journal_bytes=on_disk):
+        for _ in self.statistics.passing(
+            time.time(), connections=sessions, journal_bytes=on_disk, job_bytes=self.jobs.bytes_kept
+        ):
             await asyncio.sleep(0)
 
     def _look_at_journal(self) -> None:

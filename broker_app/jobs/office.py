@@ -66,6 +66,8 @@ class Jobs:
         self._numbers = itertools.count(1)
         self._planning: Counter[str] = Counter()
         self._stopping = False
+        #: of all files of finished jobs
+        self.bytes_kept = 0
 
     def start(self) -> None:
         """Read what is kept, and go on with what the former process had not finished."""
@@ -296,6 +298,7 @@ class Jobs:
                 size -= sizes[job.id]
                 del self._jobs[job.id]
                 self._store.remove(job.id)
+        self.bytes_kept = size
 
 
 def _work_of(job: Job, tools: Tools) -> Work:

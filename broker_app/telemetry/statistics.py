@@ -104,6 +104,7 @@ class Statistics:
         self._own_published = self._own_delivered = 0
         self._connections = 0
         self._journal_bytes = 0
+        self._job_bytes = 0
         self._backlog = Backlog()
         self._sums = Sums()
         self._died = 0
@@ -118,18 +119,20 @@ class Statistics:
 
     # ------------------------------------------------------------------ one pass a second
 
-    def sample(self, now: float, *, connections: int = 0, journal_bytes: int = 0) -> None:
+    def sample(self, now: float, *, connections: int = 0, journal_bytes: int = 0, job_bytes: int = 0) -> None:
         """A whole pass at the time `now` (seconds since 1970)."""
-        for _ in self.passing(now, connections=connections, journal_bytes=journal_bytes):
+        for _ in self.passing(now, connections=connections, journal_bytes=journal_bytes, job_bytes=job_bytes):
             pass
 
-    def passing(self, now: float, *, connections: int = 0, journal_bytes: int = 0) -> Iterator[None]:
+    def passing(
+        self, now: float, *, connections: int = 0, journal_bytes: int = 0, job_bytes: int = 0
+    ) -> Iterator[None]:
         """A pass in slices: messages may be moved at each step of the iterator."""
         first = not self._time
         self._elapsed = max(0.001, now - self._time) if self._time else 1.0
         self._time = now
         self._second = max(int(now), self._second)
-        self._connections, self._journal_bytes = connections, journal_bytes
+        self._connections, self._journal_bytes, self._job_bytes = connections, journal_bytes, job_bytes
         self._died, self._longest_wait = 0, float("nan")
         queues = iter(list(self._broker.queues.values()))
         schedules = self._broker.schedules
@@ -346,6 +349,7 @@ class Statistics:
             "refuses": self._broker.strain.code if self._broker.strain else None,
             "waiting_bytes": self._broker.parking.bytes,
             "journal_bytes": self._journal_bytes,
+            "job_bytes": self._job_bytes,
             "destinations": len(self._broker.queues) + len(self._topics()),
             "internal_errors": internal_errors.total,
             "loop_lag_s": round(self.loop_lag.lag_s(1), 3),

@@ -14,6 +14,7 @@ import pytest
 from broker_app.cli.failures import CONFLICT, FAILED, NOT_FOUND, OK, USAGE
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import BrokerProcess
+from tests.support.polling import poll
 
 
 def fill(broker: BrokerProcess, queue: str, *bodies: str, **headers: str) -> list[str]:
@@ -112,6 +113,7 @@ def test_export_and_import(broker: BrokerProcess, mom: CommandLine, tmp_path: Pa
     assert (imported.code, dict(imported.rows)["done"]) == (OK, "2")
     assert mom("import", "in", stdin=piped.out).code == OK
     assert bodies(broker, "in") == ["one", "two", "two"]
+    poll(lambda: broker.request("GET", "/api/v1/stats").json()["node"]["job_bytes"] > 0, 30)
     missing = mom("import", "in", str(tmp_path / "nothing"))
     assert (missing.code, "No such file" in missing.err) == (FAILED, True)
 

@@ -340,10 +340,13 @@ async def test_files_of_finished_jobs_make_room_when_the_next_one_ends(
     await rest.publish("a", "x" * 10_000)
     monkeypatch.setattr(store, "MAX_BYTES", 15_000)
     first = await run(rest, op="export", source="a")
+    await rest.until_later(lambda: rest.jobs.bytes_kept > 10_000)
     second = await post(rest, op="export", source="a")
     await rest.until_later(lambda: [path.name for path in rest.job_files.glob("j_*")] == [second["id"]])
     assert (await rest.alice.get(f"/jobs/{first['id']}")).status_code == 404
     assert (await rest.alice.get(f"/jobs/{second['id']}/export")).status_code == 200
+    there = sum(path.stat().st_size for path in rest.job_files.glob("*/*"))
+    await rest.until_later(lambda: rest.jobs.bytes_kept == there)
 
 
 @pytest.mark.parametrize("path", ["", "/results", "/export"])

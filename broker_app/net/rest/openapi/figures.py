@@ -48,6 +48,7 @@ _NODE_FIGURES = object_of(
         },
         "waiting_bytes": {**COUNT, "description": "messages that wait for room in full queues"},
         "journal_bytes": COUNT,
+        "job_bytes": {**COUNT, "description": "files of finished jobs, beside the journal"},
         "destinations": COUNT,
         "internal_errors": {
             **COUNT,
