@@ -1,8 +1,8 @@
 """The command line starts at once."""
 
+import resource
 import subprocess
 import sys
-import time
 
 from tests.cli.conftest import CommandLine
 
@@ -13,16 +13,22 @@ _SLOW = ("asyncio", "django", "mom_client", "rich", "ssl", "urllib.request")
 
 
 def test_start_takes_less_than_it_may(command_line: CommandLine) -> None:
-    """The best of some tries, because the machine has other things to do."""
+    """Processor time of the best of some tries: other processes delay it, and make caches cold."""
     best = float("inf")
     for _ in range(_TRIES):
-        began = time.perf_counter()
+        began = _children_s()
         mom = [sys.executable, "-m", "broker_app.cli", "context", "ls"]
         subprocess.run(mom, env=command_line.environment, capture_output=True, check=True)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, _children_s() - began)
         if best < _START_S:
             return
-    raise AssertionError(f"`mom context ls` took {best:.2f} s")
+    raise AssertionError(f"`mom context ls` computed for {best:.2f} s")
+
+
+def _children_s() -> float:
+    """Processor time of all processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def test_nothing_slow_is_loaded_at_the_start(command_line: CommandLine) -> None:
