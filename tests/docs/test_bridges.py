@@ -56,6 +56,7 @@ def running(command: str, environment: dict[str, str], folder: Path, ports: list
             process.wait(30)
 
 
+@pytest.mark.timeout(400)  # two brokers and a dozen commands, each a process
 def test_the_example_of_two_brokers_runs(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MOM_", "XDG_"))}
     environment.pop("DJANGO_SETTINGS_MODULE", None)
