@@ -29,19 +29,19 @@ class Scripted:
         self.connected = connected
         self.refuses = refuses
         self.heard: list[str] = []
-        self.serving: set[asyncio.Task[Any]] = set()
+        self.serving: dict[asyncio.Task[Any], asyncio.StreamWriter] = {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self.serving.add(task)
+        self.serving[task] = writer
         try:
             await self._converse(reader, writer)
         finally:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
-            self.serving.discard(task)
+            del self.serving[task]
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -52,11 +52,11 @@ class Scripted:
                     writer.write(reply.encode() + b"\0")
 
     async def stop(self) -> None:
-        """End what is still connected."""
-        for task in list(self.serving):
-            task.cancel()
+        """End what is still connected; tasks are not cancelled, because asyncio's streams report that."""
+        for writer in self.serving.values():
+            writer.transport.abort()
         if self.serving:
-            await asyncio.wait(self.serving)
+            await asyncio.wait(list(self.serving))
 
     def _reply(self, frame: str) -> str:
         match frame.partition("\n")[0]:
