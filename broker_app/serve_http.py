@@ -206,16 +206,19 @@ class HttpConnection(HttpToolsProtocol):
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        if self._refused:
-            return
-        self._moved = False
-        super().data_received(data)
+        if not self._refused:
+            self._moved = False
+            super().data_received(data)
+            self._bound_other_bytes(len(data))
+
+    def _bound_other_bytes(self, size: int) -> None:
+        """Refuse a connection that sends too much of what is neither head nor body."""
         if self._refused:
             return
         if self._moved:
             self._other_bytes = 0
             return
-        self._other_bytes += len(data)
+        self._other_bytes += size
         if self._other_bytes > self.longest_head:
             self._refuse(_TOO_LONG if self._awaits_answer else b"")
         elif self.due is _NEVER and self.cycle is not None and self.cycle.response_complete:

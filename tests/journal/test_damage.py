@@ -201,7 +201,8 @@ def test_a_damaged_batch_does_not_keep_other_segments_from_being_copied(tmp_path
 
 
 def test_small_neighbours_one_of_which_is_damaged_are_not_copied_again_and_again(tmp_path: Path) -> None:
-    life = Life(quick_journal(tmp_path))
+    journal = quick_journal(tmp_path)
+    life = Life(journal)
     life.restore()
 
     def carry_on(body: bytes) -> list[int]:
@@ -213,9 +214,9 @@ def test_small_neighbours_one_of_which_is_damaged_are_not_copied_again_and_again
         return kept
 
     first = carry_on(b"first" * 8)
-    life.journal.roll()
+    journal.roll()
     (between,) = life.publish(b"between")
-    life.journal.roll()
+    journal.roll()
     second = carry_on(b"second" * 8)
     carry = min(tmp_path.glob("carry-*.seg"))
     content = bytearray(carry.read_bytes())
