@@ -65,8 +65,12 @@ class Lobby:
         self.config = config
         self.ids = ids
         self.sessions: dict[StompSession, None] = {}
-        #: those with fast heart-beats, which are looked at by themselves
-        self._hastened: set[StompSession] = set()
+        #: those with fast heart-beats, which are looked at by themselves: seconds between two looks, and when
+        #: the next one is due
+        self._hastened: dict[StompSession, tuple[float, float]] = {}
+        #: the one timer of all of them, while there are any, and its seconds
+        self._fast_timer: asyncio.TimerHandle | None = None
+        self._fast_step = 0.0
         self.tasks: set[asyncio.Task[None]] = set()
         self.opened_total = 0
         #: of sessions that have ended
@@ -86,7 +90,7 @@ class Lobby:
     def leave(self, session: StompSession) -> None:
         """A session has ended."""
         del self.sessions[session]
-        self._hastened.discard(session)
+        self._hastened.pop(session, None)
         came, went = self._bytes_gone
         self._bytes_gone = came + session.bytes_in, went + session.bytes_out
 
@@ -128,14 +132,29 @@ class Lobby:
 
     def hasten(self, session: StompSession, beat_s: float) -> None:
         """Look at a session often enough for heart-beats of `beat_s` seconds."""
-        if beat_s < 4 * self._step:
-            self._hastened.add(session)
-            self._look(session, beat_s / 4)
+        if beat_s >= 4 * self._step:
+            return
+        step = beat_s / 4
+        self._hastened[session] = step, time.monotonic() + step
+        if self._fast_timer is None or step < self._fast_step:
+            self._start_fast_timer(step)
 
-    def _look(self, session: StompSession, step: float) -> None:
-        if session in self.sessions:
-            self._tick(session, time.monotonic(), step)
-            asyncio.get_running_loop().call_later(step, self._look, session, step)
+    def _start_fast_timer(self, step: float) -> None:
+        if self._fast_timer is not None:
+            self._fast_timer.cancel()
+        self._fast_step = step
+        self._fast_timer = asyncio.get_running_loop().call_later(step, self._look_at_hastened)
+
+    def _look_at_hastened(self) -> None:
+        """Look at the sessions that are due before the timer runs again."""
+        self._fast_timer = None
+        now = time.monotonic()
+        for session, (step, due) in list(self._hastened.items()):
+            if session in self._hastened and due <= now + self._fast_step:
+                self._hastened[session] = step, now + step
+                self._tick(session, now, step)
+        if self._hastened:
+            self._start_fast_timer(min(step for step, _ in self._hastened.values()))
 
     def _tick(self, session: StompSession, now: float, step: float) -> None:
         try:

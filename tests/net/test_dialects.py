@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -171,6 +172,41 @@ async def test_fast_heart_beats_come_fast(broker: SmallBroker) -> None:
     client = await broker.client(**{"heart-beat": "0,250"})
     async with asyncio.timeout(9):  # at the broker's own pace only the first would have come
         assert await client.reader.readexactly(4) == b"\n\n\n\n"
+
+
+async def test_all_fast_heart_beats_share_one_timer_that_runs_while_there_are_any(
+    broker: SmallBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    timers: list[asyncio.TimerHandle] = []
+    call_later = loop.call_later
+
+    def recorded(delay: float, callback: Any, *given: Any, **facts: Any) -> asyncio.TimerHandle:
+        timer = call_later(delay, callback, *given, **facts)
+        if getattr(callback, "__self__", None) is broker.lobby:
+            timers.append(timer)
+        return timer
+
+    monkeypatch.setattr(loop, "call_later", recorded)
+
+    def waiting() -> int:
+        return sum(not timer.cancelled() and timer.when() > loop.time() for timer in timers)
+
+    clients = [await broker.client(**{"heart-beat": f"0,{beat}"}) for beat in (3000, 1000, *[250] * 8)]
+    async with asyncio.timeout(30):
+        for client in clients:
+            assert await client.reader.readexactly(2) == b"\n\n"
+            assert waiting() <= 1
+        for client in clients:
+            await client.close()
+        while broker.lobby.sessions:
+            await asyncio.sleep(0.01)
+        assert timers
+        while waiting():
+            await asyncio.sleep(0.01)
+    started = len(timers)
+    await (await broker.client()).ask(b"SEND\ndestination:/queue/a\nreceipt:s\n\n\0")
+    assert len(timers) == started
 
 
 async def test_what_lies_in_the_socket_counts_before_a_client_is_given_up(broker: SmallBroker) -> None:
