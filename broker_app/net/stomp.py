@@ -713,7 +713,10 @@ class StompSession:
         """A fault of the broker was met at this client: end it, and nobody else."""
         internal_errors.note("a session", error, f"{self.peer_name} {self.user}")
         try:
-            self.close(internal())
+            if self._state == LEAVING:  # the fault may have taken the answer that its end waits for
+                self._say_error(internal(), None)
+            else:
+                self.close(internal())
         except Exception as failure:
             internal_errors.note("closing a client", failure, self.peer_name)
             self._transport.abort()
@@ -764,6 +767,9 @@ class StompSession:
             self._last_word = refusal, receipt
             self._stuck_since = time.monotonic()
             self._submit(c.Disconnect(self._peer, _LEAVE, abandon=True))
+        elif self._state == LEAVING and self._lobby.engine.ended is None:
+            self._last_word = self._last_word or (refusal, receipt)
+            self._stuck_since = self._stuck_since or time.monotonic()
         else:
             self._say_error(refusal, receipt)
 

@@ -14,6 +14,7 @@ from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy, Policies
 from broker_app.net import local, websocket
 from broker_app.net.login import Identity
 from broker_app.net.pace import Pace
+from broker_app.net.policy import Policy
 from tests.net.test_websocket import opened
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 
@@ -291,3 +292,16 @@ async def test_what_was_sent_before_a_disconnect_comes_in_although_the_client_di
         await producer.close()
         await until(lambda: not broker.lobby.sessions)
         assert await consume(broker, 3) == [0, 1, 2]
+
+
+async def test_a_client_that_takes_its_leave_hears_of_its_lost_login_after_its_receipts() -> None:
+    async with small_broker() as broker:
+        client = await broker.client()
+        (session,) = broker.lobby.sessions
+        session.receive(sending(0) + b"DISCONNECT\nreceipt:bye\n\n\0")
+        broker.lobby.logins.reload(Policy())
+        broker.lobby.look_at_logins()
+        told = await client.ended()
+    receipts, _, error = told.partition(b"ERROR\n")
+    assert b"receipt-id:0\n" in receipts and b"receipt-id:bye\n" in receipts
+    assert b"the login of anna is no longer valid" in error
