@@ -122,7 +122,7 @@ $(CONSOLE): $(INSTALLED) $(shell find frontend -path frontend/node_modules -prun
 
 # Debian's Chromium for the browser tests, nginx before a broker, curl for the README's examples, and STOMP clients of other languages.
 test-tools: $(NODE_CLIENTS)
-	@.ci/debian-packages chromium:chromium curl:curl nginx:nginx-light \
+	@.ci/debian-packages chromium-headless-shell:chromium-headless-shell curl:curl nginx:nginx-light \
 	  ruby:ruby php:php-cli ruby-stomp libnet-stomp-perl php-stomp
 
 $(NODE_CLIENTS): $(INSTALLED) tests/interop/clients/package-lock.json
