@@ -22,6 +22,7 @@ def own_page(own_broker: BrokerProcess, chromium: Browser, open_page: OpenPage) 
     own_broker.request("POST", "/api/v1/queues/kept/messages", b"safe", content_type="text/plain")
     page = open_page(own_broker, "/console/", sign_in(chromium, own_broker))
     wait_live(page)
+    page.wait_for_load_state("networkidle")  # a page whose code is missing is loaded again
     return page
 
 

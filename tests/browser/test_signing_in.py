@@ -42,10 +42,15 @@ def test_the_one_time_link_signs_in_once(
     complaints.clear()
 
 
-def test_signing_out_leads_back_to_the_form(open_page: OpenPage, broker: BrokerProcess) -> None:
+def test_signing_out_leads_back_to_the_form(
+    open_page: OpenPage, broker: BrokerProcess, complaints: list[str]
+) -> None:
     page = open_page(broker, broker.login_link())
     page.get_by_role("button", name=re.compile("^Account of")).click()
     page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/login/")
     page.goto("/console/")
     page.wait_for_url("**/login/?next=/console/")
+    # What the page asked for while the session ended was refused.
+    assert all("401" in complaint for complaint in complaints)
+    complaints.clear()

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from tests.support.forked import Forked
 
 ROOT = Path(__file__).resolve().parents[2]
-READY_S = 30.0
-STOP_S = 10.0
+READY_S = 120.0
+STOP_S = 60.0
 
 _WELCOME = re.compile(
     r"console +(?P<scheme>https?)://(?P<host>[\w.:\[\]]+):(?P<port>\d+)/console/\n"

@@ -26,7 +26,7 @@ from broker_app.remote import Remote
 from tests.support.broker_process import ROOT, BrokerFailed
 from tests.support.node_fork import Order
 
-READY_S = 30.0
+READY_S = 120.0
 
 
 class NodeProcess:

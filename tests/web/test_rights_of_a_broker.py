@@ -91,7 +91,7 @@ async def test_a_denied_send_ends_a_plain_client_with_an_error_that_says_why(bro
     hello = f"CONNECT\naccept-version:1.2\nhost:/\nlogin:mary\npasscode:{PASSWORD}\n\n\0"
     writer.write(hello.encode() + f"SEND\ndestination:/queue/{FORWARDED}\n\n1\0".encode())
     async with asyncio.timeout(10):
-        said = (await reader.read()).split(b"\0")
+        said = (await reader.read()).split(b"\0\n")
     writer.close()
     assert said[0].startswith(b"CONNECTED\n")
     assert said[1].startswith(b"ERROR\n") and b"message:mary may not send to queue" in said[1]
