@@ -85,6 +85,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     _distribute(items)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Stops a run whose processes would each make again what their tests should share."""
+    if getattr(session.config.option, "loadgroup", False):
+        for item in session.items:
+            if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
+                raise pytest.UsageError(f"pytest-xdist does not see the group of {item.nodeid}")
+
+
 def _distribute(items: list[pytest.Item]) -> None:
     """Lets tests that share what is expensive to make run in one process; all others go where there is room.
 
@@ -103,9 +111,12 @@ def _distribute(items: list[pytest.Item]) -> None:
 
 
 def _shares(item: pytest.Item) -> bool:
-    """Whether a fixture of the test is made once for its module."""
+    """Returns whether a fixture of these tests, not of a plugin, is made once for the item's module."""
     definitions = item._fixtureinfo.name2fixturedefs.values() if isinstance(item, pytest.Function) else ()
-    return any(definition[-1].scope in ("module", "class") for definition in definitions)
+    return any(
+        found[-1].scope in ("module", "class") and found[-1].baseid.startswith("tests")
+        for found in definitions
+    )
 
 
 @pytest.hookimpl(wrapper=True)
