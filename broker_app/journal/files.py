@@ -2,12 +2,14 @@
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from broker_app.journal.errors import Busy, JournalFailed, NoSpace
+
+_Result = TypeVar("_Result")
 
 _PIECES = 64  # written with one call; the system takes no more than 1024
 SPARE_DESCRIPTORS = 16  # all parts of a journal together need no more at once
@@ -131,7 +133,7 @@ class Files:
     def names(self) -> list[str]:
         """All names in the directory, sorted."""
         try:
-            return sorted(self._system.listdir(self.directory))
+            return sorted(self._with_descriptor(lambda: self._system.listdir(self.directory)))
         except OSError as error:
             raise failed(error, "listing", self.directory, None) from error
 
@@ -147,10 +149,14 @@ class Files:
             raise failed(error, "opening", path, None) from error
 
     def _open(self, path: Path, flags: int) -> int:
-        """A descriptor of the file; a spare one makes room for it when there is no other left."""
+        """A descriptor of the file."""
+        return self._with_descriptor(lambda: int(self._system.open(path, flags, 0o600)))
+
+    def _with_descriptor(self, call: Callable[[], _Result]) -> _Result:
+        """The result of a call that takes a descriptor; a spare one makes room when there is no other."""
         while True:
             try:
-                return int(self._system.open(path, flags, 0o600))
+                return call()
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._spare_descriptors:
                     raise
