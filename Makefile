@@ -77,7 +77,7 @@ fuzz: $(TESTING) test-tools ## random input for the STOMP parser and the REST en
 	FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_EXAMPLES=$(FUZZ_SECONDS) $(BIN)/pytest -m fuzz --timeout 0 $(ARGS)
 
 soak: $(TESTING) $(CONSOLE) test-tools ## many more STORMS of commands, KILLS of brokers, messages to FOREIGN ones; SOAK_SECONDS of fuzz
-	STORM_SEED=$${STORM_SEED:-random} STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) FUZZ_SECONDS=$(SOAK_SECONDS) $(BIN)/pytest --timeout 0 -rP \
+	STORMS=$(STORMS) KILLS=$(KILLS) FOREIGN=$(FOREIGN) FUZZ_SECONDS=$(SOAK_SECONDS) $(BIN)/pytest --timeout 0 -rP \
 	  tests/core/test_storms.py tests/crash tests/forwarding tests/fuzz $(ARGS)
 
 bench: $(TESTING) $(CONSOLE) bench-tools ## measure against RabbitMQ and ActiveMQ, into benchmarks/RESULTS.md

@@ -62,10 +62,8 @@ def start_broker(processes: None, tmp_path: Path) -> Iterator[StartBroker]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Sets the seed of this run's storms before other processes are started: the given one, a fresh one
-    for `random`, else always the same."""
-    given = os.environ.get(SEED, "0")
-    os.environ[SEED] = str(random.randrange(10**9)) if given == "random" else given
+    """Draws the seed of this run's storms, unless it is given, before other processes are started."""
+    os.environ.setdefault(SEED, str(random.randrange(10**9)))
     if "not process" in config.option.markexpr:
         sys.addaudithook(_refuse_processes)
 

@@ -185,6 +185,7 @@ class Ledger:
         self.interests: dict[Subscription, Interest] = {}
         self._envelopes: dict[int, Envelope] = {}
         self.policies = stage.broker.policies
+        self.all_policies = [self.policies]
         #: queues that an administrator has removed although their policy stands
         self.removed: set[str] = set()
         self._hear_anew()
@@ -258,6 +259,7 @@ class Ledger:
         for command in run:
             if isinstance(command, c.Reconfigure):
                 self.policies = command.policies
+                self.all_policies.append(self.policies)
                 self.removed.clear()
                 self.there_before.update(self.policies.exact)
             elif isinstance(command, c.RemoveQueue):
@@ -478,7 +480,8 @@ class Ledger:
             case "now":
                 return []
             case "last":
-                return sorted({self.retained[serial][0]: serial for serial in past}.values())
+                last = set({self.retained[serial][0]: serial for serial in past}.values())
+                return [serial for serial in past if serial in last]
             case "seq":
                 return [s for s in past if self.position_of.get(s, 1 << 62) >= int(number)]
             case "time":
@@ -855,7 +858,9 @@ class Ledger:
                 )
                 published.append(record.position)
                 assert message.body not in self.repeats, "a repeat is not stored"
-                self.ever_recorded.add(message.body)
+                # What was there before, and is moved or dead-lettered, brings no id: the first record has it.
+                if not record.flags & records.HAS_ID or record.address.startswith("/topic-sub"):
+                    self.ever_recorded.add(message.body)
                 ends_ms = self.expires_ms.get(serial_of(message.body), 0)
                 assert message.expires_ms == ends_ms or record.flags & records.HAS_ID
                 if record.address.startswith("/topic-sub") and not record.flags & records.TRANSIENT:
@@ -882,7 +887,8 @@ class Ledger:
                             policy.dead_letter_expired and has_expired(live.expires_ms, self.stage.now_ms)
                         ):
                             times = self.times[live.address, position]
-                            assert position in self.rejected or times >= policy.max_attempts
+                            fewest = min(self._limits_of_attempts(live.address))
+                            assert position in self.rejected or times >= fewest
                         if not live.flags & records.TRANSIENT:
                             graves = dead_letters_of(live.address, self.filters[live.address])
                             dead.append({(grave, live.body) for grave in graves})
@@ -918,6 +924,13 @@ class Ledger:
         assert sorted(outcome.freed) == sorted(position for ended in ends.values() for position in ended)
 
     # ------------------------------------------------------------------ what the broker holds
+
+    def _limits_of_attempts(self, address: str) -> set[int]:
+        """What `max_attempts` of a queue was so far: what waits since then was compared with one of them."""
+        topics = self.filters.get(address) or [""]
+        return {
+            policies.of(address, topic).max_attempts for policies in self.all_policies for topic in topics
+        }
 
     def _check_state(self) -> None:
         self._held: list[tuple[str, int]] = []
@@ -1074,7 +1087,7 @@ class Ledger:
             if queue.durable and queue.picking is None:
                 assert len(lane.ready) <= max(limits.window, limits.fetch_messages * 2)
             if queue.durable and not queue.forwarded and not queue.address.endswith(".dead"):
-                most = self.stage.policy.max_attempts
+                most = max(self._limits_of_attempts(queue.address))
                 assert all(
                     message.attempts < most or message.position < self.life_began_at for message in waiting
                 )
