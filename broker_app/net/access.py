@@ -80,9 +80,6 @@ class _Verdict(NamedTuple):
     decision: Decision | None = None
 
 
-_ALLOWED = _Verdict(True, "")
-
-
 class _Everything(Container[str]):
     def __contains__(self, item: object) -> bool:
         return True
@@ -222,16 +219,16 @@ class Access:
         identity = client.identity
         if not self._logins.still_known(identity):
             return _Verdict(False, _UNKNOWN)
-        grants = self._granted(identity)
-        if (fixed := decided_for_all(right, destination)) is not None:
-            if grants is not None and destination.kind in _TEMPORARY and not _may_converse(grants):
-                return _Verdict(False, f"{_TOKEN}{identity.token}")
-            return _Verdict(fixed.allowed, fixed.because)
-        right, destination = governing(right, destination)
-        if grants is not None and not any(grant.covers(right, destination) for grant in grants):
-            return _Verdict(False, f"{_TOKEN}{identity.token}")
-        if self._is_owner_admin(identity):
-            return _ALLOWED
+        before = decided_before_rules(
+            identity.user,
+            right,
+            destination,
+            admin=self._is_owner_admin(identity),
+            token=identity.token,
+            grants=self._granted(identity),
+        )
+        if before is not None:
+            return _Verdict(before.allowed, before.because)
         event = self._event(client, right, destination)
         decision = self._policy.rules.decide(event)
         return _Verdict(decision.allowed, decision.reason, event, decision)
@@ -242,9 +239,7 @@ class Access:
         return Event(
             user=identity.user,
             groups=facts.groups if facts is not None else frozenset(),
-            method=METHODS[right],
-            queue=destination.name if destination.kind == QUEUE else None,
-            topic=destination.name if destination.kind == TOPIC else None,
+            **asked_of_rules(right, destination),
             address=way.address,
             protocol=way.protocol,
             tls=way.tls,
@@ -272,7 +267,38 @@ class Access:
         self._grants = {(facts.user, facts.name): facts.grants for facts in policy.tokens.values()}
 
 
-def decided_for_all(right: str, destination: Destination) -> Decision | None:
+def decided_before_rules(
+    user: str,
+    right: str,
+    destination: Destination,
+    *,
+    admin: bool,
+    token: str | None = None,
+    grants: tuple[Grant, ...] | None = None,
+) -> Decision | None:
+    """The decision that needs no rules, None where rules decide. `grants` are those of the `token` that is
+    used as password; None where it lends all rights, or where there is no token."""
+    fixed = _decided_for_all(right, destination)
+    if fixed is not None and destination.kind not in _TEMPORARY:
+        return fixed
+    if grants is not None and not _lend(grants, right, destination):
+        return Decision(False, because=f"{_TOKEN}{token}")
+    if fixed is None and admin:
+        return Decision(True, because=f"{user} is an administrator, who may do all")
+    return fixed
+
+
+def asked_of_rules(right: str, destination: Destination) -> dict[str, Any]:
+    """The members of the event that rules decide: its method, and its queue or topic."""
+    right, destination = governing(right, destination)
+    return {
+        "method": METHODS[right],
+        "queue": destination.name if destination.kind == QUEUE else None,
+        "topic": destination.name if destination.kind == TOPIC else None,
+    }
+
+
+def _decided_for_all(right: str, destination: Destination) -> Decision | None:
     """What holds for everybody, administrators too, whatever rules say; None where there is no such thing."""
     if right == SEND and is_reserved(destination.name):
         return Decision(False, because=_BROKER)
@@ -281,9 +307,13 @@ def decided_for_all(right: str, destination: Destination) -> Decision | None:
     return None
 
 
-def _may_converse(grants: Iterable[Grant]) -> bool:
-    """Whether a token's grants are of use with temporary destinations, which are for requests and answers."""
-    return any(not grant.rights.isdisjoint((SEND, RECEIVE)) for grant in grants)
+def _lend(grants: Iterable[Grant], right: str, destination: Destination) -> bool:
+    """Returns whether the grants of a token cover a right. Temporary destinations are for requests and
+    answers, so any grant to send or to receive is enough."""
+    if destination.kind in _TEMPORARY:
+        return any(not grant.rights.isdisjoint((SEND, RECEIVE)) for grant in grants)
+    right, destination = governing(right, destination)
+    return any(grant.covers(right, destination) for grant in grants)
 
 
 def governing(right: str, destination: Destination) -> tuple[str, Destination]:

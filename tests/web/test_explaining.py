@@ -10,7 +10,13 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 
+from broker_app.core.destination import parse
+from broker_app.net.access import Access, Way
+from broker_app.net.access import Client as access_client
+from broker_app.net.login import Identity
+from broker_app.rules.event import BROWSE, MANAGE, READ, RECEIVE, SEND
 from broker_app.web import actions
+from broker_app.web.snapshot import make_logins
 
 pytestmark = pytest.mark.django_db
 
@@ -119,6 +125,34 @@ def test_a_token_that_lends_less_decides_first(ask: Ask) -> None:
     found = ask(user="john", token="ci", deed="GET", destination="queue:invoices").body
     assert found["decided_by"] == "rule 1 (invoices)"
     assert ask(user="john", token="cd", deed="GET", destination="queue:orders").problem == (404, "not-found")
+
+
+@pytest.mark.parametrize("right", [SEND, RECEIVE, BROWSE, READ, MANAGE])
+@pytest.mark.parametrize(
+    "destination",
+    [
+        "/queue/orders",
+        "/queue/storeAndForward:west/queue/orders",
+        "/queue/$topic-subscription/news/john.office.dead",
+        "/queue/$mom.own",
+        "/topic/news",
+        "/topic/$mom.failover",
+        "/temp-queue/answers",
+    ],
+)
+def test_the_explanation_is_what_the_broker_decides(ask: Ask, destination: str, right: str) -> None:
+    edits = [actions.Edit("rules", "news", {"conditions": "/event/topic == news", "position": 0})]
+    actions.apply(actions.SYSTEM, edits)
+    grants = [{"rights": ["receive", "manage"], "destinations": ["/topic/news"]}]
+    actions.create_token(actions.SYSTEM, User.objects.get(username="john"), "ci", grants=grants)
+    access = Access(make_logins(anonymous=False))
+    for user, token in (("john", None), ("mary", None), ("admin", None), ("john", "ci")):
+        refusal = access.refusal(access_client(Identity(user, token), Way("rest")), right, parse(destination))
+        asked = {"user": user, "deed": right, "destination": destination, "protocol": "rest"}
+        found = ask(**asked, **({"token": token} if token else {})).body
+        assert found["allowed"] == (refusal is None), (user, token)
+        if refusal is not None:
+            assert found["decided_by"] == refusal.facts["decided_by"]
 
 
 def test_everybody_may_ask_for_himself_and_learns_nothing_of_rules_about_others() -> None:

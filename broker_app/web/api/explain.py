@@ -13,16 +13,15 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from broker_app.core.destination import QUEUE, TOPIC, Destination
+from broker_app.core.destination import Destination
 from broker_app.core.errors import Refused
 from broker_app.models import Token
-from broker_app.net.access import decided_for_all
+from broker_app.net.access import asked_of_rules, decided_before_rules
 from broker_app.net.policy import Grant
 from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, array_of, object_of, or_null
 from broker_app.net.rest.refusals import Refusal, invalid, of_core, unknown
 from broker_app.net.rest.requests import truth
 from broker_app.net.stomp import MAX_CLIENT_ID
-from broker_app.rules.decision import Decision
 from broker_app.rules.errors import RuleError
 from broker_app.rules.event import METHODS, PROTOCOLS, RIGHTS, Event, method_of
 from broker_app.rules.explain import Step
@@ -184,9 +183,7 @@ def _question(request: Request, said: Mapping[str, Any], where: str) -> _Asked:
     event = Event(
         user,
         frozenset(group.name for group in known.groups.all()) if known is not None else frozenset(),
-        method,
-        queue=destination.name if destination.kind == QUEUE else None,
-        topic=destination.name if destination.kind == TOPIC else None,
+        **asked_of_rules(RIGHTS[method], destination),
         **{name: said[name] for name in _FACTS if name in said},
     )
     admin = known is not None and known.is_superuser
@@ -251,7 +248,14 @@ def _rules(said: object) -> Rules:
 
 
 def _answer(request: Request, question: _Asked, rules: Rules) -> Response:
-    before = _without_rules(question)
+    before = decided_before_rules(
+        question.event.user,
+        question.right,
+        question.destination,
+        admin=question.admin,
+        token=question.token,
+        grants=question.grants,
+    )
     found = rules.explain(question.event)
     decision = found.decision if before is None else before
     tried = found.steps if before is None else ()
@@ -272,20 +276,6 @@ def _answer(request: Request, question: _Asked, rules: Rules) -> Response:
             "not_reached": len(rules) - len(tried),
         }
     )
-
-
-def _without_rules(question: _Asked) -> Decision | None:
-    """What is decided before any rule is asked, as `net.access` does it."""
-    fixed = decided_for_all(question.right, question.destination)
-    if fixed is not None:
-        return fixed
-    if question.grants is not None and not any(
-        grant.covers(question.right, question.destination) for grant in question.grants
-    ):
-        return Decision(False, because=f"token {question.token}")
-    if question.admin:
-        return Decision(True, because=f"{question.event.user} is an administrator, who may do all")
-    return None
 
 
 def _shown_rule(number: int, rule: Rule) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from django.http import HttpRequest
 
 from broker_app.core.destination import DEAD_SUFFIX, QUEUE, Destination
 from broker_app.models import DestinationSettings
-from broker_app.net.access import decided_for_all
+from broker_app.net.access import asked_of_rules, decided_before_rules
 from broker_app.net.destinations import Effective
 from broker_app.rules.decision import Decision
-from broker_app.rules.event import METHODS, RECEIVE, SEND, Event
+from broker_app.rules.event import RECEIVE, SEND, Event
 from broker_app.rules.ruleset import Rules
 from broker_app.web.console.destination_patterns import addresses_about, said_about
 from broker_app.web.console.differences import in_words
@@ -65,16 +65,14 @@ def _person(rules: Rules, user: User, destination: Destination) -> Person:
 
 
 def _verdict(rules: Rules, user: User, right: str, destination: Destination) -> Verdict:
-    fixed = decided_for_all(right, destination)
-    if fixed is None and user.is_superuser:
+    before = decided_before_rules(user.username, right, destination, admin=user.is_superuser)
+    if before is not None and before.allowed and user.is_superuser:
         return Verdict(True, _BY_OFFICE, "")
-    decision: Decision = fixed or rules.decide(
+    decision: Decision = before or rules.decide(
         Event(
             user=user.username,
             groups=frozenset(group.name for group in user.groups.all()),
-            method=METHODS[right],
-            queue=destination.name if destination.kind == QUEUE else None,
-            topic=None if destination.kind == QUEUE else destination.name,
+            **asked_of_rules(right, destination),
         )
     )
     return Verdict(decision.allowed, decision.reason, decision.rule.name if decision.rule else "")

@@ -12,9 +12,8 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.core.errors import Refused
-from broker_app.net.access import decided_for_all
+from broker_app.net.access import asked_of_rules, decided_before_rules
 from broker_app.rules.event import METHODS, PROTOCOLS, Event
 from broker_app.rules.explain import Explanation
 from broker_app.rules.ruleset import Rules
@@ -80,9 +79,7 @@ class Question(forms.Form):
         return Event(
             user=given["user"],
             groups=groups,
-            method=METHODS[given["deed"]],
-            queue=self.meant.name if self.meant.kind == QUEUE else None,
-            topic=self.meant.name if self.meant.kind == TOPIC else None,
+            **asked_of_rules(given["deed"], self.meant),
             address=given["address"] or None,
             protocol=given["protocol"] or None,
             tls={"true": True, "false": False}.get(given["tls"]),
@@ -116,7 +113,9 @@ def answer(form: Question, rules: Rules, administrator: bool) -> dict[str, Any]:
     groups = frozenset(user.groups.values_list("name", flat=True)) if user is not None else frozenset()
     explanation = rules.explain(form.event(groups))
     return {
-        "fixed": decided_for_all(form.cleaned_data["deed"], form.meant),
+        "fixed": decided_before_rules(
+            form.cleaned_data["user"], form.cleaned_data["deed"], form.meant, admin=False
+        ),
         "explanation": explanation,
         "steps": _steps(explanation, administrator),
         "known": user,
