@@ -70,6 +70,12 @@ def add_rule(page: Page, name: str, conditions: str, users: str) -> None:
     save(page)
 
 
+def remove(page: Page) -> None:
+    """Confirms a removal, and waits until it is done: what is left behind is in the way of other tests."""
+    page.get_by_role("button", name="Remove").click()
+    expect(page.locator(".toast")).to_contain_text("was removed")
+
+
 def test_a_rule_is_explained_changed_with_its_impact_and_undone(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState, send: Send
 ) -> None:
@@ -112,7 +118,7 @@ def test_a_rule_is_explained_changed_with_its_impact_and_undone(
     assert [send("orders"), send("bills")] == [201, 403]
     page.goto("/console/rules/remove?name=johns")
     expect(page.locator(".impact")).to_contain_text("would")
-    page.get_by_role("button", name="Remove").click()
+    remove(page)
 
 
 def test_all_rules_are_one_text_whose_mistakes_are_marked(
@@ -148,7 +154,7 @@ def test_a_denial_becomes_a_rule(
     expect(page.locator("tbody tr").first).to_contain_text("wanted")
     for name in ("wanted", "other"):
         page.goto(f"/console/rules/remove?name={name}")
-        page.get_by_role("button", name="Remove").click()
+        remove(page)
 
 
 def test_a_token_is_made_used_and_revoked(

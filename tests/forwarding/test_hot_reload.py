@@ -159,9 +159,10 @@ async def test_one_of_fifty_bridges_changes_and_the_connections_of_the_others_ar
         assert reload["untouched"] == 49
         await app.send(source("b17", "fifty"), "50")
         await asyncio.to_thread(poll, lambda: depth(broker, "fifty") == 51)
-        assert len(before & sockets(home.broker, port)) == 49
+        # The old connection of b17 may have carried the message before it was closed.
+        await asyncio.to_thread(poll, lambda: len(before & sockets(home.broker, port)) == 49)
+        await asyncio.to_thread(poll, lambda: len(at_target()) == 50)
         after = at_target()
-        assert len(after) == 50
         assert len(after.items() & seen_before.items()) == 49
 
 
