@@ -433,6 +433,8 @@ class Ledger:
                 bodies[record.position] = message.body
                 if record.flags & records.DELAYED:
                     self.kept_for_later.add(message.body)
+                else:
+                    self.position_of[serial_of(message.body)] = record.position
             elif record.kind == records.PUBLISHED and record.flags & records.DELAYED:
                 message = Queue(record.address, durable=True).reader.message(record.content, record.position)
                 self.kept_for_later.add(message.body)
@@ -483,7 +485,7 @@ class Ledger:
                 last = set({self.retained[serial][0]: serial for serial in past}.values())
                 return [serial for serial in past if serial in last]
             case "seq":
-                return [s for s in past if self.position_of.get(s, 1 << 62) >= int(number)]
+                return [s for s in past if self.position_of[s] >= int(number)]
             case "time":
                 return [s for s in past if self.retained[s][1] >= int(number)]
         return past
@@ -867,7 +869,6 @@ class Ledger:
                     copied[record.address, message.body] += 1
                 if record.address.startswith("/topic/") and not due_ms:
                     assert self.historic.pop(0) == (record.address, message.body)
-                    self.position_of[serial_of(message.body)] = record.position
                     came_due.append((record.address, message.body, id))
                 elif due_ms:
                     assert self.scheduled.pop(0) == (record.address, message.body, due_ms)
