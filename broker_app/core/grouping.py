@@ -53,6 +53,8 @@ class Groups:
         if group is None:
             group = self._groups[name] = Group()
         if group.owner is not owner:
+            if group.owner is not None:  # what waited for the former owner may go to this one
+                self.freed.append(name)
             self._disown(name, group)
             group.owner = owner
             self._owned.setdefault(owner, set()).add(name)

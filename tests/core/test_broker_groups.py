@@ -71,6 +71,24 @@ class TestGroups:
         one.disconnect()
         assert two.take_attempts() == [(b"a1", 1), (b"a2", 1), (b"a3", 0)]
 
+    def test_what_waited_for_the_former_consumer_of_a_group_goes_to_the_next(self, stage: Stage) -> None:
+        one, two = stage.client(), stage.client()
+
+        def send(name: bytes, kind: bytes, priority: int = 4) -> None:
+            group = name[:1].decode()
+            block = b"kind:%b\n" % kind
+            two.publish(A, name, priority=priority, block=block, special=Special(group=group))
+
+        one.subscribe(A, credit=1, selector="kind = 'wanted'")
+        send(b"a1", b"wanted")
+        one.settle(1)
+        send(b"b1", b"wanted")
+        send(b"a2", b"wanted", priority=9)
+        send(b"a3", b"other")
+        two.subscribe(A)
+        assert one.take() == [b"a1", b"b1"]
+        assert two.take() == [b"a3", b"a2"]
+
     def test_a_group_whose_consumer_left_its_deliveries_behind_waits_for_them(self, stage: Stage) -> None:
         desk, other = stage.client(), stage.client()
         send(desk, "a1", "a2", "b1")
