@@ -23,6 +23,7 @@ import math
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import IPv6Address, ip_address
@@ -82,6 +83,33 @@ class _Counts(Generic[_Key]):
 
     def forget(self, key: _Key) -> None:
         self._known.pop(key, None)
+
+
+class Places:
+    """Passwords that wait for their turn or are looked at: at most `most`, and a quarter of them of one
+    address, so that none keeps the others out. Threads may share it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._most_of_one = most // 4
+        self._taken: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def taken(self, address: str) -> Iterator[None]:
+        """Takes a place for a password from this address. Raises Slowed when there is none."""
+        place = place_of(address)
+        with self._lock:
+            if self._taken[place] >= self._most_of_one or self._taken.total() >= self._most:
+                raise Slowed(1.0)
+            self._taken[place] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._taken[place] -= 1
+                if not self._taken[place]:
+                    del self._taken[place]
 
 
 class Guesses:

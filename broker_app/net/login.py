@@ -11,10 +11,11 @@ import hmac
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from broker_app.net.guessing import LOOKS, Guesses, Slowed
+from broker_app.net.guessing import LOOKS, Guesses, Places, Slowed
 from broker_app.net.policy import Policy, UserFacts
 
 _Key = TypeVar("_Key")
@@ -72,6 +73,7 @@ class Logins:
         self._dummy_hash = dummy_hash
         self._failure_delay_s = failure_delay_s
         self._guesses = guesses or Guesses()
+        self._places = Places(_WAITING)
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._good: dict[bytes, tuple[float, Identity]] = {}
@@ -247,12 +249,13 @@ class Logins:
         key = digest + password_hash.encode()
         task = self._running.get(key)
         if task is None:
-            if len(self._running) >= _WAITING:
-                return None
+            place = ExitStack()
+            place.enter_context(self._places.taken(address))
             verifying = self._verify_in_thread(passcode, password_hash, facts is not None, login, address)
             task = asyncio.create_task(verifying)
             self._running[key] = task
             task.add_done_callback(lambda _: self._running.pop(key))
+            task.add_done_callback(lambda _: place.close())
         # Shielded: a client that goes away must not take the answer from the others.
         return await asyncio.shield(task)
 

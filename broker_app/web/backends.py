@@ -1,8 +1,5 @@
 """How the site checks a password: Django's way, with an end to guessing."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from django.contrib.auth.backends import ModelBackend
@@ -10,15 +7,15 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
-from broker_app.net.guessing import Guesses, Slowed
+from broker_app.net.guessing import Guesses, Places, Slowed
 
 #: how Django names the way in by password, where there are several
 PASSWORD = "broker_app.web.backends.PatientBackend"
 
 #: of this process: whoever guesses at the console and over STOMP is counted once
 GUESSES = Guesses()
-#: tries that wait or are looked at: each holds a thread
-_LINE = threading.BoundedSemaphore(32)
+#: each holds a thread
+_PLACES = Places(32)
 
 
 class PatientBackend(ModelBackend):
@@ -36,7 +33,7 @@ class PatientBackend(ModelBackend):
         address = request.META.get("REMOTE_ADDR", "")
         try:
             GUESSES.admit(username, address)
-            with _in_line(), GUESSES.looking(username, address):
+            with _PLACES.taken(address), GUESSES.looking(username, address):
                 user = super().authenticate(request, username, password, **kwargs)
                 if user is None:
                     GUESSES.wrong(username, address, password or "")
@@ -46,17 +43,6 @@ class PatientBackend(ModelBackend):
         except Slowed as refusal:
             request.mom_slowed = refusal  # type: ignore[attr-defined]
             raise PermissionDenied from refusal
-
-
-@contextmanager
-def _in_line() -> Iterator[None]:
-    """Around a try that may wait for its turn. Raises Slowed when too many do."""
-    if not _LINE.acquire(blocking=False):
-        raise Slowed(1.0)
-    try:
-        yield
-    finally:
-        _LINE.release()
 
 
 def slowed(request: Any) -> Slowed | None:

@@ -1,10 +1,11 @@
 """Wrong passwords: who is slowed, for how long, and who is not."""
 
 import itertools
+from contextlib import ExitStack
 
 import pytest
 
-from broker_app.net.guessing import _REMEMBERED, Guesses, Slowed, place_of
+from broker_app.net.guessing import _REMEMBERED, Guesses, Places, Slowed, place_of
 from tests.support.clock import Clock
 
 
@@ -162,3 +163,25 @@ def test_what_is_repeated_from_an_address_costs_it_no_more_than_guessing_does(gu
         guesses.wrong("bridge", "10.0.0.1", "the password of before")
         looks += 1
     assert looks == 50
+
+
+def test_one_address_takes_a_quarter_of_the_places_and_others_log_in() -> None:
+    places, theirs = Places(8), ExitStack()
+    with theirs:
+        for port in range(2):
+            theirs.enter_context(places.taken(f"2001:db8::{port}"))
+        with pytest.raises(Slowed), places.taken("2001:db8::9"):
+            pytest.fail("the third of one network is let in")
+        with places.taken("192.0.2.1"), places.taken("192.0.2.1"):
+            pass
+    with places.taken("2001:db8::9"):
+        pass
+
+
+def test_no_more_than_all_places_are_taken() -> None:
+    places = Places(4)
+    with ExitStack() as theirs:
+        for number in range(4):
+            theirs.enter_context(places.taken(f"192.0.2.{number}"))
+        with pytest.raises(Slowed), places.taken("192.0.2.9"):
+            pytest.fail("the fifth is let in")

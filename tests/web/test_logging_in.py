@@ -16,10 +16,10 @@ from django.test import Client, RequestFactory, override_settings
 from rest_framework.request import Request
 
 from broker_app.models import AuditEntry
-from broker_app.net.guessing import LOOKS
+from broker_app.net.guessing import LOOKS, Places
 from broker_app.net.login import Logins
 from broker_app.net.policy import Policy
-from broker_app.web import actions
+from broker_app.web import actions, backends
 from broker_app.web.authentication import PasswordAuthentication
 from broker_app.web.backends import slowed
 from broker_app.web.snapshot import read_policy
@@ -85,6 +85,18 @@ def test_guesses_that_come_together_are_counted_as_those_that_come_one_by_one(ad
     with ThreadPoolExecutor(20) as pool:
         looked_at = sum(pool.map(is_looked_at, range(20)))
     assert 5 <= looked_at <= 5 + LOOKS - 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_address_whose_passwords_wait_keeps_no_other_out(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends, "_PLACES", Places(8))
+    with backends._PLACES.taken("127.0.0.1"), backends._PLACES.taken("127.0.0.1"):
+        assert client.post("/login/", RIGHT).status_code == 429
+        elsewhere = Client(REMOTE_ADDR="192.0.2.1")
+        assert elsewhere.post("/login/", RIGHT).status_code == 302
+    assert client.post("/login/", RIGHT).status_code == 302
 
 
 def test_a_right_password_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
