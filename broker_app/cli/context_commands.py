@@ -39,7 +39,8 @@ def add(
     contexts = Contexts()
     ca_file, cert_file = (_absolute(path) for path in (given.ca_file, given.cert_file))
     contexts.add(Context(name, given.url, token_file, token_command, production, ca_file, cert_file))
-    given.output.say(f"context {name} is kept in {contexts.path}")
+    current = "; it is the current one" if contexts.current == name else ""
+    given.output.say(f"context {name} is kept in {contexts.path}{current}")
 
 
 @app.command()

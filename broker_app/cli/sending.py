@@ -122,7 +122,16 @@ async def _send(
 def _content(body: str | None) -> bytes:
     if body is None and sys.stdin.isatty():
         raise Failure(USAGE, "there is no message", mend="write it behind the queue; - reads what you type")
-    if body is None or body == "-":
+    if body is None:
+        piped = sys.stdin.buffer.read()
+        if not piped:
+            raise Failure(
+                USAGE,
+                "standard input is empty: there is no message",
+                mend="write '' behind the queue for an empty one",
+            )
+        return piped
+    if body == "-":
         return sys.stdin.buffer.read()
     if body.startswith("@@"):
         return body[1:].encode()

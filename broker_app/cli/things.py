@@ -13,6 +13,7 @@ from urllib.parse import quote
 import click
 import typer
 
+from broker_app import config
 from broker_app.cli import completing, foretelling, invocation
 from broker_app.cli.confirming import confirm
 from broker_app.cli.failures import CONFLICT, NOT_FOUND, USAGE, Failure
@@ -118,12 +119,7 @@ def said(kind: Kind, fields: Sequence[str] | None) -> dict[str, Any]:
                 USAGE, f"{word!r} says nothing", mend="write FIELD=VALUE, or FIELD= to take it back"
             )
         if name not in kind.fields:
-            near = difflib.get_close_matches(name, kind.fields, n=1)
-            raise Failure(
-                USAGE,
-                f"a {kind.one} has no field {name}{f'; did you mean {near[0]}?' if near else ''}",
-                mend=f"see `mom {kind.one} create --help`",
-            )
+            raise _unknown_field(kind, name)
         try:
             found[name] = kind.fields[name].read(text) if text else None
         except (KeyError, ValueError):
@@ -131,6 +127,16 @@ def said(kind: Kind, fields: Sequence[str] | None) -> dict[str, Any]:
                 USAGE, f"{name}: {text!r} cannot be read", mend=f"{name}: {kind.fields[name].about}"
             ) from None
     return found
+
+
+def _unknown_field(kind: Kind, name: str) -> Failure:
+    near = difflib.get_close_matches(name, kind.fields, n=1)
+    mend = f"see `mom {kind.one} create --help`"
+    if kind is BROKERS and name in {setting.name for setting in config.settings()}:
+        mend = f"it is a setting of the broker itself: `mom config set {name}=…` changes it"
+    return Failure(
+        USAGE, f"a {kind.one} has no field {name}{f'; did you mean {near[0]}?' if near else ''}", mend=mend
+    )
 
 
 def _create(

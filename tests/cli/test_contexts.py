@@ -124,7 +124,7 @@ def test_commands(command_line: CommandLine, tmp_path: Path) -> None:
     added = command_line(
         "context", "add", "prod", "--url", "https://mom.example.org", "--token-file", str(token)
     )
-    assert added.code == 0
+    assert (added.code, "it is the current one" in added.err) == (0, True)
     assert (
         command_line("context", "add", "lab", "--url", "http://lab", "--token-command", "pass 'mö\"m'").code
         == 0

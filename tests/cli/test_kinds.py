@@ -53,6 +53,11 @@ def test_a_rule_for_somebody_who_is_not_there_is_made_with_a_warning(mom: Comman
     assert mom("rule", "rm", "bad", "--yes").code == OK
 
 
+def test_a_setting_of_the_broker_itself_is_not_taken_for_a_field_of_its_definition(mom: CommandLine) -> None:
+    refused = mom("broker", "set", "mom", "max_attempts=3")
+    assert (refused.code, "`mom config set max_attempts=…`" in refused.err) == (USAGE, True)
+
+
 def test_a_condition_that_cannot_be_read_is_told_with_its_place(mom: CommandLine) -> None:
     refused = mom("rule", "create", "wrong", "conditions=(/event/quue == a)")
     assert refused.code == USAGE

@@ -51,6 +51,12 @@ def test_what_is_piped_into_pub_is_the_message(mom: CommandLine) -> None:
     assert bodies(mom, "pub.piped", 2) == ["hi\n"]
 
 
+def test_an_empty_standard_input_is_no_message(mom: CommandLine) -> None:
+    refused = mom("pub", "pub.nothing", stdin="")
+    assert (refused.code, "standard input is empty" in refused.err) == (USAGE, True)
+    assert mom("queue", "show", "pub.nothing").code == NOT_FOUND
+
+
 def test_pub_without_a_message_at_a_terminal_is_wrong_use(mom: CommandLine) -> None:
     asked = mom.at_terminal("pub", "pub.nothing")
     assert (asked.code, "there is no message" in asked.out) == (USAGE, True), asked.out
