@@ -21,7 +21,16 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, StorageState, exp
 from broker_app.web.console.destination import QueuePage, TopicPage
 from broker_app.web.console.urls import urlpatterns
 from tests.browser.conftest import WAIT_MS
-from tests.browser.looks import COLOURS, DESKTOP, PHONE, WIDTHS, assert_fits, assert_no_violations
+from tests.browser.looks import (
+    COLOURS,
+    DESKTOP,
+    PHONE,
+    WIDTHS,
+    assert_fits,
+    assert_new_colours,
+    assert_no_violations,
+    mark_visible,
+)
 from tests.support.broker_process import BrokerProcess
 from tests.support.polling import poll
 
@@ -167,11 +176,13 @@ def test_it_is_accessible_and_fits(
     page.screenshot(path=picture.with_suffix(".light.jpeg"), type="jpeg", quality=60)
     page.emulate_media(color_scheme="dark")
     looks(page, *COLOURS)
+    mark_visible(page)
     page.set_viewport_size(PHONE)
     looks(page, *WIDTHS)
+    assert_new_colours(page)
     page.screenshot(path=picture.with_suffix(".phone.dark.jpeg"), type="jpeg", quality=60)
     page.emulate_media(color_scheme="light")
-    looks(page, *COLOURS)
+    assert_new_colours(page)
     assert complaints == [] or (missing and len(complaints) == 1 and "404" in complaints[0])
 
 
