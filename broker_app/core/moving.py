@@ -17,6 +17,7 @@ from broker_app.core.destination import QUEUE, is_reserved, parse, topic_of_dead
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message, Special
 from broker_app.core.named import DURABLE_PREFIX
+from broker_app.core.peer import Peer
 from broker_app.core.policy import FLOW_CONTROL
 from broker_app.core.queue import Lane, Queue
 from broker_app.core.state import UNRECORDED
@@ -93,9 +94,9 @@ class Moving(Transacting):
         try:
             address, envelope, lost = copies.envelope(message, chosen.lines)
             target = self._check_target(source, address)
-        except Refused as refusal:
-            return Moved(position, REFUSED, detail=refusal.detail)
-        moved = self._place(target, envelope, message.body, self.ids.of(message))
+        except Exception as error:
+            return Moved(position, REFUSED, detail=self._detail_of(command.peer, error))
+        moved = self._place(command.peer, target, envelope, message.body, self.ids.of(message))
         return moved._replace(position=position, lines=lost if moved.status == DONE else b"")
 
     def _of_scheduled(self, command: c.Transfer, source: Queue, chosen: c.Chosen) -> Moved:
@@ -118,22 +119,22 @@ class Moving(Transacting):
             return
         results: list[Moved] = []
         for message_id, envelope, body in command.entries:
-            results.append(self._place(target, envelope, body, message_id))
+            results.append(self._place(command.peer, target, envelope, body, message_id))
             if results[-1].status == FULL:
                 break
         self.counters["published"] += sum(moved.status == DONE for moved in results)
         self._accept(command.peer, command.receipt, results)
 
-    def _place(self, target: Queue, envelope: Envelope, body: bytes, message_id: bytes) -> Moved:
+    def _place(self, peer: Peer, target: Queue, envelope: Envelope, body: bytes, message_id: bytes) -> Moved:
         """Put a message with an id of its own into a queue that has room for it."""
         most = target.policy.max_message_bytes
         if 0 < most < len(body):
             return Moved(0, REFUSED, detail=f"the body has {len(body)} bytes; {most} are taken there")
         try:
             self._check_room(target, 1, len(body))
-        except Refused as refusal:
-            waits = target.policy.limit_behavior == FLOW_CONTROL
-            return Moved(0, FULL if waits else REFUSED, detail=refusal.detail)
+        except Exception as error:
+            waits = isinstance(error, Refused) and target.policy.limit_behavior == FLOW_CONTROL
+            return Moved(0, FULL if waits else REFUSED, detail=self._detail_of(peer, error))
         message = self._enqueue(target, envelope, body, message_id)
         if envelope.special is not None and envelope.special.group:
             self._note_group(target, message)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.admitting import Admitting
 from broker_app.core.destination import QUEUE
-from broker_app.core.errors import Refused
+from broker_app.core.errors import Refused, internal
+from broker_app.core.guard import Guard
 from broker_app.core.marks import SYNC_ADDRESS, Flow, Mark, address_of, broken, check_names
 from broker_app.core.message import Envelope, Message
 from broker_app.core.peer import Peer
@@ -111,26 +114,27 @@ class Receiving(Admitting):
             if flow.broken is not None:
                 self._refuse(peer, receipt, flow.broken)
                 continue
+            fresh = reached < position < UNRECORDED
             try:
-                if not reached < position < UNRECORDED:
+                if not fresh:
                     self._note_repeat(position)
+                elif envelope is not last:
+                    queue = self._target_of_flow(flow, envelope)
+                    last = envelope
+                    plain = envelope.special is None and queue.guarded is None
+                if fresh and queue.guarded is not None:
+                    self._check_forwarded(peer, queue, queue.guarded, len(body))
+            except Exception as error:
+                self._refuse_forwarded(flow, receipt, error)
+                continue
+            if fresh:
+                if plain:
+                    enqueue(queue, envelope, body)
                 else:
-                    if envelope is not last:
-                        queue = self._target_of_flow(flow, envelope)
-                        last = envelope
-                        plain = envelope.special is None and queue.guarded is None
-                    if plain:
-                        enqueue(queue, envelope, body)
-                    else:
-                        self._let_in_forwarded(peer, queue, envelope, body)
-                    reached = position
-                    stored += 1
-            except Refused as refusal:
-                flow.break_off(refusal)
-                self.counters["refused"] += 1
-                self._refuse(peer, receipt, refusal)
-            else:
-                accept(peer, receipt)
+                    self._take_in(queue, envelope, body)
+                reached = position
+                stored += 1
+            accept(peer, receipt)
         if stored:
             mark.position, mark.time_ms = reached, self.now_ms
             mark.count += stored
@@ -154,15 +158,18 @@ class Receiving(Admitting):
         assert queue is not None  # it was seen to be a queue when the flow began
         return queue
 
-    def _let_in_forwarded(self, peer: Peer, queue: Queue, envelope: Envelope, body: bytes) -> None:
-        """Let in one message to a queue with limits, or one that asks for something special. Refused when
-        there is no room for it."""
-        if queue.guarded is not None:
-            self._check_admissible(peer, queue.guarded, queue.address, len(body))
-            if self.is_full(queue, len(body)):
-                self._tell_once(queue)
-            self._check_room(queue, 1, len(body))
-        self._take_in(queue, envelope, body)
+    def _check_forwarded(self, peer: Peer, queue: Queue, guard: Guard, size: int) -> None:
+        """Refused when a queue with limits has no room for one message."""
+        self._check_admissible(peer, guard, queue.address, size)
+        if self.is_full(queue, size):
+            self._tell_once(queue)
+        self._check_room(queue, 1, size)
+
+    def _refuse_forwarded(self, flow: Flow, receipt: Any, error: Exception) -> None:
+        """Refuse one message, and take nothing that comes behind it."""
+        self.counters["refused"] += 1
+        flow.break_off(error if isinstance(error, Refused) else internal())
+        self._refuse(flow.peer, receipt, error)
 
     def _break_flow(self, command: c.BreakFlow) -> None:
         flow = command.peer.flows.get(command.flow)

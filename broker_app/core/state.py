@@ -288,6 +288,13 @@ class State:
         peer.refusals.append((receipt, error))
         self._rouse(peer)
 
+    def _detail_of(self, peer: Peer, error: Exception) -> str:
+        """Why one part of a command is not carried out while the others are. Notes a fault of the broker."""
+        if isinstance(error, Refused):
+            return error.detail
+        self._out.failures.append(Failure(peer, error))
+        return internal().detail
+
     def _stop(self, peer: Peer) -> None:
         """Carry out nothing more of a peer, until it disconnects."""
         peer.stopped = True

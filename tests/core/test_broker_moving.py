@@ -178,6 +178,26 @@ class TestMoving:
         with pytest.raises(Refused, match="no queue"):
             transfer(stage, [position], source="/temp-queue/t")
 
+    def test_a_fault_at_one_message_leaves_it_where_it_is_and_moves_the_others(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stage = Stage()
+        positions = fill(stage, b"1", b"2", b"3")
+        check, calls = stage.broker._check_room, 0
+
+        def fault_at_the_second(*given: Any) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == 2:
+                raise ZeroDivisionError
+            check(*given)
+
+        monkeypatch.setattr(stage.broker, "_check_room", fault_at_the_second)
+        moved = transfer(stage, positions)
+        assert statuses(moved) == [DONE, REFUSED, DONE]
+        assert moved[1].detail.startswith("the broker failed at this")
+        assert (taken(stage, A), taken(stage, B)) == ([b"2"], [b"1", b"3"])
+
 
 class TestMovingPaged:
     def test_paged_messages_are_moved_from_the_middle(self) -> None:

@@ -478,3 +478,19 @@ def test_the_number_of_marks_is_bounded() -> None:
     assert bridge.forward(1, id="1") == [1]
     bridge.unsubscribe("2")  # of which nothing came
     bridge.begin("3", id="3")
+
+
+def test_a_fault_at_a_forwarded_message_breaks_its_flow_and_keeps_what_came_before(
+    stage: Stage, bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(*given: object) -> None:
+        raise ZeroDivisionError
+
+    assert bridge.forward(1, 2) == [1, 2]
+    with monkeypatch.context() as checking:
+        checking.setattr(stage.broker, "_target_of_flow", fault)
+        outcome = stage.decide(bridge.forwarding(3, 4))
+    assert [type(failure.error) for failure in outcome.failures] == [ZeroDivisionError]
+    assert bridge.answers() == ["internal", "flow-broken"]
+    assert bridge.forward(5) == ["flow-broken"]
+    assert (mark(stage).position, stage.queue(TARGET).depth) == (2, 2)
