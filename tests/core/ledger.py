@@ -123,6 +123,8 @@ class Session:
         self.client, self.number = client, number
         self.peer: Peer = client.peer
         self.interests: dict[str, Interest] = {}
+        #: those that the broker ended in this run, which may have got something before
+        self.ended: dict[str, Interest] = {}
         #: the flows that it began, and the marks that it was told in this run
         self.courses: dict[str, Course] = {}
         self.marks: list[Message] = []
@@ -740,10 +742,12 @@ class Ledger:
     # ------------------------------------------------------------------ what the run led to
 
     def _end_what_was_slow(self, session: Session) -> None:
+        session.ended.clear()
         if session.client.closed:
             session.client.closed.clear()
             for id in [id for id in session.interests if id not in session.peer.subscriptions]:
-                self._leave(session, session.interests.pop(id))
+                interest = session.ended[id] = session.interests.pop(id)
+                self._leave(session, interest)
         for tag in [tag for tag, until in session.until_ms.items() if until <= self.stage.now_ms]:
             del session.until_ms[tag]
             if tag in session.held:
@@ -759,6 +763,8 @@ class Ledger:
         for session in self.sessions:
             assert not session.client.got or session.peer not in self.held_back, "who is paused gets nothing"
             for subscription, tag, message in session.client.got:
+                if subscription not in self.interests:
+                    self.interests[subscription] = session.ended[subscription.id]
                 interest = self.interests[subscription]
                 interest.deliveries += 1
                 assert subscription.peer is session.peer
