@@ -31,6 +31,7 @@ from broker_app.net.hangup import hung_up
 _VERSION = "13"
 _FINAL = 0x80
 _TEXT = 1
+_WHOLE_TEXT = 0x81
 _WHOLE_BINARY = 0x82
 _RESERVED = 0x70
 _OPCODE = 0x0F
@@ -139,7 +140,9 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
                     return
             else:
                 payload = apply_mask(data[start:stop], data[start - 4 : start])
-                if kind != _WHOLE_BINARY or self._inside:
+                if kind == _WHOLE_TEXT and not self._inside and payload.isascii():
+                    self._text = True
+                elif kind != _WHOLE_BINARY or self._inside:
                     fault = self._fault(kind, payload)
                     if fault is not None:
                         self._hand_over(payloads)
@@ -162,7 +165,7 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         if opcode:
             self._text = opcode == _TEXT
         self._inside = not final
-        if not self._text or (opcode and final and payload.isascii()):
+        if not self._text:
             return None
         try:
             self._utf8.decode(payload, final)
