@@ -37,6 +37,9 @@ _RESERVED = 0x70
 _OPCODE = 0x0F
 _LAST_DATA_OPCODE = 2  # continuation, text, binary
 _MASKED = 0x80
+#: masked, and the length follows in 16 bits; so many bytes of the frame are needed to know where it ends
+_LENGTH_16, _SHORT_HEAD = _MASKED | 126, 4
+_NO_UTF8 = CloseCode.INVALID_DATA, "text is not UTF-8; send binary messages"
 #: the longest message of a client that has not logged in: its CONNECT, and some more in the same one
 STRANGER_BYTES = 256 * 1024
 #: how long a ping's answer may lie in the socket after its time is over, for the broker may have been stopped
@@ -58,8 +61,10 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self._partial: list[bytes] = []
         self._missing = 0
-        #: of the message that came last: whether it is text, and whether more of it is to come
-        self._text = self._inside = False
+        #: whether the message that came last is text
+        self._text = False
+        #: how a frame begins that is a whole message like the last one; 0 while more of that is to come
+        self._usual = _WHOLE_BINARY
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         #: whether anything was read since the last ping, or nothing could be; whether time is over already
         self._heard = self._overdue = False
@@ -120,63 +125,87 @@ class StreamedWebSocket(WebSocketsSansIOProtocol):
         """Hand over all data frames that are whole, in one event as far as no other frame lies between."""
         payloads: list[bytes] = []
         at, end, longest = 0, len(data), self.conn.max_message_size or 0
+        usual = self._usual
         while at < end:
-            start, stop = _extent(data, at, end)
+            length = data[at + 1] if end - at >= _SHORT_HEAD else 0
+            if _MASKED <= length < _LENGTH_16:  # most frames, without a call each
+                start, stop = at + 6, at + 6 + length - _MASKED
+            elif length == _LENGTH_16:
+                start = at + 8
+                stop = start + (data[at + 2] << 8 | data[at + 3])
+            else:
+                start, stop = _extent(data, at, end)
             if not stop or stop > end:
                 if stop - at > longest:  # the library says no before the rest is buffered
-                    self._hand_over(payloads)
-                    self._library_only = True
-                    super().data_received(data[at:])
+                    if self._hand_over(payloads):
+                        self._library_only = True
+                        super().data_received(data[at:])
                     return
                 self._partial = [data[at:]]
                 self._missing = stop - end if stop else 1
                 break
-            kind = data[at]
-            if kind & _RESERVED or kind & _OPCODE > _LAST_DATA_OPCODE or not data[at + 1] & _MASKED:
-                self._hand_over(payloads)
-                payloads = []
-                super().data_received(data[at:stop])
-                if self.close_sent or self.transport.is_closing():
-                    return
+            if data[at] == usual and data[at + 1] & _MASKED:
+                payloads.append(apply_mask(data[start:stop], data[start - 4 : start]))
+            elif self._hand_over(payloads) and self._take_unusual(data[at:stop], start - at):
+                payloads, usual = [], self._usual
             else:
-                payload = apply_mask(data[start:stop], data[start - 4 : start])
-                if kind == _WHOLE_TEXT and not self._inside and payload.isascii():
-                    self._text = True
-                elif kind != _WHOLE_BINARY or self._inside:
-                    fault = self._fault(kind, payload)
-                    if fault is not None:
-                        self._hand_over(payloads)
-                        self.conn.fail(*fault)
-                        self.handle_parser_exception()
-                        return
-                else:
-                    self._text = False
-                payloads.append(payload)
+                return
             at = stop
         self._hand_over(payloads)
+
+    def _take_unusual(self, frame: bytes, start: int) -> bool:
+        """Take a frame that is not like the former one; False when the connection ends by it."""
+        kind = frame[0]
+        if kind & _RESERVED or kind & _OPCODE > _LAST_DATA_OPCODE or not frame[1] & _MASKED:
+            super().data_received(frame)
+            return not (self.close_sent or self.transport.is_closing())
+        payload = apply_mask(frame[start:], frame[start - 4 : start])
+        fault = self._fault(kind, payload)
+        if fault is not None:
+            return self._fail(*fault)
+        self._put(payload)
+        return True
 
     def _fault(self, kind: int, payload: bytes) -> tuple[CloseCode, str] | None:
         """What is wrong with a data frame as a part of its message, None where nothing is."""
         opcode, final = kind & _OPCODE, bool(kind & _FINAL)
-        if self._inside and opcode:
+        inside = not self._usual
+        if inside and opcode:
             return CloseCode.PROTOCOL_ERROR, "a message began within another one"
-        if not (self._inside or opcode):
+        if not (inside or opcode):
             return CloseCode.PROTOCOL_ERROR, "nothing had begun that goes on"
         if opcode:
             self._text = opcode == _TEXT
-        self._inside = not final
-        if not self._text:
-            return None
+        self._usual = (_WHOLE_TEXT if self._text else _WHOLE_BINARY) if final else 0
         try:
-            self._utf8.decode(payload, final)
+            if self._text:
+                self._utf8.decode(payload, final)
         except UnicodeDecodeError:
-            return CloseCode.INVALID_DATA, "text is not UTF-8; send binary messages"
+            return _NO_UTF8
         return None
 
-    def _hand_over(self, payloads: list[bytes]) -> None:
+    def _hand_over(self, payloads: list[bytes]) -> bool:
+        """Hand over what came in usual frames; False when the connection ends because they are no text."""
         if not payloads:
-            return
+            return True
         data = payloads[0] if len(payloads) == 1 else b"".join(payloads)
+        if self._text and not data.isascii():
+            for number, payload in enumerate(payloads):
+                try:
+                    payload.decode()
+                except UnicodeDecodeError:
+                    self._hand_over(payloads[:number])
+                    return self._fail(*_NO_UTF8)
+        self._put(data)
+        return True
+
+    def _fail(self, code: CloseCode, reason: str) -> bool:
+        """End the connection; always False."""
+        self.conn.fail(code, reason)
+        self.handle_parser_exception()
+        return False
+
+    def _put(self, data: bytes) -> None:
         event: Any = {"type": "websocket.receive", "bytes": data, "mom.text": self._text}
         self.queue.put_nowait(event)
         if not self.read_paused:

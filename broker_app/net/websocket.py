@@ -7,7 +7,6 @@ taken while the engine is full, and what the client has not taken is counted.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -119,10 +118,12 @@ class WebSocketConnection:
 
     def _message(self, data: bytes) -> Event:
         """What is sent to the client, in the kind of message in which it said CONNECT."""
-        if self._text:
-            with contextlib.suppress(UnicodeDecodeError):  # bodies are bytes; such a one is not for text
-                return {"type": "websocket.send", "text": data.decode()}
-        return {"type": "websocket.send", "bytes": data}
+        if not self._text:
+            return {"type": "websocket.send", "bytes": data}
+        try:
+            return {"type": "websocket.send", "text": data.decode()}
+        except UnicodeDecodeError:  # bodies are bytes; such a one is not for text
+            return {"type": "websocket.send", "bytes": data}
 
     # for the session
 
