@@ -27,13 +27,13 @@ def a_call_that_sleeps_in_the_loop() -> None:
 async def test_what_holds_the_loop_up_is_measured_and_logged_with_its_stack(
     lag: LoopLag, caplog: pytest.LogCaptureFixture
 ) -> None:
-    a_call_that_sleeps_in_the_loop()
-    async with asyncio.timeout(30):
-        while lag.lag_s(60) < 0.4:
-            await asyncio.sleep(BEAT_S)
-    assert lag.blocked_s(60) >= 0.3
+    async with asyncio.timeout(50):
+        while "a_call_that_sleeps_in_the_loop" not in caplog.text:  # the lag of a busy machine may come first
+            a_call_that_sleeps_in_the_loop()
+            await asyncio.sleep(3 * BEAT_S)
     assert "the event loop was held up for" in caplog.text
-    assert "a_call_that_sleeps_in_the_loop" in caplog.text
+    assert lag.lag_s(60) >= 0.4
+    assert lag.blocked_s(60) >= 0.3
 
 
 async def test_a_second_without_lag_does_not_show_that_of_a_minute(lag: LoopLag) -> None:
