@@ -128,7 +128,7 @@ class Engine:
         #: bytes that may still be stored by decision of the administrator, None where there is no such bound
         self.store_left: int | None = None
         #: beyond so much space nobody has to look at it: more than one turn can take
-        self._plenty = 4 * inbox_bytes + broker.limits.parked_bytes
+        self._plenty = 4 * inbox_bytes + broker.turn.limits.parked_bytes
         self._scarce = False
         self._unasked = 0
         #: a snapshot that contains what is not committed yet
@@ -473,7 +473,7 @@ class Engine:
 
     def _tell_of_loss(self) -> None:
         """Log what the end of this process loses: messages that nobody asked to keep."""
-        for queue in self.broker.queues.values():
+        for queue in self.broker.destinations.queues.values():
             if queue.durable and (lost := queue.unrecorded):
                 log.warning("%d messages of %s are not persistent and lost by this stop", lost, queue.address)
 
@@ -485,7 +485,7 @@ class Engine:
             self._tell_of_loss()
             self._ended = RuntimeError("the engine was stopped")
             done = self._loop.create_future()
-            self._journal.snapshot(self.broker.next_position, [freeze(self.broker)], done.set_result)
+            self._journal.snapshot(self.broker.turn.next_position, [freeze(self.broker)], done.set_result)
             self._ended = await done or self._ended
         if self._timer is not None:
             self._timer.cancel()

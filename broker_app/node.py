@@ -175,7 +175,7 @@ class Node:
         # What recovery built stays; the collector need not look at it again.
         gc.collect()
         gc.freeze()
-        self.lobby = Lobby(self.engine, self.logins, self.access, self.config, ids=self.broker.ids)
+        self.lobby = Lobby(self.engine, self.logins, self.access, self.config, ids=self.broker.turn.ids)
         self.connections = Connections(self.lobby)
         self._voice = Voice(self.engine)
         self.news = News(

@@ -135,27 +135,29 @@ def _forget(broker: Broker, lost: set[int]) -> Counter[str]:
     in_order = sorted(lost)
     for address, waits in list(_waiting(broker)) if lost else ():
         counted[address] += len(lost.intersection(waits))
-        for lane in broker.queues[address].lanes if address in broker.queues else ():
+        for lane in (
+            broker.destinations.queues[address].lanes if address in broker.destinations.queues else ()
+        ):
             lane.paged.remove(in_order)
-        if (schedule := broker.schedules.get(address)) is not None:
+        if (schedule := broker.scheduler.schedules.get(address)) is not None:
             schedule.keep(lambda position: position not in lost)
-        if (history := broker.histories.get(address)) is not None:
+        if (history := broker.histories.histories.get(address)) is not None:
             history.forget(lost)
     return +counted
 
 
 def _waiting(broker: Broker) -> Iterator[tuple[str, list[int]]]:
     """Positions that wait, by address."""
-    for address, queue in broker.queues.items():
+    for address, queue in broker.destinations.queues.items():
         yield address, [at for lane in queue.lanes for chunk in lane.paged.chunks() for at in chunk]
-    for address, schedule in broker.schedules.items():
+    for address, schedule in broker.scheduler.schedules.items():
         yield address, list(schedule.positions())
-    for address, history in broker.histories.items():
+    for address, history in broker.histories.histories.items():
         yield address, list(history.after(0))
 
 
 def _snapshot(journal: SegmentJournal, broker: Broker) -> None:
-    journal.snapshot(broker.next_position, [freeze(broker)], _succeed)
+    journal.snapshot(broker.turn.next_position, [freeze(broker)], _succeed)
 
 
 def _succeed(error: BaseException | None) -> None:

@@ -10,7 +10,7 @@ def rebuild(broker: Broker, journal: port.Journal) -> port.Recovery:
     """Open the journal and give `broker`, which must be new, what it says. Not yet told: what is still wanted
     (`Journal.retain`). Raises what `Journal.open` and `Journal.replay` do."""
     opened = journal.open()
-    broker.ids = MessageIds(journal.tag)
+    broker.turn.ids = MessageIds(journal.tag)
     recovery = Recovery(broker)
     if opened.snapshot is not None:
         recovery.thaw(opened.snapshot)

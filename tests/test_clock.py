@@ -98,14 +98,14 @@ async def test_a_slow_consumer_is_ended_when_it_was_slow_for_so_long(step_s: flo
 
 async def test_queues_that_nobody_uses_go_neither_sooner_nor_later(step_s: float) -> None:
     time = Time()
-    limit_s = time.engine.broker.limits.idle_queue_ms / 1000
+    limit_s = time.engine.broker.turn.limits.idle_queue_ms / 1000
     await time.do(c.MakeQueue(time.client.peer, "/queue/a"))
     await time.go_on(limit_s / 2)
     await time.set_clock(step_s * max(1, limit_s / HOUR_S))
     await time.go_on(limit_s / 2 - 10)
-    assert "/queue/a" in time.engine.broker.queues
+    assert "/queue/a" in time.engine.broker.destinations.queues
     await time.go_on(20)
-    assert "/queue/a" not in time.engine.broker.queues
+    assert "/queue/a" not in time.engine.broker.destinations.queues
 
 
 async def test_what_expires_and_what_is_delayed_follow_the_clock() -> None:
@@ -115,7 +115,7 @@ async def test_what_expires_and_what_is_delayed_follow_the_clock() -> None:
     await time.do(c.Publish(time.client.peer, [(expiring, b"1", None), (delayed, b"2", None)]))
     await time.set_clock(HOUR_S)
     await time.go_on(2)
-    queues = time.engine.broker.queues
+    queues = time.engine.broker.destinations.queues
     assert (queues["/queue/a"].depth, queues["/queue/a"].expired_total, queues["/queue/b"].depth) == (0, 1, 1)
 
 

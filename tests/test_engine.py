@@ -149,11 +149,11 @@ async def test_a_backlog_beyond_the_window_is_read_back_in_order() -> None:
     for start in range(0, 500, 50):
         engine.submit(c.Publish(client.peer, [(QUEUE, b"%d" % (start + n), None) for n in range(50)]))
         await engine.wait_idle()
-    assert engine.broker.memory_bytes < 20 * 400
+    assert engine.broker.store.memory_bytes < 20 * 400
     engine.submit(c.Subscribe(client.peer, "1", "/queue/a"))
     await engine.wait_idle()
     assert client.bodies == [b"%d" % number for number in range(500)]
-    assert engine.broker.memory_bytes == 0
+    assert engine.broker.store.memory_bytes == 0
 
 
 async def test_the_inbox_says_when_it_is_full_and_when_it_is_relieved() -> None:
@@ -253,7 +253,7 @@ async def test_a_snapshot_is_written_only_when_all_it_contains_is_durable() -> N
     assert journal.storage.snapshot is not None
     assert journal.storage.snapshot_position == 2
     again = engine_over(MemoryJournal(_reopened(journal)))
-    assert again.broker.queues["/queue/a"].depth == 2
+    assert again.broker.destinations.queues["/queue/a"].depth == 2
 
 
 class Broken(Listener):
@@ -322,7 +322,7 @@ async def test_a_client_that_cannot_even_be_closed_leaves_the_broker() -> None:
     engine.submit(c.Subscribe(broken.peer, "1", "/queue/a", c.INDIVIDUAL, receipt=b"r"))
     await engine.wait_idle()
     assert engine.ended is None
-    assert engine.broker.queues["/queue/a"].consumers == []
+    assert engine.broker.destinations.queues["/queue/a"].consumers == []
 
 
 async def test_a_command_that_fails_before_it_changed_anything_closes_its_client_alone() -> None:

@@ -134,7 +134,11 @@ async def test_a_damaged_message_becomes_a_dead_letter_and_the_node_serves_on(
     assert node.report == []
     assert await node.take("/queue/a", 9) == []
     assert await node.take("/queue/b", 9) == [b"whole before", b"whole behind"]
-    (dead,) = (message for lane in node.engine.broker.queues["/queue/a.dead"].lanes for message in lane.ready)
+    (dead,) = (
+        message
+        for lane in node.engine.broker.destinations.queues["/queue/a.dead"].lanes
+        for message in lane.ready
+    )
     facts = headers(dead.envelope.block)
     assert (facts["dead-reason"], facts["origin"]) == ("DAMAGED", "/queue/a")
     assert f"{place}-0000" in facts["dead-detail"]
@@ -142,9 +146,14 @@ async def test_a_damaged_message_becomes_a_dead_letter_and_the_node_serves_on(
     await node.stop()
 
     node = Node(tmp_path)
-    assert [name for name in node.engine.broker.queues if name.endswith(".dead")] == ["/queue/a.dead"]
-    assert node.engine.broker.queues["/queue/a.dead"].depth == 1
-    assert b"is damaged" in node.engine.read([*node.engine.broker.queues["/queue/a.dead"].lanes[0].paged])[0]
+    assert [name for name in node.engine.broker.destinations.queues if name.endswith(".dead")] == [
+        "/queue/a.dead"
+    ]
+    assert node.engine.broker.destinations.queues["/queue/a.dead"].depth == 1
+    assert (
+        b"is damaged"
+        in node.engine.read([*node.engine.broker.destinations.queues["/queue/a.dead"].lanes[0].paged])[0]
+    )
     await node.stop()
 
 
@@ -155,10 +164,10 @@ async def test_looking_at_a_damaged_message_shows_that_it_is_damaged(tmp_path: P
     await node.stop()
     damage(tmp_path, b"the damaged one")
     node = Node(tmp_path)
-    (position,) = node.engine.broker.queues["/queue/a"].lanes[0].paged
+    (position,) = node.engine.broker.destinations.queues["/queue/a"].lanes[0].paged
     message = Reader("/queue/a").message(node.engine.read([position])[0], position)
     assert "is damaged" in headers(message.envelope.block)["damaged"]
-    assert node.engine.broker.queues["/queue/a"].depth == 1, "looking changes nothing"
+    assert node.engine.broker.destinations.queues["/queue/a"].depth == 1, "looking changes nothing"
     await node.stop()
 
 
@@ -366,7 +375,7 @@ async def test_a_flipped_bit_anywhere_loses_nothing_that_can_be_read(tmp_path: P
         node = Node(copy)
         there = await node.take("/queue/kept", 99)
         cut = any("was cut" in line for line in node.report)
-        dead = node.engine.broker.queues.get("/queue/kept.dead")
+        dead = node.engine.broker.destinations.queues.get("/queue/kept.dead")
         missing = len(kept) - len(there) - (0 if dead is None else dead.depth)
         assert [body for body in kept if body in there] == there, place
         assert missing <= told + cut, place
@@ -419,7 +428,7 @@ async def test_a_history_without_the_messages_that_are_lost_is_mended(tmp_path: 
     done = offline.repair(tmp_path, skip_damaged=True, dry_run=False)
     assert done.lost == {"/topic/t": 1}
     node = keeping()
-    assert len(node.engine.broker.histories["/topic/t"]) == 2
+    assert len(node.engine.broker.histories.histories["/topic/t"]) == 2
     await node.stop()
 
 

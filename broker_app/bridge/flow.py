@@ -146,13 +146,13 @@ class Flow(InnerReceiver):
     @property
     def depth(self) -> int:
         """Messages at home, those on their way too."""
-        queue = self._engine.broker.queues.get(self.source)
+        queue = self._engine.broker.destinations.queues.get(self.source)
         return queue.depth + queue.unsettled if queue is not None else 0
 
     @property
     def there(self) -> bool:
         """Whether there is such a queue (still)."""
-        return self.source in self._engine.broker.queues
+        return self.source in self._engine.broker.destinations.queues
 
     @property
     def wants_connection(self) -> bool:
@@ -200,7 +200,7 @@ class Flow(InnerReceiver):
         self._largest = int(largest) if largest.isdecimal() else sys.maxsize
         if not _knows_bridges(link):
             server = link.connection.headers.get("server", "")
-            self._carriage = to_foreign(self.target, version, self._engine.broker.ids, server)
+            self._carriage = to_foreign(self.target, version, self._engine.broker.turn.ids, server)
             self._mark, self._counted = 0, None
             self._start()
             return
@@ -224,7 +224,7 @@ class Flow(InnerReceiver):
         """The remote broker has all up to the position `accepted`, `count` messages of this queue so far."""
         if self.phase is not Phase.BEGINNING:
             return
-        if accepted >= self._engine.broker.next_position or self._has_unsent(accepted):
+        if accepted >= self._engine.broker.turn.next_position or self._has_unsent(accepted):
             detail = (
                 f"{self.remote.name} has message {accepted} of {self.source}, and not all up to there was "
                 "sent by this broker: is its journal an old copy? Start the broker under another name"
@@ -250,7 +250,7 @@ class Flow(InnerReceiver):
 
     def _has_unsent(self, accepted: int) -> bool:
         """Whether a message waits here that the mark would take for a repeat and that was never sent."""
-        queue = self._engine.broker.queues.get(self.source)
+        queue = self._engine.broker.destinations.queues.get(self.source)
         return queue is not None and any(lane.has_untried(accepted) for lane in queue.lanes)
 
     def _join(self) -> None:
@@ -261,7 +261,7 @@ class Flow(InnerReceiver):
         self._probing = True
         peer = self._peer = Peer(self, user=f"bridge:{self.remote.name}")
         peer.paused = True
-        credit = 1 if self._cautious else min(self.remote.window, self._engine.broker.limits.max_credit)
+        credit = 1 if self._cautious else min(self.remote.window, self._engine.broker.turn.limits.max_credit)
         self._submit(
             c.Subscribe(
                 *(peer, self.id, self.source, c.INDIVIDUAL, credit), exclusive=True, receipt=Phase.JOINING
@@ -344,7 +344,7 @@ class Flow(InnerReceiver):
         self.stalled = False
         self.trouble = None
         self._timeline.note("suspended", self.queue)
-        if self.there and self._engine.broker.queues[self.source].depth:
+        if self.there and self._engine.broker.destinations.queues[self.source].depth:
             self.wake()  # it came while the flow left
 
     def _leave_remote(self) -> None:

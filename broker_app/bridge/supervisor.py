@@ -70,7 +70,7 @@ class Supervisor:
 
     def scan(self) -> None:
         """Find what was missed: queues without a flow, messages nobody was told of, queues that are gone."""
-        for address, queue in list(self._engine.broker.queues.items()):
+        for address, queue in list(self._engine.broker.destinations.queues.items()):
             if address.startswith(_FORWARDED):
                 self._see(address, arrived=queue.depth > 0)
         for pipe in self._pipes.values():
@@ -121,7 +121,7 @@ class Supervisor:
     def orphans(self) -> list[dict[str, Any]]:
         """Store-and-forward queues that no bridge empties, because none of that name is configured."""
         found = []
-        for address, queue in self._engine.broker.queues.items():
+        for address, queue in self._engine.broker.destinations.queues.items():
             forwarded = _forwarded(address)
             if forwarded is not None and forwarded.broker not in self._pipes:
                 found.append(report.of_orphan(forwarded, queue.depth + queue.unsettled))
@@ -129,7 +129,9 @@ class Supervisor:
 
     def incoming(self, most: int) -> list[dict[str, Any]]:
         """How far other brokers have come with what they forward to this one, the newest first."""
-        marks = heapq.nlargest(most, self._engine.broker.marks.values(), key=lambda mark: mark.time_ms)
+        marks = heapq.nlargest(
+            most, self._engine.broker.forwarding.marks.values(), key=lambda mark: mark.time_ms
+        )
         return [report.of_mark(mark) for mark in marks]
 
     # ------------------------------------------------------------------ within

@@ -1,208 +1,246 @@
-"""The broker's mind: `decide` turns a run of commands into an outcome. Pure: no I/O, no clock.
+"""The broker as a pure function: `decide` turns a run of commands into an outcome. No I/O, no clock.
 
-Every deed changes memory and writes what must survive into the outcome; after all commands of a run
-the queues they touched hand out what they can. The caller lets the outcome out only after its records
+Every command changes memory and writes what must survive into the outcome; after all commands of a run
+the queues they touched deliver what they can. The caller lets the outcome out only after its records
 are safe, and hands the same records to `recovery` to get the same broker again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from heapq import heapify
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from broker_app.core import commands as c
-from broker_app.core.facts import DestinationGone
+from broker_app.core.accounts import Accounts
+from broker_app.core.administration import Administration
+from broker_app.core.admission import Admission
+from broker_app.core.consumers import Consumers
+from broker_app.core.damaged_messages import DamagedMessages
+from broker_app.core.dead_letters import DeadLetters
+from broker_app.core.deliveries import Deliveries
+from broker_app.core.destination_limits import DestinationLimits
+from broker_app.core.destinations import Destinations
+from broker_app.core.dispatcher import Dispatcher
+from broker_app.core.durable_subscriptions import DurableSubscriptions
+from broker_app.core.events import Events
+from broker_app.core.histories import Histories
+from broker_app.core.inbound_forwarding import InboundForwarding
 from broker_app.core.limits import Limits
-from broker_app.core.marks import SYNC_ADDRESS
+from broker_app.core.marks import Mark
+from broker_app.core.message_store import MessageStore
 from broker_app.core.outcome import DUE, LANE, REPLAY, Outcome
 from broker_app.core.peer import Peer
 from broker_app.core.policy import Policies
-from broker_app.core.queue import Queue
-from broker_app.core.stepping import shift_time_limits
-from broker_app.core.timers import SLICE_MS, SWEEP_MS
-from broker_app.core.unreadable import Unreadable
+from broker_app.core.publisher import Publisher
+from broker_app.core.resource_alarms import ResourceAlarms
+from broker_app.core.scheduler import Scheduler
+from broker_app.core.selective_delivery import SelectiveDelivery
+from broker_app.core.subscriptions import Subscriptions
+from broker_app.core.sweeper import Sweeper
+from broker_app.core.timers import Leases
+from broker_app.core.topic import Topics
+from broker_app.core.transactions import Transactions
+from broker_app.core.transfers import Transfers
+from broker_app.core.turn import Turn
 
-#: queues that a part of a sweep looks at; so many messages looked at count as one more
-SWEEP_WORK, LOOKS = 1_000, 16
+#: carries out a command, with what its check has returned where it has a check
+Apply = Callable[..., None]
+Check = Callable[[Any], Any]
 
 
-class Broker(Unreadable):
-    """All destinations, subscriptions and unsettled deliveries of one broker.
+class Broker:
+    """All destinations, subscriptions and unsettled deliveries of one broker, each with its owner.
 
-    `tag` distinguishes this broker's message ids from others'. `counters` are totals since start.
+    Each component owns its state, and uses those that are built before it. `tag` distinguishes this broker's
+    message ids from others'.
     """
 
     def __init__(
         self, *, tag: int = 0, limits: Limits | None = None, policies: Policies | None = None
     ) -> None:
-        super().__init__(tag=tag, limits=limits, policies=policies)
-        self._deeds |= {
-            c.Publish: self._publish,
-            c.Subscribe: self._subscribe,
-            c.Unsubscribe: self._unsubscribe,
-            c.Hand: self._hand,
-            c.Forget: self._forget_name,
-            c.Settle: self._settle,
-            c.Return: self._return,
-            c.Extend: self._extend,
-            c.Begin: self._begin,
-            c.Enlist: self._enlist,
-            c.Commit: self._commit,
-            c.Abort: self._abort,
-            c.Spoil: self._spoil,
-            c.Pause: self._pause,
-            c.Resume: self._resume,
-            c.Answer: self._answer_only,
-            c.Disconnect: self._disconnect,
-            c.Loaded: self._take_loaded,
-            c.Purge: self._purge,
-            c.Transfer: self._transfer,
-            c.Insert: self._insert,
-            c.MeetBridge: self._meet_bridge,
-            c.BeginFlow: self._begin_flow,
-            c.Forward: self._forward,
-            c.BreakFlow: self._break_flow,
-            c.ForgetMark: self._forget_mark,
-            c.HandMarkOver: self._hand_mark_over,
-            c.Reconfigure: self._reconfigure,
-            c.MakeQueue: self._make,
-            c.RemoveQueue: self._remove,
-            c.StoreSpace: self._store_space,
-            c.ClockStepped: self._clock_stepped,
+        turn = self.turn = Turn(tag=tag, limits=limits, policies=policies)
+        topics, marks, leases = Topics(), dict[str, Mark](), Leases()
+        events = Events(turn, topics)
+        self.accounts = Accounts()
+        self.destinations = Destinations(turn, events, topics, marks)
+        self.store = MessageStore(turn, self.destinations)
+        self.scheduler = Scheduler(turn)
+        dead_letters = DeadLetters(turn, events, self.destinations, self.store)
+        selective = self.selective = SelectiveDelivery(turn, self.store)
+        consumers = Consumers(self.store, selective)
+        self.dispatcher = Dispatcher(turn, self.destinations, self.store, dead_letters, selective, leases)
+        self.deliveries = Deliveries(turn, self.store, dead_letters, selective, consumers, leases)
+        self.histories = Histories(turn, self.store)
+        self.durables = DurableSubscriptions(
+            turn, events, self.accounts, self.destinations, self.store, consumers, self.deliveries
+        )
+        self.subscriptions = Subscriptions(
+            *(turn, events, self.accounts, self.destinations, self.store, selective),
+            *(consumers, self.deliveries, self.histories, self.durables),
+        )
+        self.publisher = Publisher(
+            *(turn, self.destinations, self.store, self.scheduler, selective),
+            *(self.histories, self.subscriptions),
+        )
+        self.destination_limits = DestinationLimits(
+            *(turn, events, self.destinations, self.store, self.scheduler, dead_letters, self.deliveries)
+        )
+        self.resource_alarms = ResourceAlarms(turn, self.destinations, self.store)
+        self.admission = Admission(
+            *(turn, self.destinations, self.store, self.dispatcher, self.publisher),
+            *(self.destination_limits, self.resource_alarms),
+        )
+        self.subscriptions.on_begin.append(self.admission.subscription_changed)
+        self.subscriptions.on_end.append(self.admission.subscription_changed)
+        self.forwarding = InboundForwarding(
+            *(turn, self.destinations, self.store, consumers, self.subscriptions, self.publisher),
+            *(self.destination_limits, self.resource_alarms, marks),
+        )
+        self.transactions = Transactions(
+            turn, self.accounts, self.destinations, self.deliveries, self.admission, self._execute
+        )
+        transfers = Transfers(
+            *(turn, self.destinations, self.store, self.scheduler, selective, self.deliveries),
+            *(self.destination_limits, self.resource_alarms),
+        )
+        administration = Administration(
+            *(turn, events, self.destinations, self.store, self.scheduler, consumers, self.deliveries),
+            *(self.histories, self.destination_limits, self.resource_alarms, self.admission),
+        )
+        self.damaged = DamagedMessages(
+            *(turn, self.destinations, self.store, self.scheduler, dead_letters, self.histories, transfers)
+        )
+        self.sweeper = Sweeper(
+            *(turn, events, self.destinations, self.store, self.scheduler, dead_letters, selective),
+            *(self.deliveries, self.histories, self.subscriptions, self.publisher, self.admission),
+        )
+        self._commands = self._table(transfers, administration)
+        self._loads = {
+            LANE: self.dispatcher.loaded,
+            DUE: self.publisher.publish_due,
+            REPLAY: self.histories.replayed,
         }
-        #: queues that the sweep under way has still to look at
-        self._unswept: list[Queue] = []
-        self._loads = {LANE: self._loaded, DUE: self._publish_due, REPLAY: self._replayed}
+
+    def _table(
+        self, transfers: Transfers, administration: Administration
+    ) -> dict[type, tuple[Check | None, Apply]]:
+        """What checks each command, and what carries it out. A check changes nothing but what ends in any
+        case, so that its errors, expected or not, are the client's alone."""
+        deliveries, subscriptions = self.deliveries, self.subscriptions
+        forwarding, transactions = self.forwarding, self.transactions
+        return {
+            c.Publish: (None, self.admission.publish),
+            c.Subscribe: (subscriptions.check_subscribe, subscriptions.subscribe),
+            c.Unsubscribe: (subscriptions.check_unsubscribe, subscriptions.unsubscribe),
+            c.Hand: (None, subscriptions.deliver_to),
+            c.Forget: (subscriptions.check_delete_durable, subscriptions.delete_durable),
+            c.Settle: (deliveries.check_tags, deliveries.settle),
+            c.Return: (deliveries.check_tags, deliveries.return_),
+            c.Extend: (deliveries.check_tags, deliveries.extend),
+            c.Begin: (transactions.check_begin, transactions.begin),
+            c.Enlist: (None, transactions.enlist),
+            c.Commit: (transactions.check_commit, transactions.commit),
+            c.Abort: (transactions.check_abort, transactions.abort),
+            c.Spoil: (None, transactions.mark_rollback_only),
+            c.Pause: (None, subscriptions.pause),
+            c.Resume: (None, subscriptions.resume),
+            c.Answer: (None, self._answer),
+            c.Disconnect: (None, self._disconnect),
+            c.Loaded: (None, self._loaded),
+            c.Purge: (administration.check_purge, administration.purge),
+            c.Transfer: (transfers.check_transfer, transfers.transfer),
+            c.Insert: (transfers.check_insert, transfers.insert),
+            c.MeetBridge: (None, forwarding.bridge_connected),
+            c.BeginFlow: (forwarding.check_begin_flow, forwarding.begin_flow),
+            c.Forward: (None, forwarding.forward),
+            c.BreakFlow: (None, forwarding.break_flow),
+            c.ForgetMark: (forwarding.check_unused, forwarding.forget_mark),
+            c.HandMarkOver: (forwarding.check_unused, forwarding.reassign_mark),
+            c.Reconfigure: (None, administration.reconfigure),
+            c.MakeQueue: (administration.check_create, administration.create_queue),
+            c.RemoveQueue: (administration.check_delete, administration.delete_queue),
+            c.StoreSpace: (None, self.resource_alarms.store_space),
+            c.ClockStepped: (None, self._clock_stepped),
+        }
 
     def decide(self, run: Sequence[c.Command], now_us: int, onto: Outcome | None = None) -> Outcome:
-        """Carry out `run` in order at the time `now_us` (µs since 1970, UTC) and say what follows.
+        """Carry out `run` in order at the time `now_us` (µs since 1970, UTC) and return what follows.
 
         `onto` is the outcome of the former call when it was not committed yet: it grows and is returned.
         """
-        out = self._out = onto or Outcome(self.next_position, now_us)
-        self.now_ms = now_us // 1000
-        if self._gauging or self.memory_bytes > self.limits.memory_bytes:
-            self._gauge()
-        deeds = self._deeds
+        turn = self.turn
+        out = turn.begin(now_us, onto)
+        self.resource_alarms.begin_turn()
+        execute = self._execute
         for command in run:
-            if self._stopped and _comes_too_late(command):
+            if turn.stopped_peers and _comes_too_late(command):
                 continue
-            deeds[type(command)](command)
-        if self.now_ms >= self.next_deadline_ms:
-            self._due()
-        self._dispatch_dirty()
-        if self._outrun:
-            self._end_outrun()
-        if self.replays:
-            self._advance_replays()
-        if self._overfull or self._crowded or self._line:
-            self._ease()
-        if self.parking.changed:
-            out.throttles += self.parking.turns()
-        self._record_acks()
-        if self._marked:
-            self._record_marks()
+            execute(command)
+        if turn.now_ms >= self.next_deadline_ms:
+            self.sweeper.run_due()
+        self.dispatcher.run()
+        if self.histories.outrun:
+            self.subscriptions.end_outrun()
+        if self.histories.replays:
+            self.histories.advance_replays()
+        self.admission.end_turn()
+        self.store.record_acks()
+        self.forwarding.record_marks()
         if out.fanouts:
-            self._close_fanouts()
+            self.subscriptions.close_fanouts()
         if out.forwarded:
-            self._tell_of_arrivals()
-        self.next_position = out.first_position + out.count
+            self.destinations.emit_arrivals()
+        turn.next_position = out.first_position + out.count
         return out
 
     @property
     def next_deadline_ms(self) -> int:
         """When `decide` wants to be called even without commands."""
-        sweep = self.sweep_ms
-        return min(self.leases.next_ms or sweep, self.alarms.next_ms or sweep, sweep)
+        sweep = self.sweeper.sweep_ms
+        return min(self.deliveries.leases.next_ms or sweep, self.scheduler.alarms.next_ms or sweep, sweep)
 
-    def _clock_stepped(self, command: c.ClockStepped) -> None:
-        shift_time_limits(self, command.by_ms)
+    def _execute(self, command: Any) -> None:
+        """Carry out a command whose check passes; an error of the check is answered to its peer."""
+        check, apply = self._commands[type(command)]
+        if check is None:
+            apply(command)
+            return
+        try:
+            checked = check(command)
+        except Exception as error:
+            self.turn.refuse(command.peer, command.receipt, error)
+        else:
+            apply(command, checked)
 
-    def _take_loaded(self, command: c.Loaded) -> None:
+    # ------------------------------------------------------------------ commands of several components
+
+    def _answer(self, command: c.Answer) -> None:
+        self.turn.accept(command.peer, command.receipt)
+
+    def _disconnect(self, command: c.Disconnect) -> None:
+        peer = command.peer
+        self.transactions.end_all(peer)
+        receipt = self.admission.disconnect(command)
+        self.turn.forget(peer)
+        self.subscriptions.end_all(peer)
+        self.turn.accept(peer, receipt)
+
+    def _loaded(self, command: c.Loaded) -> None:
         if command.damaged:
-            self._give_up_damaged(command)
+            self.damaged.give_up(command)
         self._loads[command.purpose](command)
 
-    def _due(self) -> None:
-        for peer, tag in self.leases.due(self.now_ms):
-            held = peer.unsettled.pop(tag, None)
-            if held is not None:
-                self._came_back(*held)
-        self._read_due()
-        if self.now_ms >= self.sweep_ms:
-            self._give_up_waiting()
-            self._look_for_slow_consumers()
-            self._sweep()
-            self._sweep_histories()
-
-    def _sweep(self) -> None:
-        """Drop what expired, queues that nobody uses, and old dedup-ids; of many queues a part at a time."""
-        if not self._unswept:
-            self._unswept = list(self.queues.values())
-            self._forget_old_ids()
-        # What is read back only to be looked at must leave memory for what moves.
-        room = self.limits.memory_bytes // 2 - self.memory_bytes
-        work = SWEEP_WORK
-        while self._unswept and work > 0:
-            queue = self._unswept.pop()
-            if self.queues.get(queue.address) is not queue:
-                continue
-            work -= 1
-            if queue.picking is not None:
-                self._tidy_picking(queue)
-            if queue.expiring:
-                work -= self._expire_waiting(queue) // LOOKS
-                for lane in queue.lanes:
-                    if room > 0 and lane.paged and not lane.ready:
-                        self._fetch(queue, lane)
-                        room -= self.limits.fetch_bytes
-            self._reap_idle(queue)
-        self.sweep_ms = self.now_ms + (SLICE_MS if self._unswept else SWEEP_MS)
-
-    def _reap_idle(self, queue: Queue) -> None:
-        if (
-            queue.consumers
-            or queue.unsettled
-            or queue.depth
-            or queue.named
-            or not queue.durable
-            or queue.address in self.schedules
-            or queue.address in self.policies.exact
-            or queue.address == SYNC_ADDRESS
+    def _clock_stepped(self, command: c.ClockStepped) -> None:
+        """Time limits that live in memory (waits, leases, sweeps, idle times) go on as if the clock had not
+        been set. What is stored, and what people name in times of the clock, follows the clock."""
+        for owner in (
+            self.sweeper,
+            self.deliveries,
+            self.subscriptions,
+            self.admission,
+            self.destination_limits,
         ):
-            queue.idle_since_ms = 0
-        elif not queue.idle_since_ms:
-            queue.idle_since_ms = self.now_ms
-        elif self.now_ms - queue.idle_since_ms >= self.limits.idle_queue_ms:
-            del self.queues[queue.address]
-            self._tell_of_destination(DestinationGone(queue.address))
-
-    def _forget_old_ids(self) -> None:
-        found = self.duplicates.next_to_sweep()
-        if found:
-            windows = {address: self.policies.of(address).dedup_window_ms for address in found}
-            self.duplicates.sweep(self.now_ms, windows)
-
-    def _expire_waiting(self, queue: Queue) -> int:
-        """Take out what expired and is in memory; how many messages were looked at."""
-        looked_at = 0
-        for lane in queue.lanes:
-            looked_at += len(lane.ready) + len(lane.returned)
-            expired = [m for m in lane.in_memory() if 0 < m.expires_ms <= self.now_ms]
-            if not expired:
-                continue
-            for message in expired:
-                self._remember_body(queue, -message.size)
-                self._expire(queue, message)
-            alive = [m for m in lane.ready if not 0 < m.expires_ms <= self.now_ms]
-            lane.ready.clear()
-            lane.ready.extend(alive)
-            lane.returned = [entry for entry in lane.returned if not 0 < entry[1].expires_ms <= self.now_ms]
-            heapify(lane.returned)
-        queue.expiring = any(m.expires_ms for lane in queue.lanes for m in lane.in_memory()) or any(
-            lane.paged or lane.loading for lane in queue.lanes
-        )
-        return looked_at
+            owner.shift_time_limits(command.by_ms)
 
 
 def _comes_too_late(command: c.Command) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message
 from broker_app.core.queue import UNREACHED, Lane, Queue, order_of
-from broker_app.core.state import UNRECORDED
+from broker_app.core.turn import UNRECORDED
 
 READY, UNSETTLED, DELAYED = "ready", "unsettled", "delayed"
 
@@ -39,7 +39,7 @@ def browse_delayed(
 ) -> list[Item]:
     """Up to `limit` messages that are not due, in the order of their times, behind the (time, position)
     `after`. Their bodies are in the journal."""
-    schedule = broker.schedules.get(address)
+    schedule = broker.scheduler.schedules.get(address)
     if schedule is None:
         return []
     rows = islice(schedule.after(*(after or (0, 0))), limit)
@@ -57,7 +57,7 @@ def browse(
     """Up to `limit` messages in the order of delivery, behind the (priority, position) `after`; None when
     there is no such queue. Backwards, the last one comes first, and `after` is the one before which to go on.
     Reads 8 bytes for each paged message it passes over, never the journal."""
-    queue = broker.queues.get(address)
+    queue = broker.destinations.queues.get(address)
     if queue is None:
         return None
     return list(islice(_items(broker, queue, after, backwards), limit))
@@ -66,7 +66,7 @@ def browse(
 def _items(broker: Broker, queue: Queue, after: tuple[int, int] | None, backwards: bool) -> Iterator[Item]:
     held = [
         message
-        for peer in broker.peers
+        for peer in broker.deliveries.peers
         for subscription, message in peer.unsettled.values()
         if subscription.queue is queue
     ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
@@ -124,6 +124,7 @@ class Extend:
     tags: Sequence[int]
     lease_ms: int
     receipt: Any = None
+    cumulative: ClassVar[bool] = False
 
 
 @dataclass(slots=True)

@@ -106,18 +106,24 @@ class Freezing:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self.position = self.through = broker.next_position
-        dedup = dict.fromkeys(broker.duplicates.addresses())
-        places = {**broker.queues, **broker.schedules, **dedup, **broker.histories, **broker.marks}
+        self.position = self.through = broker.turn.next_position
+        dedup = dict.fromkeys(broker.publisher.duplicates.addresses())
+        places = {
+            **broker.destinations.queues,
+            **broker.scheduler.schedules,
+            **dedup,
+            **broker.histories.histories,
+            **broker.forwarding.marks,
+        }
         self._addresses = iter([*places, LOST])
         self._busy: list[str] = []
         self.sections: list[tuple[str, list[bytes]]] = []
 
     def step(self, work: int = STEP) -> bool:
         """Take a few more sections; whether that was all."""
-        self.through = self._broker.next_position
+        self.through = self._broker.turn.next_position
         for address in self._addresses:
-            queue = self._broker.queues.get(address)
+            queue = self._broker.destinations.queues.get(address)
             if queue is not None and queue.unsettled:
                 self._busy.append(address)  # looked for together: what is handed out is kept by consumers
                 continue
@@ -139,8 +145,8 @@ class Freezing:
     def _handed_out(self) -> dict[str, list[Held]]:
         """Recorded messages that consumers hold, or that wait before another attempt, by address."""
         found: dict[str, list[Held]] = {}
-        for peer in self._broker.peers:
-            out = peer is not self._broker.resting.peer
+        for peer in self._broker.deliveries.peers:
+            out = peer is not self._broker.deliveries.resting.peer
             for subscription, message in peer.unsettled.values():
                 if message.recorded:
                     held = Held(message, message.attempts + out)
@@ -149,8 +155,11 @@ class Freezing:
 
     def _take(self, address: str, held: Sequence[Held]) -> int:
         """Write down one destination; the work it took."""
-        section = Section(address, self._broker.next_position)
-        queue, schedule = self._broker.queues.get(address), self._broker.schedules.get(address)
+        section = Section(address, self._broker.turn.next_position)
+        queue, schedule = (
+            self._broker.destinations.queues.get(address),
+            self._broker.scheduler.schedules.get(address),
+        )
         messages = len(held)
         if queue is not None and queue.durable:
             _write_queue(section, queue, held)
@@ -159,15 +168,15 @@ class Freezing:
             chunks = schedule.freeze()
             section.delayed = section.add(dues for dues, _ in chunks)
             section.add(positions for _, positions in chunks)
-        since_ms = self._broker.now_ms - self._broker.policies.of(address).dedup_window_ms
-        section.dedup = section.add(self._broker.duplicates.freeze(address, since_ms))
-        history = self._broker.histories.get(address)
+        since_ms = self._broker.turn.now_ms - self._broker.turn.policies.of(address).dedup_window_ms
+        section.dedup = section.add(self._broker.publisher.duplicates.freeze(address, since_ms))
+        history = self._broker.histories.histories.get(address)
         if history is not None:
             section.history = history.freeze()
             section.add(block.positions for block in history.blocks)
-        elif address == LOST and self._broker.lost_to:
-            section.history = (self._broker.lost_to,)
-        mark = self._broker.marks.get(address)
+        elif address == LOST and self._broker.histories.lost_to:
+            section.history = (self._broker.histories.lost_to,)
+        mark = self._broker.forwarding.marks.get(address)
         if mark is not None and mark.position:
             section.mark = mark.facts
         told = section.lanes, section.delayed, section.terms, section.dedup, section.history, section.mark

@@ -309,7 +309,7 @@ class Queue:
         self.available: deque[Subscription] = deque()
         #: the exclusive consumer that is served; all others stand by
         self.active: Subscription | None = None
-        #: set while consumers are choosy or messages have groups: then `core/picking.py` hands out
+        #: set while consumers are choosy or messages have groups: then `core/selective_delivery.py` hands out
         self.picking: Sorter | None = None
         #: the position of the newest recorded message that has a group
         self.last_grouped = 0

@@ -39,27 +39,27 @@ class Recovery:
             if section.terms:
                 self._subscribe(section.address, Terms(*section.terms))
             if section.mark:
-                self._broker.marks[section.address] = of_address(section.address, section.mark)
+                self._broker.forwarding.marks[section.address] = of_address(section.address, section.mark)
             if section.delayed[0]:
                 self._schedule(section.address).thaw(*section.delayed)
             if section.dedup:
-                self._broker.duplicates.thaw(section.address, section.dedup)
+                self._broker.publisher.duplicates.thaw(section.address, section.dedup)
             if section.address == freezing.LOST:
-                self._broker.lost_to = section.history[0]
+                self._broker.histories.lost_to = section.history[0]
             elif section.history:
-                self._broker.history(section.address).thaw(section.history, section.kept)
+                self._broker.histories.history(section.address).thaw(section.history, section.kept)
             for priority, mark, positions, attempts in section.lanes:
-                lane = self._broker.queue(section.address).lane(priority)
+                lane = self._broker.destinations.queue(section.address).lane(priority)
                 lane.mark = mark
                 lane.paged.extend(positions)
                 self._attempts.setdefault(section.address, {}).update(attempts)
             if section.grouped:
-                self._broker.queue(section.address).last_grouped = section.grouped
+                self._broker.destinations.queue(section.address).last_grouped = section.grouped
 
     def _schedule(self, address: str) -> Schedule:
-        schedule = self._broker.schedules.get(address)
+        schedule = self._broker.scheduler.schedules.get(address)
         if schedule is None:
-            schedule = self._broker.schedules[address] = Schedule(address)
+            schedule = self._broker.scheduler.schedules[address] = Schedule(address)
         return schedule
 
     def replay(self, destinations: Sequence[str], first_position: int, batch: bytes) -> None:
@@ -74,30 +74,38 @@ class Recovery:
             elif kind == records.PUBLISHED and flags & records.DELAYED:
                 self._schedule(address).rows.add(records.due_ms(batch, start, flags), position)
             elif kind == records.PUBLISHED and address.startswith(_TOPIC):
-                self._broker.history(address).append(position, records.time_ms(batch, start), end - start)
+                self._broker.histories.history(address).append(
+                    position, records.time_ms(batch, start), end - start
+                )
             elif kind == records.PUBLISHED:
-                queue = self._broker.queue(address)
+                queue = self._broker.destinations.queue(address)
                 queue.lane(priority).paged.append(position)
                 if flags & records.GROUPED:
                     queue.last_grouped = position
             elif kind == records.ACKED and flags == records.TRIMMED:
-                self._broker.history(address).trim(records.positions(batch, start, end))
+                self._broker.histories.history(address).trim(records.positions(batch, start, end))
             elif kind == records.ACKED:
                 self._gone.setdefault(address, set()).update(records.positions(batch, start, end))
             elif kind == records.DELIVERED:
-                self._broker.queue(address).lane(priority).mark = records.positions(batch, start, end)[0]
+                self._broker.destinations.queue(address).lane(priority).mark = records.positions(
+                    batch, start, end
+                )[0]
             elif kind == records.RETURNED:
                 numbers = records.positions(batch, start, end)
                 self._attempts.setdefault(address, {}).update(zip(numbers[::2], numbers[1::2], strict=True))
             elif kind == records.SUBSCRIBED:
                 self._subscribe(address, records.terms(batch, start, end))
             elif kind == records.FORGOTTEN and is_mark(address):
-                self._broker.marks.pop(address, None)  # it may be forgotten before its section was taken
+                self._broker.forwarding.marks.pop(
+                    address, None
+                )  # it may be forgotten before its section was taken
             elif kind == records.FORGOTTEN:
-                if (named := self._broker.named.get(address)) is not None:  # begun before the snapshot, else
-                    self._broker.end_named(named)
+                if (
+                    named := self._broker.destinations.named.get(address)
+                ) is not None:  # begun before the snapshot, else
+                    self._broker.durables.end(named)
             elif kind == records.MARKED:
-                self._broker.marks[address] = of_address(address, records.mark(batch, start, end))
+                self._broker.forwarding.marks[address] = of_address(address, records.mark(batch, start, end))
             else:
                 raise ValueError(
                     f"record {position} has the unknown type {kind}; start a newer MOM on this data"
@@ -105,7 +113,7 @@ class Recovery:
             position += 1
 
     def _remember(self, first: records.FirstSeen, address: str, position: int) -> None:
-        duplicates, address = self._broker.duplicates, first.address or address
+        duplicates, address = self._broker.publisher.duplicates, first.address or address
         # The section that counts is that of the destination it was sent to; of several copies one is enough.
         if (
             position >= self._since.get(address, 0)
@@ -115,20 +123,20 @@ class Recovery:
             duplicates.remember(address, first.digest, seen)
 
     def _subscribe(self, address: str, terms: Terms) -> None:
-        named = self._broker.named.get(address)
+        named = self._broker.destinations.named.get(address)
         if named is None:
-            self._broker.begin_named(address, terms)
+            self._broker.durables.begin(address, terms)
         else:
             named.terms = terms
 
     def finish(self, next_position: int, now_ms: int = 0) -> None:
         """Take out what was settled, drop queues that are empty, and be ready for commands at `now_ms`."""
         broker = self._broker
-        broker.now_ms = now_ms
-        broker.next_position = next_position
-        for address, schedule in list(broker.schedules.items()):
+        broker.turn.now_ms = now_ms
+        broker.turn.next_position = next_position
+        for address, schedule in list(broker.scheduler.schedules.items()):
             self._settle_schedule(schedule, self._gone.get(address, set()))
-        for address, queue in list(broker.queues.items()):
+        for address, queue in list(broker.destinations.queues.items()):
             gone = self._gone.get(address, set())
             for lane in queue.lanes:
                 self._settle(lane, gone, self._attempts.get(address, {}))
@@ -136,24 +144,24 @@ class Recovery:
             queue.expiring = True
             if queue.guarded is not None:
                 queue.guarded.recount(0, queue.depth, next_position)
-            if not queue.lanes and queue.named is None and address not in broker.schedules:
-                del broker.queues[address]
+            if not queue.lanes and queue.named is None and address not in broker.scheduler.schedules:
+                del broker.destinations.queues[address]
             elif queue.last_grouped >= min((lane.paged.first for lane in queue.lanes), default=next_position):
-                broker.keep_groups(queue)
-        broker.make_declared()
-        if broker.marks:
-            broker.queue(SYNC_ADDRESS)
+                broker.selective.keep_groups(queue)
+        broker.destinations.create_declared()
+        if broker.forwarding.marks:
+            broker.destinations.queue(SYNC_ADDRESS)
 
     def _settle_schedule(self, schedule: Schedule, gone: set[int]) -> None:
         broker, address = self._broker, schedule.address
         if gone:
             schedule.keep(lambda position: position not in gone)
         if not len(schedule):
-            del broker.schedules[address]
+            del broker.scheduler.schedules[address]
             return
-        broker.alarms.set(address, schedule.next_ms)
+        broker.scheduler.alarms.set(address, schedule.next_ms)
         if address.startswith("/queue/"):
-            broker.queue(address)
+            broker.destinations.queue(address)
 
     @staticmethod
     def _settle(lane: Lane, gone: set[int], attempts: dict[int, int]) -> None:
@@ -168,12 +176,12 @@ class Recovery:
 
 def live_positions(broker: Broker) -> Iterator[array[int]]:
     """All recorded positions that wait, in chunks; for a broker that was just recovered."""
-    for queue in broker.queues.values():
+    for queue in broker.destinations.queues.values():
         for lane in queue.lanes:
             yield from lane.paged.chunks()
-    for history in broker.histories.values():
+    for history in broker.histories.histories.values():
         for block in history.blocks:
             yield block.positions
-    for schedule in broker.schedules.values():
+    for schedule in broker.scheduler.schedules.values():
         for _, positions in schedule.rows.chunks():
             yield positions

@@ -35,7 +35,7 @@ class Reason(NamedTuple):
 def why(broker: Broker, address: str, message: Message, now_ms: int) -> list[Reason]:
     """The reasons for `message`, which is in the queue of `address`; none when it is not there. Only between
     two batches. `message` may be a copy that was read back from the journal."""
-    queue = broker.queues.get(address)
+    queue = broker.destinations.queues.get(address)
     reasons = [*_scheduled(broker, address, message, now_ms)]
     if queue is not None and not reasons:
         reasons = [*_handed_out(broker, queue, message, now_ms)] or [
@@ -48,7 +48,7 @@ def why(broker: Broker, address: str, message: Message, now_ms: int) -> list[Rea
 
 
 def _scheduled(broker: Broker, address: str, message: Message, now_ms: int) -> Iterator[Reason]:
-    schedule = broker.schedules.get(address)
+    schedule = broker.scheduler.schedules.get(address)
     due_ms = schedule.due_of(message.position) if schedule is not None and message.recorded else 0
     if due_ms > now_ms:
         yield Reason("delayed", f"it is not due for another {_span(due_ms - now_ms)}", {"due_ms": due_ms})
@@ -57,12 +57,12 @@ def _scheduled(broker: Broker, address: str, message: Message, now_ms: int) -> I
 
 
 def _handed_out(broker: Broker, queue: Queue, message: Message, now_ms: int) -> Iterator[Reason]:
-    for peer in broker.peers:
+    for peer in broker.deliveries.peers:
         for tag, (subscription, held) in peer.unsettled.items():
             if subscription.queue is not queue or held.position != message.position:
                 continue
-            until_ms = broker.leases.until_ms(peer, tag)
-            if peer is broker.resting.peer:
+            until_ms = broker.deliveries.leases.until_ms(peer, tag)
+            if peer is broker.deliveries.resting.peer:
                 sentence = (
                     f"it came back and waits for another {_span(until_ms - now_ms)} before the next attempt"
                 )
@@ -151,7 +151,7 @@ def _of_consumer(broker: Broker, queue: Queue, subscription: Subscription, messa
         active = _name(queue.active) if queue.active else ""
         return Reason("stands-by", f"{who} stands by while {active} is served alone", facts)
     selector = subscription.selector if queue.named is None else None
-    if selector is not None and not selector.matches(message, broker.ids):
+    if selector is not None and not selector.matches(message, broker.turn.ids):
         values = _named_in(selector.text, message)
         told = ", ".join(f"{name} is {value!r}" for name, value in values.items()) or "it has none of these"
         facts |= {"selector": selector.text, "headers": values}

@@ -6,9 +6,9 @@ from array import array
 from functools import partial
 
 from broker_app.core.message import Message
-from broker_app.core.moving import DONE, GONE
 from broker_app.core.records import Reader
-from broker_app.core.state import UNRECORDED
+from broker_app.core.transfers import DONE, GONE
+from broker_app.core.turn import UNRECORDED
 from broker_app.jobs import reading
 from broker_app.jobs.job import STOPPED
 from broker_app.jobs.work import BATCH_BYTES, Work
@@ -41,8 +41,8 @@ class Exporting(Work):
         """Lines of the messages that are still there, and how many positions were read for them."""
         tools, source = self.tools, self.job.source
         reader = Reader(source)
-        of = tools.broker.ids.of
-        queue = tools.broker.queues.get(source)
+        of = tools.broker.turn.ids.of
+        queue = tools.broker.destinations.queues.get(source)
         in_memory: dict[int, Message] = {}
         if self.job.boot == tools.boot and any(position >= UNRECORDED for position in positions):
             lanes = queue.lanes if queue is not None else []

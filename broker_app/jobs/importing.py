@@ -9,7 +9,7 @@ from typing import Any
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope
-from broker_app.core.moving import DONE, FULL, REFUSED, Moved
+from broker_app.core.transfers import DONE, FULL, REFUSED, Moved
 from broker_app.jobs.work import BATCH, BATCH_BYTES, NO_ROOM, Sought, Work
 
 
@@ -81,4 +81,4 @@ class Importing(Work):
         """The id of the message in a line: always the same, and far from those that follow from positions."""
         job = self.job
         place = 1 << 46 | (job.number & 0x3FFFFF) << 24 | number
-        return b"%b%012x" % (self.tools.broker.ids.prefix(job.created_ms), place)
+        return b"%b%012x" % (self.tools.broker.turn.ids.prefix(job.created_ms), place)

@@ -103,7 +103,7 @@ async def draw(
     source, target = filters.address_of(wish.source), _target(wish)
     broker = errands.engine.broker
     named, surveyed = await errands.look(
-        lambda: (broker.named.get(source), _survey(broker, wish.op, source, chosen.state))
+        lambda: (broker.destinations.named.get(source), _survey(broker, wish.op, source, chosen.state))
     )
     topic = named.terms.filter if named is not None else ""
     plan = Plan(plan_id, wish, source, target, valid_until_ms, topic, next_position=surveyed.next_position)
@@ -111,7 +111,7 @@ async def draw(
     if chosen.empty and target != c.ORIGIN:
         _take_all(plan, surveyed, read, most)
     else:
-        await _match(plan, filters.fitting(chosen, broker.ids, now_ms), surveyed, broker, read, most)
+        await _match(plan, filters.fitting(chosen, broker.turn.ids, now_ms), surveyed, broker, read, most)
     plan.warnings += _warnings(plan, broker, surveyed)
     return plan
 
@@ -164,16 +164,16 @@ def check_target(address: str) -> str:
 
 def _survey(broker: Broker, op: str, source: str, state: str | None) -> Survey:
     if op == REPLAY:
-        if source not in broker.histories:
+        if source not in broker.histories.histories:
             raise Refused("not-found", f"no messages of {source} are retained; `topic:<name>` names a topic")
         return reading.survey_history(broker, source)
-    if state == "delayed" and source in broker.schedules:
+    if state == "delayed" and source in broker.scheduler.schedules:
         return reading.survey_scheduled(broker, source)
-    queue = broker.queues.get(source)
+    queue = broker.destinations.queues.get(source)
     if queue is None or not queue.durable:
         raise Refused("not-found", f"there is no queue {source.removeprefix('/queue/')!r}")
     if state == "delayed":
-        return Survey([], 0, broker.next_position)
+        return Survey([], 0, broker.turn.next_position)
     return reading.survey(broker, queue)
 
 
@@ -214,7 +214,7 @@ async def _match(
     plan: Plan, fits: filters.Fits, surveyed: Survey, broker: Broker, read: JournalRead, most: int
 ) -> None:
     """Read what waits and keep what fits."""
-    of = broker.ids.of
+    of = broker.turn.ids.of
     seen = 0
     async for message in reading.messages(read, plan.source, surveyed):
         if plan.scanned >= MAX_SCANNED or seen >= MAX_SCANNED_BYTES:
@@ -268,8 +268,8 @@ def _warnings(plan: Plan, broker: Broker, surveyed: Survey) -> Iterator[str]:
 def _of_target(broker: Broker, address: str, count: int) -> Iterator[str]:
     """What may go wrong at the queue that `count` messages are to go to."""
     name = address.removeprefix("/queue/")
-    queue = broker.queues.get(address)
-    policy = broker.policies.of(address) if queue is None else queue.policy
+    queue = broker.destinations.queues.get(address)
+    policy = broker.turn.policies.of(address) if queue is None else queue.policy
     if queue is None:
         yield f"{name} does not exist and will be made; nobody consumes it"
     elif not queue.consumers:

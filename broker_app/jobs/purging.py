@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 
 from broker_app.core import commands as c
-from broker_app.core.moving import DONE, Moved
-from broker_app.core.state import UNRECORDED
+from broker_app.core.transfers import DONE, Moved
+from broker_app.core.turn import UNRECORDED
 from broker_app.jobs.work import Work
 
 PURGE_BATCH = 4_096
@@ -36,7 +36,7 @@ class Purging(Work):
     def _next_to_purge(self) -> list[int]:
         """The first positions that waited when the purge was planned and still do."""
         job = self.job
-        queue = self.tools.broker.queues.get(job.source)
+        queue = self.tools.broker.destinations.queues.get(job.source)
         found: list[int] = []
         most = self._at_once(PURGE_BATCH)
         for lane in queue.lanes if queue is not None else ():

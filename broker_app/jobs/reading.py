@@ -11,7 +11,7 @@ from broker_app.core.broker import Broker
 from broker_app.core.message import Message
 from broker_app.core.queue import Queue
 from broker_app.core.records import Reader
-from broker_app.core.state import UNRECORDED
+from broker_app.core.turn import UNRECORDED
 from broker_app.journal.errors import NoSuchPosition
 
 JournalRead = Callable[[Sequence[int]], list[bytes]]
@@ -56,21 +56,21 @@ def survey(broker: Broker, queue: Queue) -> Survey:
         for chunk in lane.paged.chunks():
             outside.extend(chunk)
         stretches.append(Stretch(list(lane.in_memory()), outside))
-    return Survey(stretches, queue.unsettled, broker.next_position)
+    return Survey(stretches, queue.unsettled, broker.turn.next_position)
 
 
 def survey_scheduled(broker: Broker, address: str) -> Survey:
     """What of a destination is not due. Only between two batches."""
-    stretch = Stretch([], array("Q", broker.schedules[address].positions()))
-    return Survey([stretch], 0, broker.next_position)
+    stretch = Stretch([], array("Q", broker.scheduler.schedules[address].positions()))
+    return Survey([stretch], 0, broker.turn.next_position)
 
 
 def survey_history(broker: Broker, address: str) -> Survey:
     """What a topic retains. Only between two batches."""
     positions: array[int] = array("Q")
-    for block in broker.histories[address].blocks:
+    for block in broker.histories.histories[address].blocks:
         positions.extend(block.positions)
-    return Survey([Stretch([], positions)], 0, broker.next_position)
+    return Survey([Stretch([], positions)], 0, broker.turn.next_position)
 
 
 def record_of(read: JournalRead, position: int) -> bytes | None:

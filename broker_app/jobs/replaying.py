@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from broker_app.core import commands as c
 from broker_app.core.grouping import group_of
 from broker_app.core.message import Envelope, Message, Special
-from broker_app.core.moving import GONE, Moved
 from broker_app.core.records import Reader
+from broker_app.core.transfers import GONE, Moved
 from broker_app.jobs.transferring import Item, Piece, Transferring
 
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
-from broker_app.core import deadletter, moving
+from broker_app.core import deadletter, transfers
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.core.moving import FULL, GONE, REFUSED, Moved
 from broker_app.core.records import Reader
-from broker_app.core.state import UNRECORDED
+from broker_app.core.transfers import FULL, GONE, REFUSED, Moved
+from broker_app.core.turn import UNRECORDED
 from broker_app.jobs import plan, reading
 from broker_app.jobs.work import BATCH_BYTES, NO_ROOM, Sought, Work
 
@@ -65,14 +65,14 @@ class Transferring(Work):
         return [
             Item(line["to"], line["new_position"], line.get("lines", "").encode())
             for line in store.results(job.undo_of)
-            if line["status"] == moving.DONE
+            if line["status"] == transfers.DONE
         ]
 
     def _prepare(self, items: Sequence[Item], start: int) -> list[Piece]:
         """The next batch: items of one source, with their records."""
         pieces: list[Piece] = []
         size = 0
-        job, ids = self.job, self.tools.broker.ids
+        job, ids = self.job, self.tools.broker.turn.ids
         source = items[start].source
         reader = Reader(source)
         for number in range(start, min(len(items), start + self._at_once())):
@@ -144,12 +144,12 @@ class Transferring(Work):
         found = self._found.get(piece.number)
         if found is not None:
             line = {"i": piece.number, "id": found.sought.id, "position": piece.item.position}
-            line |= {"status": moving.DONE, "to": found.sought.target, "new_position": found.position}
+            line |= {"status": transfers.DONE, "to": found.sought.target, "new_position": found.position}
             return line | ({"lines": found.sought.lines} if found.sought.lines else {})
         moved = piece.known
         assert moved is not None
         message = moved.message
-        message_id = self.tools.broker.ids.of(message).decode() if message is not None else piece.id
+        message_id = self.tools.broker.turn.ids.of(message).decode() if message is not None else piece.id
         line = {"i": piece.number, "id": message_id or None, "position": moved.position}
         line["status"] = moved.status
         if message is not None:

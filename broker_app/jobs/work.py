@@ -20,8 +20,8 @@ import msgspec
 from broker_app.core.broker import Broker
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message
-from broker_app.core.moving import REFUSED
 from broker_app.core.records import Reader
+from broker_app.core.transfers import REFUSED
 from broker_app.jobs import reading
 from broker_app.jobs.errands import Errands
 from broker_app.jobs.job import CANCELLED, DONE, FAILED, RUNNING, STOPPED, Job
@@ -133,7 +133,7 @@ class Work:
 
     def _at_target(self, address: str, wanted: Container[bytes], after: int) -> Iterator[tuple[bytes, int]]:
         """(id, position) of messages that came to a queue behind `after` with one of these ids."""
-        queue = self.tools.broker.queues.get(address)
+        queue = self.tools.broker.destinations.queues.get(address)
         reader = Reader(address)
         for lane in queue.lanes if queue is not None else ():
             for position in islice(lane.paged.after(after), MAX_SEARCHED):
@@ -149,7 +149,7 @@ class Work:
         job, store = self.job, self.tools.store
         if job.state != RUNNING:
             job.state, job.started_ms = RUNNING, self.tools.now_ms()
-            job.began_at = self.tools.broker.next_position
+            job.began_at = self.tools.broker.turn.next_position
             await asyncio.to_thread(store.save, job)
         with store.open_results(job.id) as self._results:
             try:

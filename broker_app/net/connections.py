@@ -130,7 +130,7 @@ class Connections:
 
     def look(self) -> None:
         """Note whose subscriptions are slow by now, and whose are no longer; to be called once a second."""
-        slowness = self._lobby.engine.broker.slowness
+        slowness = self._lobby.engine.broker.subscriptions.slowness
         if not (self._slow or len(slowness)):
             return
         slow = {(subscription.peer.connection, subscription.address) for subscription in slowness}
@@ -153,7 +153,7 @@ class Connections:
         return self.visits.rates(session.peer.connection, session.frames_in, _frames_out(session))
 
     def _is_slow(self, session: StompSession) -> bool:
-        slowness = self._lobby.engine.broker.slowness
+        slowness = self._lobby.engine.broker.subscriptions.slowness
         if not len(slowness):
             return False
         return any(slowness.since_ms(subscription) for subscription in session.peer.subscriptions.values())

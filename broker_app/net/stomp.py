@@ -601,7 +601,7 @@ class StompSession:
             self._temporary.add(destination.address)
         ack = headers.ack_mode(given)
         self._cumulative |= ack == c.CLIENT
-        limits = self._lobby.engine.broker.limits
+        limits = self._lobby.engine.broker.turn.limits
         credit = headers.credit(given, self._lobby.config.credit, limits.max_credit)
         self._renderer.nameless.discard(id)
         if "id" not in given:
@@ -628,7 +628,7 @@ class StompSession:
         id = frame.headers.get("id")
         forget = naming.to_forget(frame.headers, id, self._client_id)
         if forget:
-            named = self._lobby.engine.broker.named.get(DURABLE_PREFIX + forget)
+            named = self._lobby.engine.broker.destinations.named.get(DURABLE_PREFIX + forget)
             if named is not None:  # whose it is, is the core's to ask
                 self._lobby.access.check(self._client, RECEIVE, parse(named.terms.filter))
             self._submit(c.Forget(self._peer, forget, self._peer.user, frame.receipt))

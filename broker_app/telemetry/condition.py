@@ -50,7 +50,7 @@ def of_queue(broker: Broker, queue: Queue, *, moving: bool, growth: float | None
 
 
 def of_topic(broker: Broker, address: str, *, moving: bool) -> Condition:
-    if broker.policies.of(address).paused != "none":
+    if broker.turn.policies.of(address).paused != "none":
         return Condition(PAUSED)
     return Condition(FLOWING if moving else IDLE)
 
@@ -60,7 +60,7 @@ def _wants_consumers(broker: Broker, address: str) -> bool:
     themselves for nobody."""
     if address == SYNC_ADDRESS or is_forwarded(address):
         return False
-    return not is_of_dead_letters(address, broker.policies.graves)
+    return not is_of_dead_letters(address, broker.turn.policies.graves)
 
 
 def _fill(broker: Broker, queue: Queue) -> float | None:
@@ -68,7 +68,7 @@ def _fill(broker: Broker, queue: Queue) -> float | None:
     if guard is None or not (policy.max_messages or policy.max_bytes):
         return None
     # What is scheduled has its place already.
-    messages = queue.depth + queue.unsettled + broker.delayed(queue.address)
+    messages = queue.depth + queue.unsettled + broker.scheduler.delayed(queue.address)
     by_messages = messages / policy.max_messages if policy.max_messages else 0.0
     by_bytes = guard.estimated_bytes / policy.max_bytes if policy.max_bytes and messages else 0.0
     return min(1.0, 1.0 if guard.line else max(by_messages, by_bytes))

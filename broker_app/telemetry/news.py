@@ -15,8 +15,8 @@ from typing import Any, Protocol
 from broker_app.core import facts
 from broker_app.core.broker import Broker
 from broker_app.core.destination import MAX_NAME, parse, tells_of_broker
+from broker_app.core.events import SYSTEM
 from broker_app.core.message import Envelope
-from broker_app.core.state import SYSTEM
 from broker_app.core.subscription import Subscription
 from broker_app.core.topic import matches
 from broker_app.telemetry.alerts.alert import FIRING
@@ -101,7 +101,7 @@ class News:
     @property
     def listened(self) -> bool:
         """Whether anybody hears anything of it."""
-        return self._broker.topics.reaches(SYSTEM)
+        return self._broker.destinations.topics.reaches(SYSTEM)
 
     # ------------------------------------------------------------------ what is heard
 
@@ -236,7 +236,7 @@ class News:
         self._missed = 0
 
     def _heard(self, topic: str) -> bool:
-        return any(self._broker.topics.match(topic))
+        return any(self._broker.destinations.topics.match(topic))
 
     def _numbers(self) -> Iterator[Entry]:
         if self._heard(NODE_TOPIC):
@@ -265,13 +265,13 @@ class News:
 
     def _see_who_has_room(self) -> None:
         for address in list(self._full):
-            queue = self._broker.queues.get(address)
-            if queue is None or not self._broker.is_full(queue):
+            queue = self._broker.destinations.queues.get(address)
+            if queue is None or not self._broker.destination_limits.is_full(queue):
                 self._full.remove(address)
                 self._note_full(address, full=False, detail="")
 
     def _see_who_is_slow(self) -> None:
-        slowness = self._broker.slowness
+        slowness = self._broker.subscriptions.slowness
         if not (self._slow or len(slowness)):
             return
         for subscription in slowness:
@@ -284,14 +284,14 @@ class News:
                 self._note_slow(subscription, {"slow": False, "ended": False, "detail": ""})
 
     def _see_bridges(self) -> None:
-        if not self._broker.topics.reaches(*BRIDGE.split(".")):
+        if not self._broker.destinations.topics.reaches(*BRIDGE.split(".")):
             self._changes.forget()
             return
         for bridge in self._changes.due(self._bridges(), self._clock()):
             self._note(_of_bridge(bridge), "mom.bridge", bridge["name"], bridge)
 
     def _see_jobs(self) -> None:
-        if not self._broker.topics.reaches(*JOB.split(".")):
+        if not self._broker.destinations.topics.reaches(*JOB.split(".")):
             self._of_jobs.clear()
             return
         told, self._of_jobs = self._of_jobs, {job["id"]: job for job in self._jobs()}
@@ -323,7 +323,13 @@ class News:
             (FULL, self._full_ones()),
             (OPENED, iter(self._connections())),
             (ALERT, self._alerts()),
-            (SLOW, (consumer(self._broker, subscription) for subscription in self._broker.slowness)),
+            (
+                SLOW,
+                (
+                    consumer(self._broker, subscription)
+                    for subscription in self._broker.subscriptions.slowness
+                ),
+            ),
         ):
             if wanted(topic):
                 entries.append(self._state(topic, things))
@@ -353,17 +359,17 @@ class News:
         return _cloud_event(topic, {**event, "snapshot": True})
 
     def _destinations(self) -> Iterator[Facts]:
-        for address in self._broker.queues:
+        for address in self._broker.destinations.queues:
             if not address.startswith("/temp-"):
                 yield {"destination": address}
 
     def _full_ones(self) -> Iterator[Facts]:
-        for address, queue in self._broker.queues.items():
-            if self._broker.is_full(queue):
+        for address, queue in self._broker.destinations.queues.items():
+            if self._broker.destination_limits.is_full(queue):
                 yield {"destination": address, "full": True, "detail": ""}
 
     def _consumers(self) -> Iterator[Subscription]:
-        for peer in self._broker.peers:
+        for peer in self._broker.deliveries.peers:
             for subscription in peer.subscriptions.values():
                 destination = parse(subscription.address)
                 if not (destination.kind.startswith("temp-") or tells_of_broker(destination)):

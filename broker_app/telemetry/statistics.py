@@ -134,8 +134,8 @@ class Statistics:
         self._second = max(int(now), self._second)
         self._connections, self._journal_bytes, self._job_bytes = connections, journal_bytes, job_bytes
         self._died, self._longest_wait = 0, float("nan")
-        queues = iter(list(self._broker.queues.values()))
-        schedules = self._broker.schedules
+        queues = iter(list(self._broker.destinations.queues.values()))
+        schedules = self._broker.scheduler.schedules
         while slice := list(islice(queues, SLICE)):
             for queue in slice:
                 # Totals only grow; consumers come and go, and messages come back.
@@ -150,7 +150,7 @@ class Statistics:
                     + (queue.unsettled << 96)
                 )
                 if schedules:
-                    sign += self._broker.delayed(queue.address) << 128
+                    sign += self._broker.scheduler.delayed(queue.address) << 128
                 if queue.shut or queue.held:
                     sign += (2 * queue.shut + queue.held) << 160
                 if sign != queue.sampled:
@@ -158,9 +158,9 @@ class Statistics:
                     queue.sampled = sign
                 elif first:
                     # What was there before the node started has not moved, and waits all the same.
-                    self._backlog.note(queue, self._broker.policies.graves)
+                    self._backlog.note(queue, self._broker.turn.policies.graves)
             yield
-        for name, published in list(self._broker.topic_published.items()):
+        for name, published in list(self._broker.publisher.topic_published.items()):
             if is_reserved(name):
                 self._told_of_itself(name, published)
             else:
@@ -169,7 +169,10 @@ class Statistics:
         self._note_node()
         self._shown = self._second
         self._told = None
-        if len(self._pulses) > 2 * len(self._broker.queues) + len(self._remembered) + MAX_DESTINATIONS:
+        if (
+            len(self._pulses)
+            > 2 * len(self._broker.destinations.queues) + len(self._remembered) + MAX_DESTINATIONS
+        ):
             self._forget_gone()
         self.listeners()
 
@@ -189,7 +192,7 @@ class Statistics:
                 pulse.past.hold.shift(seconds)
 
     def _note_node(self) -> None:
-        self._sums = sums = self._backlog.sum(self._broker.queues)
+        self._sums = sums = self._backlog.sum(self._broker.destinations.queues)
         gauges = sums.backlog, sums.unsettled, sums.dead, self._connections
         row = *self._node_moved, self._died, *gauges, self._node_oldest_s(), self._longest_wait
         self._past_of_node.put(self._second, row)
@@ -199,7 +202,7 @@ class Statistics:
         return max(0.0, self._time - since_ms / 1000) if since_ms is not None else 0.0
 
     def _queue_moved(self, queue: Queue) -> None:
-        self._backlog.note(queue, self._broker.policies.graves)
+        self._backlog.note(queue, self._broker.turn.policies.graves)
         totals = Totals(
             queue.published_total,
             queue.delivered_total,
@@ -220,7 +223,7 @@ class Statistics:
         past.hold.record(second, queue.holds)
         queue.waits.clear()
         queue.holds.clear()
-        waiting = queue.depth, queue.unsettled, self._broker.delayed(queue.address)
+        waiting = queue.depth, queue.unsettled, self._broker.scheduler.delayed(queue.address)
         gauges = *waiting, len(queue.consumers), self._oldest_s(queue)
         wait = past.wait.percentiles(second)
         if wait.p95 is not None and not wait.p95 <= self._longest_wait:  # which may be no number
@@ -240,7 +243,7 @@ class Statistics:
             self._own_delivered += told * self._listeners(name)[0]
 
     def _count_node(self) -> None:
-        counters, before = self._broker.counters, self._node_totals
+        counters, before = self._broker.turn.counters, self._node_totals
         published = max(before[0], counters["published"] - self._own_published)
         delivered = max(before[1], counters["delivered"] - self._own_delivered)
         self._node_totals = published, delivered
@@ -263,7 +266,7 @@ class Statistics:
                 *pulse.moved,
                 depth,
                 unsettled,
-                self._broker.delayed(address),
+                self._broker.scheduler.delayed(address),
                 consumers,
                 0.0,
                 *[float("nan")] * 6,
@@ -304,13 +307,13 @@ class Statistics:
     def _forget(self, address: str) -> None:
         del self._remembered[address]
         self._pulses[address].past = None
-        queue = self._broker.queues.get(address)
+        queue = self._broker.destinations.queues.get(address)
         if queue is not None:
             queue.waits = queue.holds = NO_SAMPLES
 
     def _forget_gone(self) -> None:
         """Destinations that ended are remembered as long as their past."""
-        queues, topics = self._broker.queues, self._broker.topic_published
+        queues, topics = self._broker.destinations.queues, self._broker.publisher.topic_published
         for address, pulse in list(self._pulses.items()):
             there = address in queues or address.removeprefix("/topic/") in topics
             if not there and pulse.past is None:
@@ -339,18 +342,20 @@ class Statistics:
             "out_rate": round(self._node_moved[1] / self._elapsed, 1),
             "published": self._node_totals[0],
             "delivered": self._node_totals[1],
-            "discarded": self._broker.counters["discarded"],
+            "discarded": self._broker.turn.counters["discarded"],
             "backlog": self._sums.backlog,
             "unsettled": self._sums.unsettled,
             "oldest_s": round(self._node_oldest_s(), 3),
             "dead": self._sums.dead,
             "memory_bytes": resident_bytes(),
-            "memory_level": self._broker.memory_level,
-            "refuses": self._broker.strain.code if self._broker.strain else None,
-            "waiting_bytes": self._broker.parking.bytes,
+            "memory_level": self._broker.resource_alarms.memory_level,
+            "refuses": self._broker.resource_alarms.alarm.code
+            if self._broker.resource_alarms.alarm
+            else None,
+            "waiting_bytes": self._broker.admission.blocked.bytes,
             "journal_bytes": self._journal_bytes,
             "job_bytes": self._job_bytes,
-            "destinations": len(self._broker.queues) + len(self._topics()),
+            "destinations": len(self._broker.destinations.queues) + len(self._topics()),
             "internal_errors": internal_errors.total,
             "loop_lag_s": round(self.loop_lag.lag_s(1), 3),
             "loop_lag_1m_s": round(self.loop_lag.lag_s(60), 3),
@@ -364,7 +369,7 @@ class Statistics:
             consumers, depth, unsettled = self._listeners(address.removeprefix("/topic/"))
             kind, oldest_s = "topic", 0.0
         else:
-            queue = self._broker.queues[address]
+            queue = self._broker.destinations.queues[address]
             kind = "queue" if queue.durable else "temp-queue"
             depth, unsettled = queue.depth, queue.unsettled
             consumers, oldest_s = len(queue.consumers), round(self._oldest_s(queue), 3)
@@ -374,7 +379,7 @@ class Statistics:
             "kind": kind,
             "depth": depth,
             "unsettled": unsettled,
-            "delayed": self._broker.delayed(address),
+            "delayed": self._broker.scheduler.delayed(address),
             "consumers": consumers,
             "in_rate": self._rate(moved.in_),
             "out_rate": self._rate(moved.out),
@@ -415,13 +420,15 @@ class Statistics:
             return condition.of_topic(self._broker, address, moving=moving)
         pulse = self._pulses.get(address)
         growth = pulse.course.growth(self._shown) if pulse is not None else None
-        return condition.of_queue(self._broker, self._broker.queues[address], moving=moving, growth=growth)
+        return condition.of_queue(
+            self._broker, self._broker.destinations.queues[address], moving=moving, growth=growth
+        )
 
     def depth(self, address: str) -> int:
         """Messages that wait in a queue, or for the subscriptions of a topic. KeyError when there is none."""
         if address.startswith("/topic/"):
             return self._listeners(address.removeprefix("/topic/"))[1]
-        return self._broker.queues[address].depth
+        return self._broker.destinations.queues[address].depth
 
     def trend(self, address: str) -> list[int]:
         """What waited in a queue, or came to a topic, in steps of `course.STEP_S` up to the last pass; fewer
@@ -429,7 +436,7 @@ class Statistics:
         pulse = self._pulses.get(address)
         if pulse is not None:
             return pulse.course.trend(self._shown)
-        queue = self._broker.queues.get(address)
+        queue = self._broker.destinations.queues.get(address)
         return [queue.depth] if queue is not None else []
 
     def acked_rate(self, address: str) -> float:
@@ -458,8 +465,8 @@ class Statistics:
     def is_there(self, address: str) -> bool:
         """Whether the queue exists, or something was published to the topic."""
         if address.startswith("/topic/"):
-            return address.removeprefix("/topic/") in self._broker.topic_published
-        return address in self._broker.queues
+            return address.removeprefix("/topic/") in self._broker.publisher.topic_published
+        return address in self._broker.destinations.queues
 
     def moving(self) -> list[str]:
         """Addresses that were active in the last pass, or came to rest in it."""
@@ -475,18 +482,18 @@ class Statistics:
 
     def _chosen(self) -> list[str]:
         broker = self._broker
-        if len(broker.queues) + len(self._topics()) <= MAX_DESTINATIONS:
-            return [*broker.queues, *self._topics()]
+        if len(broker.destinations.queues) + len(self._topics()) <= MAX_DESTINATIONS:
+            return [*broker.destinations.queues, *self._topics()]
         there = (address for address in reversed(self._pulses) if self.is_there(address))
         chosen = dict.fromkeys(islice(there, MAX_DESTINATIONS))
-        for address in broker.queues:
+        for address in broker.destinations.queues:
             if len(chosen) >= MAX_DESTINATIONS:
                 break
             chosen[address] = None
         return list(chosen)
 
     def _topics(self) -> list[str]:
-        return [f"/topic/{name}" for name in self._broker.topic_published if not is_reserved(name)]
+        return [f"/topic/{name}" for name in self._broker.publisher.topic_published if not is_reserved(name)]
 
     def _moved(self, address: str) -> Totals:
         """What moved in the last pass."""
@@ -502,7 +509,7 @@ class Statistics:
 
     def _listeners(self, name: str) -> tuple[int, int, int]:
         """Subscriptions that match a topic's name, what waits for them, what they hold unsettled."""
-        match = self._broker.topics.match(name)
+        match = self._broker.destinations.topics.match(name)
         depth = sum(subscription.queue.depth for subscription in match.singles)
         unsettled = sum(subscription.unsettled for subscription in match.singles)
         return match.copies, depth, unsettled
@@ -516,7 +523,7 @@ def consumer(broker: Broker, subscription: Subscription) -> dict[str, Any]:
     """One subscription, as operators see it. `slow_since` is since when it has taken nothing while messages
     wait for it, None when it is not slow. `connection` is None for those that do not speak STOMP."""
     peer, queue = subscription.peer, subscription.queue
-    slow_ms = broker.slowness.since_ms(subscription)
+    slow_ms = broker.subscriptions.slowness.since_ms(subscription)
     # The REST plane serves many users through one peer and writes them behind the number.
     id, _, user = subscription.id.partition("\0")
     return {

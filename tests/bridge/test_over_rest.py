@@ -75,7 +75,10 @@ async def test_the_receiver_shows_how_far_others_have_come(tmp_path: Path) -> No
 async def test_testing_a_connection_disturbs_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     async with pair(tmp_path) as both, both.home.rest("admin") as admin:
         await forwarded(both, "1")
-        queues, marks = set(both.away.node.broker.queues), dict(both.away.node.broker.marks)
+        queues, marks = (
+            set(both.away.node.broker.destinations.queues),
+            dict(both.away.node.broker.forwarding.marks),
+        )
         for body in (None, {"queue": "orders"}, {"queue": "never-used"}):
             found = (await admin.post("/bridges/oslo/test", json=body)).json()
             assert found["ok"], found
@@ -84,7 +87,10 @@ async def test_testing_a_connection_disturbs_nothing_and_leaves_nothing(tmp_path
             "dns": True, "tcp": True, "login": True, "sync-queue": True, "target": True,
         }  # fmt: skip
         await until(lambda: len(both.away.node.lobby.sessions) == 1)
-        assert (set(both.away.node.broker.queues), dict(both.away.node.broker.marks)) == (queues, marks)
+        assert (
+            set(both.away.node.broker.destinations.queues),
+            dict(both.away.node.broker.forwarding.marks),
+        ) == (queues, marks)
         connected = both.report()["connected_ms"]
         await forwarded(both, "2")
         assert both.report()["connected_ms"] == connected, "the connection that forwards is the same"

@@ -273,7 +273,7 @@ async def test_one_bridge_connects_anew_and_the_other_keeps_its_socket(tmp_path:
         await until(lambda: both.away.depth("a") == 2)
         assert len(set(both.away.node.lobby.sessions) & before) == 1
         assert both.away.depth("b") == 1
-        assert elsewhere.engine.broker.queues["/queue/b"].depth == 1
+        assert elsewhere.engine.broker.destinations.queues["/queue/b"].depth == 1
 
 
 async def test_a_remote_broker_that_answers_nothing_is_stalled_and_is_left(tmp_path: Path) -> None:
@@ -382,7 +382,7 @@ async def test_what_is_refused_costs_one_message_each_time_it_is_tried(tmp_path:
         refused = both.flow("orders")["refused"]
         await until(lambda: both.flow("orders")["refused"] >= refused + 5)
         assert both.flow("orders")["sent"] - before <= 7
-        queue = both.home.node.broker.queues[both.source("orders")]
+        queue = both.home.node.broker.destinations.queues[both.source("orders")]
         attempts = [message.attempts for lane in queue.lanes for message in lane.in_memory()]
         assert sum(attempts) - max(attempts) < 2 * 200
         happened = [event for event, queue, _ in events(both) if queue == "orders"]

@@ -209,9 +209,7 @@ class Flood:
 
     def _draw_purge(self, client: Client) -> list[Any]:
         address = self.random.choice(QUEUES)
-        return (
-            [c.Purge(client.peer, address, self._next_token())] if address in self.stage.broker.queues else []
-        )
+        return [c.Purge(client.peer, address, self._next_token())] if address in self.stage.queues else []
 
     def _draw_reconfigure(self, client: Client) -> list[Any]:
         random = self.random
@@ -247,14 +245,14 @@ class Flood:
     def decide(self, run: list[Any]) -> None:
         if self.trace:
             print(f"at {self.stage.now_ms} decide", *map(self._describe, run), sep="\n    ")
-        counted = {address: _count(queue) for address, queue in self.stage.broker.queues.items()}
-        weighed = {address: self._weight(queue) for address, queue in self.stage.broker.queues.items()}
+        counted = {address: _count(queue) for address, queue in self.stage.queues.items()}
+        weighed = {address: self._weight(queue) for address, queue in self.stage.queues.items()}
         reconfigured = any(isinstance(command, c.Reconfigure) for command in run)
         outcome = self.stage.decide(*run)
         self._check_records(outcome.count, reconfigured)
         self._check_answers(run)
         self._check_lines()
-        for address, queue in self.stage.broker.queues.items():
+        for address, queue in self.stage.queues.items():
             before = counted.get(address, 0), weighed.get(address, 0)
             self._check_limits(queue, *before, reconfigured)
         self.leaving = [client for client in self.leaving if client in {*self.farewells.values()}]
@@ -320,11 +318,11 @@ class Flood:
                         assert reconfigured or buries == (record.flags == records.DEAD_LETTERED)
         held = [
             message.position
-            for peer in broker.peers
+            for peer in broker.deliveries.peers
             for _, message in peer.unsettled.values()
             if message.recorded
         ]
-        for queue in broker.queues.values():
+        for queue in broker.destinations.queues.values():
             for lane in queue.lanes:
                 held += [message.position for message in lane.in_memory() if message.recorded]
                 held += lane.loading
@@ -333,23 +331,27 @@ class Flood:
 
     def _check_lines(self) -> None:
         broker = self.stage.broker
-        lines: list[Parked] = list(broker._line)
-        for queue in broker.queues.values():
+        lines: list[Parked] = list(broker.admission.line)
+        for queue in broker.destinations.queues.values():
             if queue.guarded is not None:
                 lines += queue.guarded.line
         assert {parked.receipt for parked in lines} == self.open.keys(), "who has no answer is in line"
         assert all(parked.until_ms > self.stage.now_ms - 1_000 for parked in lines)
         for line in [
-            broker._line,
-            *(queue.guarded.line for queue in broker.queues.values() if queue.guarded),
+            broker.admission.line,
+            *(queue.guarded.line for queue in broker.destinations.queues.values() if queue.guarded),
         ]:
             arrivals = [parked.arrival for parked in line]
             assert arrivals == sorted(arrivals), "a line is in the order of arrival"
-        assert broker.parking.bytes == sum(parked.size for parked in lines) <= self.stage.limits.parked_bytes
+        assert (
+            broker.admission.blocked.bytes
+            == sum(parked.size for parked in lines)
+            <= self.stage.limits.parked_bytes
+        )
         shares: Counter[Any] = Counter()
         for parked in lines:
             shares[parked.peer] += parked.size
-        assert broker.parking.by_peer == shares
+        assert broker.admission.blocked.by_peer == shares
         for client in self.clients:
             settles = any(sub.ack != c.AUTO for sub in client.peer.subscriptions.values())
             share = shares[client.peer]
@@ -370,12 +372,17 @@ class Flood:
         )
         if guard.removes:
             # Dead letters need their bodies, which may have to be read back.
-            reading = bool(self.stage.fetches) or queue in self.stage.broker._overfull
+            reading = bool(self.stage.fetches) or queue in self.stage.broker.store.over_limit
             assert within or not queue.depth or reading or guard.unread
         elif not (guard.unread or reconfigured):
             assert not policy.max_messages or count <= max(policy.max_messages, count_before)
             assert not policy.max_bytes or weight <= max(policy.max_bytes, weight_before)
-        if guard.line and not guard.removes and self.stage.broker.strain is None and not guard.unread:
+        if (
+            guard.line
+            and not guard.removes
+            and self.stage.broker.resource_alarms.alarm is None
+            and not guard.unread
+        ):
             first = guard.line[0]
             full = policy.max_messages and count + 1 > policy.max_messages
             heavy = policy.max_bytes and weight + len(first.body) > policy.max_bytes
@@ -387,7 +394,7 @@ class Flood:
             return 0
         weight = sum(
             len(message.body)
-            for peer in self.stage.broker.peers
+            for peer in self.stage.broker.deliveries.peers
             for subscription, message in peer.unsettled.values()
             if subscription.queue is queue
         )

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 from broker_app.core import commands as c
 from broker_app.core import deadletter, facts, records
 from broker_app.core.account import Account
-from broker_app.core.delaying import RUNS
 from broker_app.core.destination import is_forwarded, parse
 from broker_app.core.errors import Refused
 from broker_app.core.facts import Fact
@@ -33,12 +32,13 @@ from broker_app.core.freezing import freeze
 from broker_app.core.limits import Limits
 from broker_app.core.marks import SYNC_ADDRESS, address_of
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
-from broker_app.core.moving import DONE, FULL, UNSETTLED, Moved
 from broker_app.core.outcome import DUE, Outcome
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.queue import Queue
-from broker_app.core.state import UNRECORDED
+from broker_app.core.scheduler import RUNS
 from broker_app.core.subscription import Subscription
+from broker_app.core.transfers import DONE, FULL, UNSETTLED, Moved
+from broker_app.core.turn import UNRECORDED
 from tests.core import choices
 from tests.core.homes import Course, Home
 from tests.core.stage import Client, Stage, read
@@ -186,7 +186,7 @@ class Ledger:
         self.at_start: dict[Queue, int] = {}
         self.interests: dict[Subscription, Interest] = {}
         self._envelopes: dict[int, Envelope] = {}
-        self.policies = stage.broker.policies
+        self.policies = stage.broker.turn.policies
         self.all_policies = [self.policies]
         #: queues that an administrator has removed although their policy stands
         self.removed: set[str] = set()
@@ -231,17 +231,22 @@ class Ledger:
 
     def decide(self, run: Sequence[Any]) -> None:
         """Let the broker carry out `run` and hold what it did against the ledger."""
-        self.there_before = set(self.stage.broker.queues)
-        self.resting_before = {m.position for _, m in self.stage.broker.resting.peer.unsettled.values()}
-        depths = {address: (queue, queue.depth) for address, queue in self.stage.broker.queues.items()}
+        self.there_before = set(self.stage.queues)
+        self.resting_before = {
+            m.position for _, m in self.stage.broker.deliveries.resting.peer.unsettled.values()
+        }
+        depths = {address: (queue, queue.depth) for address, queue in self.stage.queues.items()}
         used = {
             address
-            for address, queue in self.stage.broker.queues.items()
-            if queue.consumers or queue.depth or queue.unsettled or self.stage.broker.delayed(address)
+            for address, queue in self.stage.queues.items()
+            if queue.consumers
+            or queue.depth
+            or queue.unsettled
+            or self.stage.broker.scheduler.delayed(address)
         }
         self._forget_run()
         self.decided = True
-        self.sweep_ms = self.stage.broker.sweep_ms
+        self.sweep_ms = self.stage.broker.sweeper.sweep_ms
         outcome = self.stage.decide(*run)
         self._note_due(outcome)
         for session in self.sessions:
@@ -310,10 +315,10 @@ class Ledger:
             del self.times[key]
         for place in [place for place in self.moved_at if place[1] >= UNRECORDED]:
             del self.moved_at[place]
-        self.life_began_at = self.stage.broker.next_position
+        self.life_began_at = self.stage.broker.turn.next_position
         self.sweep_ms = self.stage.now_ms + 1
         self._hear_anew()
-        self.at_start = {queue: queue.depth for queue in self.stage.broker.queues.values()}
+        self.at_start = {queue: queue.depth for queue in self.stage.queues.values()}
         self._check_state()
 
     # ------------------------------------------------------------------ following the commands
@@ -631,7 +636,7 @@ class Ledger:
         assert self._accepted(session, command)
 
     def _follow_meetbridge(self, session: Session, command: c.MeetBridge) -> None:
-        assert SYNC_ADDRESS in self.stage.broker.queues
+        assert SYNC_ADDRESS in self.stage.queues
 
     def _follow_beginflow(self, session: Session, command: c.BeginFlow) -> None:
         if session.courses.pop(command.id, None) is not None:
@@ -694,7 +699,7 @@ class Ledger:
             if not command.keep:
                 live = self.live.get(moved.position)  # None: it came in this run
                 waited = live is None or not live.due_ms
-                if waited and (source := self.stage.broker.queues.get(command.source)) is not None:
+                if waited and (source := self.stage.queues.get(command.source)) is not None:
                     self.moved[source] += 1
                 if moved.position < UNRECORDED:
                     (self.left if command.target else self.deleted).add(moved.position)
@@ -860,7 +865,7 @@ class Ledger:
                 due_ms = (
                     records.due_ms(record.content, 0, record.flags) if record.flags & records.DELAYED else 0
                 )
-                id = self.stage.broker.ids.of(message)
+                id = self.stage.broker.turn.ids.of(message)
                 self.live[record.position] = Live(
                     record.address, record.flags, message.body, message.expires_ms, due_ms, id
                 )
@@ -946,7 +951,7 @@ class Ledger:
         unsettled: Counter[Queue] = Counter()
         consumers: Counter[Queue] = Counter()
         topic_queues: dict[Queue, None] = {}
-        queues = self.stage.broker.queues
+        queues = self.stage.queues
         for session in self.sessions:
             for subscription, message in session.peer.unsettled.values():
                 unsettled[subscription.queue] += 1
@@ -961,46 +966,53 @@ class Ledger:
                     topic_queues[subscription.queue] = None
             assert not session.leaving or not (session.peer.unsettled or session.peer.subscriptions)
         broker = self.stage.broker
-        for address, history in broker.histories.items():
+        for address, history in broker.histories.histories.items():
             positions = [position for block in history.blocks for position in block.positions]
             assert positions == sorted(set(positions)) and list(history.after(0)) == positions
             self._held += [(address, position) for position in positions]
         assert (
-            broker.replays.keys()
+            broker.histories.replays.keys()
             == {subscription.replay.key for subscription in self.interests if subscription.replay is not None}
-            & broker.replays.keys()
+            & broker.histories.replays.keys()
         )
-        for tag, (subscription, message) in broker.resting.peer.unsettled.items():
-            assert broker.leases.until_ms(broker.resting.peer, tag) > self.stage.now_ms or not self.decided
+        for tag, (subscription, message) in broker.deliveries.resting.peer.unsettled.items():
+            assert (
+                broker.deliveries.leases.until_ms(broker.deliveries.resting.peer, tag) > self.stage.now_ms
+                or not self.decided
+            )
             unsettled[subscription.queue] += 1
             if message.recorded and not subscription.queue.gone:
                 self._held.append((subscription.queue.address, message.position))
-        assert broker.queues.keys() >= self.policies.exact.keys() - self.removed, "what is declared is there"
-        assert broker.named.keys() == self.names.keys()
-        for address, named in broker.named.items():
+        assert broker.destinations.queues.keys() >= self.policies.exact.keys() - self.removed, (
+            "what is declared is there"
+        )
+        assert broker.destinations.named.keys() == self.names.keys()
+        for address, named in broker.destinations.named.items():
             assert named.queue.published_total == self.names[address].copies, "a name misses nothing"
         if self.sweep_ms <= self.stage.now_ms:
-            for queue in broker.queues.values():
+            for queue in broker.destinations.queues.values():
                 waiting = [message for lane in queue.lanes for message in lane.in_memory()]
                 assert not any(has_expired(message.expires_ms, self.stage.now_ms) for message in waiting)
-        for queue in [*broker.queues.values(), *topic_queues]:
+        for queue in [*broker.destinations.queues.values(), *topic_queues]:
             if queue.address == SYNC_ADDRESS:
                 assert len(queue.consumers) == consumers[queue]
-                assert queue.depth == len(broker.marks)
+                assert queue.depth == len(broker.forwarding.marks)
                 continue
             assert queue.unsettled == unsettled[queue]
             assert len(queue.consumers) == consumers[queue]
             self._check_queue(queue)
-        for address, schedule in broker.schedules.items():
+        for address, schedule in broker.scheduler.schedules.items():
             self._held += [(address, position) for position in schedule.positions()]
             dues = [due_ms for due_ms, _ in schedule.after(0, 0)]
             assert dues == sorted(dues) == sorted(self.live[at].due_ms for at in schedule.positions())
             assert len(dues) == len(schedule) > 0
-        reading = sum(bool(schedule.loading) for schedule in broker.schedules.values())
-        late = [s for s in broker.schedules.values() if not s.loading and s.next_ms <= self.stage.now_ms]
+        reading = sum(bool(schedule.loading) for schedule in broker.scheduler.schedules.values())
+        late = [
+            s for s in broker.scheduler.schedules.values() if not s.loading and s.next_ms <= self.stage.now_ms
+        ]
         assert not late or reading >= RUNS or not self.decided, "nothing is late"
         self._check_marks()
-        assert self._bytes == broker.memory_bytes
+        assert self._bytes == broker.store.memory_bytes
         self._check_accounts()
         assert len(self._held) == len(self.live), "nothing is lost, nothing is there twice"
         assert all(self.live[position].address == address for address, position in self._held)
@@ -1013,19 +1025,19 @@ class Ledger:
             open_bytes = sum(open_.bytes for open_ in peer.transactions.values())
             account = peer.account
             if account is not None:
-                assert account.of_user is broker.users[peer.user]
+                assert account.of_user is broker.accounts.users[peer.user]
                 assert account.enlisted == open_bytes
                 held[peer.user] += open_bytes
             assert account is not None or not (open_bytes or peer.temporary)
         assert all(account.waiting == waiting for account, waiting in self._of_accounts.items())
-        for user, of_user in broker.users.items():
+        for user, of_user in broker.accounts.users.items():
             mine = [account for account in self._of_accounts if account.of_user is of_user]
             assert of_user.waiting == sum(account.waiting for account in mine)
             assert of_user.enlisted == held[user]
-        assert broker.enlisted_bytes == held.total()
+        assert broker.transactions.enlisted_bytes == held.total()
 
     def _check_marks(self) -> None:
-        marks, flows = self.stage.broker.marks, self.stage.broker.flows
+        marks, flows = self.stage.broker.forwarding.marks, self.stage.broker.forwarding.flows
         begun = {address: mark for address, mark in marks.items() if mark.position}
         assert marks.keys() - begun.keys() <= flows.keys(), "a mark where nothing came ends with its flow"
         assert {address: (mark.position, mark.count) for address, mark in begun.items()} == {
@@ -1037,7 +1049,7 @@ class Ledger:
             for course in session.courses.values()
             if flows.get(course.home.address) in session.peer.flows.values()
         }
-        assert not marks or SYNC_ADDRESS in self.stage.broker.queues
+        assert not marks or SYNC_ADDRESS in self.stage.queues
 
     def _check_subscription(self, session: Session, subscription: Subscription) -> None:
         assert subscription.delivered == self.interests[subscription].deliveries
@@ -1058,9 +1070,9 @@ class Ledger:
         assert subscription.line.count(subscription) == subscription.available
         interest, queue = self.interests[subscription], subscription.queue
         if interest.name is not None:
-            assert self.stage.broker.named[interest.name.address].queue is queue
+            assert self.stage.broker.destinations.named[interest.name.address].queue is queue
         elif not interest.is_topic:
-            assert self.stage.broker.queues[interest.address] is queue
+            assert self.stage.queues[interest.address] is queue
         else:
             waiting = {serial_of(message.body) for lane in queue.lanes for message in lane.in_memory()}
             if interest.in_order and subscription.replay is None:
@@ -1120,7 +1132,7 @@ class Ledger:
     def _hear_anew(self) -> None:
         """What the broker told adds up to what it holds, from here on."""
         self.told_queues = {
-            address for address in self.stage.broker.queues if not address.startswith("/temp-queue/")
+            address for address in self.stage.queues if not address.startswith("/temp-queue/")
         }
         self.told_consumers: set[Subscription] = set()
         self.told_dead: Counter[str] = Counter()
@@ -1128,7 +1140,7 @@ class Ledger:
     def _check_arrivals(self, outcome: Outcome, told: list[Fact]) -> None:
         """Bridges hear of what came while none was there."""
         arrived = {fact.address for fact in told if isinstance(fact, facts.Arrived)}
-        queues = self.stage.broker.queues
+        queues = self.stage.queues
         for address in arrived:
             assert queues[address].forwarded and queues[address].depth and not queues[address].consumers
         for position in outcome.published:
@@ -1153,7 +1165,7 @@ class Ledger:
                     self.told_consumers.remove(subscription)
                 case facts.DeadLetter():
                     self.told_dead[fact.address] += fact.messages
-        queues = self.stage.broker.queues
+        queues = self.stage.queues
         for fact in told:  # dead letters come last, also those of one that was gone and made anew since
             if isinstance(fact, facts.DestinationGone) and fact.address in queues:
                 self.told_dead[fact.address] = queues[fact.address].dead_total

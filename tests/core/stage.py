@@ -19,6 +19,7 @@ from broker_app.core.message import Envelope, Message
 from broker_app.core.outcome import Fetch, Outcome
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.policy import DestinationPolicy, Policies
+from broker_app.core.queue import Queue
 from broker_app.core.recovery import Recovery
 from broker_app.core.subscription import Subscription
 
@@ -73,8 +74,13 @@ class Stage:
     def client(self, name: str = "") -> Client:
         return Client(self, name)
 
+    @property
+    def queues(self) -> dict[str, Queue]:
+        """The broker's queues by address."""
+        return self.broker.destinations.queues
+
     def queue(self, address: str) -> Any:
-        return self.broker.queues[address]
+        return self.broker.destinations.queues[address]
 
     def decide(self, *run: c.Command) -> Outcome:
         """Carry out `run` and let the outcome out; returns it."""
@@ -139,13 +145,13 @@ class Stage:
 
     def recovered(self, snapshot: bytes | None = None, batches_before: int = 0) -> Broker:
         """A new broker from the journal: from `snapshot`, taken after so many batches, or from the start."""
-        broker = Broker(tag=self.tag, limits=self.limits, policies=self.broker.policies)
+        broker = Broker(tag=self.tag, limits=self.limits, policies=self.broker.turn.policies)
         recovery = Recovery(broker)
         if snapshot is not None:
             recovery.thaw(snapshot)
         for batch in self.batches[batches_before:]:
             recovery.replay(*batch)
-        recovery.finish(self.broker.next_position, self.broker.now_ms)
+        recovery.finish(self.broker.turn.next_position, self.broker.turn.now_ms)
         return broker
 
     def restart(self) -> None:

@@ -198,23 +198,21 @@ class Storm:
         self._read_history()
         stage.now_us += 1_000_000
         self._decide([c.Reconfigure(Policies())])
-        assert not any(history.blocks for history in stage.broker.histories.values())
-        while stage.broker.schedules or stage.broker.resting.peer.unsettled:
+        assert not any(history.blocks for history in stage.broker.histories.histories.values())
+        while stage.broker.scheduler.schedules or stage.broker.deliveries.resting.peer.unsettled:
             stage.now_us += 3_000_000
             self._decide([stage.loaded(stage.fetches.pop(0))] if stage.fetches else [])
         session = Session(stage.client(), 0)
         self.sessions.append(session)
-        for number, address in enumerate(
-            address for address in stage.broker.queues if address != SYNC_ADDRESS
-        ):
+        for number, address in enumerate(address for address in stage.queues if address != SYNC_ADDRESS):
             if number % 3 == 0:
                 session = Session(stage.client(), 0)
                 self.sessions.append(session)
             subscribe = c.Subscribe(
                 session.peer, address, address, c.CLIENT, 1_000, receipt=self._next_token()
             )
-            if address in stage.broker.named:
-                named = stage.broker.named[address]
+            if address in stage.broker.destinations.named:
+                named = stage.broker.destinations.named[address]
                 subscribe.address, subscribe.shared = named.terms.filter, named.terms.shared
                 subscribe.selector = named.terms.selector
                 subscribe.name, subscribe.durable = named.name, True
@@ -314,7 +312,7 @@ class Storm:
         return random.choice(
             (
                 *("first", "first", "first", "last", "now", "never"),
-                f"seq:{random.randint(0, stage.broker.next_position + 2)}",
+                f"seq:{random.randint(0, stage.broker.turn.next_position + 2)}",
                 f"time:{stage.now_ms - random.choice((0, 1_000, 5_000))}",
             )
         )
@@ -389,8 +387,8 @@ class Storm:
         random = self.random
         source = random.choice((*self.queues, "/queue/none", "/queue/d.dead"))
         there = [item.position for item in browse(self.stage.broker, source, limit=100) or ()]
-        if source in self.stage.broker.schedules:
-            there += self.stage.broker.schedules[source].positions()
+        if source in self.stage.broker.scheduler.schedules:
+            there += self.stage.broker.scheduler.schedules[source].positions()
         chosen = [*random.sample(there, min(len(there), random.choice((1, 2, 4)))), random.randint(1, 9)]
         random.shuffle(chosen)
         target = random.choice(("", c.ORIGIN, *QUEUES, *QUEUES, random.choice((*ILLEGAL, *TEMPORARY))))

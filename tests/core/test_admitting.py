@@ -151,8 +151,8 @@ def test_what_is_not_persistent_is_dropped_silently_and_counted() -> None:
     client.publish(Q, b"1")
     client.publish(Q, b"2", persistent=False)
     assert waiting(stage) == [b"1"]
-    assert stage.broker.counters["discarded"] == stage.broker.counters["refused"] == 1
-    assert stage.broker.queues[Q].discarded_total == 1
+    assert stage.broker.turn.counters["discarded"] == stage.broker.turn.counters["refused"] == 1
+    assert stage.queues[Q].discarded_total == 1
 
 
 # ---------------------------------------------------------------------- REMOVE_OLDEST, REMOVE_LOW_PRIORITY
@@ -195,8 +195,8 @@ def test_without_dead_letters_what_makes_room_is_discarded_and_counted() -> None
     for body in (b"11", b"22", b"333"):
         client.publish(Q, body)
     assert waiting(stage) == [b"333"]
-    assert "/queue/a.dead" not in stage.broker.queues
-    assert stage.broker.counters["discarded"] == 2
+    assert "/queue/a.dead" not in stage.queues
+    assert stage.broker.turn.counters["discarded"] == 2
 
 
 def test_what_makes_room_is_read_back_when_it_is_not_in_memory() -> None:
@@ -231,7 +231,7 @@ def test_dead_letters_are_bounded_and_die_no_second_time() -> None:
         client.publish(Q, b"%d" % number)
         client.reject(client.tags[0])
     assert waiting(stage, "/queue/a.dead") == [b"1", b"2"]
-    assert list(stage.broker.queues) == ["/queue/a.dead", Q]
+    assert list(stage.queues) == ["/queue/a.dead", Q]
 
 
 def test_dead_letters_have_a_bound_without_any_policy() -> None:
@@ -298,8 +298,8 @@ def test_what_waited_too_long_is_refused() -> None:
     stage.pass_time(4_000)
     assert codes(client) == ["queue-full", "queue-full"]
     assert client.refused[1][0] is late
-    assert not stage.broker.parking.bytes
-    assert stage.broker.counters["refused"] == 2
+    assert not stage.broker.admission.blocked.bytes
+    assert stage.broker.turn.counters["refused"] == 2
 
 
 def test_a_peer_may_have_less_patience_than_others() -> None:
@@ -346,7 +346,7 @@ def test_what_goes_beyond_the_share_of_a_peer_is_refused() -> None:
     assert codes(client) == ["queue-full"] * 3
     send(other, *(b"%d" % number for number in range(5)))
     assert codes(other) == ["queue-full"]
-    assert stage.broker.parking.bytes <= stage.limits.parked_bytes
+    assert stage.broker.admission.blocked.bytes <= stage.limits.parked_bytes
 
 
 def test_who_takes_its_leave_is_answered_when_all_it_sent_is_in() -> None:
@@ -368,7 +368,7 @@ def test_what_waits_of_a_client_that_broke_off_never_comes_in() -> None:
     client.disconnect()
     consumer.subscribe(Q, c.AUTO)
     assert consumer.take() == [b"1"]
-    assert stage.broker.parking.by_peer == {}
+    assert stage.broker.admission.blocked.by_peer == {}
 
 
 def test_an_unlimited_queue_lets_everybody_in_who_waits() -> None:
@@ -445,7 +445,7 @@ def test_a_transaction_comes_in_whole_or_not_at_all(behavior: str) -> None:
     with pytest.raises(Refused, match="queue-full"):
         client.do(c.Commit(client.peer, "t"))
     assert waiting(stage) == [b"1"]
-    assert "/queue/b" not in stage.broker.queues
+    assert "/queue/b" not in stage.queues
 
 
 def test_a_transaction_does_not_overtake_what_waits_in_line() -> None:
@@ -579,12 +579,12 @@ def test_memory_has_levels_at_which_messages_wait_and_are_refused() -> None:
     for number in range(103):
         send(client, b"", address=f"/temp-queue/{number % 4 + 1}")
         stage.pass_time(1)
-        seen.append(stage.broker.memory_level)
+        seen.append(stage.broker.resource_alarms.memory_level)
     assert [seen.count(level) for level in ("green", "yellow", "orange")] == [84, 10, 9]
     assert len(accepted(client)) == 4 + 91  # handed out, and what was sent before the level was orange
-    stage.broker.memory_bytes += 10 * one
+    stage.broker.store.memory_bytes += 10 * one
     send(client, b"", address=Q)
-    assert stage.broker.memory_level == "red"
+    assert stage.broker.resource_alarms.memory_level == "red"
     assert codes(client) == ["busy"]
 
 
@@ -594,7 +594,7 @@ def test_one_connection_and_one_user_have_a_share_of_the_memory_that_messages_li
     sender = stage.client("other")
 
     def waiting() -> int:
-        return sum(queue.depth for queue in stage.broker.queues.values() if not queue.durable)
+        return sum(queue.depth for queue in stage.queues.values() if not queue.durable)
 
     mine = [stage.client("anna") for _ in range(4)]
     for number, client in enumerate(mine):
@@ -606,7 +606,7 @@ def test_one_connection_and_one_user_have_a_share_of_the_memory_that_messages_li
         assert client.peer.account is not None
         assert client.peer.account.waiting <= 4 * one
     assert all(client.closed[0].code == "slow-consumer" for client in mine)
-    assert stage.broker.memory_level == "green"
+    assert stage.broker.resource_alarms.memory_level == "green"
     bob = stage.client("bob")
     bob.subscribe("/topic/t", credit=1)
     bob.pause()
@@ -616,7 +616,7 @@ def test_one_connection_and_one_user_have_a_share_of_the_memory_that_messages_li
     assert bob.take()[:1] == [b"0"] and not bob.closed
     for client in mine:
         client.disconnect()
-    assert stage.broker.users.keys() == {"bob"}
+    assert stage.broker.accounts.users.keys() == {"bob"}
 
 
 # ---------------------------------------------------------------------- durable subscriptions
@@ -744,7 +744,7 @@ def test_a_transaction_of_a_producer_too_many_is_refused_whole() -> None:
     other.do(c.Enlist(other.peer, "t", other.sending(Q, b"1")))
     with pytest.raises(Refused, match="too-many"):
         other.do(c.Commit(other.peer, "t"))
-    assert Q not in stage.broker.queues
+    assert Q not in stage.queues
 
 
 def test_what_a_transaction_acknowledges_makes_room_for_the_next_one() -> None:

@@ -73,9 +73,9 @@ class TestStarts:
         positions = send(stage, b"1", b"2", b"3")
         assert listen(stage, f"seq:{positions[1]}").take() == [b"2", b"3"]
         assert listen(stage, f"seq:{positions[1] + 1}").take() == [b"3"]
-        assert listen(stage, f"seq:{stage.broker.next_position}").take() == []
+        assert listen(stage, f"seq:{stage.broker.turn.next_position}").take() == []
         with pytest.raises(Refused, match="not given yet") as refused:
-            listen(stage, f"seq:{stage.broker.next_position + 1}")
+            listen(stage, f"seq:{stage.broker.turn.next_position + 1}")
         assert refused.value.code == "invalid"
 
     def test_a_time_is_inclusive_to_the_millisecond(self, stage: Stage) -> None:
@@ -95,7 +95,7 @@ class TestStarts:
         with pytest.raises(Refused) as refused:
             listen(stage, start)
         assert refused.value.code == "invalid"
-        assert stage.broker.replays == {}
+        assert stage.broker.histories.replays == {}
 
     def test_queues_have_no_history(self, stage: Stage) -> None:
         with pytest.raises(Refused, match="no history"):
@@ -145,14 +145,14 @@ class TestReading:
         client.pause()
         client.subscribe(EU, c.AUTO, start="first")
         assert client.take() == []
-        assert stage.broker.memory_bytes < 400 * 300
+        assert stage.broker.store.memory_bytes < 400 * 300
         client.resume()
         assert len(client.take()) == 600
 
     def test_little_of_a_history_is_in_memory_at_a_time(self, stage: Stage) -> None:
         send(stage, *[b"x" * 10_000 for _ in range(200)])
         listen(stage, "first", ack=c.INDIVIDUAL, credit=1)
-        assert stage.broker.memory_bytes < 1_000_000
+        assert stage.broker.store.memory_bytes < 1_000_000
 
     def test_what_comes_back_keeps_its_place_and_history_is_not_consumed(self, stage: Stage) -> None:
         send(stage, b"1", b"2")
@@ -192,8 +192,8 @@ class TestReading:
         client = listen(stage, "first")
         client.disconnect()
         stage.load()
-        assert stage.broker.replays == {}
-        assert stage.broker.memory_bytes == 0
+        assert stage.broker.histories.replays == {}
+        assert stage.broker.store.memory_bytes == 0
 
     def test_the_number_of_readers_is_bounded(self) -> None:
         stage = Stage(replays=1)
@@ -228,7 +228,7 @@ class TestKeeping:
 
     def test_histories_outlive_a_restart_with_their_ids(self, stage: Stage) -> None:
         send(stage, b"1", block=b"h:1\n")
-        ids = stage.broker.ids
+        ids = stage.broker.turn.ids
         before = [ids.of(message) for _, _, message in listen(stage, "first").got]
         stage.restart()
         keep(stage)
@@ -244,14 +244,14 @@ class TestKeeping:
     def test_other_topics_keep_nothing(self, stage: Stage) -> None:
         send(stage, b"1", to=OTHER)
         send(stage, b"2", to="/topic/$prices.eu")
-        assert stage.broker.histories == {}
+        assert stage.broker.histories.histories == {}
         assert listen(stage, "first", OTHER).take() == []
 
     def test_a_history_is_bounded_by_bytes(self) -> None:
         stage = Stage()
         keep(stage, DestinationPolicy(retention_bytes=2_000))
         send(stage, *[b"%02d" % number + b"." * 60 for number in range(50)])
-        history = stage.broker.histories[EU]
+        history = stage.broker.histories.histories[EU]
         assert history.bytes <= 2_000
         bodies = listen(stage, "first").take()
         assert len(bodies) == len(history) > 15
@@ -299,16 +299,16 @@ class TestKeeping:
         assert replaying(client)
         send(stage, *[b"." * 60 for _ in range(450)])
         assert [refusal.code for refusal in client.closed] == ["history-gone"]
-        assert stage.broker.replays == {}
+        assert stage.broker.histories.replays == {}
 
     def test_many_topics_without_messages_are_forgotten_and_what_is_lost_is_not(
         self, stage: Stage, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("broker_app.core.replaying.MAX_HISTORIES", 3)
+        monkeypatch.setattr("broker_app.core.histories.MAX_HISTORIES", 3)
         positions = [send(stage, b"x", to=f"/topic/prices.{number}")[0] for number in range(3)]
         stage.pass_time(70_000)
         send(stage, b"y")
-        assert list(stage.broker.histories) == [EU]
+        assert list(stage.broker.histories.histories) == [EU]
         with pytest.raises(Refused, match="no longer reaches back"):
             listen(stage, f"seq:{positions[0]}", "/topic/prices.0")
         assert freeze(stage.recovered()) == stage.freeze()

@@ -10,7 +10,7 @@ from broker_app.core import commands as c
 from broker_app.core import deadletter, records
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Special
-from broker_app.core.moving import DONE, GONE, REFUSED, UNSETTLED, Moved
+from broker_app.core.transfers import DONE, GONE, REFUSED, UNSETTLED, Moved
 from tests.core.stage import Client, Stage, read
 
 A, B = "/queue/a", "/queue/b"
@@ -60,7 +60,7 @@ class TestMoving:
     def test_a_move_takes_from_the_middle_and_keeps_ids_headers_and_order(self) -> None:
         stage = Stage()
         _, second, _, fourth = fill(stage, b"1", b"2", b"3", b"4", block=b"h:1\n", priority=7)
-        ids = stage.broker.ids
+        ids = stage.broker.turn.ids
         before = {m.position: ids.of(m) for lane in stage.queue(A).lanes for m in lane.in_memory()}
         moved = transfer(stage, [second, fourth])
         assert statuses(moved) == [DONE, DONE]
@@ -80,7 +80,7 @@ class TestMoving:
         transfer(stage, positions)
         assert len(stage.batches) == before + 1
         stage.restart()
-        assert (A in stage.broker.queues, taken(stage, B)) == (False, [b"1", b"2"])
+        assert (A in stage.queues, taken(stage, B)) == (False, [b"1", b"2"])
 
     def test_a_moved_message_is_given_to_whoever_waits_at_the_target(self) -> None:
         stage = Stage()
@@ -183,7 +183,8 @@ class TestMoving:
     ) -> None:
         stage = Stage()
         positions = fill(stage, b"1", b"2", b"3")
-        check, calls = stage.broker._check_room, 0
+        limits = stage.broker.destination_limits
+        check, calls = limits.check_room, 0
 
         def fault_at_the_second(*given: Any) -> None:
             nonlocal calls
@@ -192,7 +193,7 @@ class TestMoving:
                 raise ZeroDivisionError
             check(*given)
 
-        monkeypatch.setattr(stage.broker, "_check_room", fault_at_the_second)
+        monkeypatch.setattr(limits, "check_room", fault_at_the_second)
         moved = transfer(stage, positions)
         assert statuses(moved) == [DONE, REFUSED, DONE]
         assert moved[1].detail.startswith("the broker failed at this")
@@ -249,7 +250,7 @@ class TestMovingPaged:
         for start in range(0, 300, 64):
             transfer(stage, positions[start : start + 64])
         assert stage.queue(A).depth == 0
-        assert stage.broker.memory_bytes == sum(
+        assert stage.broker.store.memory_bytes == sum(
             m.size for lane in stage.queue(B).lanes for m in lane.in_memory()
         )
         assert taken(stage, B) == [b"%d" % number for number in range(300)]
@@ -334,13 +335,13 @@ class TestInserting:
         stage.restart()
         consumer = stage.client()
         consumer.subscribe(A)
-        assert [stage.broker.ids.of(message) for _, _, message in consumer.got] == given
+        assert [stage.broker.turn.ids.of(message) for _, _, message in consumer.got] == given
 
     def test_nothing_is_inserted_where_nothing_can_be(self) -> None:
         stage = Stage()
         with pytest.raises(Refused):
             ask(c.Insert(stage.client().peer, "/topic/t", [(b"x" * 36, Envelope("/topic/t"), b"")]))
-        assert stage.broker.queues == {}
+        assert stage.queues == {}
 
 
 class TestDeadLetterFacts:

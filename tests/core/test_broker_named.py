@@ -74,7 +74,7 @@ class TestDurable:
         again = stage.client()
         durable(again, "/topic/prices.*")
         ((_, _, message),) = again.got
-        ids = stage.broker.ids
+        ids = stage.broker.turn.ids
         assert ids.of(message) == ids.of(original) == ids.of(other.got[0][2])
         assert (message.envelope.address, message.envelope.block) == (TOPIC, b"h:1\n")
 
@@ -118,7 +118,7 @@ class TestDurable:
             sender.publish(TOPIC, name.encode())
             reader.reject(*reader.tags)
             reader.unsubscribe("1", forget=True)
-        graves = {address: queue for address, queue in stage.broker.queues.items() if queue.depth}
+        graves = {address: queue for address, queue in stage.queues.items() if queue.depth}
         assert graves.pop("/queue/orders").depth == 1
         assert {address: queue.depth for address, queue in graves.items()} == {
             f"/queue/$topic-subscription/prices.eu/{name}.dead": 1
@@ -159,7 +159,7 @@ class TestDurable:
         durable(stage.client(), "/topic/prices.*", name="wild")
         for policies, names in ((exact, ["audit"]), (prefix, ["audit", "wild"]), (Policies(), [])):
             stage.decide(c.Reconfigure(policies))
-            obeying = {queue.address: queue.policy.max_messages for queue in stage.broker.queues.values()}
+            obeying = {queue.address: queue.policy.max_messages for queue in stage.queues.values()}
             for name in ("audit", "wild"):
                 assert obeying[f"/topic-subscription/{name}"] == 3 * (name in names)
         stage.decide(c.Reconfigure(exact))
@@ -172,7 +172,7 @@ class TestDurable:
         reader.give_back(*reader.tags)
         reader.give_back(*reader.tags)
         assert [message.body for message in stage.queue("/queue/graves").lanes[0].in_memory()] == [b"0"]
-        stage.broker.policies = Policies()
+        stage.broker.turn.policies = Policies()
         stage.restart()
         stage.decide(c.Reconfigure(exact))
         assert stage.queue("/topic-subscription/new").policy is policy
@@ -306,7 +306,7 @@ class TestHolding:
     def test_what_cannot_have_a_name(self, stage: Stage, address: str, name: str) -> None:
         with pytest.raises(Refused):
             durable(stage.client(), address, name)
-        assert stage.broker.named == {}
+        assert stage.broker.destinations.named == {}
 
     def test_the_number_of_names_is_bounded(self) -> None:
         stage = Stage(named_subscriptions=1)
@@ -330,7 +330,7 @@ class TestDeleting:
         reader.unsubscribe()
         durable(reader)
         reader.disconnect()
-        assert KEPT in stage.broker.named
+        assert KEPT in stage.broker.destinations.named
 
     def test_a_deleted_one_gives_its_messages_up(self, stage: Stage) -> None:
         reader = stage.client()
@@ -340,7 +340,7 @@ class TestDeleting:
         reader.unsubscribe(forget=True)
         ends = [r for batch in stage.batches[before:] for r in read(batch)]
         assert [r.flags for r in ends if r.kind == records.ACKED] == [records.PURGED]
-        assert KEPT not in stage.broker.queues
+        assert KEPT not in stage.queues
         stage.client().publish(TOPIC, b"3")
         stage.restart()
         durable(again := stage.client())
@@ -352,7 +352,7 @@ class TestDeleting:
         with pytest.raises(Refused, match="consumed by"):
             other.do(c.Forget(other.peer, "audit"))
         reader.do(c.Forget(reader.peer, "audit"))
-        assert (stage.broker.named, reader.peer.subscriptions) == ({}, {})
+        assert (stage.broker.destinations.named, reader.peer.subscriptions) == ({}, {})
         with pytest.raises(Refused) as refused:
             other.do(c.Forget(other.peer, "audit"))
         assert refused.value.code == "not-found"
@@ -374,7 +374,7 @@ class TestDeleting:
         client.publish("/topic/t", b"1")
         client.give_back(1)
         client.unsubscribe(forget=True)
-        assert not stage.broker.named
+        assert not stage.broker.destinations.named
         stage.pass_time(120_000)
         stage.restart()
         client = stage.client()
@@ -412,8 +412,8 @@ class TestShared:
         one.disconnect()
         assert two.take() == [b"1"]
         two.disconnect()
-        assert stage.broker.named == {}
-        assert stage.broker.memory_bytes == 0
+        assert stage.broker.destinations.named == {}
+        assert stage.broker.store.memory_bytes == 0
         assert stage.batches == [], "nothing of it is recorded"
 
     def test_one_that_nobody_reads_ends_as_too_slow(self) -> None:
@@ -422,7 +422,7 @@ class TestShared:
         shared(reader, credit=1)
         stage.decide(stage.client().sending(TOPIC, b"1", b"2", b"3"))
         assert [refusal.code for refusal in reader.closed] == ["slow-consumer"]
-        assert stage.broker.named == {}
+        assert stage.broker.destinations.named == {}
 
     def test_a_durable_one_of_the_same_name_is_another(self, stage: Stage) -> None:
         one, two = stage.client(), stage.client()

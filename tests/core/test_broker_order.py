@@ -161,7 +161,7 @@ def test_one_bad_message_of_a_run_is_refused_and_the_others_go_through(stage: St
         (3, "bad-destination"),
     ]
     assert stage.queue("/queue/a").depth == 2
-    assert stage.broker.counters["published"] == 2
+    assert stage.broker.turn.counters["published"] == 2
 
 
 def test_a_receipt_names_the_message_for_those_who_want_to_know(stage: Stage) -> None:
@@ -234,9 +234,9 @@ class TestIdleQueues:
         consumer.unsubscribe()
         stage.pass_time(1_000)
         stage.pass_time(4_999)
-        assert "/queue/a" in stage.broker.queues
+        assert "/queue/a" in stage.queues
         stage.pass_time(1_000)
-        assert "/queue/a" not in stage.broker.queues
+        assert "/queue/a" not in stage.queues
 
     def test_a_queue_in_use_stays(self) -> None:
         stage = Stage(idle_queue_ms=5_000)
@@ -248,7 +248,11 @@ class TestIdleQueues:
         holder.unsubscribe(keep_unsettled=True)
         for _ in range(20):
             stage.pass_time(1_000)
-        assert sorted(stage.broker.queues) == ["/queue/consumed", "/queue/unsettled", "/queue/waiting"]
+        assert sorted(stage.queues) == [
+            "/queue/consumed",
+            "/queue/unsettled",
+            "/queue/waiting",
+        ]
         holder.give_back(*holder.tags)
         assert stage.queue("/queue/unsettled").depth == 1
 
@@ -261,7 +265,7 @@ class TestIdleQueues:
             consumer.unsubscribe()
             for _ in range(5):
                 stage.pass_time(1_000)
-        assert "/queue/a" in stage.broker.queues
+        assert "/queue/a" in stage.queues
 
 
 def test_the_broker_asks_to_be_called_for_its_next_sweep_or_lease(stage: Stage) -> None:

@@ -42,7 +42,7 @@ class TestExpiry:
         assert consumer.take() == [b"2"]
         assert causes(stage) == ["expired"]
         assert stage.queue("/queue/a").expired_total == 1
-        assert stage.broker.memory_bytes == 0
+        assert stage.broker.store.memory_bytes == 0
 
     def test_a_message_is_delivered_until_the_millisecond_of_its_expiry(self) -> None:
         stage = Stage()
@@ -59,7 +59,7 @@ class TestExpiry:
             fill(stage, body, ttl_ms=ttl_ms)
         stage.pass_time(1_000)
         assert in_memory(stage) == [b"2", b"4"]
-        assert stage.broker.memory_bytes == 2 * (1 + OVERHEAD_BYTES)
+        assert stage.broker.store.memory_bytes == 2 * (1 + OVERHEAD_BYTES)
         stage.pass_time(5_000)
         assert in_memory(stage) == [b"2"]
 
@@ -127,7 +127,7 @@ class TestPurge:
         assert stage.queue("/queue/a").depth == 0
         assert consumer.tags == [1]
         assert causes(stage) == ["purged"]
-        assert stage.broker.memory_bytes == 0
+        assert stage.broker.store.memory_bytes == 0
         consumer.settle(1)
         assert consumer.take() == [b"0"]
 
@@ -168,7 +168,7 @@ class TestPaging:
         queue = stage.queue("/queue/a")
         assert in_memory(stage) == numbered(4)
         assert queue.depth == 100
-        assert stage.broker.memory_bytes == 4 * (1 + OVERHEAD_BYTES)
+        assert stage.broker.store.memory_bytes == 4 * (1 + OVERHEAD_BYTES)
 
     def test_bodies_beyond_the_memory_limit_are_not_in_memory(self) -> None:
         stage = Stage(memory_bytes=3 * (1 + OVERHEAD_BYTES))
@@ -187,7 +187,7 @@ class TestPaging:
             consumer.settle(*consumer.tags[:2])
         consumer.settle(*consumer.tags)
         assert received == numbered(50)
-        assert stage.broker.memory_bytes == 0
+        assert stage.broker.store.memory_bytes == 0
 
     def test_what_arrives_while_anything_is_paged_goes_behind_it(self) -> None:
         stage = Stage(window=2, fetch_messages=2)
@@ -245,7 +245,7 @@ class TestPaging:
     def test_bodies_of_a_queue_that_is_gone_are_ignored(self) -> None:
         stage = Stage()
         stage.decide(c.Loaded("/queue/gone", 4, [1], LANE, [b""]))
-        assert stage.broker.queues == {}
+        assert stage.queues == {}
 
     def test_a_message_that_is_not_persistent_may_be_paged_and_stays_so(self) -> None:
         stage = Stage(window=1)
@@ -274,7 +274,7 @@ class TestPaging:
         stage.pass_time(5)
         consumer.subscribe("/queue/a")
         came = consumer.got[1][2]
-        ids = stage.broker.ids
+        ids = stage.broker.turn.ids
         assert came is not sent
         assert (ids.of(came), came.envelope.block, came.expires_ms) == (
             ids.of(sent),
@@ -290,4 +290,4 @@ def test_a_sweep_reads_no_more_back_than_half_of_the_memory_takes() -> None:
     stage.restart()
     for _ in range(10):
         stage.pass_time(1_000)
-    assert 0 < stage.broker.memory_bytes <= 4_000
+    assert 0 < stage.broker.store.memory_bytes <= 4_000

@@ -51,7 +51,7 @@ def test_a_selector_that_is_none_is_refused_and_nothing_begins(stage: Stage) -> 
     with pytest.raises(Refused, match="line 1 column 9") as refused:
         client.subscribe(A, selector="colour == 'red'")
     assert refused.value.code == "invalid-selector"
-    assert A not in stage.broker.queues
+    assert A not in stage.queues
     assert not client.peer.subscriptions
 
 

@@ -203,9 +203,9 @@ class TestDeadLetters:
             client.give_back(tag)
         assert client.tags == [8]
         client.reject(8)
-        assert "/queue/a.dead.dead" not in stage.broker.queues
+        assert "/queue/a.dead.dead" not in stage.queues
         assert ends(stage) == [(1, "discarded")]
-        assert stage.broker.counters["discarded"] == 1
+        assert stage.broker.turn.counters["discarded"] == 1
 
     def test_temporary_queues_have_no_dead_letters(self, stage: Stage) -> None:
         client = stage.client()
@@ -214,8 +214,8 @@ class TestDeadLetters:
         for tag in range(1, 8):
             client.give_back(tag)
         client.reject(8)
-        assert list(stage.broker.queues) == ["/temp-queue/mine"]
-        assert stage.broker.counters["discarded"] == 1
+        assert list(stage.queues) == ["/temp-queue/mine"]
+        assert stage.broker.turn.counters["discarded"] == 1
 
     def test_a_requester_who_takes_no_replies_is_ended_and_not_the_one_who_answers(self) -> None:
         stage = Stage(topic_pending=3)

@@ -86,7 +86,7 @@ def test_a_topic_delivery_may_be_settled_and_given_back(stage: Stage, ack: str) 
     assert client.take() == [b"2"]
     client.reject(3)
     assert client.tags == []
-    assert stage.broker.memory_bytes == 0
+    assert stage.broker.store.memory_bytes == 0
 
 
 def test_what_is_held_by_an_ended_topic_subscription_is_gone(stage: Stage) -> None:
@@ -94,7 +94,7 @@ def test_what_is_held_by_an_ended_topic_subscription_is_gone(stage: Stage) -> No
     publish(stage, b"1")
     client.unsubscribe(keep_unsettled=True)
     assert client.tags == []
-    assert stage.broker.queues == {}
+    assert stage.queues == {}
 
 
 def test_a_listener_with_too_much_waiting_is_ended_and_told_why(stage: Stage) -> None:
@@ -107,7 +107,7 @@ def test_a_listener_with_too_much_waiting_is_ended_and_told_why(stage: Stage) ->
     assert refusal.code == "slow-consumer"
     assert "3 messages wait for subscription '1' on /topic/t" in refusal.detail
     assert fast.take() == [b"0", b"1", b"2", b"3", b"4"]
-    assert stage.broker.memory_bytes == 0
+    assert stage.broker.store.memory_bytes == 0
     slow.disconnect()
 
 
@@ -143,11 +143,11 @@ def test_a_filter_that_looks_too_far_or_matches_nothing_is_refused(stage: Stage,
 def test_of_more_topics_than_are_counted_those_that_rest_and_nobody_hears_make_room(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_app.core.publishing.MAX_COUNTED_TOPICS", 3)
+    monkeypatch.setattr("broker_app.core.publisher.MAX_COUNTED_TOPICS", 3)
     listener(stage, "/topic/heard")
     for topic in ("heard", "rubbish-1", "busy", "rubbish-2", "busy", "rubbish-3", "busy", "new"):
         publish(stage, b"", address=f"/topic/{topic}")
-    assert stage.broker.topic_published == {"heard": 1, "busy": 3, "new": 1}
+    assert stage.broker.publisher.topic_published == {"heard": 1, "busy": 3, "new": 1}
 
 
 class TestChangesWithinABatch:
@@ -170,7 +170,7 @@ class TestChangesWithinABatch:
         client = listener(stage)
         outcome = stage.decide(sending(stage, b"1"), c.Unsubscribe(client.peer, "1"))
         assert outcome.fanouts == []
-        assert stage.broker.counters["delivered"] == 0
+        assert stage.broker.turn.counters["delivered"] == 0
 
     def test_who_comes_back_under_another_look_gets_each_message_once(self, stage: Stage) -> None:
         client = listener(stage)
@@ -232,7 +232,7 @@ class TestPause:
         client = listener(stage)
         stage.decide(sending(stage, b"1", b"2", b"3", b"4"), c.Pause(client.peer))
         assert [refusal.code for refusal in client.closed] == ["slow-consumer"]
-        assert stage.broker.memory_bytes == 0
+        assert stage.broker.store.memory_bytes == 0
 
     def test_a_look_on_a_queue_subscription_is_of_no_effect(self, stage: Stage) -> None:
         client = listener(stage, "/queue/a")
@@ -264,13 +264,13 @@ class TestTemporaryQueues:
         owner.subscribe("/temp-queue/mine", credit=1)
         publish(stage, b"1", b"2", address="/temp-queue/mine")
         owner.disconnect()
-        assert stage.broker.queues == {}
-        assert stage.broker.memory_bytes == 0
+        assert stage.queues == {}
+        assert stage.broker.store.memory_bytes == 0
 
     def test_replies_to_one_that_is_gone_are_counted_and_accepted(self, stage: Stage) -> None:
         assert stage.client().publish("/temp-queue/gone", b"1").body == b"1"
-        assert stage.broker.counters["discarded"] == 1
-        assert stage.broker.queues == {}
+        assert stage.broker.turn.counters["discarded"] == 1
+        assert stage.queues == {}
 
     def test_what_waited_in_it_is_counted_as_discarded(self, stage: Stage) -> None:
         owner = stage.client()
@@ -278,7 +278,7 @@ class TestTemporaryQueues:
         owner.pause()
         publish(stage, b"1", b"2", address="/temp-queue/mine")
         owner.disconnect()
-        assert stage.broker.counters["discarded"] == 2
+        assert stage.broker.turn.counters["discarded"] == 2
 
     def test_nobody_else_may_consume_it(self, stage: Stage) -> None:
         owner, other = stage.client(), stage.client()

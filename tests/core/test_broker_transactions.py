@@ -37,7 +37,7 @@ def out(client: Client, *bodies: bytes) -> c.Publish:
 
 
 def depth(client: Client) -> int:
-    queue = client.stage.broker.queues.get("/queue/out")
+    queue = client.stage.queues.get("/queue/out")
     return queue.depth if queue else 0
 
 
@@ -168,9 +168,9 @@ def test_open_transactions_of_all_users_and_of_each_are_bounded_together() -> No
     bob.disconnect()
     commit(anna)
     hold(eve, "t", 3)
-    assert stage.broker.enlisted_bytes == 3 * one
+    assert stage.broker.transactions.enlisted_bytes == 3 * one
     eve.do(c.Abort(eve.peer, "t"))
-    assert stage.broker.enlisted_bytes == 0
+    assert stage.broker.transactions.enlisted_bytes == 0
 
 
 def test_a_transaction_with_too_many_frames_is_aborted(client: Client) -> None:

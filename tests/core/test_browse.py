@@ -42,7 +42,7 @@ def consumer(stage: Stage, credit: int) -> Client:
 
 def test_looking_at_what_is_not_there_finds_nothing_and_makes_nothing(stage: Stage) -> None:
     assert browse(stage.broker, "/queue/a") is None
-    assert stage.broker.queues == {}
+    assert stage.queues == {}
 
 
 def test_messages_are_seen_in_the_order_of_delivery(stage: Stage) -> None:
@@ -69,9 +69,17 @@ def test_unsettled_messages_are_seen_in_their_place(stage: Stage) -> None:
 def test_looking_changes_nothing(stage: Stage) -> None:
     fill(stage, 6)
     client = consumer(stage, 2)
-    before, memory, counters = stage.freeze(), stage.broker.memory_bytes, dict(stage.broker.counters)
+    before, memory, counters = (
+        stage.freeze(),
+        stage.broker.store.memory_bytes,
+        dict(stage.broker.turn.counters),
+    )
     pages(stage, 2)
-    assert (stage.freeze(), stage.broker.memory_bytes, stage.broker.counters) == (before, memory, counters)
+    assert (stage.freeze(), stage.broker.store.memory_bytes, stage.broker.turn.counters) == (
+        before,
+        memory,
+        counters,
+    )
     assert client.take() == [b"0", b"1"]
     stage.loading = True
     client.settle(1)

@@ -88,7 +88,7 @@ def test_paused_producers_are_refused_and_their_transactions_rolled_back(held: s
         client.do(c.Enlist(client.peer, "t", client.sending(address, b"3")))
     with pytest.raises(Refused, match="paused"):
         client.do(c.Commit(client.peer, "t"))
-    assert stage.queue(A).depth == 1 and "/queue/b" not in stage.broker.queues
+    assert stage.queue(A).depth == 1 and "/queue/b" not in stage.queues
 
 
 def test_consumers_of_a_queue_whose_producers_are_paused_go_on() -> None:
@@ -117,13 +117,13 @@ def test_a_queue_with_a_policy_of_its_own_is_there_without_being_used_and_others
     client.disconnect()
     for _ in range(10):
         stage.pass_time(1_000)
-    assert list(stage.broker.queues) == [A]
+    assert list(stage.queues) == [A]
     stage.restart()
-    assert list(stage.broker.queues) == [A]
+    assert list(stage.queues) == [A]
     reconfigure(stage, policies())
     for _ in range(10):
         stage.pass_time(1_000)
-    assert not stage.broker.queues
+    assert not stage.queues
 
 
 def test_without_auto_create_only_queues_with_a_policy_of_their_own_can_be_used() -> None:
@@ -150,7 +150,7 @@ def test_a_queue_with_consumers_is_not_removed() -> None:
         remove(client, force=True)
     client.unsubscribe()
     remove(client)
-    assert not stage.broker.queues
+    assert not stage.queues
     with pytest.raises(Refused, match="no queue"):
         remove(client)
 
@@ -166,11 +166,11 @@ def test_a_queue_with_messages_is_removed_by_force_alone_and_does_not_come_back(
         remove(producer)
     remove(producer, force=True)
     assert {record.flags for record in read(stage.batches[-1])} == {records.PURGED}
-    assert stage.broker.memory_bytes == 0
+    assert stage.broker.store.memory_bytes == 0
     with pytest.raises(Refused, match="no unsettled delivery"):
         consumer.settle(1)
     stage.restart()
-    assert not stage.broker.queues
+    assert not stage.queues
 
 
 def test_what_was_being_read_back_for_a_removed_queue_is_forgotten() -> None:
@@ -229,9 +229,9 @@ def test_what_waits_for_another_attempt_goes_with_its_queue() -> None:
     client.subscribe(A)
     client.take()
     stage.pass_time(5_000)
-    assert client.take() == [] and stage.broker.memory_bytes == 0
+    assert client.take() == [] and stage.broker.store.memory_bytes == 0
     stage.restart()
-    assert not stage.broker.queues
+    assert not stage.queues
 
 
 def test_removing_a_temporary_queue_gives_its_users_share_of_memory_back() -> None:
@@ -242,6 +242,6 @@ def test_removing_a_temporary_queue_gives_its_users_share_of_memory_back() -> No
     operator.publish("/temp-queue/replies", b"held")
     operator.publish("/temp-queue/replies", b"waits")
     owner.unsubscribe("1", keep_unsettled=True)
-    assert stage.broker.users["ada"].waiting > 0
+    assert stage.broker.accounts.users["ada"].waiting > 0
     operator.do(c.RemoveQueue(operator.peer, "/temp-queue/replies", force=True))
-    assert stage.broker.users["ada"].waiting == 0
+    assert stage.broker.accounts.users["ada"].waiting == 0

@@ -4,10 +4,10 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.delaying import RUN
 from broker_app.core.errors import Refused
 from broker_app.core.freezing import freeze
 from broker_app.core.message import Special
+from broker_app.core.scheduler import RUN
 from tests.core.stage import Client, Stage, read
 
 A = "/queue/a"
@@ -29,7 +29,7 @@ def consumer(stage: Stage) -> Client:
 def later(stage: Stage, body: bytes, delay_ms: int, address: str = A, **facts: object) -> bytes:
     """Publish with a delay; the id that the sender is told."""
     message = stage.client().publish(address, body, special=Special(delay_ms=delay_ms), **facts)
-    return stage.broker.ids.of(message)
+    return stage.broker.turn.ids.of(message)
 
 
 def test_a_delayed_message_comes_when_it_is_due_and_not_a_millisecond_before(
@@ -47,7 +47,7 @@ def test_a_delayed_message_comes_when_it_is_due_and_not_a_millisecond_before(
 def test_it_keeps_its_id_and_its_old_record_ends_in_the_same_batch(stage: Stage, consumer: Client) -> None:
     message_id = later(stage, b"1", 1_000)
     stage.pass_time(1_000)
-    assert stage.broker.ids.of(consumer.got[0][2]) == message_id
+    assert stage.broker.turn.ids.of(consumer.got[0][2]) == message_id
     kinds = {record.kind: record for record in read(stage.batches[-1])}
     assert kinds[records.ACKED].flags == records.DUE
     assert kinds[records.PUBLISHED].flags == records.HAS_ID
@@ -71,7 +71,7 @@ def test_a_delay_of_years_survives_restarts_with_and_without_a_snapshot(stage: S
     snapshot, before = stage.freeze(), len(stage.batches)
     assert freeze(stage.recovered(snapshot, before)) == freeze(stage.recovered()) == snapshot
     stage.restart()
-    assert stage.broker.delayed(A) == 1
+    assert stage.broker.scheduler.delayed(A) == 1
     client = stage.client()
     client.subscribe(A)
     stage.pass_time(9 * YEAR_MS - 1)
@@ -88,12 +88,12 @@ def test_what_was_due_while_the_broker_was_down_comes_at_once(stage: Stage) -> N
     stage.pass_time(60_000)
     assert client.take() == [b"1"]
     stage.restart()
-    assert stage.broker.delayed(A) == 0
+    assert stage.broker.scheduler.delayed(A) == 0
 
 
 def test_a_message_that_is_not_persistent_waits_in_the_journal_too(stage: Stage, consumer: Client) -> None:
     later(stage, b"1", 1_000, persistent=False)
-    assert stage.broker.memory_bytes == 0
+    assert stage.broker.store.memory_bytes == 0
     stage.pass_time(1_000)
     assert consumer.take() == [b"1"]
     assert not consumer.peer.unsettled[1][1].recorded
@@ -123,7 +123,7 @@ def test_a_delayed_message_is_published_to_those_who_listen_to_its_topic_when_it
     client = stage.client()
     client.subscribe("/topic/t", c.AUTO, look="look")
     stage.pass_time(1_000)
-    assert [stage.broker.ids.of(message) for _, _, message in client.got] == [message_id]
+    assert [stage.broker.turn.ids.of(message) for _, _, message in client.got] == [message_id]
 
 
 def test_a_delay_in_a_transaction_begins_at_its_commit(stage: Stage, consumer: Client) -> None:
@@ -159,10 +159,10 @@ def test_purging_a_queue_removes_what_is_delayed_where_it_is_asked_for(stage: St
     client.publish(A, b"ready")
     later(stage, b"later", 1_000)
     client.do(c.Purge(client.peer, A, ready=False))
-    assert (stage.queue(A).depth, stage.broker.delayed(A)) == (1, 0)
+    assert (stage.queue(A).depth, stage.broker.scheduler.delayed(A)) == (1, 0)
     later(stage, b"later", 1_000)
     client.do(c.Purge(client.peer, A, delayed=False))
-    assert (stage.queue(A).depth, stage.broker.delayed(A)) == (0, 1)
+    assert (stage.queue(A).depth, stage.broker.scheduler.delayed(A)) == (0, 1)
     client.do(c.Purge(client.peer, A))
     stage.pass_time(1_000)
     assert stage.queue(A).depth == 0
@@ -191,11 +191,11 @@ def test_what_goes_to_a_temporary_destination_is_not_delayed(
     sender.do(c.Enlist(sender.peer, "t", sender.sending(address, b"1", special=special)))
     with pytest.raises(Refused, match="ends with its connection"):
         sender.do(c.Commit(sender.peer, "t", 1))
-    assert stage.broker.schedules == {} and stage.batches == []
+    assert stage.broker.scheduler.schedules == {} and stage.batches == []
 
 
 def test_a_queue_that_only_has_delayed_messages_is_not_forgotten(stage: Stage) -> None:
     later(stage, b"1", 3 * stage.limits.idle_queue_ms)
     for _ in range(4):
         stage.pass_time(stage.limits.idle_queue_ms // 2)
-    assert A in stage.broker.queues
+    assert A in stage.queues

@@ -70,8 +70,8 @@ def test_its_state_is_the_same_from_the_journal_and_from_a_snapshot() -> None:
     bridge.settle(1, 3)
     frozen = stage.freeze()
     for broker in (stage.recovered(), stage.recovered(frozen, len(stage.batches))):
-        assert broker.queues[QUEUE].depth == 4
-        assert [lane.priority for lane in broker.queues[QUEUE].lanes] == [4]
+        assert broker.destinations.queues[QUEUE].depth == 4
+        assert [lane.priority for lane in broker.destinations.queues[QUEUE].lanes] == [4]
     stage.restart()
     assert stage.freeze() == frozen
 

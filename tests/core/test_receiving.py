@@ -72,7 +72,7 @@ def waiting(stage: Stage, address: str = TARGET) -> list[bytes]:
 
 
 def mark(stage: Stage) -> Mark:
-    (found,) = stage.broker.marks.values()
+    (found,) = stage.broker.forwarding.marks.values()
     return found
 
 
@@ -92,7 +92,7 @@ def test_a_message_is_stored_and_answered_and_its_repeat_answered_alone(stage: S
     assert waiting(stage) == [b"3", b"8", b"9"]
     found = mark(stage)
     assert (found.sender, found.source, found.facts) == (SENDER, SOURCE, ("", 9, 3, stage.now_ms))
-    assert stage.broker.counters["duplicates"] == 2
+    assert stage.broker.turn.counters["duplicates"] == 2
 
 
 def test_the_mark_is_one_record_in_the_batch_of_its_messages(stage: Stage, bridge: Bridge) -> None:
@@ -120,7 +120,7 @@ def test_a_mark_outlives_connections_and_crashes(stage: Stage, bridge: Bridge) -
     frozen = stage.freeze()
     stage.restart()
     assert stage.freeze() == frozen
-    assert SYNC_ADDRESS in stage.broker.queues
+    assert SYNC_ADDRESS in stage.queues
     bridge = Bridge(stage)
     assert bridge.begin() == (7, 3)
     assert mark(stage).facts == ("", 7, 3, stage.now_ms)
@@ -139,9 +139,11 @@ def test_from_every_cut_of_the_journal_come_messages_and_mark_alike(stage: Stage
             for batch in stage.batches[before:cut]:
                 recovery.replay(*batch)
             recovery.finish(sum(len(list(read(batch))) for batch in stage.batches[:cut]) + 1)
-            queue = broker.queues.get(TARGET)
+            queue = broker.destinations.queues.get(TARGET)
             assert (queue.depth if queue else 0) == cut
-            assert [found.facts[1:3] for found in broker.marks.values()] == ([(cut, cut)] if cut else [])
+            assert [found.facts[1:3] for found in broker.forwarding.marks.values()] == (
+                [(cut, cut)] if cut else []
+            )
 
 
 def test_a_snapshot_between_two_messages_counts_neither_twice(stage: Stage, bridge: Bridge) -> None:
@@ -149,8 +151,8 @@ def test_a_snapshot_between_two_messages_counts_neither_twice(stage: Stage, brid
     snapshot, before = stage.freeze(), len(stage.batches) - 1  # the batch before it is read again
     bridge.forward(2)
     broker = stage.recovered(snapshot, before)
-    assert [found.facts[1:3] for found in broker.marks.values()] == [(2, 2)]
-    assert broker.queues[TARGET].depth == 2
+    assert [found.facts[1:3] for found in broker.forwarding.marks.values()] == [(2, 2)]
+    assert broker.destinations.queues[TARGET].depth == 2
 
 
 def test_a_refusal_breaks_the_flow_until_it_begins_anew(stage: Stage, bridge: Bridge) -> None:
@@ -171,7 +173,7 @@ def test_a_full_queue_refuses_and_lets_nothing_wait(stage: Stage, bridge: Bridge
     full = DestinationPolicy(max_messages=2, limit_behavior=behaviour)
     stage.decide(c.Reconfigure(Policies(exact={TARGET: full})))
     assert bridge.forward(1, 2, 3, persistent=False) == [1, 2, "queue-full"]
-    assert not stage.broker.parking.by_peer
+    assert not stage.broker.admission.blocked.by_peer
     assert mark(stage).position == 2
     waiting(stage)
     assert bridge.forward(3) == ["flow-broken"]
@@ -230,7 +232,7 @@ def test_a_mark_that_is_forgotten_is_whose_who_begins_next(stage: Stage, bridge:
     bridge.forward(1)
     bridge.disconnect()
     forget(stage)
-    assert not stage.broker.marks
+    assert not stage.broker.forwarding.marks
     next_one = Bridge(stage)
     next_one.peer.user = "next"
     assert next_one.begin() == (0, 0)
@@ -281,7 +283,7 @@ def test_what_comes_and_is_forgotten_in_one_batch_stays_forgotten(stage: Stage, 
     stage.decide(bridge.forwarding(5), ends, forgets)
     assert records.MARKED not in [record.kind for record in read(stage.batches[-1])]
     stage.restart()
-    assert not stage.broker.marks
+    assert not stage.broker.forwarding.marks
 
 
 def test_from_every_cut_of_the_journal_a_mark_is_there_or_forgotten(stage: Stage, bridge: Bridge) -> None:
@@ -289,7 +291,7 @@ def test_from_every_cut_of_the_journal_a_mark_is_there_or_forgotten(stage: Stage
     frozen = [(stage.freeze(), 0)]
 
     def note() -> None:
-        facts = [found.facts for found in stage.broker.marks.values() if found.position]
+        facts = [found.facts for found in stage.broker.forwarding.marks.values() if found.position]
         held.extend([facts] * (len(stage.batches) + 1 - len(held)))
         frozen.append((stage.freeze(), len(stage.batches)))
 
@@ -319,7 +321,7 @@ def test_from_every_cut_of_the_journal_a_mark_is_there_or_forgotten(stage: Stage
                 for batch in stage.batches[start:cut]:
                     recovery.replay(*batch)
                 recovery.finish(sum(len(list(read(batch))) for batch in stage.batches[:cut]) + 1)
-                found = [found.facts for found in broker.marks.values()]
+                found = [found.facts for found in broker.forwarding.marks.values()]
                 assert sorted(found) == sorted(held[cut]), (cut, before, start)
 
 
@@ -336,7 +338,7 @@ def test_a_mark_that_is_forgotten_while_a_snapshot_is_made_stays_forgotten(
         forget(stage)
         while not done:
             done = freezing.step(1)
-        assert not stage.recovered(b"".join(freezing.parts()), before).marks
+        assert not stage.recovered(b"".join(freezing.parts()), before).forwarding.marks
         bridge = Bridge(stage)
         bridge.begin()
         bridge.answers()
@@ -352,15 +354,15 @@ def test_flows_of_other_senders_and_queues_do_not_touch_each_other(stage: Stage,
     stage.decide(bridge.forwarding(1), other.forwarding(1), bridge.forwarding(1, id="g", target="/queue/u"))
     assert waiting(stage) == [b"1", b"1"]
     assert waiting(stage, "/queue/u") == [b"1"]
-    assert len(stage.broker.marks) == stage.queue(SYNC_ADDRESS).depth == 3
+    assert len(stage.broker.forwarding.marks) == stage.queue(SYNC_ADDRESS).depth == 3
 
 
 def test_a_flow_ends_with_its_subscription(stage: Stage, bridge: Bridge) -> None:
     bridge.unsubscribe("f")
     bridge.answers()
     assert bridge.forward(1) == ["flow-broken"]
-    assert not stage.broker.marks
-    assert not stage.broker.flows
+    assert not stage.broker.forwarding.marks
+    assert not stage.broker.forwarding.flows
     with pytest.raises(Refused, match="no subscription"):
         bridge.unsubscribe("f")
 
@@ -403,7 +405,7 @@ def test_what_is_forwarded_may_be_forwarded_further(stage: Stage, bridge: Bridge
 
 def test_the_sync_queue_is_there_from_the_first_bridge_on_and_stays(stage: Stage) -> None:
     bridge = Bridge(stage)
-    assert SYNC_ADDRESS not in stage.broker.queues
+    assert SYNC_ADDRESS not in stage.queues
     stage.decide(c.MeetBridge(bridge.peer))
     bridge.disconnect()
     for _ in range(20):
@@ -439,12 +441,14 @@ def test_a_fault_in_the_checks_of_a_flow_is_its_connections_and_one_after_a_chan
         raise ZeroDivisionError
 
     with monkeypatch.context() as checking:
-        checking.setattr(stage.broker, "_check_subscribable", fault)
+        checking.setattr(stage.broker.subscriptions, "check_subscribable", fault)
         outcome = stage.decide(c.BeginFlow(bridge.peer, "g", SENDER, "other", TARGET))
     assert [type(failure.error) for failure in outcome.failures] == [ZeroDivisionError]
     assert bridge.answers() == ["internal"]
     assert "g" not in bridge.peer.subscriptions
-    monkeypatch.setattr(stage.broker, "_tell_of_consumer", fault)  # the flow has joined its queue by then
+    monkeypatch.setattr(
+        stage.broker.subscriptions, "_count_texts", fault
+    )  # the flow has joined its queue by then
     with pytest.raises(ZeroDivisionError):
         stage.decide(c.BeginFlow(bridge.peer, "g", SENDER, "other", TARGET))
 
@@ -464,7 +468,7 @@ def test_a_fault_in_the_checks_of_a_flow_is_its_connections_and_one_after_a_chan
 def test_what_cannot_be_a_flow_is_refused(stage: Stage, facts: dict[str, str], wrong: str) -> None:
     with pytest.raises(Refused, match=wrong):
         Bridge(stage).begin(**facts)
-    assert stage.broker.marks == {}
+    assert stage.broker.forwarding.marks == {}
 
 
 def test_the_number_of_marks_is_bounded() -> None:
@@ -488,7 +492,7 @@ def test_a_fault_at_a_forwarded_message_breaks_its_flow_and_keeps_what_came_befo
 
     assert bridge.forward(1, 2) == [1, 2]
     with monkeypatch.context() as checking:
-        checking.setattr(stage.broker, "_target_of_flow", fault)
+        checking.setattr(stage.broker.forwarding, "_target_of_flow", fault)
         outcome = stage.decide(bridge.forwarding(3, 4))
     assert [type(failure.error) for failure in outcome.failures] == [ZeroDivisionError]
     assert bridge.answers() == ["internal", "flow-broken"]

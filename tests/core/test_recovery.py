@@ -49,7 +49,7 @@ def test_acknowledged_messages_do_not_come_back(stage: Stage) -> None:
 def test_other_messages_do_not_come_back(stage: Stage) -> None:
     stage.client().publish("/queue/a", b"1", persistent=False)
     stage.restart()
-    assert stage.broker.queues == {}
+    assert stage.queues == {}
 
 
 def test_what_was_handed_out_before_is_marked_and_the_rest_is_not(stage: Stage) -> None:
@@ -107,9 +107,9 @@ def test_purged_messages_do_not_come_back(stage: Stage) -> None:
 
 def test_positions_go_on_where_they_ended(stage: Stage) -> None:
     consumer_of(stage, b"1", b"2").settle(1, 2)
-    following = stage.broker.next_position
+    following = stage.broker.turn.next_position
     stage.restart()
-    assert stage.broker.next_position == following
+    assert stage.broker.turn.next_position == following
     assert stage.client().publish("/queue/a", b"3").position == following
 
 
@@ -137,7 +137,7 @@ def test_a_snapshot_is_written_as_documented(stage: Stage) -> None:
     client.give_back(1)
     client.give_back(3)
     (section,) = thaw(stage.freeze())
-    assert (section.address, section.position) == ("/queue/a", stage.broker.next_position)
+    assert (section.address, section.position) == ("/queue/a", stage.broker.turn.next_position)
     assert section.lanes == [(4, 2, array("Q", (1, 2, 3)), {1: 3})]
 
 
@@ -154,14 +154,14 @@ def test_a_snapshot_may_be_made_in_steps_while_the_broker_works_on(stage: Stage)
         producer.do(c.Purge(producer.peer, f"/queue/{(number + 7) % 20}"))
         number += 1
     assert number >= 19
-    assert freezing.position < freezing.through <= stage.broker.next_position
+    assert freezing.position < freezing.through <= stage.broker.turn.next_position
     consumer.settle(1)
     assert freeze(stage.recovered(b"".join(freezing.parts()), before)) == stage.freeze()
 
 
 def test_a_snapshot_from_before_there_were_marks_is_read(stage: Stage) -> None:
     consumer_of(stage, b"1", b"2")
-    head = msgpack.encode(["/queue/a", stage.broker.next_position, [[4, 0, 2, 0]], 0, [], 0, 0, []])
+    head = msgpack.encode(["/queue/a", stage.broker.turn.next_position, [[4, 0, 2, 0]], 0, [], 0, 0, []])
     numbers = array("Q", (1, 2)).tobytes()
     old = bytes((FORMAT - 1,)) + Struct("<IQ").pack(len(head), len(numbers)) + head + numbers
     (section,) = thaw(old)

@@ -109,7 +109,7 @@ def test_dead_letters_may_have_a_queue_of_another_name_which_has_none_itself() -
     client.subscribe("/queue/graveyard", id="2")
     assert client.take() == [b"1", b"1"]
     client.reject(2)
-    assert set(stage.broker.queues) == {A, "/queue/graveyard"}
+    assert set(stage.queues) == {A, "/queue/graveyard"}
     assert stage.queue("/queue/graveyard").depth == 0
 
 
@@ -163,11 +163,11 @@ def test_attempts_are_bounded_by_the_policy_of_the_queue() -> None:
 def test_a_repeat_is_answered_with_the_first_and_not_stored() -> None:
     stage = Stage()
     client = stage.client()
-    ids = stage.broker.ids
+    ids = stage.broker.turn.ids
     first = client.publish(A, b"1", special=Special(dedup_id="x"))
     repeat = client.publish(A, b"1 again", special=Special(dedup_id="x"))
     assert (ids.of(repeat), stage.queue(A).depth) == (ids.of(first), 1)
-    assert stage.broker.counters["duplicates"] == 1
+    assert stage.broker.turn.counters["duplicates"] == 1
     client.publish("/queue/b", b"1", special=Special(dedup_id="x"))
     assert stage.queue("/queue/b").depth == 1, "each destination has a window of its own"
 
@@ -180,7 +180,7 @@ def test_a_window_holds_over_a_crash_after_the_message_is_gone_and_ends_in_time(
     snapshot, before = stage.freeze(), len(stage.batches)
     stage.broker = stage.recovered(snapshot, before)
     stage.client().publish(A, b"1", special=Special(dedup_id="x"))
-    assert stage.broker.counters["duplicates"] == 1
+    assert stage.broker.turn.counters["duplicates"] == 1
     stage.pass_time(600_000)
     stage.client().publish(A, b"1", special=Special(dedup_id="x"))
     assert stage.queue(A).depth == 1
@@ -192,7 +192,7 @@ def test_too_many_ids_shorten_the_window_visibly() -> None:
     for number in range(5):
         client.publish(A, b"", special=Special(dedup_id=str(number)))
         stage.pass_time(1_000)
-    duplicates = stage.broker.duplicates
+    duplicates = stage.broker.publisher.duplicates
     assert duplicates.facts(A, stage.now_ms, 600_000) == (3, 3_000)
     assert duplicates.facts("/queue/none", stage.now_ms, 600_000) == (0, 600_000)
 
@@ -203,7 +203,7 @@ def test_ids_of_so_many_destinations_are_remembered(monkeypatch: pytest.MonkeyPa
     client = stage.client()
     for address in ("/topic/a", "/topic/b", "/topic/c"):
         client.publish(address, special=Special(dedup_id="x"))
-    found = [stage.broker.duplicates.facts(f"/topic/{name}", stage.now_ms, 1)[0] for name in "abc"]
+    found = [stage.broker.publisher.duplicates.facts(f"/topic/{name}", stage.now_ms, 1)[0] for name in "abc"]
     assert found == [0, 1, 1]
     assert not isinstance(client.publish("/topic/a", special=Special(dedup_id="x")), Duplicate)
     assert isinstance(client.publish("/topic/c", special=Special(dedup_id="x")), Duplicate)

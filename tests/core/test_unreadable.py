@@ -59,7 +59,7 @@ def test_the_dead_letter_has_the_id_of_the_message(stage: Stage) -> None:
     stage.restart()
     consumer_of(stage)
     (dead,) = (each for lane in stage.queue(GRAVE).lanes for each in lane.ready)
-    assert stage.broker.ids.of(dead) == stage.broker.ids.of(message)
+    assert stage.broker.turn.ids.of(dead) == stage.broker.turn.ids.of(message)
 
 
 def test_when_a_whole_run_is_damaged_the_next_is_read() -> None:
@@ -80,11 +80,11 @@ def test_a_damaged_message_is_given_up_once_and_for_all(stage: Stage) -> None:
 
 def test_where_no_dead_letters_are_wanted_a_damaged_message_is_removed_and_counted(stage: Stage) -> None:
     stage.policy = DestinationPolicy(use_dead_letters=False)
-    stage.broker.policies = Policies(stage.policy)
+    stage.broker.turn.policies = Policies(stage.policy)
     restarted_with_damage(stage, b"2")
     assert consumer_of(stage).take() == [b"0", b"1", b"3", b"4", b"5"]
-    assert GRAVE not in stage.broker.queues
-    assert stage.broker.counters["discarded"] == 1
+    assert GRAVE not in stage.queues
+    assert stage.broker.turn.counters["discarded"] == 1
     assert stage.queue(A).dead_total == 1
 
 
@@ -117,7 +117,7 @@ def test_a_damaged_message_that_was_delayed_becomes_a_dead_letter_when_it_is_due
     stage.pass_time(100)
     assert consumer.take() == [b"whole"]
     assert later.position not in stage.damaged
-    assert A not in stage.broker.schedules
+    assert A not in stage.broker.scheduler.schedules
 
 
 def test_a_damaged_message_for_a_topic_that_was_delayed_is_counted(stage: Stage) -> None:
@@ -125,8 +125,8 @@ def test_a_damaged_message_for_a_topic_that_was_delayed_is_counted(stage: Stage)
     stage.damaged.add(message.position)
     stage.restart()
     stage.pass_time(150)
-    assert stage.broker.counters["discarded"] == 1
-    assert not stage.broker.schedules
+    assert stage.broker.turn.counters["discarded"] == 1
+    assert not stage.broker.scheduler.schedules
 
 
 def test_reading_a_history_passes_over_what_is_damaged(stage: Stage) -> None:
@@ -149,6 +149,6 @@ def test_what_was_purged_while_it_was_read_is_no_dead_letter(stage: Stage) -> No
     consumer = consumer_of(stage)
     consumer.purge(A)
     stage.load()
-    assert GRAVE not in stage.broker.queues
+    assert GRAVE not in stage.queues
     ended = [record for batch in stage.batches for record in read(batch) if record.kind == records.ACKED]
     assert [record.flags for record in ended] == [records.PURGED]

@@ -1,5 +1,6 @@
 """ARCHITECTURE.md is a map of the whole house."""
 
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,3 +35,23 @@ def test_every_decision_is_listed() -> None:
     listed = (folder / "README.md").read_text(encoding="utf-8")
     missing = [path.name for path in sorted(folder.glob("0*.md")) if f"({path.name})" not in listed]
     assert not missing
+
+
+def test_every_file_on_the_map_is_one_file_and_has_the_names_said_of_it() -> None:
+    kinds = "py|ts|html|css"
+    folders = ("broker_app", "frontend/src", "mom_client", "mom_site", "templates", "tests")
+    files = [
+        path.relative_to(ROOT).as_posix()
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.*")
+        if "node_modules" not in path.parts
+    ]
+    wrong = []
+    for place in re.finditer(rf"`([\w./-]+\.(?:{kinds}))`((?:,? `\w+`)*)", MAP):
+        found = [file for file in files if file == place[1] or file.endswith(f"/{place[1]}")]
+        text = (ROOT / found[0]).read_text(encoding="utf-8") if found else ""
+        names = re.findall(r"`(\w+)`", place[2])
+        unknown = [name for name in names if not re.search(rf"\b{name}\b", text)]
+        if len(found) != 1 or unknown:
+            wrong.append((place[1], found, unknown))
+    assert not wrong

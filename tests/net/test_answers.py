@@ -14,7 +14,7 @@ def sending(number: int, more: str = "") -> bytes:
 
 
 def depth(broker: SmallBroker, address: str = "/queue/a") -> int:
-    queue = broker.engine.broker.queues.get(address)
+    queue = broker.engine.broker.destinations.queues.get(address)
     return queue.depth if queue is not None else 0
 
 
@@ -60,7 +60,7 @@ async def test_a_message_refused_in_a_run_stops_the_rest_of_it() -> None:
         client.send(sending(0) + sending(1) + sending(2) + others)
         assert await answers(client) == [b"0", b"1", b"ERROR"]
         assert (depth(broker), depth(broker, "/queue/b")) == (2, 0)
-        assert broker.engine.broker.counters["published"] == 2
+        assert broker.engine.broker.turn.counters["published"] == 2
         await client.close()
 
 
@@ -74,7 +74,7 @@ async def test_what_waits_for_room_behind_a_refused_frame_never_comes_in() -> No
         await consumer.ask(b"SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0")
         consumer.send(b"UNSUBSCRIBE\nid:1\nreceipt:u\n\n\0")
         assert (await consumer.frame()).startswith(b"RECEIPT")
-        assert (depth(broker), broker.engine.broker.parking.bytes) == (0, 0)
+        assert (depth(broker), broker.engine.broker.admission.blocked.bytes) == (0, 0)
         await client.close()
         await consumer.close()
 

@@ -203,7 +203,7 @@ async def test_with_soft_errors_an_unknown_ack_among_others_is_refused_alone(bro
     refused = await client.ask(b"".join(b"ACK\nid:%b\n\n\0" % id for id in (first, b"999", second)))
     assert b"unknown-delivery" in refused
     await broker.engine.wait_idle()
-    assert broker.engine.broker.queues["/queue/soft"].acked_total == 2
+    assert broker.engine.broker.destinations.queues["/queue/soft"].acked_total == 2
     await client.close()
 
 
@@ -214,7 +214,7 @@ async def test_a_refused_act_spoils_its_transaction(broker: SmallBroker) -> None
     assert b"receipt-id:1" in refused
     late = await client.ask(b"COMMIT\ntransaction:t\nreceipt:2\n\n\0")
     assert b"no open transaction 't'" in late
-    assert "/queue/t" not in broker.engine.broker.queues
+    assert "/queue/t" not in broker.engine.broker.destinations.queues
     await client.close()
 
 
@@ -223,7 +223,7 @@ async def test_what_came_before_a_refused_frame_is_kept(broker: SmallBroker) -> 
     client.send(b"SEND\ndestination:/queue/kept\n\none\0SEND\ndestination:/queue/kept\n\ntwo\0GIVE\n\n\0")
     await client.ended()
     await broker.engine.wait_idle()
-    assert broker.engine.broker.queues["/queue/kept"].depth == 2
+    assert broker.engine.broker.destinations.queues["/queue/kept"].depth == 2
     await client.close()
 
 
@@ -329,6 +329,6 @@ async def test_a_client_that_takes_nothing_gives_back_what_it_holds(broker: Smal
     session.tick(time.monotonic() + broker.lobby.STUCK_S + 1, 1.0)
     assert session not in broker.lobby.sessions
     await broker.engine.wait_idle()
-    assert broker.engine.broker.queues["/queue/held"].depth == 1
+    assert broker.engine.broker.destinations.queues["/queue/held"].depth == 1
     assert (await client.ended()).strip(b"\n") == b""
     await client.close()

@@ -76,7 +76,7 @@ async def refusal(client: RawClient) -> tuple[str, str | None, dict[str, object]
 
 
 def bodies(broker: SmallBroker, address: str = "/queue/t") -> list[bytes]:
-    queue = broker.engine.broker.queues[address]
+    queue = broker.engine.broker.destinations.queues[address]
     return [waiting.body for lane in queue.lanes for waiting in lane.in_memory()]
 
 
@@ -104,7 +104,7 @@ async def test_connected_tells_a_bridge_that_flows_are_spoken_here(
         client = await broker.stranger()
         assert (b"\nmom-bridge:1\n" in await client.ask(login + more + b"\n\0")) == told
         assert await client.ask(b"BEGIN\ntransaction:t\nreceipt:1\n\n\0") == receipt(1)
-        assert (SYNC_ADDRESS in broker.engine.broker.queues) == told
+        assert (SYNC_ADDRESS in broker.engine.broker.destinations.queues) == told
         await client.close()
 
 
@@ -131,7 +131,7 @@ async def test_headers_travel_but_not_those_of_the_flow(broker: SmallBroker, bri
     client = await bridge()
     await begun(client)
     assert await client.ask(message(1, priority="7", persistent="false", colour="red")) == receipt(1)
-    (lane,) = broker.engine.broker.queues["/queue/t"].lanes
+    (lane,) = broker.engine.broker.destinations.queues["/queue/t"].lanes
     (found,) = lane.in_memory()
     assert (found.envelope.priority, found.envelope.persistent) == (7, False)
     assert found.envelope.block == b"priority:7\npersistent:false\ncolour:red\n"

@@ -58,9 +58,9 @@ async def test_rabbitmqs_former_word_for_durable_is_understood(broker: SmallBrok
     client = await broker.client()
     words = b"id:1\ndestination:/topic/a\npersistent:true\nauto-delete:false\n"
     await client.ask(b"SUBSCRIBE\n%breceipt:s\n\n\0" % words)
-    assert "/topic-subscription/1@a" in broker.engine.broker.named
+    assert "/topic-subscription/1@a" in broker.engine.broker.destinations.named
     await client.ask(b"UNSUBSCRIBE\n%breceipt:u\n\n\0" % words)
-    assert not broker.engine.broker.named
+    assert not broker.engine.broker.destinations.named
 
 
 @pytest.mark.parametrize("word", [b"durable", b"persistent"])
@@ -69,7 +69,7 @@ async def test_a_durable_subscription_without_a_name_is_refused(broker: SmallBro
     words = b"destination:/topic/a\n%b:true\nauto-delete:false\n" % word
     answer = await client.ask(b"SUBSCRIBE\n%breceipt:s\n\n\0" % words)
     assert answer.startswith(b"ERROR") and b"durable:true needs an id header" in answer
-    assert not broker.engine.broker.named
+    assert not broker.engine.broker.destinations.named
 
 
 # ---------------------------------------------------------------------- ACK and NACK by message-id
@@ -99,7 +99,7 @@ async def test_a_message_that_came_later_is_named_by_its_id_too(broker: SmallBro
     client, (message,) = await held(broker, 1)
     await client.ask(b"NACK\nid:%b\n\n\0" % header(message, b"message-id"))
     await client.ask(b"ACK\nid:%b\nreceipt:r\n\n\0" % header(message, b"message-id"))
-    assert not broker.engine.broker.queues["/queue/a"].unsettled
+    assert not broker.engine.broker.destinations.queues["/queue/a"].unsettled
 
 
 async def test_a_message_that_is_held_twice_is_not_named_by_its_id(broker: SmallBroker) -> None:

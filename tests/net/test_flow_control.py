@@ -57,7 +57,7 @@ async def test_receipts_of_a_full_queue_come_when_there_is_room() -> None:
         producer = await broker.client()
         producer.send(b"".join(map(sending, range(5))))
         assert await producer.frames(2) == [b"RECEIPT\nreceipt-id:0\n\n", b"RECEIPT\nreceipt-id:1\n\n"]
-        await until(lambda: broker.engine.broker.parking.bytes)
+        await until(lambda: broker.engine.broker.admission.blocked.bytes)
         assert await consume(broker, 5) == [0, 1, 2, 3, 4]
         assert await producer.frames(3) == [b"RECEIPT\nreceipt-id:%d\n\n" % number for number in (2, 3, 4)]
         await producer.close()
@@ -78,7 +78,7 @@ async def test_a_producer_that_never_stops_is_read_no_further() -> None:
                 await producer.writer.drain()
 
         producing = asyncio.create_task(produce())
-        parking = broker.engine.broker.parking
+        parking = broker.engine.broker.admission.blocked
         await until(lambda: parking.throttled)
         most, before = 0, -1
         while before != sent:  # the buffers of both ends fill, and then nothing moves
@@ -142,7 +142,7 @@ async def test_a_disconnect_is_answered_when_all_that_was_sent_is_stored() -> No
         producer = await broker.client()
         producer.send(b"".join(sending(number, receipt=False) for number in range(3)))
         producer.send(b"DISCONNECT\nreceipt:bye\n\n\0")
-        await until(lambda: broker.engine.broker.parking.bytes)
+        await until(lambda: broker.engine.broker.admission.blocked.bytes)
         assert await consume(broker, 3) == [0, 1, 2]
         assert await producer.frame() == b"RECEIPT\nreceipt-id:bye\n\n"
         assert await producer.ended() == b""
@@ -155,7 +155,7 @@ async def test_a_throttled_client_is_not_taken_for_dead() -> None:
         producer = await broker.client(**{"heart-beat": "100,0"})
         producer.send(sending(0) + sending(1))
         await producer.frame()
-        await until(lambda: broker.engine.broker.parking.throttled)
+        await until(lambda: broker.engine.broker.admission.blocked.throttled)
         (session,) = broker.lobby.sessions
         for _ in range(5):  # ten intervals without a sign of life
             session.tick(session._heard + 1.0, 0.025)
@@ -170,7 +170,7 @@ async def test_a_websocket_producer_gets_its_receipts_late_and_is_read_no_furthe
         producer = await opened(broker)
         producer.send(sending(0) + sending(1))
         assert await producer.data() == b"RECEIPT\nreceipt-id:0\n\n\0\n"
-        await until(lambda: broker.engine.broker.parking.throttled)
+        await until(lambda: broker.engine.broker.admission.blocked.throttled)
         producer.send(sending(2))
         producer.send(sending(3))
         for _ in range(20):
@@ -202,7 +202,7 @@ async def test_a_client_in_the_brokers_process_waits_too() -> None:
         opener = local.opener(broker.lobby, Identity("anna"))
         async with mom_client.connect("stomp://local", opener=opener) as mom:
             sending = asyncio.create_task(_send_all(mom, 4))
-            await until(lambda: broker.engine.broker.parking.throttled)
+            await until(lambda: broker.engine.broker.admission.blocked.throttled)
             assert not sending.done()
             assert await consume(broker, 4) == [0, 1, 2, 3]
             await sending
@@ -273,12 +273,12 @@ async def test_what_waits_of_a_client_that_gave_up_never_comes_in() -> None:
         producer = await broker.client()
         producer.send(sending(0) + sending(1))
         await producer.frame()
-        await until(lambda: broker.engine.broker.parking.throttled)
+        await until(lambda: broker.engine.broker.admission.blocked.throttled)
         producer.send(sending(2))
         await producer.close()
-        await until(lambda: not broker.engine.broker.parking.bytes)
+        await until(lambda: not broker.engine.broker.admission.blocked.bytes)
         assert await consume(broker, 1) == [0]
-        assert broker.engine.broker.queues["/queue/a"].depth == 0
+        assert broker.engine.broker.destinations.queues["/queue/a"].depth == 0
 
 
 async def test_what_was_sent_before_a_disconnect_comes_in_although_the_client_did_not_wait() -> None:
@@ -287,7 +287,7 @@ async def test_what_was_sent_before_a_disconnect_comes_in_although_the_client_di
         producer = await broker.client()
         producer.send(sending(0) + sending(1))
         await producer.frame()
-        await until(lambda: broker.engine.broker.parking.throttled)
+        await until(lambda: broker.engine.broker.admission.blocked.throttled)
         producer.send(sending(2) + b"DISCONNECT\n\n\0")
         await producer.close()
         await until(lambda: not broker.lobby.sessions)

@@ -24,7 +24,7 @@ async def test_a_local_client_sends_receives_and_acknowledges() -> None:
                     await message.ack()
             await mom.send("/queue/left", "stays")
         await broker.engine.wait_idle()
-        assert broker.engine.broker.queues["/queue/left"].depth == 1
+        assert broker.engine.broker.destinations.queues["/queue/left"].depth == 1
         assert len(broker.lobby.sessions) == 0
 
 
@@ -48,7 +48,7 @@ async def test_a_local_client_that_reads_nothing_gets_no_more_than_fits() -> Non
             await pipe.send(b"SEND\ndestination:/queue/big\n\n" + b"x" * 16_000 + b"\0")
             await broker.engine.wait_idle()
         await broker.engine.wait_idle()
-        assert broker.engine.broker.queues["/queue/big"].depth > 30
+        assert broker.engine.broker.destinations.queues["/queue/big"].depth > 30
         seen = 0
         while seen < 50:
             seen += (await pipe.receive()).count(b"MESSAGE\n")

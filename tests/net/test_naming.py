@@ -60,7 +60,7 @@ async def test_a_durable_subscription_keeps_messages_for_who_comes_back(
     assert (await subscribe(reader, **headers)).startswith(b"RECEIPT\n")
     await leave(reader)
     await publish(broker, "kept")
-    assert list(broker.engine.broker.named) == [f"/topic-subscription/{name}"]
+    assert list(broker.engine.broker.destinations.named) == [f"/topic-subscription/{name}"]
     reader = await broker.client(**connect)
     await subscribe(reader, **headers)
     message = await reader.frame()
@@ -85,27 +85,27 @@ async def test_it_is_deleted_when_that_is_said(broker: SmallBroker, form: str) -
     reader = await broker.client(**connect)
     await subscribe(reader, **subscribed)
     assert (await unsubscribe(reader, **headers)).startswith(b"RECEIPT\n")
-    assert broker.engine.broker.named == {}
+    assert broker.engine.broker.destinations.named == {}
 
 
 async def test_a_plain_unsubscribe_deletes_nothing(broker: SmallBroker) -> None:
     reader = await broker.client()
     await subscribe(reader, durable_name="audit")
     await unsubscribe(reader, id="1")
-    assert list(broker.engine.broker.named) == ["/topic-subscription/audit"]
+    assert list(broker.engine.broker.destinations.named) == ["/topic-subscription/audit"]
 
 
 async def test_an_id_of_rabbitmq_belongs_to_its_topic(broker: SmallBroker) -> None:
     for topic in ("/topic/a", "/topic/b"):
         client = await broker.client()
         assert (await subscribe(client, durable="true", destination=topic)).startswith(b"RECEIPT\n")
-    assert sorted(named.name for named in broker.engine.broker.named.values()) == ["1@a", "1@b"]
+    assert sorted(named.name for named in broker.engine.broker.destinations.named.values()) == ["1@a", "1@b"]
 
 
 async def test_what_rabbitmq_deletes_by_itself_is_not_durable(broker: SmallBroker) -> None:
     client = await broker.client()
     await subscribe(client, durable="true", auto_delete="true")
-    assert broker.engine.broker.named == {}
+    assert broker.engine.broker.destinations.named == {}
 
 
 async def test_durable_says_nothing_new_of_a_queue(broker: SmallBroker) -> None:

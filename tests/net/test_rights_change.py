@@ -67,7 +67,7 @@ async def test_a_subscription_ends_with_the_reason_and_what_it_held_goes_back(no
                 await messages.get(timeout_s=5)
             assert refused.value.problem["right"] == "receive"
         assert mom.connected
-        assert (node.depth("a"), len(node.node.broker.queues["/queue/a"].consumers)) == (1, 0)
+        assert (node.depth("a"), len(node.node.broker.destinations.queues["/queue/a"].consumers)) == (1, 0)
         await node.rule(ALL)
         async with mom.subscribe("/queue/a") as messages:
             assert (await messages.get(timeout_s=5)).redelivered
@@ -83,7 +83,7 @@ async def test_a_subscription_to_what_is_forwarded_ends_with_the_rule_that_allow
         with pytest.raises(Refused, match="may not receive from queue storeAndForward"):
             await messages.get(timeout_s=5)
         assert mom.connected
-    assert not node.node.broker.queues[f"/queue/{queue}"].consumers
+    assert not node.node.broker.destinations.queues[f"/queue/{queue}"].consumers
 
 
 async def test_a_client_is_asked_for_once_by_destination_and_policy_however_it_sends(
@@ -132,7 +132,7 @@ async def test_what_was_asked_for_just_before_is_found_and_ended(node: SmallNode
     assert not session.peer.subscriptions, "the engine has not had a turn"
     await node.rule(NOBODY_RECEIVES, ALL)
     assert '"subscription":"1"' in await frame(pipe)
-    assert not node.node.broker.queues["/queue/a"].consumers
+    assert not node.node.broker.destinations.queues["/queue/a"].consumers
 
 
 async def test_a_frame_that_was_begun_before_is_refused_when_it_ends_after(node: SmallNode) -> None:
@@ -212,7 +212,7 @@ async def test_an_event_stream_ends_with_the_problem_as_its_last_event(node: Sma
         await waiting(node, 1)
         await rest.post("/queues/a/messages", content=b"1")
         async with asyncio.timeout(10):
-            while not node.node.broker.queues["/queue/a"].unsettled:
+            while not node.node.broker.destinations.queues["/queue/a"].unsettled:
                 await asyncio.sleep(0)
         await node.rule(NOBODY_RECEIVES, ALL)
         events = (await streaming).text
@@ -290,7 +290,7 @@ async def test_the_brokers_limits_change_while_messages_come(node: SmallNode) ->
         await settings(node, max_messages=2, full_wait=30)
         waits = asyncio.ensure_future(mom.send("/queue/a", "4"))
         async with asyncio.timeout(10):
-            while not node.node.broker.parking.bytes:
+            while not node.node.broker.admission.blocked.bytes:
                 await asyncio.sleep(0)
         await settings(node)
         await waits

@@ -135,7 +135,7 @@ async def test_a_client_that_takes_nothing_gets_no_more_than_fits(broker: SmallB
         await asyncio.sleep(0)
     await asyncio.sleep(0)
     await broker.engine.wait_idle()
-    assert broker.engine.broker.queues["/queue/big"].depth > 30
+    assert broker.engine.broker.destinations.queues["/queue/big"].depth > 30
     client.taking.set()
     bodies = 0
     while bodies < 50:
@@ -151,7 +151,7 @@ async def test_what_a_client_held_returns_when_its_websocket_ends(broker: SmallB
     assert b"MESSAGE\n" in await client.data()
     await client.leave()
     await broker.engine.wait_idle()
-    assert (broker.engine.broker.queues["/queue/q"].depth, len(broker.lobby.sessions)) == (1, 0)
+    assert (broker.engine.broker.destinations.queues["/queue/q"].depth, len(broker.lobby.sessions)) == (1, 0)
 
 
 async def test_a_client_that_speaks_in_text_is_answered_in_text(broker: SmallBroker) -> None:

@@ -115,7 +115,7 @@ class Rest:
         self.statistics = Statistics(self.engine.broker, "mom", "0")
         self.access = Access(self.logins)
         self.acts = Acts()
-        self.lobby = Lobby(self.engine, self.logins, self.access, Config(), ids=self.engine.broker.ids)
+        self.lobby = Lobby(self.engine, self.logins, self.access, Config(), ids=self.engine.broker.turn.ids)
         self.bridges = FakeBridges()
         self.events = EventLog(lambda: 1_750_000_000.0)
         self.now = 1_750_000_000.0
@@ -172,7 +172,7 @@ class Rest:
         return items
 
     def depth(self, queue: str) -> int:
-        found = self.engine.broker.queues.get(f"/queue/{queue}")
+        found = self.engine.broker.destinations.queues.get(f"/queue/{queue}")
         return found.depth if found is not None else 0
 
     async def until(self, condition: Callable[[], bool]) -> None:

@@ -71,7 +71,7 @@ async def test_bodies_keep_their_bytes(rest: Rest) -> None:
     await rest.alice.post(
         "/queues/a/messages/batch", content=batch, headers={"content-type": "application/json"}
     )
-    (lane,) = rest.engine.broker.queues["/queue/a"].lanes
+    (lane,) = rest.engine.broker.destinations.queues["/queue/a"].lanes
     assert [m.body for m in lane.in_memory()] == [b'{"n":  1.0}', "aé\n".encode(), b"null", b'"x"', b""]
 
 

@@ -23,7 +23,7 @@ async def look(rest: Rest, queue: str, **params: Any) -> dict[str, Any]:
 async def test_looking_shows_everything_and_changes_nothing(rest: Rest) -> None:
     ids = await rest.publish("a", "1", "2", **{"mom-header-tenant": "acme", "mom-type": "t"})
     (leased,) = await rest.receive("a")
-    before = rest.engine.broker.queues["/queue/a"].delivered_total
+    before = rest.engine.broker.destinations.queues["/queue/a"].delivered_total
     page = await look(rest, "a")
     assert page["next"] is None
     assert page["approx_total"] == 2
@@ -47,7 +47,7 @@ async def test_looking_shows_everything_and_changes_nothing(rest: Rest) -> None:
         "body": "2",
         "truncated": False,
     }
-    assert rest.engine.broker.queues["/queue/a"].delivered_total == before
+    assert rest.engine.broker.destinations.queues["/queue/a"].delivered_total == before
 
 
 async def test_pages_cover_a_queue_that_lies_mostly_in_the_journal(make_rest: MakeRest) -> None:
@@ -112,7 +112,7 @@ async def test_a_page_holds_only_so_many_bytes(make_rest: MakeRest) -> None:
 async def test_what_does_not_exist_is_not_made(rest: Rest) -> None:
     missing = await rest.alice.get("/queues/nothing/messages")
     assert (missing.status_code, missing.json()["type"]) == (404, "/docs/problems/not-found")
-    assert not rest.engine.broker.queues
+    assert not rest.engine.broker.destinations.queues
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ async def test_a_purge_has_to_be_meant(rest: Rest) -> None:
     await rest.receive("a")
     assert (await rest.alice.delete("/queues/a/messages")).status_code == 400
     assert (await rest.alice.delete("/queues/a/messages?all=true")).status_code == 204
-    queue = rest.engine.broker.queues["/queue/a"]
+    queue = rest.engine.broker.destinations.queues["/queue/a"]
     assert (queue.depth, queue.unsettled) == (0, 1)
     assert (await rest.alice.delete("/queues/b/messages?all=true")).status_code == 404
     assert (await rest.nobody.delete("/queues/a/messages?all=true")).status_code == 401

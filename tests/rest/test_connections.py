@@ -143,7 +143,7 @@ async def test_what_is_wrong_is_said(rest: Rest) -> None:
 
 async def test_consumers_of_the_rest_interface_have_no_connection(rest: Rest) -> None:
     waiting = asyncio.create_task(rest.receive("a", wait_s=5))
-    await rest.until(lambda: bool(rest.engine.broker.queues.get("/queue/a")))
+    await rest.until(lambda: bool(rest.engine.broker.destinations.queues.get("/queue/a")))
     (consumer,) = (await shown(rest, "/queues/a/consumers"))["items"]
     assert (consumer["connection"], consumer["user"]) == (None, "alice")
     await rest.publish("a", "1")

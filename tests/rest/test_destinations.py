@@ -55,7 +55,7 @@ async def test_a_queue_shows_its_numbers_consumers_and_settings(rest: Rest) -> N
 
 async def test_the_window_of_dedup_ids_is_shown_and_may_be_shorter_than_its_setting(rest: Rest) -> None:
     say(rest, queue_a={"dedup_window_s": 60})
-    rest.engine.broker.duplicates = Duplicates(2, 100)
+    rest.engine.broker.publisher.duplicates = Duplicates(2, 100)
     for number in (1, 2, 3):
         await rest.alice.post("/queues/a/messages", content=b"x", headers={"mom-dedup-id": f"o-{number}"})
     dedup = (await rest.alice.get("/queues/a")).json()["dedup"]
@@ -67,7 +67,7 @@ async def test_the_window_of_dedup_ids_is_shown_and_may_be_shorter_than_its_sett
 
 async def test_consumers_over_rest_are_shown_under_their_users_names(rest: Rest) -> None:
     waiting = asyncio.create_task(rest.bob.post("/queues/a/receive", json={"wait_s": 60}))
-    await rest.until(lambda: "/queue/a" in rest.engine.broker.queues)
+    await rest.until(lambda: "/queue/a" in rest.engine.broker.destinations.queues)
     facts = (await rest.alice.get("/queues/a")).json()
     assert [row["user"] for row in facts["subscriptions"]] == ["bob"]
     await rest.publish("a", "1")
@@ -86,7 +86,7 @@ async def test_looking_at_what_is_not_there_makes_nothing(rest: Rest) -> None:
     for address in ("/queues/a", "/topics/a"):
         reply = await rest.alice.get(address)
         assert (reply.status_code, reply.json()["type"]) == (404, "/docs/problems/not-found")
-    assert not rest.engine.broker.queues
+    assert not rest.engine.broker.destinations.queues
     assert (await rest.alice.get("/queues/%01")).json()["type"] == "/docs/problems/bad-destination"
     assert (await rest.alice.get("/queues/a?colour=red")).status_code == 400
     for address in ("/queues/a", "/topics/a", "/topics"):
@@ -200,7 +200,7 @@ async def test_a_queue_is_removed(rest: Rest) -> None:
     with pytest.raises(Exception, match="1 messages wait"):
         await rest.plane.remove_queue("/queue/a", force=False)
     await rest.plane.remove_queue("/queue/a", force=True)
-    assert not rest.engine.broker.queues
+    assert not rest.engine.broker.destinations.queues
 
 
 async def test_lists_show_how_destinations_are_doing_and_are_filtered_and_sorted_by_it(rest: Rest) -> None:

@@ -92,7 +92,7 @@ async def test_what_a_leaving_client_holds_goes_back(rest: Rest) -> None:
     first, _ = await stream.messages(2)
     await stream.leave()
     await rest.engine.wait_idle()
-    queue = rest.engine.broker.queues["/queue/a"]
+    queue = rest.engine.broker.destinations.queues["/queue/a"]
     assert (queue.depth, queue.unsettled, len(queue.consumers)) == (2, 0, 0)
     assert (await rest.alice.delete(f"/leases/{first['receipt']}")).status_code == 409
     assert [item["redelivered"] for item in await rest.receive("a", max=2)] == [True, True]
@@ -137,7 +137,7 @@ async def test_streams_are_bounded_and_need_a_login(make_rest: MakeRest) -> None
     assert (await rest.nobody.get("/queues/a/events")).status_code == 401
     assert (await rest.alice.post("/queues/a/events")).headers["allow"] == "GET, HEAD, OPTIONS"
     assert (await rest.alice.head("/queues/a/events")).headers["content-type"] == "text/event-stream"
-    assert not rest.engine.broker.queues
+    assert not rest.engine.broker.destinations.queues
     assert (await rest.alice.get("/queues/a/events?credit=101")).status_code == 400
     assert (await rest.alice.get("/queues/a/events?mode=notify")).status_code == 400
     stream = Stream(rest, "/api/v1/queues/a/events")

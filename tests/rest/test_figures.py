@@ -47,7 +47,7 @@ async def test_the_past_of_a_topic(rest: Rest) -> None:
 async def test_a_queue_that_ended_lately_still_has_its_past(rest: Rest) -> None:
     await rest.publish("a", "1")
     rest.statistics.sample(NOW)
-    del rest.engine.broker.queues["/queue/a"]
+    del rest.engine.broker.destinations.queues["/queue/a"]
     shown = (await rest.alice.get("/queues/a/stats?window_s=1")).json()
     assert shown["series"]["in"] == [1]
     assert shown["now"] is None

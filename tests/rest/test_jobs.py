@@ -80,7 +80,7 @@ async def test_a_dry_run_says_what_a_retry_would_do_and_changes_nothing(rest: Re
     await bury(rest, "orders.eu", "8", reason="schema is old")
     await bury(rest, "orders.new", "9", reason="db down")
     for name in ("orders.eu",):
-        rest.engine.broker.queues[f"/queue/{name}.dead"]
+        rest.engine.broker.destinations.queues[f"/queue/{name}.dead"]
     job = await run(rest, op="move", source="orders.eu.dead", target="orders.new.dead")
     assert job["done"] == 1
     plan = await post(
@@ -224,7 +224,7 @@ async def test_messages_that_are_not_due_are_cancelled(rest: Rest) -> None:
     assert reply.json()["reasons"][0]["code"] == "delayed"
     assert (await rest.alice.delete(f"/messages/{ids[2]}?queue=a")).status_code == 204
     assert (await rest.alice.delete(f"/messages/{ids[2]}?queue=a")).status_code == 404
-    assert rest.engine.broker.schedules == {}
+    assert rest.engine.broker.scheduler.schedules == {}
     assert await bodies(rest, "a") == ["now"]
     await post(rest, 400, op="move", source="a", target="b", filter={"state": "delayed"})
 

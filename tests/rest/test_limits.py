@@ -25,7 +25,7 @@ async def test_a_publish_waits_for_room(rest: Rest) -> None:
     limit(rest, max_messages=1)
     await rest.publish("a", "1")
     posting = asyncio.create_task(rest.alice.post("/queues/a/messages", content=b"2"))
-    await rest.until(lambda: bool(rest.engine.broker.parking.bytes))
+    await rest.until(lambda: bool(rest.engine.broker.admission.blocked.bytes))
     (item,) = await rest.receive("a", wait_s=0)
     await rest.alice.delete(f"/leases/{item['receipt']}")
     assert (await posting).status_code == 201

@@ -162,12 +162,15 @@ async def test_problems_carry_the_trace(rest: Rest) -> None:
 
 
 async def test_a_bug_is_no_trace_back_for_the_client(rest: Rest, caplog: pytest.LogCaptureFixture) -> None:
-    published, rest.engine.broker.topic_published = rest.engine.broker.topic_published, None  # type: ignore[assignment]
+    published, rest.engine.broker.publisher.topic_published = (
+        rest.engine.broker.publisher.topic_published,
+        None,
+    )  # type: ignore[assignment]
     reply = await rest.alice.get("/topics")
     assert (reply.status_code, reply.json()["type"]) == (500, "/docs/problems/internal")
     assert "Traceback" not in reply.text
     assert "Traceback" in caplog.text
-    rest.engine.broker.topic_published = published
+    rest.engine.broker.publisher.topic_published = published
 
 
 # ---------------------------------------------------------------------- facts
@@ -289,7 +292,7 @@ async def test_all_uploads_together_are_bounded(make_rest: MakeRest) -> None:
 async def test_a_client_that_leaves_in_the_middle_publishes_nothing(rest: Rest) -> None:
     assert await exchange(rest, [part(b"x"), {"type": "http.disconnect"}], []) == (0, b"")
     assert await exchange(rest, [{"type": "http.disconnect"}], []) == (0, b"")
-    assert "/queue/a" not in rest.engine.broker.queues
+    assert "/queue/a" not in rest.engine.broker.destinations.queues
 
 
 async def test_a_full_engine_lets_publishers_wait(make_rest: MakeRest) -> None:

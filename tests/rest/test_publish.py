@@ -59,7 +59,7 @@ async def test_headers_of_the_message_come_back_to_whoever_receives_it(rest: Res
 
 async def test_equal_headers_share_one_envelope(rest: Rest) -> None:
     await rest.publish("a", "1", "2")
-    (lane,) = rest.engine.broker.queues["/queue/a"].lanes
+    (lane,) = rest.engine.broker.destinations.queues["/queue/a"].lanes
     first, second = lane.in_memory()
     assert first.envelope is second.envelope
 

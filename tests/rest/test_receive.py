@@ -34,10 +34,10 @@ async def test_an_empty_queue_answers_at_once_without_a_wait(rest: Rest) -> None
 
 async def test_a_long_poll_ends_with_the_first_message(rest: Rest) -> None:
     polling = asyncio.ensure_future(rest.receive("a", wait_s=30, max=10))
-    await rest.until(lambda: "/queue/a" in rest.engine.broker.queues)
+    await rest.until(lambda: "/queue/a" in rest.engine.broker.destinations.queues)
     await rest.publish("a", "late")
     assert [item["body"] for item in await polling] == ["late"]
-    assert not rest.engine.broker.queues["/queue/a"].consumers
+    assert not rest.engine.broker.destinations.queues["/queue/a"].consumers
 
 
 async def test_a_long_poll_ends_with_its_time(rest: Rest) -> None:
@@ -46,7 +46,7 @@ async def test_a_long_poll_ends_with_its_time(rest: Rest) -> None:
 
 async def test_a_stopping_plane_lets_long_polls_end(rest: Rest) -> None:
     polling = asyncio.ensure_future(rest.receive("a", wait_s=30))
-    await rest.until(lambda: "/queue/a" in rest.engine.broker.queues)
+    await rest.until(lambda: "/queue/a" in rest.engine.broker.destinations.queues)
     rest.plane.stop()
     assert await polling == []
 
@@ -57,7 +57,7 @@ async def test_a_client_that_leaves_leaves_no_subscription(rest: Rest) -> None:
     )
     await polling
     await rest.engine.wait_idle()
-    assert not rest.engine.broker.queues["/queue/a"].consumers
+    assert not rest.engine.broker.destinations.queues["/queue/a"].consumers
 
 
 async def call(rest: Rest, method: str, path: str, body: bytes, *, leave: bool) -> list[dict[str, object]]:
@@ -114,7 +114,7 @@ async def test_bodies_are_json_text_or_base64_by_content_type(rest: Rest) -> Non
 async def test_auto_acknowledged_messages_are_gone_before_the_reply(rest: Rest) -> None:
     await rest.publish("a", "1", "2")
     assert len(await rest.receive("a", max=10, ack="auto")) == 2
-    queue = rest.engine.broker.queues["/queue/a"]
+    queue = rest.engine.broker.destinations.queues["/queue/a"]
     assert (queue.depth, queue.unsettled, queue.acked_total) == (0, 0, 2)
 
 
@@ -176,7 +176,7 @@ async def test_a_receipt_is_worth_nothing_to_somebody_else(rest: Rest) -> None:
     await rest.publish("a", "1")
     (item,) = await rest.receive("a")
     assert (await rest.bob.delete(f"/leases/{item['receipt']}")).status_code == 403
-    assert rest.engine.broker.queues["/queue/a"].unsettled == 1
+    assert rest.engine.broker.destinations.queues["/queue/a"].unsettled == 1
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ async def test_a_message_can_be_given_back_for_later(rest: Rest) -> None:
     receipt = item["receipt"]
     assert (await rest.alice.post(f"/leases/{receipt}/nack", json={"delay_s": 3600})).status_code == 204
     assert await rest.receive("a") == []
-    assert rest.engine.broker.queues["/queue/a"].unsettled == 1
+    assert rest.engine.broker.destinations.queues["/queue/a"].unsettled == 1
 
 
 async def test_a_message_cannot_be_given_back_for_ever(rest: Rest) -> None:
@@ -248,7 +248,7 @@ async def test_many_are_settled_at_once_each_with_its_result(rest: Rest) -> None
     assert answer["nack"][0] == {"receipt": third}
     assert answer["nack"][1]["error"]["status"] == 409
     assert answer["extend"] == [{"receipt": fourth}]
-    queue = rest.engine.broker.queues["/queue/a"]
+    queue = rest.engine.broker.destinations.queues["/queue/a"]
     assert (queue.acked_total, queue.depth, queue.unsettled) == (3, 1, 2)
 
 
@@ -263,7 +263,7 @@ async def test_nothing_is_settled_when_the_request_is_wrong(rest: Rest) -> None:
     ]
     for wrong in wrongs:
         assert (await rest.alice.post("/leases/settle", json=wrong)).status_code == 400
-    assert rest.engine.broker.queues["/queue/a"].unsettled == 1
+    assert rest.engine.broker.destinations.queues["/queue/a"].unsettled == 1
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ async def test_a_wrong_receive_is_refused(rest: Rest, body: bytes, status: int, 
     assert reply.status_code == status, reply.text
     if pointer is not None:
         assert reply.json()["errors"][0]["pointer"] == pointer
-    assert "/queue/a" not in rest.engine.broker.queues
+    assert "/queue/a" not in rest.engine.broker.destinations.queues
 
 
 async def test_a_receive_needs_json_login_and_post(make_rest: MakeRest) -> None:
@@ -308,7 +308,7 @@ async def test_a_receive_needs_json_login_and_post(make_rest: MakeRest) -> None:
 async def test_only_so_many_may_wait(make_rest: MakeRest) -> None:
     rest = make_rest(limits=RestLimits(max_waiting=1))
     polling = asyncio.ensure_future(rest.receive("a", wait_s=30))
-    await rest.until(lambda: "/queue/a" in rest.engine.broker.queues)
+    await rest.until(lambda: "/queue/a" in rest.engine.broker.destinations.queues)
     refused = await rest.alice.post("/queues/a/receive", json={"wait_s": 30})
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
     await rest.publish("a", "1")

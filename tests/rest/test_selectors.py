@@ -39,7 +39,7 @@ async def test_a_receive_finds_its_message_deep_in_the_journal(make_rest: MakeRe
 async def test_a_receive_waits_for_what_it_wants(rest: Rest) -> None:
     await send(rest, "blue")
     waiting = asyncio.ensure_future(rest.receive("a", selector=RED, wait_s=10))
-    await rest.until(lambda: bool(rest.engine.broker.queues["/queue/a"].consumers))
+    await rest.until(lambda: bool(rest.engine.broker.destinations.queues["/queue/a"].consumers))
     await send(rest, "green", "red")
     assert bodies(await waiting) == ["1 red"]
 
@@ -79,7 +79,7 @@ async def test_browsing_with_a_selector_goes_on_where_the_last_page_ended(make_r
 
 async def test_a_stream_of_events_has_a_selector(rest: Rest) -> None:
     stream = Stream(rest, "/api/v1/queues/a/events?credit=5&selector=colour%20%3D%20%27red%27")
-    await rest.until(lambda: "/queue/a" in rest.engine.broker.queues)
+    await rest.until(lambda: "/queue/a" in rest.engine.broker.destinations.queues)
     await send(rest, "blue", "red")
     (message,) = await stream.messages(1)
     assert message["body"] == "1 red"
@@ -99,7 +99,7 @@ async def test_messages_of_a_group_go_to_one_at_a_time(rest: Rest) -> None:
 
 async def test_consumers_are_shown_with_what_they_want(rest: Rest) -> None:
     stream = Stream(rest, "/api/v1/queues/a/events?selector=colour%20%3D%20%27red%27")
-    await rest.until(lambda: "/queue/a" in rest.engine.broker.queues)
+    await rest.until(lambda: "/queue/a" in rest.engine.broker.destinations.queues)
     facts = (await rest.alice.get("/queues/a")).json()
     (consumer,) = facts["subscriptions"]
     assert (consumer["selector"], consumer["exclusive"], consumer["active"]) == (RED, False, True)

@@ -28,7 +28,7 @@ async def test_a_tail_shows_what_comes_and_takes_it_from_nobody(rest: Rest) -> N
     assert [item["body"] for item in await rest.receive("a")] == ["2"]
     assert skipped(tail) == 0
     await tail.leave()
-    assert not rest.engine.broker.taps
+    assert not rest.engine.broker.store.taps
 
 
 async def test_what_goes_beyond_the_credit_is_counted(rest: Rest) -> None:

@@ -29,7 +29,7 @@ async def test_a_level_of_a_few_names_lies_flat(rest: Rest) -> None:
 async def test_a_level_of_many_names_folds_at_dots_and_shows_the_worst_below(rest: Rest) -> None:
     names = [*(f"orders.eu.{number}" for number in range(9)), *(f"n{number}" for number in range(9))]
     for name in (*names, "orders", "orders-x", "lonely.one", "deep.down.a", "deep.down.b"):
-        rest.engine.broker.queue(f"/queue/{name}")
+        rest.engine.broker.destinations.queue(f"/queue/{name}")
     await rest.publish("orders.eu.3", "1", "2")
     found = await level(rest)
     assert keys(found) == [
@@ -45,7 +45,7 @@ async def test_a_level_of_many_names_folds_at_dots_and_shows_the_worst_below(res
 async def test_a_long_level_comes_in_pages(rest: Rest) -> None:
     for number in range(20):
         for name in (f"leaf{number:02}", f"branch{number:02}.a", f"branch{number:02}.b"):
-            rest.engine.broker.queue(f"/queue/{name}")
+            rest.engine.broker.destinations.queue(f"/queue/{name}")
     whole = keys(await level(rest))
     assert len(whole) == 40
     pages: list[str] = []

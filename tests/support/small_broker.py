@@ -112,7 +112,7 @@ async def small_broker(
     engine.recover()
     policy = Policy(users={"anna": UserFacts("anna", PASSWORD)})
     logins = Logins(policy, lambda given, expected: given == expected, failure_delay_s=0.01)
-    lobby = Lobby(engine, logins, Access(logins), config, ids=engine.broker.ids)
+    lobby = Lobby(engine, logins, Access(logins), config, ids=engine.broker.turn.ids)
     listener = socket.create_server(("127.0.0.1", 0))
     certificates = Certificates(config) if config.tls_cert is not None else None
     server: asyncio.Server | Door

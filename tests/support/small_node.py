@@ -78,7 +78,7 @@ class SmallNode:
         )
 
     def depth(self, queue: str) -> int:
-        found = self.node.broker.queues.get(f"/queue/{queue}")
+        found = self.node.broker.destinations.queues.get(f"/queue/{queue}")
         return found.depth if found is not None else 0
 
 

@@ -487,5 +487,5 @@ def test_a_snapshot_for_a_durable_subscription_that_has_ended_goes_nowhere() -> 
     )
     for _ in range(5):  # its queue stays, and would be full in the end
         stage.decide(durable, c.Unsubscribe(listener.peer, "1"))
-    assert stage.broker.queues["/topic-subscription/told"].depth == 0
+    assert stage.broker.destinations.queues["/topic-subscription/told"].depth == 0
     assert listener.got == []

@@ -186,7 +186,7 @@ def test_a_queue_made_anew_goes_on_from_zero() -> None:
     watched = Watched()
     watched.stage.client().publish("/queue/a", persistent=False)
     watched.tick()
-    del watched.stage.broker.queues["/queue/a"]
+    del watched.stage.broker.destinations.queues["/queue/a"]
     watched.tick()
     assert watched.statistics.knows("/queue/a")
     assert watched.series("/queue/a", 2)["in"] == [1, 0]
@@ -280,7 +280,7 @@ def test_what_waited_in_a_queue_that_is_gone_waits_no_longer() -> None:
     watched = Watched()
     watched.stage.client().publish("/queue/a")
     watched.tick()
-    del watched.stage.broker.queues["/queue/a"]
+    del watched.stage.broker.destinations.queues["/queue/a"]
     watched.tick()
     node = watched.statistics.head()["node"]
     assert (node["backlog"], node["oldest_s"]) == (0, 0.0)
@@ -305,7 +305,7 @@ def test_what_was_there_before_a_start_waits_at_once() -> None:
 def test_a_topic_that_made_room_for_others_is_counted_again_when_it_comes_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("broker_app.core.publishing.MAX_COUNTED_TOPICS", 1)
+    monkeypatch.setattr("broker_app.core.publisher.MAX_COUNTED_TOPICS", 1)
     watched = Watched()
     producer = watched.stage.client()
     for _ in range(3):

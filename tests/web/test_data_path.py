@@ -116,5 +116,5 @@ async def test_ten_thousand_messages_make_no_query(tmp_path: Path, queries: Quer
     stop.set()
     await serving
     await node.stop()
-    assert node.broker.counters["published"] == MESSAGES
+    assert node.broker.turn.counters["published"] == MESSAGES
     assert queries.seen == []

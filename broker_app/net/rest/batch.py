@@ -38,7 +38,7 @@ class BatchPublisher:
         self._publisher = publisher
         self._envelopes = envelopes
         self._limits = limits
-        self._ids = desk.engine.broker.ids
+        self._ids = desk.engine.broker.turn.ids
         self._transactions = itertools.count(1)
 
     async def to_queue(self, request: Request) -> Reply:

@@ -54,7 +54,7 @@ class BridgeQueues:
         await request.json(Nothing, required=False)
         found = self._enter(request, SEND)
         request.permitted(SEND, found.address)
-        there = found.address in self._desk.engine.broker.queues
+        there = found.address in self._desk.engine.broker.destinations.queues
         ticket = self._desk.ticket()
         self._desk.submit(MakeQueue(self._desk.peer, found.address, ticket))
         await self._desk.answer(ticket)

@@ -249,7 +249,7 @@ class BridgeDesk:
 
     def _check_known(self, sender: str, source: str) -> None:
         """Refused with the nearest name there is."""
-        marks = self._desk.engine.broker.marks
+        marks = self._desk.engine.broker.forwarding.marks
         if address_of(sender, source) in marks:
             return
         sources = [mark.source for mark in marks.values() if mark.sender == sender]

@@ -85,7 +85,7 @@ class Browser:
         self._read = journal_read
         self._blocks = blocks
         self._limits = limits
-        self.ids = desk.engine.broker.ids
+        self.ids = desk.engine.broker.turn.ids
 
     @property
     def _broker(self) -> Broker:
@@ -134,7 +134,7 @@ class Browser:
         if not truth(query, "all"):
             raise invalid("query/all", "must be true: everything that waits in the queue is removed")
         ticket = self._desk.ticket()
-        queue = self._broker.queues.get(address)
+        queue = self._broker.destinations.queues.get(address)
         waiting = queue.depth if queue is not None else 0
         self._desk.submit(c.Purge(self._desk.peer, address, ticket))
         await self._desk.answer(ticket)
@@ -170,7 +170,7 @@ class Browser:
         most = sought.limit if plain else _RUN
         if sought.state == look.DELAYED:
             found = look.browse_delayed(self._broker, sought.address, after=after, limit=most + 1)
-            total = self._broker.delayed(sought.address)
+            total = self._broker.scheduler.delayed(sought.address)
         else:
             backwards = sought.backwards
             found = (
@@ -240,7 +240,7 @@ class Browser:
 
 def queue_of(broker: Broker, address: str) -> Queue:
     """The queue of an address. Refusal when there is none."""
-    queue = broker.queues.get(address)
+    queue = broker.destinations.queues.get(address)
     if queue is None:
         raise Refusal("not-found", f"there is no queue {address.removeprefix('/queue/')!r}")
     return queue

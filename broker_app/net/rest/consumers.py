@@ -32,7 +32,7 @@ class ConsumerDesk:
         """GET queues/{name}/consumers"""
         request.query(("queue",))
         destination = request.permitted(BROWSE, "/queue/" + request.name)
-        queue = self._desk.engine.broker.queues.get(destination.address)
+        queue = self._desk.engine.broker.destinations.queues.get(destination.address)
         if queue is None:
             raise Refusal("not-found", f"there is no queue {destination.name}")
         return self._page(request, queue.consumers[:MAX_CONSUMERS], len(queue.consumers))
@@ -41,7 +41,7 @@ class ConsumerDesk:
         """GET topics/{name}/consumers: whoever gets what is published there, by whatever filter"""
         request.query(("topic",))
         destination = request.permitted(BROWSE, "/topic/" + request.name)
-        match = self._desk.engine.broker.topics.match(destination.name)
+        match = self._desk.engine.broker.destinations.topics.match(destination.name)
         found = list(islice(receivers(match), MAX_CONSUMERS))
         total = len(found) if len(found) < MAX_CONSUMERS else sum(1 for _ in receivers(match))
         return self._page(request, found, total)

@@ -238,7 +238,7 @@ class Desk(InnerReceiver):
 
     def lease_until_ms(self, tag: int) -> int:
         """When the lease of an unsettled delivery ends; 0 without a lease."""
-        return self.engine.broker.leases.until_ms(self.peer, tag)
+        return self.engine.broker.deliveries.leases.until_ms(self.peer, tag)
 
     def tag_of(self, receipt: str, user: str) -> int:
         """The delivery behind a receipt. Raises Refusal when it is no receipt, not the user's, or lost."""

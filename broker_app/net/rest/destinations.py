@@ -41,7 +41,7 @@ class QueueFacts:
         self._desk = desk
         self._said = said
         of = _Figures(statistics)
-        delayed = desk.engine.broker.delayed
+        delayed = desk.engine.broker.scheduler.delayed
         facts: Mapping[str, Callable[[Queue], Any]] = {
             "name": lambda queue: queue.address.removeprefix("/queue/"),
             "depth": lambda queue: queue.depth,
@@ -103,12 +103,12 @@ class QueueFacts:
         return [queue.address.removeprefix("/queue/") for queue in self._queues()]
 
     def _queues(self) -> Iterator[Queue]:
-        for address, queue in self._desk.engine.broker.queues.items():
+        for address, queue in self._desk.engine.broker.destinations.queues.items():
             if address.startswith("/queue/"):
                 yield queue
 
     def _facts(self, address: str, *, declared: bool) -> dict[str, Any]:
-        queue = self._desk.engine.broker.queues.get(address)
+        queue = self._desk.engine.broker.destinations.queues.get(address)
         if queue is None and not declared:
             raise Refusal("not-found", f"there is no queue {address}; queues are made by their first use")
         # What was declared a moment ago, or removed without taking back its settings, is empty.
@@ -134,10 +134,10 @@ class TopicFacts:
         broker = desk.engine.broker
         facts: Mapping[str, Callable[[str], Any]] = {
             "name": lambda name: name,
-            "published": lambda name: broker.topic_published.get(name, 0),
+            "published": lambda name: broker.publisher.topic_published.get(name, 0),
             "consumers": lambda name: sum(1 for _ in self._matching(name)),
-            "named": lambda name: len(broker.topics.match(name).named),
-            "paused": lambda name: broker.policies.of(f"/topic/{name}").paused,
+            "named": lambda name: len(broker.destinations.topics.match(name).named),
+            "paused": lambda name: broker.turn.policies.of(f"/topic/{name}").paused,
             "declared": lambda name: f"/topic/{name}" in self._said().rows,
             "depth": lambda name: statistics.brief(f"/topic/{name}")["depth"],
             "unsettled": lambda name: statistics.brief(f"/topic/{name}")["unsettled"],
@@ -195,11 +195,11 @@ class TopicFacts:
         """Of all topics that somebody published to, or said something about."""
         said = (at for at in self._said().rows if at.startswith("/topic/") and not is_pattern(at))
         declared = (address.removeprefix("/topic/") for address in said)
-        published = self._desk.engine.broker.topic_published
+        published = self._desk.engine.broker.publisher.topic_published
         return {name for name in (*published, *declared) if not is_reserved(name)}
 
     def _matching(self, name: str) -> Iterator[Subscription]:
-        return receivers(self._desk.engine.broker.topics.match(name))
+        return receivers(self._desk.engine.broker.destinations.topics.match(name))
 
 
 class _Figures:
@@ -280,8 +280,8 @@ def _subscriptions(broker: Broker, subscriptions: Iterable[Subscription]) -> lis
 
 def _dedup(broker: Broker, address: str) -> dict[str, Any]:
     """How many dedup-ids are remembered, and for how long: too many of them shorten the window."""
-    ids, window_ms = broker.duplicates.facts(
-        address, broker.now_ms, broker.policies.of(address).dedup_window_ms
+    ids, window_ms = broker.publisher.duplicates.facts(
+        address, broker.turn.now_ms, broker.turn.policies.of(address).dedup_window_ms
     )
     return {"ids": ids, "window_s": window_ms / 1000}
 

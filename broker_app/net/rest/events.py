@@ -50,7 +50,7 @@ class Events:
         self._blocks = blocks
         self._limits = limits
         self._ping_s = ping_s
-        self._ids = desk.engine.broker.ids
+        self._ids = desk.engine.broker.turn.ids
 
     async def stream(self, request: Request) -> Reply | None:
         """GET queues/{name}/events. HEAD subscribes to nothing."""

@@ -42,7 +42,7 @@ class Histories:
         found, following, total = await self._desk.glance(
             lambda: self._page(destination.address, start, limit)
         )
-        ids, preview = self._desk.engine.broker.ids, self._limits.max_preview_bytes
+        ids, preview = self._desk.engine.broker.turn.ids, self._limits.max_preview_bytes
         rows = [items.browsed(message, ids.of(message), READY, preview, self._blocks, 0) for message in found]
         request.tell_reading("topics", destination.address, len(rows))
         tail = b'],"next":%b,"approx_total":%d}' % (encode(following), total)
@@ -52,7 +52,7 @@ class Histories:
         """Up to `limit` messages, fewer where the page is full of bytes; where the next page begins; how many
         messages there are."""
         start = parse_start(text)
-        history = self._desk.engine.broker.histories.get(address)
+        history = self._desk.engine.broker.histories.histories.get(address)
         if history is None or start.kind == NOW:
             return [], None, 0 if history is None else len(history)
         found: list[Message] = []

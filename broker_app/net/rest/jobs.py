@@ -48,7 +48,7 @@ class JobDesk:
     def __init__(self, jobs: Jobs, broker: Broker, blocks: items.Blocks, limits: RestLimits) -> None:
         self._jobs = jobs
         self._rights = JobRights(broker)
-        self._ids = broker.ids
+        self._ids = broker.turn.ids
         self._blocks = blocks
         self._limits = limits
 

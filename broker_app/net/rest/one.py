@@ -11,8 +11,8 @@ from typing import Any, TypeVar, cast
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message, MessageIds
-from broker_app.core.moving import GONE, Moved
 from broker_app.core.queue import Queue
+from broker_app.core.transfers import GONE, Moved
 from broker_app.core.why import Reason, why
 from broker_app.jobs import reading
 from broker_app.net import acts
@@ -51,7 +51,7 @@ class OneMessage:
         self._blocks = blocks
         self._limits = limits
         self._forwarding = forwarding
-        self._ids = desk.engine.broker.ids
+        self._ids = desk.engine.broker.turn.ids
 
     @property
     def _broker(self) -> Broker:
@@ -164,7 +164,7 @@ class OneMessage:
         return None if row is None else then(address, row)
 
     def _delayed(self, address: str, message_id: str, position: int) -> Shown | None:
-        schedule = self._broker.schedules.get(address)
+        schedule = self._broker.scheduler.schedules.get(address)
         if schedule is None or not schedule.due_of(position):
             return None
         message = schedule.reader.message(self._read([position])[0], position)
@@ -172,7 +172,7 @@ class OneMessage:
 
     def _in_memory(self, queue: Queue, message_id: bytes, position: int) -> Shown | None:
         of = self._ids.of
-        for peer in self._broker.peers:
+        for peer in self._broker.deliveries.peers:
             for subscription, message in peer.unsettled.values():
                 if subscription.queue is queue and _is(message, position) and of(message) == message_id:
                     return Shown(UNSETTLED, message.attempts, message)

@@ -59,9 +59,13 @@ class MonitoredStats:
         query = request.query(("q",))
         if query.get("q") != "stats":
             raise invalid("query/q", "must be stats, which is all that is told here", query.get("q"))
-        addresses = [address for address in self._broker.queues if address.startswith("/queue/")]
+        addresses = [address for address in self._broker.destinations.queues if address.startswith("/queue/")]
         seen = await request.access.visible(request.client, addresses)
-        queues = [self._broker.queues[at] for at in addresses if at in seen and at in self._broker.queues]
+        queues = [
+            self._broker.destinations.queues[at]
+            for at in addresses
+            if at in seen and at in self._broker.destinations.queues
+        ]
         told = {
             "name": self._config.name,
             "listeners": self._listeners(request),
@@ -100,7 +104,7 @@ class MonitoredStats:
 
     def _traffic(self) -> dict[str, Any]:
         came, went = self._connections.bytes_total
-        counters = self._broker.counters
+        counters = self._broker.turn.counters
         return {
             "bytesSent": went,
             "bytesReceived": came,

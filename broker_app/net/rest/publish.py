@@ -39,7 +39,7 @@ class Publisher:
         self._desk = desk
         self._envelopes = envelopes
         self._limits = limits
-        self._ids = desk.engine.broker.ids
+        self._ids = desk.engine.broker.turn.ids
         self._targets: dict[str, Target] = {}
         #: publishes a batch of CloudEvents
         self.publish_batch: Callable[[Request, Destination], Awaitable[Reply]]
@@ -57,7 +57,7 @@ class Publisher:
         query = request.query(("topic", "mandatory"))
         target = self.permitted(request, "/topic/" + request.name)
         destination = target.destination
-        copies = self._desk.engine.broker.topics.match(destination.name).copies
+        copies = self._desk.engine.broker.destinations.topics.match(destination.name).copies
         if truth(query, "mandatory") and not copies:
             raise Refusal("no-route", f"nobody is subscribed to {destination.address}")
         if request.media_type == cloudevents.BATCH:

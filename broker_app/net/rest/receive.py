@@ -57,7 +57,7 @@ class Receiver:
         self._waiting = waiting
         self._blocks = blocks
         self._limits = limits
-        self._ids = desk.engine.broker.ids
+        self._ids = desk.engine.broker.turn.ids
 
     async def receive(self, request: Request) -> Reply:
         """POST queues/{name}/receive"""
@@ -134,7 +134,7 @@ class Receiver:
 
     async def _read_back(self, address: str, arrived: asyncio.Event) -> None:
         """Give messages that are just being read from the journal the time to arrive."""
-        queue = self._desk.engine.broker.queues.get(address)
+        queue = self._desk.engine.broker.destinations.queues.get(address)
         for _ in range(self.MAX_ROUNDS):
             if arrived.is_set() or queue is None or not queue.being_read:
                 return
@@ -149,7 +149,7 @@ class Receiver:
     # ------------------------------------------------------------------ replying
 
     def _reply(self, leases: list[tuple[int, Message, int]], waited_s: float, address: str) -> Reply:
-        queue = self._desk.engine.broker.queues.get(address)
+        queue = self._desk.engine.broker.destinations.queues.get(address)
         more = queue is not None and any(map(len, queue.lanes))
         rows = [
             items.received(message, self._ids.of(message), self._receipt(tag), until_ms, self._blocks)

@@ -142,5 +142,5 @@ def destination_of(broker: Broker, address: str) -> Destination | None:
     None for a durable subscription that is gone."""
     if not address.startswith(DURABLE_PREFIX):
         return parse(address)
-    named = broker.named.get(address)
+    named = broker.destinations.named.get(address)
     return parse(named.terms.filter) if named is not None else None

@@ -79,13 +79,13 @@ class Subscriptions:
     async def _page(self, request: Request, query: dict[str, str], fits: Callable[[str], bool]) -> Reply:
         limit = whole_number(query, "limit", 100, 1, self._max_page)
         after = query.get("after", "")
-        filters = {one.terms.filter for one in self._broker.named.values()}
+        filters = {one.terms.filter for one in self._broker.destinations.named.values()}
         seen = await request.access.visible(request.client, filters)
         # A token that lends a part of its owner's rights sees by these alone.
         owner = request.user if request.access.is_wholly(request.client.identity, request.user) else None
 
         def look() -> dict[str, Any]:
-            named = self._broker.named
+            named = self._broker.destinations.named
             fitting = sorted(
                 address
                 for address, one in named.items()
@@ -100,7 +100,7 @@ class Subscriptions:
         return json_reply(await self._desk.glance(look))
 
     def _find(self, name: str) -> NamedSubscription:
-        named = self._broker.named.get(DURABLE_PREFIX + name)
+        named = self._broker.destinations.named.get(DURABLE_PREFIX + name)
         if named is None:
             raise Refusal("not-found", f"there is no durable subscription {name[:100]!r}")
         return named
@@ -145,4 +145,4 @@ class Subscriptions:
             outside = next(iter(lane.loading), None) or next(lane.paged.after(0), None)
             if outside is not None:
                 times.append(queue.reader.message(self._read([outside])[0], outside).time_ms)
-        return max(0.0, self._broker.now_ms - min(times)) / 1000 if times else 0.0
+        return max(0.0, self._broker.turn.now_ms - min(times)) / 1000 if times else 0.0

@@ -52,7 +52,7 @@ class Tails:
         loop = asyncio.get_running_loop()
         wait = self._waiting.enter(request.client, destination, READ)
         tap = Tap(max(1, round(credit * _BEAT_S)), partial(_wake_later, loop, wait.woken))
-        taps, address = self._broker.taps, destination.address
+        taps, address = self._broker.store.taps, destination.address
         taps.add(address, tap)
         try:
             await stream(request, wait, partial(self._seen, request, destination, tap))
@@ -65,7 +65,7 @@ class Tails:
         messages, skipped = tap.take()
         request.tell_reading(f"{destination.kind}s", destination.address, len(messages))
         for message in messages:
-            message_id = self._broker.ids.of(message)
+            message_id = self._broker.turn.ids.of(message)
             row = items.browsed(
                 message, message_id, READY, _PREVIEW_BYTES, self._blocks, message.attempts
             ).replace(b"\n", b" ").replace(b"\r", b" ")  # fmt: skip

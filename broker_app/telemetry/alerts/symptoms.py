@@ -133,7 +133,7 @@ class Symptoms:
         return self._statistics.waiting()
 
     def _depth(self, address: str) -> int:
-        queue = self._broker.queues.get(address)
+        queue = self._broker.destinations.queues.get(address)
         return queue.depth if queue is not None else 0
 
 

@@ -1,36 +1,66 @@
-"""Topics with a memory: subscriptions with a name, whose messages wait in a queue of their own."""
+"""Durable and shared subscriptions: topics whose messages wait in a queue of their own."""
 
 from __future__ import annotations
 
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.account import Account
-from broker_app.core.destination import DEAD_SUFFIX, TOPIC, Destination, check_name, parse
+from broker_app.core.accounts import Accounts
+from broker_app.core.consumers import Consumers
+from broker_app.core.deliveries import Deliveries
+from broker_app.core.destination import (
+    DEAD_SUFFIX,
+    TOPIC,
+    Destination,
+    check_name,
+    parse,
+)
+from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused
-from broker_app.core.facts import DestinationGone
+from broker_app.core.events import Events
+from broker_app.core.facts import (
+    DestinationGone,
+)
+from broker_app.core.message_store import MessageStore
 from broker_app.core.named import DURABLE_PREFIX, SHARED_PREFIX, NamedSubscription, Terms
 from broker_app.core.queue import Queue
-from broker_app.core.settling import Settling
 from broker_app.core.subscription import Subscription
+from broker_app.core.turn import Turn
 
 
-class Remembering(Settling):
-    """Durable and shared subscriptions: making, consuming, deleting."""
+class DurableSubscriptions:
+    """Subscriptions with a name: made, consumed, deleted."""
 
-    def _join_named(self, subscription: Subscription, command: c.Subscribe, destination: Destination) -> None:
+    def __init__(
+        self,
+        turn: Turn,
+        events: Events,
+        accounts: Accounts,
+        destinations: Destinations,
+        store: MessageStore,
+        consumers: Consumers,
+        deliveries: Deliveries,
+    ) -> None:
+        self._turn = turn
+        self._events = events
+        self._accounts = accounts
+        self._destinations = destinations
+        self._store = store
+        self._consumers = consumers
+        self._deliveries = deliveries
+
+    def join(self, subscription: Subscription, command: c.Subscribe, destination: Destination) -> None:
         """Let a subscription consume the queue of the name it asks for."""
         _check_name(command, destination)
         address = (DURABLE_PREFIX if command.durable else SHARED_PREFIX) + command.name
-        self._account_of(command.peer)
+        self._accounts.of(command.peer)
         terms = Terms(destination.address, command.selector, command.shared, command.peer.user)
-        named = self.named.get(address)
+        named = self._destinations.named.get(address)
         if named is None:
-            if len(self.named) >= self.limits.named_subscriptions:
-                raise Refused(
-                    "too-many",
-                    f"the broker holds {self.limits.named_subscriptions} durable and shared subscriptions",
-                )
-            named = self.begin_named(address, terms)
+            most = self._turn.limits.named_subscriptions
+            if len(self._destinations.named) >= most:
+                raise Refused("too-many", f"the broker holds {most} durable and shared subscriptions")
+            named = self.begin(address, terms)
             self._record_terms(named)
         else:
             _check_terms(named, terms)
@@ -38,58 +68,52 @@ class Remembering(Settling):
                 named.terms = terms
                 self._record_terms(named)
         subscription.queue = named.queue
-        self._join(subscription)
+        self._consumers.join(subscription)
 
-    def begin_named(self, address: str, terms: Terms) -> NamedSubscription:
+    def begin(self, address: str, terms: Terms) -> NamedSubscription:
         """Make a named subscription, whose address says its kind, and let messages come to it."""
         durable = address.startswith(DURABLE_PREFIX)
-        queue = self.queue(address) if durable else Queue(address, durable=False)
+        queue = self._destinations.queue(address) if durable else Queue(address, durable=False)
         if not durable:  # its consumers, who share it, are all of one user
-            queue.account = Account(self.users[terms.owner])
+            queue.account = Account(self._accounts.users[terms.owner])
         name = address.removeprefix(DURABLE_PREFIX if durable else SHARED_PREFIX)
-        named = queue.named = self.named[address] = NamedSubscription(name, terms, queue)
+        named = queue.named = self._destinations.named[address] = NamedSubscription(name, terms, queue)
         if durable:
-            queue.obey(self.policy_of(queue))
-        self.topics.add_named(parse(terms.filter).name, named)
+            queue.obey(self._destinations.policy_of(queue))
+        self._destinations.topics.add_named(parse(terms.filter).name, named)
         return named
 
-    def end_named(self, named: NamedSubscription) -> None:
+    def end(self, named: NamedSubscription) -> None:
         """Let no more messages come to it."""
-        del self.named[named.queue.address]
-        self.topics.remove_named(parse(named.terms.filter).name, named)
+        del self._destinations.named[named.queue.address]
+        self._destinations.topics.remove_named(parse(named.terms.filter).name, named)
         named.queue.named = None
 
     def _record_terms(self, named: NamedSubscription) -> None:
         if named.durable:
-            out = self._out
+            out = self._turn.out
             out.record(records.subscribed(out.destination(named.queue.address), named.terms))
 
-    def _leave_named(self, named: NamedSubscription) -> None:
+    def consumer_left(self, named: NamedSubscription) -> None:
         """A consumer has left: what is not durable ends with the last one."""
         if not named.durable and not named.queue.consumers:
-            self.end_named(named)
-            self._forget(named.queue)
+            self.end(named)
+            self._store.close_queue(named.queue)
 
-    def _delete_named(self, named: NamedSubscription) -> None:
+    def delete(self, named: NamedSubscription) -> None:
         """Remove a durable subscription that nobody consumes, with all that waits."""
-        queue, out = named.queue, self._out
+        queue, out = named.queue, self._turn.out
         # What its last consumer gave back may wait before another attempt, held by nobody.
-        self._record_purged(queue, self._empty(queue) + self._take_unsettled(queue))
-        self.end_named(named)
+        self._store.record_purged(queue, self._store.empty(queue) + self._deliveries.take_unsettled(queue))
+        self.end(named)
         queue.gone = True
-        del self.queues[queue.address]
+        del self._destinations.queues[queue.address]
         out.record(records.forgotten(out.destination(queue.address)))
-        self._tell_of_destination(DestinationGone(queue.address))
+        self._events.destination(DestinationGone(queue.address))
 
-    def _forget(self, queue: Queue) -> None:
-        """The end of a queue that lives in memory."""
-        queue.gone = True
-        self._remember_body(queue, -sum(m.size for lane in queue.lanes for m in lane.in_memory()))
-        queue.lanes.clear()
-
-    def _deletable(self, name: str, owner: str, *leaving: Subscription) -> NamedSubscription:
+    def deletable(self, name: str, owner: str, *leaving: Subscription) -> NamedSubscription:
         """The durable subscription of `name`; Refused when it cannot be deleted once `leaving` have left."""
-        named = self.named.get(DURABLE_PREFIX + name)
+        named = self._destinations.named.get(DURABLE_PREFIX + name)
         if named is None:
             raise Refused("not-found", f"there is no durable subscription {name!r}")
         if owner and owner != named.terms.owner:
@@ -97,7 +121,9 @@ class Remembering(Settling):
         others = [consumer for consumer in named.queue.consumers if consumer not in leaving]
         if others:
             raise Refused("conflict", f"durable subscription {name!r} is consumed by {_who(others[0])}")
-        held = sum(subscription.unsettled for subscription in leaving) + self.resting.count(named.queue)
+        held = sum(subscription.unsettled for subscription in leaving) + self._deliveries.resting.count(
+            named.queue
+        )
         if named.queue.unsettled > held:
             raise Refused("conflict", f"durable subscription {name!r} has deliveries that are not settled")
         return named

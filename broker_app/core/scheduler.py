@@ -11,10 +11,14 @@ from itertools import islice
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.message import Envelope, Message
+from broker_app.core.message import (
+    Envelope,
+    Message,
+)
 from broker_app.core.outcome import DUE, Fetch
-from broker_app.core.picking import Picking
 from broker_app.core.schedule import Schedule
+from broker_app.core.timers import Alarms
+from broker_app.core.turn import Turn
 
 #: messages of one destination that are made due in one go
 RUN = 512
@@ -22,27 +26,32 @@ RUN = 512
 RUNS = 4
 
 
-class Delaying(Picking):
+class Scheduler:
     """Schedules by address; each has one alarm, for the first of its messages."""
 
-    def _delay(
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self.schedules: dict[str, Schedule] = {}
+        self.alarms: Alarms[str] = Alarms()
+
+    def delay(
         self, envelope: Envelope, body: bytes, due_ms: int, explicit_id: bytes | None = None
     ) -> Message:
         """Keep a message until `due_ms`; its time to live begins then."""
-        out, address = self._out, envelope.address
-        message = Message(envelope, body, out.first_position + out.count, self.now_ms, True)
+        out, address = self._turn.out, envelope.address
+        message = Message(envelope, body, out.first_position + out.count, self._turn.now_ms, True)
         message.explicit_id = explicit_id
         message.expires_ms = envelope.ends_ms(due_ms)
         out.parts += records.published(message, out.destination(address), address, due_ms)
         out.count += 1
         out.published.append(message.position)
-        schedule = self._schedule(address)
+        schedule = self.schedule_of(address)
         schedule.rows.add(due_ms, message.position)
         schedule.average += (message.size - schedule.average) >> 4
         self._set_alarm(schedule)
         return message
 
-    def _schedule(self, address: str) -> Schedule:
+    def schedule_of(self, address: str) -> Schedule:
         schedule = self.schedules.get(address)
         if schedule is None:
             schedule = self.schedules[address] = Schedule(address)
@@ -57,16 +66,16 @@ class Delaying(Picking):
             self.schedules.pop(schedule.address, None)
             self.alarms.clear(schedule.address)
 
-    def _read_due(self) -> None:
+    def read_due(self) -> None:
         """Ask for the bodies of what is due; what this batch leaves over rings again at once."""
-        limits = self.limits
-        for address in islice(self.alarms.due(self.now_ms), RUNS):
+        limits = self._turn.limits
+        for address in islice(self.alarms.due(self._turn.now_ms), RUNS):
             schedule = self.schedules[address]
             count = min(RUN, limits.fetch_messages, limits.fetch_bytes // max(1, schedule.average))
-            positions = schedule.take(self.now_ms, max(1, count))
-            self._out.fetches.append(Fetch(address, 0, positions, DUE))
+            positions = schedule.take(self._turn.now_ms, max(1, count))
+            self._turn.out.fetches.append(Fetch(address, 0, positions, DUE))
 
-    def _take_due(self, command: c.Loaded) -> list[Message]:
+    def take_due(self, command: c.Loaded) -> list[Message]:
         """The messages that were read back and are still wanted; they leave their schedule here."""
         schedule = self.schedules.get(command.address)
         if schedule is None:
@@ -79,32 +88,37 @@ class Delaying(Picking):
         ]
         if command.records:
             schedule.average = sum(map(len, command.records)) // len(command.records)
-        self._end_scheduled(command.address, [message.position for message in taken], records.DUE)
+        self.end(command.address, [message.position for message in taken], records.DUE)
         self._set_alarm(schedule)
         return taken
 
-    def _cancel(self, address: str, wanted: Iterable[tuple[int, int]], cause: int) -> list[int]:
+    def cancel(self, address: str, wanted: Iterable[tuple[int, int]], cause: int) -> list[int]:
         """Take scheduled messages, given as (due time, position), out for good; the positions of those that
         were still there."""
         schedule = self.schedules.get(address)
         if schedule is None:
             return []
         gone = [position for due_ms, position in wanted if schedule.remove(due_ms, position)]
-        self._end_scheduled(address, gone, cause)
+        self.end(address, gone, cause)
         self._set_alarm(schedule)
         return gone
 
-    def _cancel_all(self, address: str, cause: int) -> int:
+    def cancel_all(self, address: str, cause: int) -> int:
         """Take all scheduled messages of a destination out for good; how many there were."""
         schedule = self.schedules.pop(address, None)
         if schedule is None:
             return 0
         self.alarms.clear(address)
-        self._end_scheduled(address, list(schedule.positions()), cause)
+        self.end(address, list(schedule.positions()), cause)
         return len(schedule)
 
-    def _end_scheduled(self, address: str, positions: list[int], cause: int) -> None:
+    def end(self, address: str, positions: list[int], cause: int) -> None:
         if positions:
-            out = self._out
+            out = self._turn.out
             out.record(records.acked(out.destination(address), cause, positions))
             out.freed += positions
+
+    def delayed(self, address: str) -> int:
+        """How many messages are kept for a destination until they are due."""
+        schedule = self.schedules.get(address)
+        return 0 if schedule is None else len(schedule)

@@ -11,31 +11,56 @@ from collections.abc import Iterable
 
 from broker_app.core import block, records
 from broker_app.core import commands as c
-from broker_app.core.destination import Destination, is_reserved
+from broker_app.core.destination import (
+    Destination,
+    is_reserved,
+)
 from broker_app.core.errors import Refused
 from broker_app.core.history import History, fits
-from broker_app.core.message import DEFAULT_PRIORITY, Envelope, Message
+from broker_app.core.message import (
+    DEFAULT_PRIORITY,
+    Envelope,
+    Message,
+)
+from broker_app.core.message_store import MessageStore
 from broker_app.core.outcome import REPLAY, Fetch
 from broker_app.core.policy import DestinationPolicy
-from broker_app.core.remembering import Remembering
 from broker_app.core.replay import FIRST, LAST, NOW, SEQ, TIME, Page, Replay, Start
 from broker_app.core.subscription import Subscription
+from broker_app.core.turn import Turn
 
 #: histories kept when some of them are empty, and topics whose retention is remembered
 MAX_HISTORIES = 10_000
 
 
-class Replaying(Remembering):
-    """Keeping, giving up and reading again."""
+class Histories:
+    """Histories by topic, and the subscriptions that read them."""
 
-    # ------------------------------------------------------------------ keeping
+    def __init__(self, turn: Turn, store: MessageStore) -> None:
+        self._turn = turn
+        self._store = store
+        #: what topics with retention still know, and the newest position that is forgotten altogether
+        self.histories: dict[str, History] = {}
+        self.lost_to = 0
+        #: subscriptions that read histories, by a key of their own
+        self.replays: dict[str, Subscription] = {}
+        #: subscriptions whose history was given up before they had read it, and of which topic
+        self.outrun: dict[Subscription, str] = {}
+        self.retains = turn.policies.retains
+        self._retentions: dict[str, DestinationPolicy | None] = {}
+        self._replays_begun = 0
 
-    def _retention_of(self, address: str) -> DestinationPolicy | None:
+    def policies_changed(self) -> None:
+        """Apply other policies."""
+        self.retains = self._turn.policies.retains
+        self._retentions.clear()
+
+    def retention_of(self, address: str) -> DestinationPolicy | None:
         """The policy of a topic whose messages are kept, None for other topics."""
         try:
             return self._retentions[address]
         except KeyError:
-            policy = self.policies.of(address)
+            policy = self._turn.policies.of(address)
             name = address.removeprefix("/topic/")
             kept = policy.retains and name != address and not is_reserved(name)
             if len(self._retentions) >= MAX_HISTORIES:
@@ -43,16 +68,16 @@ class Replaying(Remembering):
             self._retentions[address] = found = policy if kept else None
             return found
 
-    def _retain(self, envelope: Envelope, body: bytes, explicit_id: bytes | None) -> Message:
+    def retain(self, envelope: Envelope, body: bytes, explicit_id: bytes | None) -> Message:
         """A message that is recorded under the address of its topic."""
-        out, address = self._out, envelope.address
-        message = Message(envelope, body, out.first_position + out.count, self.now_ms, True)
+        out, address = self._turn.out, envelope.address
+        message = Message(envelope, body, out.first_position + out.count, self._turn.now_ms, True)
         message.explicit_id = explicit_id
         parts = records.published(message, out.destination(address), address)
         out.parts += parts
         out.count += 1
         out.published.append(message.position)
-        self.history(address).append(message.position, self.now_ms, sum(map(len, parts)))
+        self.history(address).append(message.position, self._turn.now_ms, sum(map(len, parts)))
         return message
 
     def history(self, address: str) -> History:
@@ -60,50 +85,48 @@ class Replaying(Remembering):
         history = self.histories.get(address)
         if history is None:
             if len(self.histories) >= MAX_HISTORIES:
-                self._drop_empty_histories()
+                self._drop_empty()
             history = self.histories[address] = History(address)
         return history
 
-    def _drop_empty_histories(self) -> None:
+    def _drop_empty(self) -> None:
         """Remember of histories without messages only what is lost."""
         for address in [address for address, history in self.histories.items() if not history.blocks]:
             self.lost_to = max(self.lost_to, self.histories.pop(address).trimmed_to)
 
-    def _trim_history(self, history: History, policy: DestinationPolicy | None) -> None:
+    def trim(self, history: History, policy: DestinationPolicy | None) -> None:
         """Give up what is too old or too much."""
         if policy is None:
             positions = history.overdue(1 << 62, 0)
         else:
-            before_ms = self.now_ms - policy.retention_ms if policy.retention_ms else 0
+            before_ms = self._turn.now_ms - policy.retention_ms if policy.retention_ms else 0
             positions = history.overdue(before_ms, policy.retention_bytes)
         if not positions:
             return
         history.trim(positions)
-        out = self._out
+        out = self._turn.out
         out.record(records.acked(out.destination(history.address), records.TRIMMED, positions))
         out.freed += positions
         for subscription in list(self.replays.values()):
             replay = subscription.replay
             if replay is not None and replay.tail is None and _misses(replay, history):
-                self._outrun[subscription] = history.address
+                self.outrun[subscription] = history.address
 
-    def _sweep_histories(self) -> None:
+    def sweep(self) -> None:
         for history in self.histories.values():
             if history.blocks:
-                self._trim_history(history, self._retention_of(history.address))
+                self.trim(history, self.retention_of(history.address))
 
-    # ------------------------------------------------------------------ reading again
-
-    def _begin_replay(self, subscription: Subscription, start: Start, destination: Destination) -> None:
+    def begin_replay(self, subscription: Subscription, start: Start, destination: Destination) -> None:
         """Let a subscription of a topic begin where `start` says. Refused when that is gone."""
         subscription.queue.in_order = True
         subscription.look_key = None
         if start.kind == NOW:
             return
-        if len(self.replays) >= self.limits.replays:
-            raise Refused("too-many", f"{self.limits.replays} subscriptions read histories already")
+        if len(self.replays) >= self._turn.limits.replays:
+            raise Refused("too-many", f"{self._turn.limits.replays} subscriptions read histories already")
         histories = list(self._matching(destination.name))
-        end = self._out.first_position + self._out.count
+        end = self._turn.out.first_position + self._turn.out.count
         cursor, ahead = end, list[Page]()
         if start.kind == FIRST:
             cursor = min((history.first for history in histories if history.blocks), default=end)
@@ -123,7 +146,7 @@ class Replaying(Remembering):
         self._replays_begun += 1
         key = f"replay {self._replays_begun}"
         not_before_ms = start.number if start.kind == TIME else 0
-        subscription.replay = Replay(key, destination.name, cursor, not_before_ms, ahead, self.limits)
+        subscription.replay = Replay(key, destination.name, cursor, not_before_ms, ahead, self._turn.limits)
         self.replays[key] = subscription
 
     def _matching(self, pattern: str) -> Iterable[History]:
@@ -149,7 +172,7 @@ class Replaying(Remembering):
                 f"the history of {destination.address} no longer reaches back to seq {number}; {begins}",
             )
 
-    def _advance_replays(self) -> None:
+    def advance_replays(self) -> None:
         """Ask for further pages where there is room, and let go live who has read everything."""
         for subscription in list(self.replays.values()):
             replay = subscription.replay
@@ -160,16 +183,16 @@ class Replaying(Remembering):
             page = replay.next_page(self._matching(replay.filter))
             if page:
                 positions = [one.position for one in page]
-                self._out.fetches.append(Fetch(replay.key, 0, positions, REPLAY))
+                self._turn.out.fetches.append(Fetch(replay.key, 0, positions, REPLAY))
             else:
-                self._finish_replay(subscription)
+                self.finish_replay(subscription)
 
-    def _finish_replay(self, subscription: Subscription) -> None:
+    def finish_replay(self, subscription: Subscription) -> None:
         replay, subscription.replay = subscription.replay, None
         if replay is not None:
             del self.replays[replay.key]
 
-    def _replayed(self, command: c.Loaded) -> None:
+    def replayed(self, command: c.Loaded) -> None:
         """A page of history, with its bodies."""
         subscription = self.replays.get(command.address)
         if subscription is None or subscription.replay is None:
@@ -179,14 +202,14 @@ class Replaying(Remembering):
         for one, record in zip(page, command.records, strict=True):
             message = one.history.reader.message(record, one.position)
             if message.time_ms >= replay.not_before_ms and self._wants(subscription, message):
-                self._follow(subscription, message)
+                self.follow(subscription, message)
         for message in replay.tail or ():
-            self._follow(subscription, message)
+            self.follow(subscription, message)
         if replay.tail is not None:
-            self._finish_replay(subscription)
+            self.finish_replay(subscription)
         replay.average = sum(map(len, command.records)) // max(1, len(command.records))
 
-    def _postpone(self, subscription: Subscription, replay: Replay, message: Message) -> None:
+    def postpone(self, subscription: Subscription, replay: Replay, message: Message) -> None:
         """A message of a topic with a history, for a subscription that still reads: it finds it there, or
         gets it behind the last page."""
         if replay.tail is None:
@@ -196,24 +219,26 @@ class Replaying(Remembering):
             replay.tail = None
             for history in self._matching(replay.filter):
                 if _misses(replay, history):
-                    self._outrun[subscription] = history.address
+                    self.outrun[subscription] = history.address
 
     def _wants(self, subscription: Subscription, message: Message) -> bool:
-        if 0 < message.expires_ms <= self.now_ms:
+        if 0 < message.expires_ms <= self._turn.now_ms:
             return False
         selector = subscription.selector
-        return selector is None or selector.accepts(block.headers(message.envelope.block), message, self.ids)
+        return selector is None or selector.accepts(
+            block.headers(message.envelope.block), message, self._turn.ids
+        )
 
-    def _follow(self, subscription: Subscription, original: Message) -> None:
+    def follow(self, subscription: Subscription, original: Message) -> None:
         """Hand a message to a subscription that gets all in the order of the journal."""
         queue = subscription.queue
         message = Message(original.envelope, original.body, original.position, original.time_ms, False)
         message.expires_ms = original.expires_ms
-        message.explicit_id = self.ids.of(original)
+        message.explicit_id = self._turn.ids.of(original)
         queue.published_total += 1
         message.order = queue.published_total
-        self._arrive(queue, queue.lane(DEFAULT_PRIORITY), message)
-        self._touch(queue)
+        self._store.append(queue, queue.lane(DEFAULT_PRIORITY), message)
+        self._store.mark_dirty(queue)
 
 
 def _misses(replay: Replay, history: History) -> bool:

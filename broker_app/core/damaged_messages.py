@@ -5,20 +5,49 @@ from __future__ import annotations
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.block import headers
-from broker_app.core.configuring import Configuring
-from broker_app.core.destination import QUEUE, parse
-from broker_app.core.message import Message
+from broker_app.core.dead_letters import DeadLetters
+from broker_app.core.destination import (
+    QUEUE,
+    parse,
+)
+from broker_app.core.destinations import Destinations
+from broker_app.core.histories import Histories
+from broker_app.core.message import (
+    Message,
+)
+from broker_app.core.message_store import MessageStore
 from broker_app.core.outcome import DUE, REPLAY
 from broker_app.core.queue import Queue
 from broker_app.core.records import Reader
+from broker_app.core.scheduler import Scheduler
+from broker_app.core.transfers import Transfers
+from broker_app.core.turn import Turn
 
 DAMAGED = "DAMAGED"
 
 
-class Unreadable(Configuring):
+class DamagedMessages:
     """Takes what is damaged out of the places where it waits, before the others are made use of."""
 
-    def _give_up_damaged(self, command: c.Loaded) -> None:
+    def __init__(
+        self,
+        turn: Turn,
+        destinations: Destinations,
+        store: MessageStore,
+        scheduler: Scheduler,
+        dead_letters: DeadLetters,
+        histories: Histories,
+        transfers: Transfers,
+    ) -> None:
+        self._turn = turn
+        self._destinations = destinations
+        self._store = store
+        self._scheduler = scheduler
+        self._dead_letters = dead_letters
+        self._histories = histories
+        self._transfers = transfers
+
+    def give_up(self, command: c.Loaded) -> None:
         """Give up what is damaged; the command is then one of the messages that could be read."""
         read = Reader(command.address).message
         lost, kept, left = [], [], []
@@ -32,25 +61,25 @@ class Unreadable(Configuring):
             self._skip_in_replay(command)
         elif command.purpose == DUE:
             self._give_up_scheduled(command.address, lost)
-        elif (queue := self.queues.get(command.address)) is not None:
+        elif (queue := self._destinations.queues.get(command.address)) is not None:
             self._give_up_waiting_in(queue, command, lost, kept)
         command.positions, command.records = kept, left
 
     def _skip_in_replay(self, command: c.Loaded) -> None:
-        subscription = self.replays.get(command.address)
+        subscription = self._histories.replays.get(command.address)
         if subscription is not None and (replay := subscription.replay) is not None:
             replay.loading = [one for one in replay.loading if one.position not in command.damaged]
 
     def _give_up_scheduled(self, address: str, lost: list[Message]) -> None:
-        schedule = self.schedules.get(address)
+        schedule = self._scheduler.schedules.get(address)
         if schedule is None:
             return  # purged meanwhile
         lost = [message for message in lost if schedule.loading.pop(message.position, 0)]
-        self._end_scheduled(address, [message.position for message in lost], records.DEAD_LETTERED)
+        self._scheduler.end(address, [message.position for message in lost], records.DEAD_LETTERED)
         if parse(address).kind != QUEUE:
-            self.counters["discarded"] += len(lost)
+            self._turn.counters["discarded"] += len(lost)
             return
-        queue = self.queue(address)
+        queue = self._destinations.queue(address)
         for message in lost:
             self._to_dead_letters(queue, message)
 
@@ -60,16 +89,16 @@ class Unreadable(Configuring):
         lane = queue.lane(command.priority)
         if lane.survey is not None and lane.survey.reading == list(command.positions):
             lane.survey.reading = kept
-        there = self._waiting(queue, {message.position for message in lost})
+        there = self._transfers.waiting(queue, {message.position for message in lost})
         lost = [message for message in lost if message.position in there]
         for message in lost:
             message.attempts = lane.attempts_of(message.position)
-        self._take_out(queue, set(there), records.DEAD_LETTERED)
+        self._transfers.take_out(queue, set(there), records.DEAD_LETTERED)
         queue.removed_total -= len(there)  # they are counted as dead
         for message in lost:
             self._to_dead_letters(queue, message)
-        self._touch(queue)
+        self._store.mark_dirty(queue)
 
     def _to_dead_letters(self, queue: Queue, message: Message) -> None:
         message.recorded = False  # its own record was ended already
-        self._dead_letter(queue, message, DAMAGED, headers(message.envelope.block)["damaged"])
+        self._dead_letters.add(queue, message, DAMAGED, headers(message.envelope.block)["damaged"])

@@ -13,47 +13,69 @@ from typing import NamedTuple
 from broker_app.core import commands as c
 from broker_app.core import deadletter, records
 from broker_app.core.block import group
-from broker_app.core.destination import QUEUE, is_reserved, parse, topic_of_dead_letters
+from broker_app.core.deliveries import Deliveries
+from broker_app.core.destination import (
+    QUEUE,
+    is_reserved,
+    parse,
+    topic_of_dead_letters,
+)
+from broker_app.core.destination_limits import DestinationLimits
+from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused
-from broker_app.core.message import Envelope, Message, Special
+from broker_app.core.message import (
+    Envelope,
+    Message,
+    Special,
+)
+from broker_app.core.message_store import MessageStore
 from broker_app.core.named import DURABLE_PREFIX
 from broker_app.core.peer import Peer
 from broker_app.core.policy import FLOW_CONTROL
 from broker_app.core.queue import Lane, Queue
-from broker_app.core.state import UNRECORDED
-from broker_app.core.strain import STORE_FULL
-from broker_app.core.transacting import Transacting
+from broker_app.core.resource_alarms import ResourceAlarms
+from broker_app.core.scheduler import Scheduler
+from broker_app.core.selective_delivery import SelectiveDelivery
+from broker_app.core.turn import UNRECORDED, Turn
 
 DONE, GONE, UNSETTLED, REFUSED, FULL = "done", "gone", "unsettled", "refused", "full"
 
 
-class Moved(NamedTuple):
-    """What became of one message: `status` is one of the constants above; what follows one that was FULL was
-    not tried, for its producers wait in line there. `message` is the new one at `target`, `lines` are the
-    header lines that it lost by being revived, `detail` says why it was refused."""
-
-    position: int
-    status: str
-    message: Message | None = None
-    target: str = ""
-    lines: bytes = b""
-    detail: str = ""
-
-
-class Moving(Transacting):
+class Transfers:
     """Transfers between queues, and insertions."""
 
-    def _transfer(self, command: c.Transfer) -> None:
-        try:
-            source = self._source(command.source)
-            if command.target:
-                self._check_strain(adds=command.keep)
-            if command.target not in ("", c.ORIGIN):
-                self._check_target(source, command.target)
-        except Exception as error:
-            self._refuse(command.peer, command.receipt, error)
-            return
-        waiting = self._waiting(source, {chosen.position for chosen in command.chosen})
+    def __init__(
+        self,
+        turn: Turn,
+        destinations: Destinations,
+        store: MessageStore,
+        scheduler: Scheduler,
+        selective: SelectiveDelivery,
+        deliveries: Deliveries,
+        destination_limits: DestinationLimits,
+        resource_alarms: ResourceAlarms,
+    ) -> None:
+        self._turn = turn
+        self._destinations = destinations
+        self._store = store
+        self._scheduler = scheduler
+        self._selective = selective
+        self._deliveries = deliveries
+        self._destination_limits = destination_limits
+        self._resource_alarms = resource_alarms
+
+    def check_transfer(self, command: c.Transfer) -> Queue:
+        """The queue from which messages go; Refused when they cannot go where they are to."""
+        source = self._source(command.source)
+        if command.target:
+            self._resource_alarms.check_alarm(adds=command.keep)
+        if command.target not in ("", c.ORIGIN):
+            self._check_target(source, command.target)
+        return source
+
+    def transfer(self, command: c.Transfer, source: Queue) -> None:
+        """Delete, move or copy messages, each by itself."""
+        waiting = self.waiting(source, {chosen.position for chosen in command.chosen})
         in_lanes = set(waiting)
         copies = _Copies(command)
         results: list[Moved] = []
@@ -63,10 +85,10 @@ class Moving(Transacting):
                 break
         if not command.keep:
             done = {moved.position for moved in results if moved.status == DONE} & in_lanes
-            self._take_out(source, done, records.MOVED if command.target else records.PURGED)
+            self.take_out(source, done, records.MOVED if command.target else records.PURGED)
         missing = {moved.position for moved in results if moved.status == GONE}
-        held = self._unsettled_among(source, missing) if missing else ()
-        self._accept(
+        held = self._deliveries.unsettled_among(source, missing) if missing else ()
+        self._turn.accept(
             command.peer,
             command.receipt,
             [m._replace(status=UNSETTLED) if m.position in held else m for m in results],
@@ -95,35 +117,35 @@ class Moving(Transacting):
             address, envelope, lost = copies.envelope(message, chosen.lines)
             target = self._check_target(source, address)
         except Exception as error:
-            return Moved(position, REFUSED, detail=self._detail_of(command.peer, error))
-        moved = self._place(command.peer, target, envelope, message.body, self.ids.of(message))
+            return Moved(position, REFUSED, detail=self._turn.detail_of(command.peer, error))
+        moved = self._place(command.peer, target, envelope, message.body, self._turn.ids.of(message))
         return moved._replace(position=position, lines=lost if moved.status == DONE else b"")
 
     def _of_scheduled(self, command: c.Transfer, source: Queue, chosen: c.Chosen) -> Moved:
         """A message that is not in its queue yet can be deleted, which cancels it, and nothing else."""
-        position, schedule = chosen.position, self.schedules.get(source.address)
+        position, schedule = chosen.position, self._scheduler.schedules.get(source.address)
         due_ms = records.due_of(chosen.record) if chosen.record else 0
         if schedule is None or not due_ms or not schedule.holds(due_ms, position):
             return Moved(position, GONE)
         if command.target:
             return Moved(position, REFUSED, detail="it is not due; it can be moved when it is")
-        self._cancel(source.address, [(due_ms, position)], records.PURGED)
+        self._scheduler.cancel(source.address, [(due_ms, position)], records.PURGED)
         return Moved(position, DONE)
 
-    def _insert(self, command: c.Insert) -> None:
-        try:
-            self._check_strain(adds=True)
-            target = self._check_target(None, command.target)
-        except Exception as error:
-            self._refuse(command.peer, command.receipt, error)
-            return
+    def check_insert(self, command: c.Insert) -> Queue:
+        """The queue to which messages are added."""
+        self._resource_alarms.check_alarm(adds=True)
+        return self._check_target(None, command.target)
+
+    def insert(self, command: c.Insert, target: Queue) -> None:
+        """Add messages with ids of their own."""
         results: list[Moved] = []
         for message_id, envelope, body in command.entries:
             results.append(self._place(command.peer, target, envelope, body, message_id))
             if results[-1].status == FULL:
                 break
-        self.counters["published"] += sum(moved.status == DONE for moved in results)
-        self._accept(command.peer, command.receipt, results)
+        self._turn.counters["published"] += sum(moved.status == DONE for moved in results)
+        self._turn.accept(command.peer, command.receipt, results)
 
     def _place(self, peer: Peer, target: Queue, envelope: Envelope, body: bytes, message_id: bytes) -> Moved:
         """Put a message with an id of its own into a queue that has room for it."""
@@ -131,21 +153,19 @@ class Moving(Transacting):
         if 0 < most < len(body):
             return Moved(0, REFUSED, detail=f"the body has {len(body)} bytes; {most} are taken there")
         try:
-            self._check_room(target, 1, len(body))
+            self._destination_limits.check_room(target, 1, len(body))
         except Exception as error:
             waits = isinstance(error, Refused) and target.policy.limit_behavior == FLOW_CONTROL
-            return Moved(0, FULL if waits else REFUSED, detail=self._detail_of(peer, error))
-        message = self._enqueue(target, envelope, body, message_id)
+            return Moved(0, FULL if waits else REFUSED, detail=self._turn.detail_of(peer, error))
+        message = self._store.enqueue(target, envelope, body, message_id)
         if envelope.special is not None and envelope.special.group:
-            self._note_group(target, message)
+            self._selective.note_group(target, message)
         return Moved(message.position, DONE, message, target.address)
 
-    # ------------------------------------------------------------------ from where, to where
-
     def _source(self, address: str) -> Queue:
-        queue = self.queues.get(address)
-        if queue is None and address in self.schedules and parse(address).kind == QUEUE:
-            queue = self.queue(address)
+        queue = self._destinations.queues.get(address)
+        if queue is None and address in self._scheduler.schedules and parse(address).kind == QUEUE:
+            queue = self._destinations.queue(address)
         if queue is None or not queue.durable:
             raise Refused("not-found", f"there is no queue {address} whose messages could be moved")
         return queue
@@ -155,23 +175,16 @@ class Moving(Transacting):
         if source is not None and address == source.address:
             raise Refused("invalid", f"{address} is where the message is already")
         if address.startswith(DURABLE_PREFIX):
-            if address not in self.named:
+            if address not in self._destinations.named:
                 raise Refused("not-found", f"the durable subscription of {address} was deleted")
-            return self.named[address].queue
-        destination = self._check_sendable(address)
+            return self._destinations.named[address].queue
+        destination = self._destinations.check_sendable(address)
         own = is_reserved(destination.name) and topic_of_dead_letters(destination) is None
         if destination.kind != QUEUE or own:
             raise Refused("bad-destination", f"messages are moved to queues, and {address} is none")
-        return self.queue(address)
+        return self._destinations.queue(address)
 
-    def _check_strain(self, *, adds: bool) -> None:
-        """Refused while the broker as a whole takes nothing. Where nothing is added, only the disk counts."""
-        if self.strain is not None and (adds or self.strain is STORE_FULL):
-            raise self.strain.refusal
-
-    # ------------------------------------------------------------------ in the lanes
-
-    def _waiting(self, queue: Queue, wanted: set[int]) -> dict[int, Message | None]:
+    def waiting(self, queue: Queue, wanted: set[int]) -> dict[int, Message | None]:
         """Those of the positions that wait in `queue`; with the message where it is in memory."""
         found: dict[int, Message | None] = {}
         in_order = sorted(wanted)
@@ -181,7 +194,7 @@ class Moving(Transacting):
             found.update((m.position, m) for m in _in_memory(lane) if m.position in wanted)
         return found
 
-    def _take_out(self, queue: Queue, gone: set[int], cause: int) -> None:
+    def take_out(self, queue: Queue, gone: set[int], cause: int) -> None:
         """End waiting messages in the middle of their lanes."""
         if not gone:
             return
@@ -189,7 +202,7 @@ class Moving(Transacting):
         for lane in queue.lanes:
             taken = [message for message in _in_memory(lane) if message.position in gone]
             if taken:
-                self.memory_bytes -= sum(message.size for message in taken)
+                self._store.memory_bytes -= sum(message.size for message in taken)
                 alive = [message for message in lane.ready if message.position not in gone]
                 lane.ready.clear()
                 lane.ready.extend(alive)
@@ -203,20 +216,25 @@ class Moving(Transacting):
         queue.removed_total += len(gone)
         recorded = [position for position in in_order if position < UNRECORDED]
         if recorded:
-            out = self._out
+            out = self._turn.out
             out.record(records.acked(out.destination(queue.address), cause, recorded))
             out.freed += recorded
-        self._recount(queue)
+        self._destination_limits.recount(queue)
         if queue.available:  # the next run may have to be read back
-            self._touch(queue)
+            self._store.mark_dirty(queue)
 
-    def _unsettled_among(self, queue: Queue, wanted: set[int]) -> set[int]:
-        return {
-            message.position
-            for peer in self.peers
-            for subscription, message in peer.unsettled.values()
-            if message.position in wanted and subscription.queue is queue
-        }
+
+class Moved(NamedTuple):
+    """What became of one message: `status` is one of the constants above; what follows one that was FULL was
+    not tried, for its producers wait in line there. `message` is the new one at `target`, `lines` are the
+    header lines that it lost by being revived, `detail` says why it was refused."""
+
+    position: int
+    status: str
+    message: Message | None = None
+    target: str = ""
+    lines: bytes = b""
+    detail: str = ""
 
 
 class _Copies:

@@ -11,11 +11,12 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from heapq import heappop
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from broker_app.core import commands as c
 from broker_app.core import records
+from broker_app.core.dead_letters import DeadLetters
 from broker_app.core.message import Message
+from broker_app.core.message_store import MessageStore
 from broker_app.core.outcome import Fetch
 from broker_app.core.queue import Lane, Queue, order_of
 from broker_app.core.selection import (
@@ -31,16 +32,26 @@ from broker_app.core.selection import (
     is_outside,
 )
 from broker_app.core.subscription import Subscription
+from broker_app.core.timers import Leases
+from broker_app.core.turn import Turn
 
-if TYPE_CHECKING:
-    from broker_app.core.picking import Picking
 
-
-class Round:
+class DispatchRound:
     """One turn of handing out for one queue."""
 
-    def __init__(self, broker: Picking, queue: Queue, sorter: Sorter) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        turn: Turn,
+        store: MessageStore,
+        dead_letters: DeadLetters,
+        leases: Leases,
+        queue: Queue,
+        sorter: Sorter,
+    ) -> None:
+        self._turn = turn
+        self._store = store
+        self._dead_letters = dead_letters
+        self._leases = leases
         self._queue = queue
         self._sorter = sorter
         self._wants: dict[Lane, set[int]] = {}
@@ -48,7 +59,7 @@ class Round:
         self._begun: list[tuple[int, int]] = []
         self._delivered = self._settled = 0
         #: how much of its time for looking at messages is left
-        self._left = broker.limits.looked_at
+        self._left = turn.limits.looked_at
 
     def run(self) -> None:
         sorter, queue = self._sorter, self._queue
@@ -93,7 +104,7 @@ class Round:
     def _note(self, survey: Survey, message: Message) -> None:
         """A message has come back to a place that some have looked at already."""
         sorter = self._sorter
-        matching = sorter.index.matching(message, self._broker.ids) if survey.fronts else ()
+        matching = sorter.index.matching(message, self._turn.ids) if survey.fronts else ()
         for selection in (sorter.everything, *matching):
             track = survey.tracks[selection]
             if message.order <= track.reach:
@@ -102,7 +113,7 @@ class Round:
 
     def _advance(self, lane: Lane, survey: Survey, front: Front) -> None:
         """Look at what lies before a front, as far as bodies are at hand."""
-        sorter, ids, limits = self._sorter, self._broker.ids, self._broker.limits
+        sorter, ids, limits = self._sorter, self._turn.ids, self._turn.limits
         index = sorter.index
         ahead = min((f for f in survey.fronts if f.cursor > front.cursor), key=_cursor, default=None)
         for order, message in beyond(lane, front.cursor, sorter.at_hand):
@@ -208,7 +219,7 @@ class Round:
     def _first_match(self, lane: Lane, track: Track) -> int:
         """The order of the first match, 0 when none is known."""
         if track.front is None and not track.matches and track.cursor < end_of(lane):
-            for order, _ in islice(beyond(lane, track.cursor, {}), self._broker.limits.known_matches):
+            for order, _ in islice(beyond(lane, track.cursor, {}), self._turn.limits.known_matches):
                 track.matches.append(order)
                 track.cursor = order
         if track.passed_total > MOST_PASSED:
@@ -265,7 +276,7 @@ class Round:
             return None if group.unsettled else selection.line[0]
         if owner.selection is selection:
             return owner if owner.available else None
-        if group.unsettled or owner.selection is None or owner.selection.wants(message, self._broker.ids):
+        if group.unsettled or owner.selection is None or owner.selection.wants(message, self._turn.ids):
             return None
         return selection.line[0]  # its owner would never take it
 
@@ -292,12 +303,12 @@ class Round:
 
     def _hand_out(self, lane: Lane, subscription: Subscription, message: Message) -> None:
         """A message leaves its lane for a consumer, unless its time is over."""
-        broker, queue = self._broker, self._queue
+        turn, queue = self._turn, self._queue
         self._take(lane, message)
-        if 0 < message.expires_ms <= broker.now_ms:
-            broker._expire(queue, message)
+        if 0 < message.expires_ms <= turn.now_ms:
+            self._dead_letters.expire(queue, message)
             return
-        if message.attempts >= queue.policy.max_attempts and broker._bury_worn_out(queue, message):
+        if message.attempts >= queue.policy.max_attempts and self._dead_letters.add_worn_out(queue, message):
             return
         peer = subscription.peer
         line = subscription.line
@@ -305,7 +316,7 @@ class Round:
         if subscription.ack == c.AUTO:
             self._settled += 1
             if message.recorded:
-                broker._acknowledged(queue, message)
+                self._store.acknowledge(queue, message)
             if queue.guarded is not None:
                 queue.guarded.bytes -= len(message.body)
         else:
@@ -316,7 +327,7 @@ class Round:
             if queue.account is not None:
                 queue.account.keep(message.size)
             if subscription.lease_ms:
-                broker.leases.begin(peer, tag, broker.now_ms + subscription.lease_ms)
+                self._leases.begin(peer, tag, turn.now_ms + subscription.lease_ms)
             if message.recorded and (message.attempts or message.position > lane.mark):
                 self._begun.append((message.position, message.attempts + 1))
         if subscription.unsettled >= subscription.credit:
@@ -329,15 +340,15 @@ class Round:
         if group:
             self._sorter.groups.give(group, subscription, unsettled=tag > 0)
         if not self._delivered:
-            queue.waits.append(broker.now_ms - message.time_ms)
+            queue.waits.append(turn.now_ms - message.time_ms)
         if tag and not subscription.probe_tag:
-            subscription.probe_tag, subscription.probe_ms = tag, broker.now_ms
+            subscription.probe_tag, subscription.probe_ms = tag, turn.now_ms
         self._delivered += 1
         subscription.handed_out += 1
         peer.deliveries.append((subscription, tag, message))
         if not peer.touched:
             peer.touched = True
-            broker._out.touched.append(peer)
+            turn.out.touched.append(peer)
 
     def _take(self, lane: Lane, message: Message) -> None:
         at = index_in_memory(lane, message.order)
@@ -349,7 +360,7 @@ class Round:
             del lane.ready[at]
         else:
             lane.ready.popleft()
-        self._broker._remember_body(self._queue, -message.size)
+        self._store.count_body(self._queue, -message.size)
 
     # ------------------------------------------------------------------ reading, and what is recorded
 
@@ -357,24 +368,24 @@ class Round:
         """Bodies that there is credit for; of groups many more, because many of them may be passed over."""
         self._sorter.awaiting[selection] = None
         credit = sum(subscription.credit - subscription.unsettled for subscription in selection.line)
-        limits = self._broker.limits
+        limits = self._turn.limits
         most = limits.fetch_messages if self._sorter.grouped else min(limits.fetch_messages, max(credit, 1))
         wants = self._wants.setdefault(lane, set())
         wants.update(order - lane.shift for order in islice(orders, most))
 
     def _read(self, lane: Lane) -> None:
         """Ask for bodies to hand out, and for more to look at."""
-        broker, survey = self._broker, lane.survey
+        turn, survey = self._turn, lane.survey
         assert survey is not None
-        limits = broker.limits
+        limits = turn.limits
         count = max(1, min(limits.fetch_messages, limits.fetch_bytes // max(1, lane.average)))
         wanted = self._wants.get(lane)
         if wanted and not lane.loading:
-            broker._page_out(lane, 2 * limits.window)
+            self._store.page_out(lane, 2 * limits.window)
             positions = [position for position in sorted(wanted) if position in lane.paged][:count]
             lane.paged.remove(positions)
             lane.loading = array("Q", positions)
-            broker._out.fetches.append(Fetch(self._queue.address, lane.priority, positions))
+            turn.out.fetches.append(Fetch(self._queue.address, lane.priority, positions))
         for front in [front for front in survey.hungry if not self._is_hungry(lane, front)]:
             del survey.hungry[front]
         if survey.hungry and survey.reading is None:
@@ -397,17 +408,17 @@ class Round:
             return  # it is being loaded
         # What is in memory needs another turn and no reading: then the list is empty.
         survey.reading = positions
-        self._broker._out.fetches.append(Fetch(self._queue.address, lane.priority, positions))
+        self._turn.out.fetches.append(Fetch(self._queue.address, lane.priority, positions))
 
     def _account(self) -> None:
-        broker, queue = self._broker, self._queue
+        turn, queue = self._turn, self._queue
         if self._begun:
-            out = broker._out
+            out = turn.out
             out.record(records.returned(out.destination(queue.address), self._begun))
         queue.acked_total += self._settled
         queue.unsettled += self._delivered - self._settled
         queue.delivered_total += self._delivered
-        broker.counters["delivered"] += self._delivered
+        turn.counters["delivered"] += self._delivered
 
 
 def take_back(lane: Lane) -> list[Message]:

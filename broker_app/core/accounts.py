@@ -1,0 +1,28 @@
+"""Accounts of connections and of their users: what each makes the broker keep in memory."""
+
+from __future__ import annotations
+
+from broker_app.core.account import Account, UserAccount
+from broker_app.core.peer import Peer
+
+
+class Accounts:
+    """One account for each connection that needs one, and one for each user of such connections."""
+
+    def __init__(self) -> None:
+        self.users: dict[str, UserAccount] = {}
+
+    def of(self, peer: Peer) -> Account:
+        """The account of a connection, opened when it has none."""
+        if peer.account is None:
+            of_user = self.users.setdefault(peer.user, UserAccount())
+            of_user.connections += 1
+            peer.account = Account(of_user)
+        return peer.account
+
+    def close(self, peer: Peer) -> None:
+        account, peer.account = peer.account, None
+        if account is not None:
+            account.of_user.connections -= 1
+            if not account.of_user.connections:
+                del self.users[peer.user]

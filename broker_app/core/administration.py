@@ -1,0 +1,139 @@
+"""What an administrator decides about destinations: their policies, emptying a queue, and its end."""
+
+from __future__ import annotations
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.admission import Admission
+from broker_app.core.consumers import Consumers
+from broker_app.core.deliveries import Deliveries
+from broker_app.core.destination_limits import DestinationLimits
+from broker_app.core.destinations import Destinations
+from broker_app.core.errors import Refused
+from broker_app.core.events import Events
+from broker_app.core.facts import (
+    DestinationGone,
+)
+from broker_app.core.histories import Histories
+from broker_app.core.marks import (
+    check_is_no_sync_queue,
+)
+from broker_app.core.message_store import MessageStore
+from broker_app.core.queue import Queue
+from broker_app.core.resource_alarms import ResourceAlarms
+from broker_app.core.scheduler import Scheduler
+from broker_app.core.turn import Turn
+
+
+class Administration:
+    """New policies for what is there; queues created, purged and deleted."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        events: Events,
+        destinations: Destinations,
+        store: MessageStore,
+        scheduler: Scheduler,
+        consumers: Consumers,
+        deliveries: Deliveries,
+        histories: Histories,
+        destination_limits: DestinationLimits,
+        resource_alarms: ResourceAlarms,
+        admission: Admission,
+    ) -> None:
+        self._turn = turn
+        self._events = events
+        self._destinations = destinations
+        self._store = store
+        self._scheduler = scheduler
+        self._consumers = consumers
+        self._deliveries = deliveries
+        self._histories = histories
+        self._destination_limits = destination_limits
+        self._resource_alarms = resource_alarms
+        self._admission = admission
+
+    def reconfigure(self, command: c.Reconfigure) -> None:
+        """Apply other policies, and other limits where there are any."""
+        if command.limits is not None:
+            self._turn.limits = command.limits
+            self._admission.limits_changed()
+            self._resource_alarms.limits_changed()
+        self._turn.policies = command.policies
+        self._destination_limits.policies_changed()
+        self._histories.policies_changed()
+        self._destinations.create_declared()
+        for queue in self._destinations.queues.values():
+            self._apply_policy(queue)
+
+    def _apply_policy(self, queue: Queue) -> None:
+        self._admission.apply_policy(queue, self._destinations.policy_of(queue))
+        for subscription in queue.consumers:
+            if queue.held:
+                self._consumers.make_unavailable(subscription)
+            else:
+                self._consumers.make_available(subscription)
+
+    def purge(self, command: c.Purge, queue: Queue) -> None:
+        """Drop what waits in a queue."""
+        if command.delayed:
+            self._scheduler.cancel_all(queue.address, records.PURGED)
+        if command.ready:
+            marks = [(lane.priority, lane.mark, lane.shift) for lane in queue.lanes]
+            self._store.record_purged(queue, self._store.empty(queue))
+            for priority, mark, shift in marks:
+                lane = queue.lane(priority)
+                lane.mark, lane.shift = mark, shift
+            self._destination_limits.recount(queue)
+        self._turn.accept(command.peer, command.receipt)
+
+    def check_create(self, command: c.MakeQueue) -> None:
+        """Refused when only an administrator may create the queue."""
+        if command.address not in self._destinations.queues:
+            self._destinations.check_creation(command.address)
+
+    def create_queue(self, command: c.MakeQueue, checked: None) -> None:
+        """Create a queue, unless it exists."""
+        self._destinations.queue(command.address)
+        self._turn.accept(command.peer, command.receipt)
+
+    def check_purge(self, command: c.Purge) -> Queue:
+        """A queue that exists and may be purged."""
+        address = command.address
+        check_is_no_sync_queue(address)
+        queue = self._destinations.queues.get(address)
+        if queue is None:
+            raise _no_queue(address)
+        return queue
+
+    def delete_queue(self, command: c.RemoveQueue, queue: Queue) -> None:
+        """Delete a queue, with all that waits and all that is unsettled."""
+        self._store.record_purged(queue, self._store.empty(queue) + self._deliveries.take_unsettled(queue))
+        self._scheduler.cancel_all(queue.address, records.PURGED)
+        del self._destinations.queues[queue.address]
+        queue.gone = True
+        self._events.destination(DestinationGone(queue.address))
+        self._turn.accept(command.peer, command.receipt)
+
+    def check_delete(self, command: c.RemoveQueue) -> Queue:
+        """A queue that may be deleted; with `force`, also one that holds messages."""
+        address = command.address
+        check_is_no_sync_queue(address)
+        queue = self._destinations.queues.get(address)
+        if queue is None or queue.named is not None:
+            raise _no_queue(address)
+        if queue.consumers:
+            raise Refused("conflict", f"{address} has {len(queue.consumers)} consumers; end them first")
+        delayed = self._scheduler.delayed(address)
+        if (queue.depth or queue.unsettled or delayed) and not command.force:
+            raise Refused(
+                "conflict",
+                f"{queue.depth} messages wait in {address}, {delayed} are delayed and {queue.unsettled} "
+                "unsettled; purge it first, or remove it by force",
+            )
+        return queue
+
+
+def _no_queue(address: str) -> Refused:
+    return Refused("not-found", f"there is no queue {address}")

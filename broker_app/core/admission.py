@@ -1,0 +1,396 @@
+"""Whether and when a message comes in: limits of destinations and of the broker, and what happens at them.
+
+What finds no room waits in line (FLOW_CONTROL) until there is some or its time is over; its producer gets
+no answer and, when much of its waits, is read no further. A line is in the order of arrival, and what comes
+later stands behind it, so that the order of each producer is kept.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections import deque
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import Any
+
+from broker_app.core import commands as c
+from broker_app.core.destination_limits import DestinationLimits, queue_full
+from broker_app.core.destinations import Destinations
+from broker_app.core.dispatcher import Dispatcher
+from broker_app.core.errors import Refused
+from broker_app.core.guard import Parked
+from broker_app.core.message import (
+    Envelope,
+    Message,
+)
+from broker_app.core.message_store import MessageStore
+from broker_app.core.parking import Parking
+from broker_app.core.peer import Peer
+from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy
+from broker_app.core.publisher import Publisher
+from broker_app.core.queue import Queue
+from broker_app.core.resource_alarms import ResourceAlarms
+from broker_app.core.strain import (
+    SPARED,
+)
+from broker_app.core.subscription import Subscription
+from broker_app.core.turn import Turn
+
+_BY_ARRIVAL = attrgetter("arrival")
+
+
+class Admission:
+    """Lets messages in, blocks their producers, or refuses them."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        destinations: Destinations,
+        store: MessageStore,
+        dispatcher: Dispatcher,
+        publisher: Publisher,
+        destination_limits: DestinationLimits,
+        resource_alarms: ResourceAlarms,
+    ) -> None:
+        self._turn = turn
+        self._destinations = destinations
+        self._store = store
+        self._dispatcher = dispatcher
+        self._publisher = publisher
+        self._destination_limits = destination_limits
+        self._resource_alarms = resource_alarms
+        #: what waits for room
+        self.blocked = Parking(turn.limits)
+        #: queues with somebody in line
+        self.blocked_queues: dict[Queue, None] = {}
+        #: what waits because of a resource alarm
+        self.line: deque[Parked] = deque()
+        #: how many messages have waited in a line
+        self._arrivals = 0
+        #: the receipts of peers that disconnected while something of theirs waited
+        self._pending_disconnects: dict[Peer, Any] = {}
+        turn.on_stop.append(self._peer_stopped)
+
+    def publish(self, command: c.Publish) -> None:
+        if self._resource_alarms.alarm is not None or self.line:
+            self._publish_under_alarm(command)
+            return
+        peer = command.peer
+        last: Envelope | None = None
+        queue: Queue | None = None
+        plain = open_topic = False
+        enqueue, to_topic, accept = self._store.enqueue, self._publisher.publish_to_topic, self._turn.accept
+        entries = iter(command.entries)
+        for envelope, body, receipt in entries:
+            if envelope is not last:
+                try:
+                    queue = self._destinations.target(envelope)
+                except Exception as error:
+                    self._not_published(peer, receipt, error)
+                    self._pass_over(peer, entries)
+                    continue
+                last = envelope
+                usual = envelope.special is None
+                plain = usual and queue is not None and queue.durable and queue.guarded is None
+                open_topic = usual and queue is None and not self._destination_limits.limits_topics
+            message: Message | None
+            if plain:
+                message = enqueue(queue, envelope, body)  # type: ignore[arg-type]  # `plain` says that it is one
+            elif open_topic:
+                message = to_topic(envelope, body)
+            else:
+                message = self._admit(peer, queue, envelope, body, receipt)
+                if message is None:
+                    self._pass_over(peer, entries)
+                    continue
+            if receipt is not None:
+                accept(peer, receipt, message)
+        self._turn.counters["published"] += len(command.entries)
+
+    def _not_published(self, peer: Peer, receipt: Any, error: Exception) -> None:
+        """Refuse one message of a run that is counted as published at its end."""
+        self._turn.counters["published"] -= 1
+        self._turn.refuse(peer, receipt, error)
+
+    def _pass_over(self, peer: Peer, entries: Iterator[c.Entry]) -> None:
+        """Leave the rest of a run that is counted as published where a refusal has stopped its peer."""
+        if peer.stopped:
+            self._turn.counters["published"] -= sum(1 for _ in entries)
+
+    def _admit(
+        self,
+        peer: Peer,
+        queue: Queue | None,
+        envelope: Envelope,
+        body: bytes,
+        receipt: Any,
+        waited: Parked | None = None,
+    ) -> Message | None:
+        """Let one message in when its destination has room; None when it waits (still, where it has
+        `waited`) or was refused."""
+        address, size = envelope.address, len(body)
+        guard = self._destination_limits.of_topic(address) if queue is None else queue.guarded
+        if guard is not None and queue is not self._destinations.discard:
+            try:
+                self._destination_limits.check_admissible(peer, guard, address, size)
+            except Exception as error:
+                self._not_published(peer, receipt, error)
+                return None
+        full = self._full_copy(address, size, waited) if queue is None else queue
+        if queue is not None and not self._destination_limits.is_full(queue, size, waited):
+            full = None
+        if full is None:
+            return self._publisher.publish(queue, envelope, body)
+        self._destination_limits.emit_full(full)
+        if full.policy.limit_behavior != REJECT_NEWEST:
+            self._turn.counters["published"] -= 1
+            assert full.guarded is not None
+            parked = waited or self._arrived(peer, envelope, body, receipt)
+            self._block(full.guarded.line, parked, queue_full(full))
+            self.blocked_queues[full] = None
+            return None
+        self._turn.counters["refused"] += 1
+        if envelope.persistent:
+            self._not_published(peer, receipt, queue_full(full))
+            return None
+        full.discarded_total += 1
+        return self._publisher.discarded(envelope, body)
+
+    def _full_copy(self, address: str, size: int, waited: Parked | None) -> Queue | None:
+        """A durable subscription to a topic that has no room for its copy, if there is one."""
+        # Lines outlast the limits for which they formed until all of them are let in.
+        if not (self._destination_limits.limits_topics or self.blocked_queues) or not address.startswith(
+            "/topic/"
+        ):
+            return None
+        named = self._destinations.topics.match(address.removeprefix("/topic/")).named
+        return next(
+            (kept.queue for kept in named if self._destination_limits.is_full(kept.queue, size, waited)), None
+        )
+
+    def _arrived(self, peer: Peer, envelope: Envelope, body: bytes, receipt: Any) -> Parked:
+        self._arrivals += 1
+        until_ms = self._turn.now_ms + (peer.patience_ms or self._turn.limits.patience_ms)
+        return Parked(peer, envelope, body, receipt, self._arrivals, until_ms)
+
+    def _block(self, line: deque[Parked], parked: Parked, why: Refused) -> None:
+        """Let a message wait in `line` for room, or refuse it where too much waits already."""
+        if self.blocked.takes(parked):
+            if line and line[-1].arrival > parked.arrival:  # it waited in another line before
+                line.insert(bisect(line, parked.arrival, key=_BY_ARRIVAL), parked)
+            else:
+                line.append(parked)
+        else:
+            self._turn.counters["refused"] += 1
+            self._turn.refuse(parked.peer, parked.receipt, why)
+
+    def end_turn(self) -> None:
+        """Admit what has room now, trim what holds too much, and throttle or release producers."""
+        if self._store.over_limit or self.blocked_queues or self.line:
+            self._admit_blocked()
+        if self.blocked.changed:
+            self._turn.out.throttles += self.blocked.turns()
+
+    def _admit_blocked(self) -> None:
+        """Let in what has room by now and take out what is too much, until nothing moves any more."""
+        moved = True
+        while moved:
+            moved = self._admit_broker_wide()
+            for queue in list(self.blocked_queues):
+                moved |= self._admit_to(queue)
+            overfull, self._store.over_limit = self._store.over_limit, {}
+            for queue in overfull:
+                moved |= self._destination_limits.trim(queue)
+            self._dispatcher.run()
+
+    def _admit_to(self, queue: Queue) -> bool:
+        """Let in from the front of a queue's line; returns whether there was any room."""
+        guard, moved = queue.guarded, False
+        if guard is None:
+            del self.blocked_queues[queue]
+            return False
+        line = guard.line
+        while line and (
+            queue.gone or guard.removes or self._destination_limits.fits(queue, guard, 1, len(line[0].body))
+        ):
+            moved = True
+            self._publish_blocked(line.popleft())
+        if not line:
+            del self.blocked_queues[queue]
+            if not queue.policy.guards:
+                queue.guarded = None
+                self._destination_limits.watch_consumers(queue)
+        return moved
+
+    def _publish_blocked(self, parked: Parked) -> None:
+        """Publish what has waited; to its destination as it is now."""
+        self.blocked.leaves(parked)
+        self._turn.counters["published"] += 1
+        envelope, peer = parked.envelope, parked.peer
+        try:
+            queue = self._destinations.target(envelope)
+        except Exception as error:
+            self._not_published(peer, parked.receipt, error)
+        else:
+            if queue is None:  # other durable subscriptions to the topic may be full as well
+                message = self._admit(peer, queue, envelope, parked.body, parked.receipt, parked)
+            else:
+                message = self._publisher.publish(queue, envelope, parked.body)
+            if message is not None:
+                self._turn.accept(peer, parked.receipt, message)
+        self._answer_disconnect(peer)
+
+    def refuse_overdue(self) -> None:
+        """Refuse what waited for as long as it may."""
+        self._destination_limits.forget_full()
+        for queue in list(self.blocked_queues):
+            if queue.guarded is not None:
+                self._refuse_overdue(queue.guarded.line, queue_full(queue))
+        if self.line:
+            self._refuse_overdue(
+                self.line, self._resource_alarms.alarm.refusal if self._resource_alarms.alarm else _late()
+            )
+
+    def _refuse_overdue(self, line: deque[Parked], refusal: Refused) -> None:
+        overdue = [parked for parked in line if parked.until_ms <= self._turn.now_ms]
+        if not overdue:
+            return
+        waiting = [parked for parked in line if parked.until_ms > self._turn.now_ms]
+        line.clear()
+        line.extend(waiting)
+        for parked in overdue:
+            self.blocked.leaves(parked)
+            self._turn.counters["refused"] += 1
+            self._turn.refuse(parked.peer, parked.receipt, refusal)
+            self._answer_disconnect(parked.peer)
+
+    def shift_time_limits(self, by_ms: int) -> None:
+        """Shift how long blocked messages may wait, because the clock was set."""
+        guards = (queue.guarded for queue in self.blocked_queues)
+        for line in (self.line, *(guard.line for guard in guards if guard is not None)):
+            for parked in line:
+                parked.until_ms += by_ms
+
+    def limits_changed(self) -> None:
+        """Apply other limits of the broker."""
+        self.blocked.limits = self._turn.limits
+
+    def subscription_changed(self, subscription: Subscription) -> None:
+        """Check again whether a producer is throttled: consumers that acknowledge never are."""
+        self.blocked.look_again(subscription.peer)
+
+    def disconnect(self, command: c.Disconnect) -> Any:
+        """The receipt that is to be answered now. What a session sent before it disconnected is still
+        admitted, and its receipt answered after that; what waits of a session that broke off is dropped."""
+        peer = command.peer
+        if peer not in self.blocked.by_peer:
+            return command.receipt
+        self.blocked.look_again(peer)
+        if command.receipt is None or command.abandon:
+            self._drop_blocked(peer)
+            return command.receipt
+        self._pending_disconnects[peer] = command.receipt
+        return None
+
+    def _peer_stopped(self, peer: Peer) -> None:
+        if peer in self.blocked.by_peer:
+            self._drop_blocked(peer)
+
+    def _answer_disconnect(self, peer: Peer) -> None:
+        """Answer the leave of a peer when nothing of it waits any more."""
+        if peer in self._pending_disconnects and peer not in self.blocked.by_peer:
+            self._turn.accept(peer, self._pending_disconnects.pop(peer))
+
+    def _drop_blocked(self, peer: Peer) -> None:
+        for line in [self.line, *(queue.guarded.line for queue in self.blocked_queues if queue.guarded)]:
+            mine = [parked for parked in line if parked.peer is peer]
+            if mine:
+                others = [parked for parked in line if parked.peer is not peer]
+                line.clear()
+                line.extend(others)
+                for parked in mine:
+                    self.blocked.leaves(parked)
+                self._turn.counters["discarded"] += len(mine)
+
+    def _publish_under_alarm(self, command: c.Publish) -> None:
+        """Publish while the broker takes nothing, or while what came before still waits at its gate."""
+        peer, strain = command.peer, self._resource_alarms.alarm
+        self._turn.counters["published"] += len(command.entries)
+        entries = iter(command.entries)
+        for envelope, body, receipt in entries:
+            if envelope.address.startswith(strain.spares if strain else SPARED):
+                self._publish_one(self._arrived(peer, envelope, body, receipt))
+            elif strain is None or strain.waits:
+                self._turn.counters["published"] -= 1
+                parked = self._arrived(peer, envelope, body, receipt)
+                self._block(self.line, parked, strain.refusal if strain else _late())
+            else:
+                self._turn.counters["refused"] += 1
+                self._not_published(peer, receipt, strain.refusal)
+            self._pass_over(peer, entries)
+
+    def _publish_one(self, entry: Parked) -> None:
+        """Publish a message that is counted as published already."""
+        peer = entry.peer
+        try:
+            queue = self._destinations.target(entry.envelope)
+        except Exception as error:
+            self._not_published(peer, entry.receipt, error)
+            return
+        message = self._admit(peer, queue, entry.envelope, entry.body, entry.receipt, entry)
+        if message is not None:
+            self._turn.accept(peer, entry.receipt, message)
+
+    def _admit_broker_wide(self) -> bool:
+        """Let in what the broker as a whole had no room for."""
+        moved = False
+        while self.line:
+            self._resource_alarms.check()
+            if self._resource_alarms.alarm is not None:
+                break
+            moved = True
+            parked = self.line.popleft()
+            self.blocked.leaves(parked)
+            self._resource_alarms.take_space(parked.size)
+            self._turn.counters["published"] += 1
+            self._publish_one(parked)
+            self._answer_disconnect(parked.peer)
+        return moved
+
+    def check_all_fit(self, peer: Peer, entries: Sequence[c.Entry]) -> None:
+        """Refused unless all of these messages, of one transaction, can come in at once."""
+        strain = self._resource_alarms.alarm
+        wanted: dict[str, tuple[int, int]] = {}
+        for envelope, body, _ in entries:
+            address = envelope.address
+            if (strain or self.line) and not address.startswith(strain.spares if strain else SPARED):
+                raise strain.refusal if strain else _late()
+            guard = self._destination_limits.of(address)
+            if guard is not None:
+                self._destination_limits.check_admissible(peer, guard, address, len(body))
+            for full, queue, limits in self._destination_limits.limited(address, guard):
+                messages, bytes_ = wanted.get(full, (0, 0))
+                wanted[full] = messages, bytes_ = messages + 1, bytes_ + len(body)
+                if not limits.removes and (
+                    limits.line or not self._destination_limits.fits(queue, limits, messages, bytes_)
+                ):
+                    raise Refused("queue-full", f"{full} has no room for all messages of the transaction")
+
+    def apply_policy(self, queue: Queue, policy: DestinationPolicy) -> None:
+        """Have a queue obey another policy while messages are in it."""
+        weighed = queue.guarded is not None and queue.policy.max_bytes > 0
+        queue.obey(policy)
+        guard = queue.guarded
+        if guard is not None and not policy.guards and not guard.line:
+            queue.guarded = None
+        elif not weighed:
+            self._destination_limits.recount(queue)
+        self._destination_limits.watch_consumers(queue)
+        if queue.guarded is not None and queue.guarded.removes:
+            self._store.over_limit[queue] = None
+        if queue in self.blocked_queues:
+            self._admit_to(queue)  # before anything that comes behind it
+
+
+def _late() -> Refused:
+    return Refused("queue-full", "the broker was full, and others wait in line before this message")

@@ -1,0 +1,72 @@
+"""The consumers of queues, and which of them can take a message now."""
+
+from __future__ import annotations
+
+from broker_app.core.message_store import MessageStore
+from broker_app.core.queue import Queue
+from broker_app.core.selective_delivery import SelectiveDelivery
+from broker_app.core.subscription import Subscription
+
+
+class Consumers:
+    """Consumers join queues, leave them, and stand in line while they have credit."""
+
+    def __init__(self, store: MessageStore, selective: SelectiveDelivery) -> None:
+        self._store = store
+        self._selective = selective
+
+    def join(self, subscription: Subscription) -> None:
+        """A consumer of a queue begins."""
+        queue = subscription.queue
+        self._selective.add_consumer(subscription)
+        queue.consumers.append(subscription)
+        subscription.watched |= queue.counts
+        if subscription.exclusive:
+            self._choose_active(queue)
+
+    def leave(self, subscription: Subscription) -> None:
+        """A consumer has ended."""
+        subscription.queue.consumers.remove(subscription)
+        if subscription.selection is not None:
+            self._selective.remove_consumer(subscription)
+        if subscription.exclusive:
+            self._choose_active(subscription.queue)
+
+    def _choose_active(self, queue: Queue) -> None:
+        """The first exclusive consumer is served, and all others stand by; without one, all are served."""
+        active = next((subscription for subscription in queue.consumers if subscription.exclusive), None)
+        if active is queue.active:
+            return
+        queue.active = active
+        for subscription in queue.consumers:
+            if active in (None, subscription):
+                self.make_available(subscription)
+            else:
+                self.make_unavailable(subscription)
+        if queue.picking is not None:
+            self._selective.propose_held(queue, queue.picking)
+
+    def make_available(self, subscription: Subscription) -> None:
+        """Let a subscription stand in line for messages when it has credit."""
+        if (
+            subscription.available
+            or subscription.peer.paused
+            or subscription.queue.held
+            or subscription.unsettled >= subscription.credit
+        ):
+            return
+        if subscription.peer.subscriptions.get(subscription.id) is not subscription:
+            return  # it has ended; only its unsettled deliveries were left
+        if subscription.queue.active not in (None, subscription):
+            return  # an exclusive consumer is served
+        subscription.available = True
+        subscription.line.append(subscription)
+        if subscription.selection is not None and subscription.queue.picking is not None:
+            subscription.queue.picking.wake(subscription.selection)
+        self._store.mark_dirty(subscription.queue)
+
+    def make_unavailable(self, subscription: Subscription) -> None:
+        """Take a subscription out of the line."""
+        if subscription.available:
+            subscription.available = False
+            subscription.line.remove(subscription)

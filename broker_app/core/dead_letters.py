@@ -1,0 +1,95 @@
+"""Dead letters: where messages go that expire, are rejected, or were delivered too often."""
+
+from __future__ import annotations
+
+from broker_app.core import deadletter, records
+from broker_app.core.destination import (
+    DEAD_SUFFIX,
+    QUEUE,
+    dead_letters_of,
+)
+from broker_app.core.destinations import Destinations
+from broker_app.core.events import Events
+from broker_app.core.message import (
+    Envelope,
+    Message,
+)
+from broker_app.core.message_store import MessageStore
+from broker_app.core.queue import Queue
+from broker_app.core.subscription import Subscription
+from broker_app.core.turn import Turn
+
+
+class DeadLetters:
+    """Moves messages to the dead letters of their queue, or away where there are none."""
+
+    def __init__(self, turn: Turn, events: Events, destinations: Destinations, store: MessageStore) -> None:
+        self._turn = turn
+        self._events = events
+        self._destinations = destinations
+        self._store = store
+
+    def add(
+        self,
+        queue: Queue,
+        message: Message,
+        reason: str,
+        detail: str,
+        consumer: Subscription | None = None,
+    ) -> None:
+        """Send a message to the dead letters, or away where there are none; `consumer` had it last."""
+        queue.dead_total += 1
+        if queue.durable and self._events.has_listeners:
+            self._events.dead_letter(queue, message, reason, detail)
+        if not (self.enabled(queue) and queue.policy.use_dead_letters):
+            self._store.drop(queue, message, records.DISCARDED)
+            self._turn.counters["discarded"] += 1
+            return
+        self._store.drop(queue, message, records.DEAD_LETTERED)
+        origin = message.envelope
+        facts = {
+            deadletter.ORIGIN: queue.address,
+            "dead-reason": reason,
+            "dead-detail": detail,
+            "dead-attempts": str(message.attempts),
+            "dead-at": str(self._turn.now_ms),
+            "sent-at": str(self._turn.ids.time_ms(message)),
+        }
+        if consumer is not None:
+            facts["dead-consumer"] = f"{consumer.peer.user}/{consumer.id}".replace("\0", "/")
+        if origin.address != queue.address:
+            facts[deadletter.ORIGIN_TOPIC] = origin.address
+        block = deadletter.marked(origin.block, facts)
+        name = queue.policy.dead_letters
+        filter = queue.named.terms.filter if queue.named is not None else ""
+        address = f"/{QUEUE}/{name}" if name else dead_letters_of(queue.address, filter)
+        envelope = Envelope(address, block, persistent=origin.persistent, priority=origin.priority)
+        self._store.enqueue(
+            self._destinations.queue(address), envelope, message.body, self._turn.ids.of(message)
+        )
+
+    def expire(self, queue: Queue, message: Message) -> None:
+        """End a message whose time to live is over."""
+        if queue.policy.dead_letter_expired and self.enabled(queue):
+            self.add(queue, message, "EXPIRED", f"its time ended at {message.expires_ms}")
+        else:
+            queue.expired_total += 1
+            self._store.drop(queue, message, records.EXPIRED)
+
+    def add_worn_out(self, queue: Queue, message: Message, consumer: Subscription | None = None) -> bool:
+        """Make a message a dead letter that came back too often, or that consumers held as often when the
+        broker ended. What is for another broker never does."""
+        worn = not queue.forwarded and message.attempts >= queue.policy.max_attempts
+        if not (worn and self.enabled(queue)):
+            return False
+        self.add(queue, message, "MAX_ATTEMPTS", f"handed out {message.attempts} times", consumer)
+        return True
+
+    def enabled(self, queue: Queue) -> bool:
+        """Whether messages that die in `queue` go to another one; those of dead letters never do."""
+        return has_dead_letters(queue) and queue.address not in self._turn.policies.graves
+
+
+def has_dead_letters(queue: Queue) -> bool:
+    """Whether messages that die in `queue` go to another one."""
+    return queue.durable and not queue.address.endswith(DEAD_SUFFIX)

@@ -1,0 +1,227 @@
+"""Unsettled deliveries: acknowledged, extended, given back, delivered again after a delay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappush
+
+from broker_app.core import commands as c
+from broker_app.core.consumers import Consumers
+from broker_app.core.dead_letters import DeadLetters
+from broker_app.core.errors import Refused
+from broker_app.core.message import (
+    Message,
+)
+from broker_app.core.message_store import MessageStore
+from broker_app.core.peer import Peer
+from broker_app.core.queue import Queue
+from broker_app.core.resting import Resting, retry_delay_ms
+from broker_app.core.selective_delivery import SelectiveDelivery
+from broker_app.core.subscription import Subscription
+from broker_app.core.timers import Leases
+from broker_app.core.turn import Turn
+
+
+class Deliveries:
+    """The deliveries that consumers hold, by peer and tag, and those that wait for another attempt."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        store: MessageStore,
+        dead_letters: DeadLetters,
+        selective: SelectiveDelivery,
+        consumers: Consumers,
+        leases: Leases,
+    ) -> None:
+        self._turn = turn
+        self._store = store
+        self._dead_letters = dead_letters
+        self._selective = selective
+        self._consumers = consumers
+        #: peers that may hold deliveries
+        self.peers: dict[Peer, None] = {}
+        self.leases = leases
+        self.resting = Resting(turn.limits.resting, turn.limits.memory_bytes // 4)
+        self.peers[self.resting.peer] = None
+
+    def shift_time_limits(self, by_ms: int) -> None:
+        """Shift leases and the measuring of consumers, because the clock was set."""
+        self.leases.shift(by_ms)
+        for peer in self.peers:
+            for subscription in peer.subscriptions.values():
+                subscription.probe_ms += by_ms
+
+    def settle(self, command: c.Settle, tags: Sequence[int]) -> None:
+        """End deliveries: they were consumed."""
+        peer = command.peer
+        unsettled, acknowledge = peer.unsettled, self._store.acknowledge
+        for tag in tags:
+            subscription, message = unsettled.pop(tag)
+            queue = subscription.queue
+            queue.unsettled -= 1
+            queue.acked_total += 1
+            subscription.unsettled -= 1
+            if subscription.watched:
+                self._watched_ends(subscription, tag, message)
+            if message.recorded:
+                acknowledge(queue, message)
+            if not subscription.available:
+                self._consumers.make_available(subscription)
+            elif not queue.dirty:
+                queue.dirty = True
+                self._store.dirty.append(queue)
+        if tags and subscription.probe_tag and subscription.probe_tag not in unsettled:
+            held_ms = self._turn.now_ms - subscription.probe_ms
+            subscription.queue.holds.append(held_ms)
+            subscription.holds.append(held_ms)
+            subscription.probe_tag = 0
+        self._turn.accept(peer, command.receipt)
+
+    def _watched_ends(self, subscription: Subscription, tag: int, message: Message) -> None:
+        """A delivery was settled that has a lease, or whose bytes are counted."""
+        if subscription.lease_ms:
+            self.leases.end(subscription.peer, tag)
+        guard = subscription.queue.guarded
+        if guard is not None:
+            guard.bytes -= len(message.body)
+        account = subscription.queue.account
+        if account is not None:
+            account.keep(-message.size)
+        if subscription.queue.picking is not None:
+            self._selective.group_settled(subscription.queue, message)
+
+    def return_(self, command: c.Return, tags: Sequence[int]) -> None:
+        """Take deliveries back that were not consumed."""
+        peer = command.peer
+        for tag in tags:
+            subscription, message = peer.unsettled.pop(tag)
+            self.leases.end(peer, tag)
+            self.give_back(subscription, message, command.dead_reason, command.detail, command.delay_ms)
+        self._turn.accept(peer, command.receipt)
+
+    def extend(self, command: c.Extend, tags: Sequence[int]) -> None:
+        """Begin the leases of deliveries again."""
+        peer = command.peer
+        for tag in tags:
+            self.leases.begin(peer, tag, self._turn.now_ms + command.lease_ms)
+        self._turn.accept(peer, command.receipt)
+
+    def check_tags(self, command: c.Settle | c.Return | c.Extend) -> Sequence[int]:
+        """The tags meant, all of them known; Refused names the first that is not."""
+        unsettled, tags = command.peer.unsettled, command.tags
+        for tag in tags:
+            if tag not in unsettled:
+                raise Refused(
+                    "unknown-delivery",
+                    f"there is no unsettled delivery {tag} in this session; "
+                    "it was settled, returned or never made",
+                )
+        if not command.cumulative:
+            return tags if len(tags) == 1 or len(set(tags)) == len(tags) else list(dict.fromkeys(tags))
+        wanted: dict[Subscription, int] = {}
+        for tag in tags:
+            subscription = unsettled[tag][0]
+            wanted[subscription] = max(tag, wanted.get(subscription, 0))
+        last = max(tags, default=0)
+        found = []
+        for tag, (subscription, _) in unsettled.items():
+            if tag > last:
+                break
+            if tag <= wanted.get(subscription, 0):
+                found.append(tag)
+        return found
+
+    def lease_ended(self, subscription: Subscription, message: Message) -> None:
+        """A lease has ended: a consumer's, or that of a message that waited before another attempt."""
+        if subscription.peer is not self.resting.peer:
+            self.give_back(subscription, message)
+            return
+        self.resting.let_go(message)
+        queue = subscription.queue
+        queue.unsettled -= 1
+        if not queue.gone:
+            self._back_to_place(queue, message)
+
+    def give_back(
+        self,
+        subscription: Subscription,
+        message: Message,
+        dead_reason: str = "",
+        detail: str = "",
+        delay_ms: int = 0,
+    ) -> None:
+        """A delivery came back unsettled: to its original place, or to the dead letters."""
+        queue = subscription.queue
+        queue.unsettled -= 1
+        subscription.unsettled -= 1
+        subscription.returned += 1
+        subscription.probe_tag = 0  # perhaps this one's
+        if not subscription.available:
+            self._consumers.make_available(subscription)
+        message.attempts += 1
+        if queue.account is not None:
+            queue.account.keep(-message.size)
+        if queue.gone:
+            return
+        if queue.picking is not None:
+            self._selective.group_settled(queue, message)
+        policy = queue.policy
+        if dead_reason:
+            self._dead_letters.add(queue, message, dead_reason, detail, subscription)
+        elif self._dead_letters.add_worn_out(queue, message, subscription):
+            return
+        elif not self._delay_redelivery(queue, message, delay_ms or retry_delay_ms(policy, message.attempts)):
+            self._back_to_place(queue, message)
+
+    def _delay_redelivery(self, queue: Queue, message: Message, delay_ms: int) -> bool:
+        """Let a message wait before another attempt; False when it need not, or too many do, or when others
+        would overtake it that must not."""
+        tag = self.resting.take(queue, message) if delay_ms and not queue.forwarded else 0
+        if tag:
+            self.leases.begin(self.resting.peer, tag, self._turn.now_ms + delay_ms)
+        return bool(tag)
+
+    def _back_to_place(self, queue: Queue, message: Message) -> None:
+        lane = queue.lane(message.envelope.priority)
+        if message.position > lane.mark and self._store.belongs_outside(queue, lane, message):
+            lane.paged.insert(message.position)
+            lane.attempts[message.position] = message.attempts
+        else:
+            heappush(lane.returned, (message.order, message))
+            self._store.count_body(queue, message.size)
+        if message.expires_ms:
+            queue.expiring = True
+        if queue.guarded is not None and queue.guarded.removes:
+            self._store.over_limit[queue] = None
+        if queue.forwarded:
+            self._turn.out.forwarded[queue.address] = None
+        self._store.mark_dirty(queue)
+
+    def take_unsettled(self, queue: Queue) -> list[int]:
+        """Take the queue's deliveries away from those who hold them; the positions of what was recorded."""
+        positions: list[int] = []
+        for peer in self.peers:
+            tags = [tag for tag, (holder, _) in peer.unsettled.items() if holder.queue is queue]
+            for tag in tags:
+                subscription, message = peer.unsettled.pop(tag)
+                subscription.unsettled -= 1
+                subscription.returned += 1
+                self.leases.end(peer, tag)
+                if peer is self.resting.peer:
+                    self.resting.let_go(message)
+                elif queue.account is not None:
+                    queue.account.keep(-message.size)
+                if message.recorded:
+                    positions.append(message.position)
+        queue.removed_total += queue.unsettled
+        queue.unsettled = 0
+        return positions
+
+    def unsettled_among(self, queue: Queue, wanted: set[int]) -> set[int]:
+        return {
+            message.position
+            for peer in self.peers
+            for subscription, message in peer.unsettled.values()
+            if message.position in wanted and subscription.queue is queue
+        }

@@ -1,0 +1,231 @@
+"""The limits of destinations: whether a message has room, and what is removed where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker_app.core import records
+from broker_app.core.dead_letters import DeadLetters, has_dead_letters
+from broker_app.core.deliveries import Deliveries
+from broker_app.core.destinations import Destinations
+from broker_app.core.errors import Refused
+from broker_app.core.events import Events
+from broker_app.core.facts import (
+    DestinationFull,
+)
+from broker_app.core.guard import Guard, Parked
+from broker_app.core.message_store import MessageStore
+from broker_app.core.peer import Peer
+from broker_app.core.policy import REMOVE_LOW_PRIORITY
+from broker_app.core.queue import Lane, Queue
+from broker_app.core.scheduler import Scheduler
+from broker_app.core.turn import Turn
+
+MAX_GUARDED_TOPICS = 10_000
+#: a queue that had room for so long is told of when it is full again
+FULL_AGAIN_MS = 10_000
+
+
+class DestinationLimits:
+    """Checks messages against the limits of queues and topics, and trims queues that hold too much."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        events: Events,
+        destinations: Destinations,
+        store: MessageStore,
+        scheduler: Scheduler,
+        dead_letters: DeadLetters,
+        deliveries: Deliveries,
+    ) -> None:
+        self._turn = turn
+        self._events = events
+        self._destinations = destinations
+        self._store = store
+        self._scheduler = scheduler
+        self._dead_letters = dead_letters
+        self._deliveries = deliveries
+        self.limits_topics = turn.policies.limits_topics
+        self._of_topics: dict[str, Guard] = {}
+        #: queues that were full lately, and when last
+        self._full: dict[Queue, int] = {}
+
+    def shift_time_limits(self, by_ms: int) -> None:
+        """Shift when queues were full and producers active, because the clock was set."""
+        self._full = {queue: seen_ms + by_ms for queue, seen_ms in self._full.items()}
+        for guard in self._of_topics.values():
+            guard.shift(by_ms)
+        for queue in self._destinations.queues.values():
+            if queue.guarded is not None:
+                queue.guarded.shift(by_ms)
+
+    def policies_changed(self) -> None:
+        """Apply other policies to topics; those of queues are applied one by one."""
+        self.limits_topics = self._turn.policies.limits_topics
+        self._of_topics.clear()
+
+    def is_full(self, queue: Queue, size: int = 0, waited: Parked | None = None) -> bool:
+        """Whether a message of `size` bytes finds no room in a queue, and nothing makes room for it. Who
+        stands in its line comes before it, save those who arrived after it has `waited` elsewhere."""
+        guard = queue.guarded
+        if guard is None or queue is self._destinations.discard:
+            return False
+        line = guard.line
+        if line and (waited is None or line[0].arrival < waited.arrival):
+            return True
+        return not (guard.removes or self.fits(queue, guard, 1, size))
+
+    def fits(self, queue: Queue | None, guard: Guard, messages: int, bytes_: int) -> bool:
+        """Whether so many more messages, of so many bytes together, are within the limits. What is scheduled
+        counts as if it were there."""
+        if queue is None:
+            return guard.holds(messages, bytes_)
+        there = queue.depth + queue.unsettled
+        if not there and guard.bytes:
+            guard.recount(0, 0, 0)  # guesses end where nothing is left to guess
+        schedule = self._scheduler.schedules.get(queue.address)
+        if schedule is not None:
+            messages += len(schedule)
+            bytes_ += len(schedule) * schedule.average
+        return guard.holds(there + messages, guard.estimated_bytes + bytes_)
+
+    def check_room(self, queue: Queue, messages: int, bytes_: int) -> None:
+        """Refused when so much more does not fit into a queue now."""
+        guard = queue.guarded
+        if guard is None or guard.removes:
+            return
+        if guard.line or not self.fits(queue, guard, messages, bytes_):
+            raise queue_full(queue)
+
+    def check_admissible(self, peer: Peer, guard: Guard, address: str, size: int) -> None:
+        """Refused when a message of this producer can never come in."""
+        policy = guard.policy
+        most = policy.max_message_bytes or policy.max_bytes
+        if policy.max_bytes:
+            most = min(most, policy.max_bytes)
+        if 0 < most < size:
+            raise Refused("too-large", f"the body has {size} bytes; {address} takes at most {most}")
+        if not guard.admits(peer, self._turn.now_ms):
+            raise Refused(
+                "too-many", f"{address} has {policy.max_producers} producers, as many as it may have"
+            )
+
+    def of_topic(self, address: str) -> Guard | None:
+        """The limits of a topic, None when it has none."""
+        guard = self._of_topics.get(address)
+        if guard is None and self.limits_topics:
+            policy = self._turn.policies.of(address)
+            if policy.guards:
+                if len(self._of_topics) >= MAX_GUARDED_TOPICS:
+                    self._of_topics.clear()
+                guard = self._of_topics[address] = Guard(policy)
+        return guard
+
+    def of(self, address: str) -> Guard | None:
+        """The limits of a destination, which need not exist yet; None when it has none."""
+        if address.startswith("/topic/"):
+            return self.of_topic(address)
+        queue = self._destinations.queues.get(address)
+        if queue is not None:
+            return queue.guarded
+        policy = self._turn.policies.of(address)
+        return Guard(policy) if policy.guards else None
+
+    def limited(self, address: str, guard: Guard | None) -> Iterator[tuple[str, Queue | None, Guard]]:
+        """(address, queue if there is one, limits) of all that may be too full for a message to `address`: a
+        queue with this `guard`, or durable subscriptions to a topic."""
+        if not address.startswith("/topic/"):
+            if guard is not None:
+                yield address, self._destinations.queues.get(address), guard
+        elif self.limits_topics:
+            for named in self._destinations.topics.match(address.removeprefix("/topic/")).named:
+                if named.queue.guarded is not None:
+                    yield named.queue.address, named.queue, named.queue.guarded
+
+    def emit_full(self, queue: Queue) -> None:
+        """Say that a queue is full, when it has not been said since there was room for a while."""
+        if queue not in self._full and queue.policy.guards:
+            self._events.destination(DestinationFull(queue.address, queue_full(queue).detail))
+        self._full[queue] = self._turn.now_ms
+
+    def watch_consumers(self, queue: Queue) -> None:
+        """Look closer at what they settle where bytes or groups are counted."""
+        counted = queue.counts or (queue.picking is not None and queue.picking.grouped)
+        for subscription in queue.consumers:
+            subscription.watched = subscription.lease_ms > 0 or counted
+
+    def recount(self, queue: Queue) -> None:
+        """Weigh what is in memory of a queue, and count what is not."""
+        guard = queue.guarded
+        if guard is None:
+            return
+        known = sum(len(message.body) for lane in queue.lanes for message in lane.in_memory())
+        for peer in self._deliveries.peers if queue.unsettled else ():
+            for subscription, message in peer.unsettled.values():
+                if subscription.queue is queue:
+                    known += len(message.body)
+        unread = sum(len(lane.paged) + len(lane.loading) for lane in queue.lanes)
+        guard.recount(known, unread, self._turn.out.first_position + self._turn.out.count)
+
+    def forget_full(self) -> None:
+        """Report queues as full again that had room for a while."""
+        now_ms = self._turn.now_ms
+        self._full = {queue: seen for queue, seen in self._full.items() if now_ms - seen < FULL_AGAIN_MS}
+
+    def trim(self, queue: Queue) -> bool:
+        """Take waiting messages out of a queue that removes some at its limits; whether any went."""
+        guard, moved = queue.guarded, False
+        if guard is None or queue.gone or not guard.removes:
+            return False
+        while not self.fits(queue, guard, 0, 0):
+            lane = _victims(queue)
+            if lane is None:
+                break  # all of it is unsettled
+            if not self._remove_first(queue, guard, lane):
+                self._store.over_limit[queue] = None  # when its body is here
+                break
+            moved = True
+        return moved
+
+    def _remove_first(self, queue: Queue, guard: Guard, lane: Lane) -> bool:
+        """Remove the oldest message of a lane; False when its body has to be read back before."""
+        low = guard.policy.limit_behavior == REMOVE_LOW_PRIORITY
+        message = lane.pop_first()
+        if message is not None:
+            self._store.count_body(queue, -message.size)
+            self._dead_letters.add(
+                queue, message, "LOW_PRIORITY" if low else "OLDEST", queue_full(queue).detail
+            )
+            return True
+        if guard.policy.max_bytes or (queue.policy.use_dead_letters and has_dead_letters(queue)):
+            self._store.fetch(queue, lane)
+            return False
+        position = lane.loading.pop(0) if lane.loading else lane.paged.take(1)[0]
+        lane.attempts.pop(position, None)
+        queue.dead_total += 1
+        self._turn.counters["discarded"] += 1
+        out = self._turn.out
+        out.record(records.acked(out.destination(queue.address), records.DISCARDED, (position,)))
+        out.freed.append(position)
+        return True
+
+
+def queue_full(queue: Queue) -> Refused:
+    policy = queue.policy
+    limits = [f"{policy.max_messages} messages"] if policy.max_messages else []
+    limits += [f"{policy.max_bytes} bytes"] if policy.max_bytes else []
+    return Refused("queue-full", f"{queue.address} is full: it holds at most {' and '.join(limits)}")
+
+
+def _victims(queue: Queue) -> Lane | None:
+    """The lane whose first message is removed next: the oldest one's, or that of the lowest priority."""
+    lanes = [lane for lane in reversed(queue.lanes) if len(lane)]
+    if not lanes or queue.policy.limit_behavior == REMOVE_LOW_PRIORITY:
+        return lanes[0] if lanes else None
+    return min(lanes, key=_age)
+
+
+def _age(lane: Lane) -> int:
+    first = lane.first()
+    return first.time_ms if first else 0  # what is not in memory waits longest

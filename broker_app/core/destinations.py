@@ -1,0 +1,138 @@
+"""The destinations of a broker: which there are, and whether messages may be sent to one."""
+
+from __future__ import annotations
+
+from broker_app.core.destination import (
+    QUEUE,
+    TEMP_QUEUE,
+    TEMP_TOPIC,
+    Destination,
+    has_wildcard,
+    is_forwarded,
+    parse,
+)
+from broker_app.core.errors import Refused
+from broker_app.core.events import Events
+from broker_app.core.facts import (
+    Arrived,
+    DestinationMade,
+)
+from broker_app.core.guard import Guard
+from broker_app.core.marks import (
+    SYNC_ADDRESS,
+    Mark,
+    SyncQueue,
+    check_is_no_sync_queue,
+)
+from broker_app.core.message import (
+    Envelope,
+    Special,
+)
+from broker_app.core.named import NamedSubscription
+from broker_app.core.policy import DestinationPolicy
+from broker_app.core.queue import Queue
+from broker_app.core.topic import Topics
+from broker_app.core.turn import Turn
+
+
+class Destinations:
+    """Queues by address, subscriptions of topics, durable and shared subscriptions."""
+
+    def __init__(self, turn: Turn, events: Events, topics: Topics, marks: dict[str, Mark]) -> None:
+        self._turn = turn
+        self._events = events
+        self._marks = marks
+        self.queues: dict[str, Queue] = {}
+        self.topics = topics
+        #: apart from the others, so that no wildcard reaches what is private
+        self.temporary_topics = Topics()
+        #: subscriptions with a name, by the address of their queue
+        self.named: dict[str, NamedSubscription] = {}
+        #: stands for queues that are gone: what is sent there is counted and forgotten
+        self.discard = Queue("/temp-queue/gone", durable=False)
+        self.discard.guarded = Guard(self.discard.policy)  # so that each arrival is looked at
+
+    def queue(self, address: str, *, durable: bool = True) -> Queue:
+        """The queue of `address`, made when it does not exist."""
+        queue = self.queues.get(address)
+        if queue is None:
+            queue = SyncQueue(self._marks) if address == SYNC_ADDRESS else Queue(address, durable=durable)
+            queue.forwarded = queue.in_order = is_forwarded(address)
+            queue.obey(self._turn.policies.of(address))
+            self.queues[address] = queue  # once it is whole
+            self._events.destination(DestinationMade(address))
+        return queue
+
+    def policy_of(self, queue: Queue) -> DestinationPolicy:
+        """What holds for a queue; for that of a durable subscription, what its topic says."""
+        return self._turn.policies.of(
+            queue.address, queue.named.terms.filter if queue.named is not None else ""
+        )
+
+    def create_declared(self) -> None:
+        """Make the queues that have a policy of their own."""
+        for address in self._turn.policies.exact:
+            if address.startswith("/queue/"):
+                self.queue(address)
+
+    def target(self, envelope: Envelope) -> Queue | None:
+        """The queue that an envelope names, made on first use; None when it names a topic."""
+        address = envelope.address
+        queue = self.queues.get(address)
+        if queue is not None and not (queue.shut or queue.named) and envelope.special is None:
+            return queue
+        destination = self.check_sendable(address, envelope.special)
+        if queue is not None:
+            return queue
+        if not destination.is_queue:
+            return None
+        if destination.kind == TEMP_QUEUE:
+            # The requester has left: its replies go nowhere, and that is no fault of who answers.
+            return self.discard
+        return self.queue(address)
+
+    def check_sendable(self, address: str, special: Special | None = None) -> Destination:
+        """The destination of a message; Refused when none may be sent there now. Makes nothing."""
+        destination = sendable(address)
+        if special is not None and special.waits and destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
+            raise Refused(
+                "unsupported",
+                f"a message to {address} cannot be delayed: a temporary destination ends with its "
+                "connection, and what is delayed would outlive it; send it when it is due",
+            )
+        check_is_no_sync_queue(address)
+        queue = self.queues.get(address)
+        shut = self._turn.policies.of(address).refuses_producers if queue is None else queue.shut
+        if shut:
+            raise Refused("paused", f"{address} takes no messages now: {_why_shut(address)}")
+        if queue is None and destination.kind == QUEUE:
+            self.check_creation(address)
+        return destination
+
+    def check_creation(self, address: str) -> None:
+        """Refused when a queue of this name is not made by its use."""
+        if not self._turn.policies.of(address).auto_create:
+            raise Refused(
+                "not-found", f"there is no queue {address}, and only an administrator can make it here"
+            )
+
+    def emit_arrivals(self) -> None:
+        """One fact a batch for each queue whose messages wait for a bridge that is not there."""
+        for address in self._turn.out.forwarded:
+            queue = self.queues.get(address)
+            if queue is not None and not queue.consumers and queue.first_lane() is not None:
+                self._turn.out.facts.append(Arrived(address))
+
+
+def _why_shut(address: str) -> str:
+    if is_forwarded(address):
+        return "an administrator paused it, or its bridge is being drained"
+    return "an administrator paused it"
+
+
+def sendable(address: str) -> Destination:
+    """The destination of a message; Refused when it names more than one."""
+    destination = parse(address)
+    if not destination.is_queue and has_wildcard(destination.name):
+        raise Refused("bad-destination", f"{address!r} has a wildcard; a message is sent to one topic")
+    return destination

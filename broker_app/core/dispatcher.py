@@ -1,0 +1,147 @@
+"""Delivery of waiting messages to consumers with credit, at the end of each turn."""
+
+from __future__ import annotations
+
+from heapq import heappop
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.dead_letters import DeadLetters
+from broker_app.core.destinations import Destinations
+from broker_app.core.dispatch_round import DispatchRound
+from broker_app.core.message import (
+    Message,
+)
+from broker_app.core.message_store import MessageStore
+from broker_app.core.queue import Queue
+from broker_app.core.selective_delivery import SelectiveDelivery
+from broker_app.core.timers import Leases
+from broker_app.core.turn import Turn
+
+
+class Dispatcher:
+    """Dispatches queues that have something to deliver."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        destinations: Destinations,
+        store: MessageStore,
+        dead_letters: DeadLetters,
+        selective: SelectiveDelivery,
+        leases: Leases,
+    ) -> None:
+        self._turn = turn
+        self._destinations = destinations
+        self._store = store
+        self._dead_letters = dead_letters
+        self._selective = selective
+        self._leases = leases
+
+    def run(self) -> None:
+        """Deliver from all queues that have something to deliver, until none has."""
+        while self._store.dirty:
+            dirty, self._store.dirty = self._store.dirty, []
+            for queue in dirty:
+                queue.dirty = False
+                if queue.picking is None:
+                    self._dispatch(queue)
+                else:
+                    DispatchRound(
+                        self._turn, self._store, self._dead_letters, self._leases, queue, queue.picking
+                    ).run()
+
+    def loaded(self, command: c.Loaded) -> None:
+        """Put bodies that were read back where they were wanted."""
+        queue = self._destinations.queues.get(command.address)
+        if queue is None:
+            return
+        if queue.picking is None:
+            self._store.load(queue, command)
+        else:
+            self._selective.load(queue, queue.picking, command)
+
+    def _dispatch(self, queue: Queue) -> None:
+        """Hand out messages while there are both messages in memory and consumers with credit."""
+        available = queue.available
+        now_ms = self._turn.now_ms
+        touched = self._turn.out.touched
+        guard = queue.guarded
+        handed_out = settled = released = held = 0
+        while available:
+            lane = queue.first_lane()
+            if lane is None:
+                break
+            ready, returned = lane.ready, lane.returned
+            mark = lane.mark
+            while available:
+                if returned and (not ready or returned[0][0] < ready[0].order):
+                    message = heappop(returned)[1]
+                elif ready:
+                    message = ready.popleft()
+                else:
+                    break
+                size = len(message.body) + message.envelope.weight
+                released += size
+                if 0 < message.expires_ms <= now_ms:
+                    self._dead_letters.expire(queue, message)
+                    continue
+                if message.attempts and self._begin_attempt(queue, message):
+                    continue
+                subscription = available[0]
+                if len(available) > 1:
+                    available.rotate(-1)
+                peer = subscription.peer
+                if subscription.ack == c.AUTO:
+                    tag = 0
+                    settled += 1
+                    if message.recorded:
+                        self._store.acknowledge(queue, message)
+                    if guard is not None:
+                        guard.bytes -= len(message.body)
+                else:
+                    tag = peer.next_tag
+                    peer.next_tag = tag + 1
+                    peer.unsettled[tag] = (subscription, message)
+                    subscription.unsettled += 1
+                    held += size
+                    if subscription.lease_ms:
+                        self._leases.begin(peer, tag, now_ms + subscription.lease_ms)
+                    if message.recorded and message.position > lane.mark:
+                        lane.mark = message.position
+                    if subscription.unsettled >= subscription.credit:
+                        available.pop()
+                        subscription.available = False
+                handed_out += 1
+                subscription.handed_out += 1
+                peer.deliveries.append((subscription, tag, message))
+                if not peer.touched:
+                    peer.touched = True
+                    touched.append(peer)
+            if lane.mark != mark:
+                out = self._turn.out
+                out.record(records.delivered(out.destination(queue.address), lane.priority, lane.mark))
+            self._store.fetch(queue, lane)
+            if not ready and (lane.loading or lane.paged):
+                break
+        self._store.release(queue, released, held)
+        if not handed_out:
+            return
+        queue.acked_total += settled
+        queue.unsettled += handed_out - settled
+        queue.waits.append(now_ms - message.time_ms)
+        if tag and not subscription.probe_tag:
+            subscription.probe_tag, subscription.probe_ms = tag, now_ms
+        queue.delivered_total += handed_out
+        self._turn.counters["delivered"] += handed_out
+
+    def _begin_attempt(self, queue: Queue, message: Message) -> bool:
+        """Note that a message is handed out once more, which counts also if the broker ends before it comes
+        back; True when it was handed out too often already, and became a dead letter."""
+        if self._dead_letters.add_worn_out(queue, message):
+            return True
+        if message.recorded:
+            out = self._turn.out
+            attempt = message.position, message.attempts + 1
+            out.record(records.returned(out.destination(queue.address), [attempt]))
+        return False

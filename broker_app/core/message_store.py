@@ -1,0 +1,234 @@
+"""Messages in the lanes of queues: put in, paged out to the journal and back, taken out, and recorded."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from broker_app.core import commands as c
+from broker_app.core import records
+from broker_app.core.destinations import Destinations
+from broker_app.core.message import (
+    Envelope,
+    Message,
+)
+from broker_app.core.outcome import Fetch
+from broker_app.core.queue import Lane, Queue, order_of
+from broker_app.core.tap import Taps
+from broker_app.core.turn import Turn
+
+
+class MessageStore:
+    """All lanes of all queues, as far as memory and journal are concerned; consumers are others' affair."""
+
+    def __init__(self, turn: Turn, destinations: Destinations) -> None:
+        self._turn = turn
+        self._destinations = destinations
+        #: bytes of messages whose bodies are in memory and waiting
+        self.memory_bytes = 0
+        #: receivers of copies of what comes in
+        self.taps = Taps()
+        #: queues with something to deliver, to be dispatched in this turn
+        self.dirty: list[Queue] = []
+        #: queues that may hold more than their limits allow
+        self.over_limit: dict[Queue, None] = {}
+        #: queues of which deliveries were acknowledged in this turn
+        self._acknowledging: list[Queue] = []
+
+    def enqueue(
+        self, queue: Queue, envelope: Envelope, body: bytes, explicit_id: bytes | None = None
+    ) -> Message:
+        """Put a new message at the end of its lane, recorded where it must survive or memory is full."""
+        turn, lanes = self._turn, queue.lanes
+        out = turn.out
+        lane = (
+            lanes[0]
+            if len(lanes) == 1 and lanes[0].priority == envelope.priority
+            else queue.lane(envelope.priority)
+        )
+        paging = queue.durable and (
+            len(lane.paged) > 0
+            or len(lane.loading) > 0
+            or len(lane.ready) >= turn.limits.window
+            or self.memory_bytes >= turn.limits.memory_bytes
+        )
+        recorded = queue.durable and (envelope.persistent or paging or queue.forwarded)
+        if recorded:
+            message = Message(envelope, body, out.first_position + out.count, turn.now_ms, True)
+            message.explicit_id = explicit_id
+            out.parts += records.published(message, out.destination(queue.address), queue.address)
+            message.order = message.position + lane.shift
+            out.count += 1
+            out.published.append(message.position)
+        else:
+            message = turn.transient_message(envelope, body)
+            message.explicit_id = explicit_id
+            message.order = out.first_position + out.count + lane.shift
+            lane.shift += 1
+        guard = queue.guarded
+        if guard is not None:
+            if queue is self._destinations.discard:
+                turn.counters["discarded"] += 1
+                return message
+            guard.bytes += len(body)
+            if guard.removes:
+                self.over_limit[queue] = None
+        queue.published_total += 1
+        if self.taps:
+            self.taps.note(queue.address, message)
+        if paging:
+            lane.paged.append(message.position)
+            lane.average += (message.size - lane.average) >> 4
+            if queue.picking is not None:
+                queue.picking.at_hand[message.position] = message
+        else:
+            self.append(queue, lane, message)
+        if message.expires_ms:
+            queue.expiring = True
+        if not queue.dirty and (queue.available or queue.picking):
+            queue.dirty = True
+            self.dirty.append(queue)
+        return message
+
+    def append(self, queue: Queue, lane: Lane, message: Message) -> None:
+        """Put a message at the end of those in memory."""
+        lane.ready.append(message)
+        size = len(message.body) + message.envelope.weight
+        self.memory_bytes += size
+        if queue.account is not None:
+            queue.account.keep(size)
+
+    def count_body(self, queue: Queue, size: int) -> None:
+        """Count a message of `queue` that takes so much memory from now on, or (less than 0) no more."""
+        self.memory_bytes += size
+        if queue.account is not None:
+            queue.account.keep(size)
+
+    def release(self, queue: Queue, released: int, held: int) -> None:
+        """Count messages that left their lanes, with so many bytes, of which consumers hold a part."""
+        self.memory_bytes -= released
+        if queue.account is not None:
+            queue.account.keep(held - released)
+
+    def has_room(self, queue: Queue, size: int) -> bool:
+        """Whether one more message, which lives in memory only, may wait in a queue."""
+        if queue.depth >= self._turn.limits.topic_pending:
+            return False
+        return queue.account is None or queue.account.has_room(size, self._turn.limits)
+
+    def mark_dirty(self, queue: Queue) -> None:
+        """Have a queue dispatched at the end of this turn."""
+        if not queue.dirty:
+            queue.dirty = True
+            self.dirty.append(queue)
+
+    def fetch(self, queue: Queue, lane: Lane) -> None:
+        """Ask for the next run of bodies when memory runs low on them."""
+        limits = self._turn.limits
+        if lane.loading or not lane.paged or len(lane.ready) > limits.fetch_messages:
+            return
+        count = max(1, min(limits.fetch_messages, limits.fetch_bytes // max(1, lane.average)))
+        lane.loading = lane.paged.take(count)
+        self._turn.out.fetches.append(Fetch(queue.address, lane.priority, list(lane.loading)))
+
+    def load(self, queue: Queue, command: c.Loaded) -> None:
+        """Put bodies that were read back into memory."""
+        lane = queue.lane(command.priority)
+        wanted = set(lane.loading)
+        if not wanted or not wanted.issubset(command.positions):
+            return  # the queue was purged meanwhile, or all of them were moved away
+        del lane.loading[:]
+        read, guard = queue.reader.message, queue.guarded
+        for position, record in zip(command.positions, command.records, strict=True):
+            if position not in wanted:
+                continue  # moved away while it was read
+            message = read(record, position)
+            if guard is not None:
+                guard.read_back(position, len(message.body))
+            message.attempts = lane.attempts_of(position)
+            lane.attempts.pop(position, None)
+            message.order = position + lane.shift
+            self.append(queue, lane, message)
+            if len(lane.ready) > 1 and message.order < lane.ready[-2].order:  # it was picked out of order
+                lane.ready.pop()
+                lane.ready.insert(bisect_right(lane.ready, message.order, key=order_of), message)
+        lane.average = sum(map(len, command.records)) // len(command.records)
+        if guard is not None and guard.removes:
+            self.over_limit[queue] = None
+        self.mark_dirty(queue)
+
+    def page_out(self, lane: Lane, keep: int) -> None:
+        """Forget bodies that are in the journal: of all but the first `keep` messages of `lane.ready`."""
+        ready = lane.ready
+        while len(ready) > keep:
+            message = ready[-1]
+            if not message.recorded or message.order - message.position != lane.shift:
+                return  # its place among those outside could not be told from its position
+            ready.pop()
+            self.memory_bytes -= message.size
+            lane.paged.insert(message.position)
+            if message.attempts != lane.attempts_of(message.position):
+                lane.attempts[message.position] = message.attempts
+
+    @staticmethod
+    def belongs_outside(queue: Queue, lane: Lane, message: Message) -> bool:
+        """Whether a message that was picked out of order comes back to a queue that does so no more, where
+        what stands before it is not in memory."""
+        if (
+            queue.picking is not None
+            or not message.recorded
+            or message.order - message.position != lane.shift
+        ):
+            return False
+        first = lane.loading[0] if lane.loading else lane.paged.first
+        return 0 < first < message.position
+
+    def empty(self, queue: Queue) -> list[int]:
+        """Take out all that waits; the positions of what was recorded."""
+        positions: list[int] = []
+        queue.removed_total += queue.depth
+        for lane in queue.lanes:
+            for message in lane.in_memory():
+                self.count_body(queue, -message.size)
+                if message.recorded:
+                    positions.append(message.position)
+            positions += lane.loading
+            for chunk in lane.paged.chunks():
+                positions += chunk
+        queue.lanes.clear()
+        return positions
+
+    def close_queue(self, queue: Queue) -> None:
+        """The end of a queue that lives in memory."""
+        queue.gone = True
+        self.count_body(queue, -sum(m.size for lane in queue.lanes for m in lane.in_memory()))
+        queue.lanes.clear()
+
+    def drop(self, queue: Queue, message: Message, cause: int) -> None:
+        """Forget a message that is in no lane and no longer unsettled."""
+        if queue.guarded is not None:
+            queue.guarded.bytes -= len(message.body)
+        if message.recorded:
+            out = self._turn.out
+            out.record(records.acked(out.destination(queue.address), cause, (message.position,)))
+            out.freed.append(message.position)
+
+    def record_purged(self, queue: Queue, positions: list[int]) -> None:
+        if positions:
+            out = self._turn.out
+            out.record(records.acked(out.destination(queue.address), records.PURGED, positions))
+            out.freed += positions
+
+    def acknowledge(self, queue: Queue, message: Message) -> None:
+        """Have the end of a recorded message written at the end of this turn."""
+        if not queue.acked:
+            self._acknowledging.append(queue)
+        queue.acked.append(message.position)
+
+    def record_acks(self) -> None:
+        """Write one record for each queue of which messages were acknowledged in this turn."""
+        out = self._turn.out
+        for queue in self._acknowledging:
+            out.record(records.acked(out.destination(queue.address), records.ACKNOWLEDGED, queue.acked))
+            out.freed += queue.acked
+            queue.acked = []
+        self._acknowledging.clear()

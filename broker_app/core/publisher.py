@@ -1,0 +1,194 @@
+"""Publishing of messages that were let in: to a queue, to all subscribers of a topic, or nowhere."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from broker_app.core import block
+from broker_app.core import commands as c
+from broker_app.core.dedup import Duplicates, Seen
+from broker_app.core.destination import (
+    QUEUE,
+    parse,
+)
+from broker_app.core.destinations import Destinations
+from broker_app.core.histories import Histories
+from broker_app.core.message import (
+    Duplicate,
+    Envelope,
+    Message,
+    MessageIds,
+)
+from broker_app.core.message_store import MessageStore
+from broker_app.core.named import NamedSubscription
+from broker_app.core.queue import Queue
+from broker_app.core.scheduler import Scheduler
+from broker_app.core.selective_delivery import SelectiveDelivery
+from broker_app.core.subscription import Subscription
+from broker_app.core.subscriptions import Subscriptions
+from broker_app.core.topic import Look, Match
+from broker_app.core.turn import Turn
+
+#: topics whose messages are counted; of so many that rest the longest, one makes room for another
+MAX_COUNTED_TOPICS, OLDEST_TOPICS = 1_000, 8
+
+
+class Publisher:
+    """Where messages go."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        destinations: Destinations,
+        store: MessageStore,
+        scheduler: Scheduler,
+        selective: SelectiveDelivery,
+        histories: Histories,
+        subscriptions: Subscriptions,
+    ) -> None:
+        self._turn = turn
+        self._destinations = destinations
+        self._store = store
+        self._scheduler = scheduler
+        self._selective = selective
+        self._histories = histories
+        self._subscriptions = subscriptions
+        self.duplicates = Duplicates(turn.limits.dedup_ids, turn.limits.dedup_ids_together)
+        #: messages of the topics that were published to lately, the latest last; one that made room for
+        #: others is counted from the beginning when it comes again
+        self.topic_published: dict[str, int] = {}
+
+    def publish(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
+        """Publish one message that may come in, to `queue` or (None) to the topic that it names; or keep it
+        until it is due."""
+        special = envelope.special
+        if special is None or queue is self._destinations.discard:
+            return self._route(queue, envelope, body)
+        return (
+            self._publish_once(queue, envelope, body)
+            if special.dedup_id
+            else self._publish_when_due(queue, envelope, body)
+        )
+
+    def _publish_when_due(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
+        """Publish a message now, or keep it until it is due."""
+        due_ms = envelope.special.due_at(self._turn.now_ms) if envelope.special else 0
+        if due_ms > self._turn.now_ms:
+            return self._scheduler.delay(envelope, body, due_ms)
+        return self._route(queue, envelope, body)
+
+    def _publish_once(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
+        """Publish a message unless it repeats one of the window."""
+        address, special = envelope.address, envelope.special
+        assert special is not None
+        window_ms = self._turn.policies.of(address).dedup_window_ms
+        digest = special.digest
+        seen = self.duplicates.first(address, digest, self._turn.now_ms, window_ms)
+        if seen is not None:
+            self._turn.counters["published"] -= 1
+            self._turn.counters["duplicates"] += 1
+            return Duplicate(envelope, body, *seen)
+        message = self._publish_when_due(queue, envelope, body)
+        if window_ms:
+            own = message.explicit_id
+            position = MessageIds.position(own.decode()) if own else message.position
+            seen = Seen(position or message.position, message.time_ms, message.recorded)
+            self.duplicates.remember(address, digest, seen, window_ms)
+        return message
+
+    def _route(
+        self, queue: Queue | None, envelope: Envelope, body: bytes, explicit_id: bytes | None = None
+    ) -> Message:
+        """Put a message where it belongs: to `queue`, or to everybody on its topic."""
+        if queue is None:
+            return self.publish_to_topic(envelope, body, explicit_id)
+        if not (queue.durable or self._store.has_room(queue, len(body) + envelope.weight)):
+            return self._overflow(queue, envelope, body)
+        message = self._store.enqueue(queue, envelope, body, explicit_id)
+        if envelope.special is not None and envelope.special.group:
+            self._selective.note_group(queue, message)
+        return message
+
+    def publish_due(self, command: c.Loaded) -> None:
+        """Scheduled messages whose time has come, with their bodies."""
+        for message in self._scheduler.take_due(command):
+            envelope = message.envelope
+            if message.expires_ms:
+                envelope = envelope.expiring(message.expires_ms)
+            # It was accepted long ago: whoever may send now does not matter any more.
+            destination = parse(envelope.address)
+            queue = self._destinations.queue(envelope.address) if destination.kind == QUEUE else None
+            self._route(queue, envelope, message.body, self._turn.ids.of(message))
+
+    def publish_to_topic(self, envelope: Envelope, body: bytes, explicit_id: bytes | None = None) -> Message:
+        address = envelope.address
+        retention = self._histories.retention_of(address) if self._histories.retains else None
+        if retention is not None and not 0 < envelope.ends_ms(self._turn.now_ms) <= self._turn.now_ms:
+            message = self._histories.retain(envelope, body, explicit_id)
+            if retention.retention_bytes:
+                self._histories.trim(self._histories.histories[address], retention)
+        else:
+            message = self._turn.transient_message(envelope, body)
+            message.explicit_id = explicit_id
+        if self._store.taps:
+            self._store.taps.note(address, message)
+        if address.startswith("/topic/"):
+            topics, name = self._destinations.topics, address.removeprefix("/topic/")
+            counts = self.topic_published
+            published = counts.pop(name, 0) + 1
+            counts[name] = published  # the latest last
+            if published == 1 and len(counts) > MAX_COUNTED_TOPICS:
+                self._forget_a_topic()
+        else:
+            topics, name = self._destinations.temporary_topics, address.removeprefix("/temp-topic/")
+        if 0 < message.expires_ms <= self._turn.now_ms:
+            self._turn.counters["discarded"] += 1
+            return message
+        matching = topics.match(name)
+        looks, singles, named = self._matching(message, matching) if topics.choosy else matching
+        for look in looks:
+            fanout = look.fanout
+            if fanout is None:
+                fanout = look.open()
+                self._turn.out.fanouts.append(fanout)
+            fanout.messages.append(message)
+            self._turn.counters["delivered"] += len(fanout.members)
+        for subscription in singles:
+            self._subscriptions.deliver(subscription, message)
+        answer = message
+        for kept in named:
+            copy = self._subscriptions.deliver_named(kept, message)
+            if copy.recorded:
+                answer = copy  # the sender learns that it is on the disk
+        return answer
+
+    def _forget_a_topic(self) -> None:
+        """Count a topic no more: of those that rest the longest, the first that nobody hears."""
+        oldest = list(islice(self.topic_published, OLDEST_TOPICS))
+        unheard = (name for name in oldest if not self._destinations.topics.match(name).copies)
+        del self.topic_published[next(unheard, oldest[0])]
+
+    def _matching(self, message: Message, matching: Match) -> Match:
+        """Those whose selector, if they have one, matches `message`."""
+        headers = block.headers(message.envelope.block)
+
+        def wants(of: Look | Subscription | NamedSubscription) -> bool:
+            return of.selector is None or of.selector.accepts(headers, message, self._turn.ids)
+
+        looks, singles, named = matching
+        return Match(
+            [look for look in looks if wants(look)],
+            [single for single in singles if wants(single)],
+            [kept for kept in named if wants(kept)],
+        )
+
+    def _overflow(self, queue: Queue, envelope: Envelope, body: bytes) -> Message:
+        """Replies that a requester does not take: it is ended, not the one who answers."""
+        for subscription in queue.consumers[:]:
+            self._subscriptions.end_overrun(subscription)
+        return self.discarded(envelope, body)
+
+    def discarded(self, envelope: Envelope, body: bytes) -> Message:
+        """A message that was accepted and is not kept."""
+        self._turn.counters["discarded"] += 1
+        return self._turn.transient_message(envelope, body)

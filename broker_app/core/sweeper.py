@@ -1,0 +1,156 @@
+"""The sweep: from time to time drop what expired, queues that nobody uses, and old ids of messages."""
+
+from __future__ import annotations
+
+from heapq import heapify
+
+from broker_app.core.admission import Admission
+from broker_app.core.dead_letters import DeadLetters
+from broker_app.core.deliveries import Deliveries
+from broker_app.core.destinations import Destinations
+from broker_app.core.events import Events
+from broker_app.core.facts import (
+    DestinationGone,
+)
+from broker_app.core.histories import Histories
+from broker_app.core.marks import (
+    SYNC_ADDRESS,
+)
+from broker_app.core.message_store import MessageStore
+from broker_app.core.publisher import Publisher
+from broker_app.core.queue import Queue
+from broker_app.core.scheduler import Scheduler
+from broker_app.core.selective_delivery import SelectiveDelivery
+from broker_app.core.subscriptions import Subscriptions
+from broker_app.core.timers import SLICE_MS, SWEEP_MS
+from broker_app.core.turn import Turn
+
+#: queues that a part of a sweep looks at; so many messages looked at count as one more
+SWEEP_WORK, LOOKS = 1_000, 16
+
+
+class Sweeper:
+    """Does what is due by time: leases, schedules, and parts of a sweep."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        events: Events,
+        destinations: Destinations,
+        store: MessageStore,
+        scheduler: Scheduler,
+        dead_letters: DeadLetters,
+        selective: SelectiveDelivery,
+        deliveries: Deliveries,
+        histories: Histories,
+        subscriptions: Subscriptions,
+        publisher: Publisher,
+        admission: Admission,
+    ) -> None:
+        self._turn = turn
+        self._events = events
+        self._destinations = destinations
+        self._store = store
+        self._scheduler = scheduler
+        self._dead_letters = dead_letters
+        self._selective = selective
+        self._deliveries = deliveries
+        self._histories = histories
+        self._subscriptions = subscriptions
+        self._publisher = publisher
+        self._admission = admission
+        self.sweep_ms = 0
+        #: queues that the sweep under way has still to look at
+        self._unswept: list[Queue] = []
+
+    def shift_time_limits(self, by_ms: int) -> None:
+        """Shift what is due or counted since some time, because the clock was set."""
+        self.sweep_ms += by_ms
+        for queue in self._destinations.queues.values():
+            if queue.idle_since_ms:
+                queue.idle_since_ms += by_ms
+            if queue.picking is not None:
+                queue.picking.shift(by_ms)
+
+    def run_due(self) -> None:
+        for peer, tag in self._deliveries.leases.due(self._turn.now_ms):
+            held = peer.unsettled.pop(tag, None)
+            if held is not None:
+                self._deliveries.lease_ended(*held)
+        self._scheduler.read_due()
+        if self._turn.now_ms >= self.sweep_ms:
+            self._admission.refuse_overdue()
+            self._subscriptions.check_slow_consumers()
+            self._sweep()
+            self._histories.sweep()
+
+    def _sweep(self) -> None:
+        """Drop what expired, queues that nobody uses, and old dedup-ids; of many queues a part at a time."""
+        if not self._unswept:
+            self._unswept = list(self._destinations.queues.values())
+            self._forget_old_ids()
+        # What is read back only to be looked at must leave memory for what moves.
+        room = self._turn.limits.memory_bytes // 2 - self._store.memory_bytes
+        work = SWEEP_WORK
+        while self._unswept and work > 0:
+            queue = self._unswept.pop()
+            if self._destinations.queues.get(queue.address) is not queue:
+                continue
+            work -= 1
+            if queue.picking is not None:
+                self._selective.tidy(queue)
+            if queue.expiring:
+                work -= self._expire_waiting(queue) // LOOKS
+                for lane in queue.lanes:
+                    if room > 0 and lane.paged and not lane.ready:
+                        self._store.fetch(queue, lane)
+                        room -= self._turn.limits.fetch_bytes
+            self._delete_idle(queue)
+        self.sweep_ms = self._turn.now_ms + (SLICE_MS if self._unswept else SWEEP_MS)
+
+    def _delete_idle(self, queue: Queue) -> None:
+        if (
+            queue.consumers
+            or queue.unsettled
+            or queue.depth
+            or queue.named
+            or not queue.durable
+            or queue.address in self._scheduler.schedules
+            or queue.address in self._turn.policies.exact
+            or queue.address == SYNC_ADDRESS
+        ):
+            queue.idle_since_ms = 0
+        elif not queue.idle_since_ms:
+            queue.idle_since_ms = self._turn.now_ms
+        elif self._turn.now_ms - queue.idle_since_ms >= self._turn.limits.idle_queue_ms:
+            del self._destinations.queues[queue.address]
+            self._events.destination(DestinationGone(queue.address))
+
+    def _forget_old_ids(self) -> None:
+        found = self._publisher.duplicates.next_to_sweep()
+        if found:
+            windows = {address: self._turn.policies.of(address).dedup_window_ms for address in found}
+            self._publisher.duplicates.sweep(self._turn.now_ms, windows)
+
+    def _expire_waiting(self, queue: Queue) -> int:
+        """Take out what expired and is in memory; how many messages were looked at."""
+        looked_at = 0
+        for lane in queue.lanes:
+            looked_at += len(lane.ready) + len(lane.returned)
+            expired = [m for m in lane.in_memory() if 0 < m.expires_ms <= self._turn.now_ms]
+            if not expired:
+                continue
+            for message in expired:
+                self._store.count_body(queue, -message.size)
+                self._dead_letters.expire(queue, message)
+            alive = [m for m in lane.ready if not 0 < m.expires_ms <= self._turn.now_ms]
+            lane.ready.clear()
+            lane.ready.extend(alive)
+            lane.returned = [
+                entry for entry in lane.returned if not 0 < entry[1].expires_ms <= self._turn.now_ms
+            ]
+            heapify(lane.returned)
+        queue.expiring = any(m.expires_ms for lane in queue.lanes for m in lane.in_memory()) or any(
+            lane.paged or lane.loading for lane in queue.lanes
+        )
+        return looked_at

@@ -1,0 +1,173 @@
+"""Transactions: deeds that wait for their COMMIT, and then happen all or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from broker_app.core import commands as c
+from broker_app.core.account import Account
+from broker_app.core.accounts import Accounts
+from broker_app.core.admission import Admission
+from broker_app.core.deliveries import Deliveries
+from broker_app.core.destinations import Destinations
+from broker_app.core.errors import Refused
+from broker_app.core.message import (
+    OVERHEAD_BYTES,
+)
+from broker_app.core.peer import Peer
+from broker_app.core.transaction import Transaction
+from broker_app.core.turn import Turn
+
+
+class Transactions:
+    """Begin, enlist, commit, abort. `execute` carries out one command of a transaction."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        accounts: Accounts,
+        destinations: Destinations,
+        deliveries: Deliveries,
+        admission: Admission,
+        execute: Callable[[c.Command], None],
+    ) -> None:
+        self._turn = turn
+        self._accounts = accounts
+        self._destinations = destinations
+        self._deliveries = deliveries
+        self._admission = admission
+        self._execute = execute
+        #: bytes that open transactions hold
+        self.enlisted_bytes = 0
+
+    def check_begin(self, command: c.Begin) -> None:
+        """Refused when a connection cannot begin a transaction of this name."""
+        transactions, most = command.peer.transactions, self._turn.limits.transactions_per_peer
+        if command.transaction in transactions:
+            raise Refused("conflict", f"transaction {command.transaction!r} has already begun")
+        if len(transactions) >= most:
+            raise Refused("too-many", f"a connection may hold {most} transactions")
+
+    def begin(self, command: c.Begin, checked: None) -> None:
+        """Begin a transaction."""
+        command.peer.transactions[command.transaction] = Transaction()
+        self._turn.accept(command.peer, command.receipt)
+
+    def enlist(self, command: c.Enlist) -> None:
+        """Keep a command until its transaction is committed. One for which there is no room ends it."""
+        peer = command.peer
+        transaction = peer.transactions.get(command.transaction)
+        if transaction is None:
+            self._turn.refuse(peer, command.receipt, _no_transaction(command.transaction))
+            return
+        refusal = self._not_enlisted(peer, command.transaction, transaction, _weight(command.command))
+        if refusal is not None:
+            self._end(peer, command.transaction)
+            self._turn.refuse(peer, command.receipt, refusal)
+            return
+        transaction.commands.append(command.command)
+
+    def _not_enlisted(self, peer: Peer, name: str, transaction: Transaction, size: int) -> Refused | None:
+        """Why a transaction cannot take so much more, else None: then it is counted."""
+        limits, account = self._turn.limits, self._accounts.of(peer)
+        if (
+            len(transaction.commands) >= limits.commands_per_transaction
+            or account.enlisted + size > limits.bytes_per_transaction
+        ):
+            return Refused(
+                "too-large",
+                f"transaction {name!r} is larger than {limits.commands_per_transaction} frames or "
+                f"{limits.bytes_per_transaction} bytes, with headers and other open transactions of its "
+                "connection, and was aborted",
+            )
+        most = limits.bytes_of_transactions
+        if account.of_user.enlisted + size > most // 2 or self.enlisted_bytes + size > most:
+            return Refused(
+                "busy",
+                f"transaction {name!r} was aborted: open transactions hold as much as they may, {most} "
+                "bytes of all users or half of it of one; commit or abort some, and send it again",
+            )
+        self._count_enlisted(account, transaction, size)
+        return None
+
+    def _count_enlisted(self, account: Account, transaction: Transaction, size: int) -> None:
+        transaction.bytes += size
+        account.enlist(size)
+        self.enlisted_bytes += size
+
+    def _end(self, peer: Peer, name: str) -> Transaction | None:
+        """Take a transaction out, if there is one."""
+        transaction = peer.transactions.pop(name, None)
+        if transaction is not None and transaction.bytes:
+            self._count_enlisted(self._accounts.of(peer), transaction, -transaction.bytes)
+        return transaction
+
+    def end_all(self, peer: Peer) -> None:
+        """Roll back what a connection has not committed."""
+        for name in list(peer.transactions):
+            self._end(peer, name)
+
+    def check_commit(self, command: c.Commit) -> Transaction:
+        """A transaction all of whose commands can be carried out. It ends in any case."""
+        transaction = self._end(command.peer, command.transaction)
+        if transaction is None:
+            raise _no_transaction(command.transaction)
+        try:
+            if transaction.spoilt is not None:
+                raise transaction.spoilt
+            self._check_all(command.peer, transaction.commands)
+        except Refused as refusal:
+            detail = f"transaction {command.transaction!r} was rolled back: {refusal.detail}"
+            raise Refused(refusal.code, detail, **refusal.facts) from refusal
+        return transaction
+
+    def commit(self, command: c.Commit, transaction: Transaction) -> None:
+        """Carry out all commands of a transaction."""
+        out = self._turn.out
+        failures = len(out.failures)
+        for enlisted in transaction.commands:
+            self._execute(enlisted)
+        for failure in out.failures[failures:]:
+            raise failure.error  # the others are done, and a transaction happens whole or not at all
+        self._turn.accept(command.peer, command.receipt)
+
+    def _check_all(self, peer: Peer, enlisted: Sequence[c.Command]) -> None:
+        """Refused when any deed of a transaction cannot be carried out."""
+        settled: set[int] = set()
+        published = [entry for deed in enlisted if isinstance(deed, c.Publish) for entry in deed.entries]
+        for deed in enlisted:
+            if isinstance(deed, c.Publish):
+                for envelope, _, _ in deed.entries:
+                    self._destinations.check_sendable(envelope.address, envelope.special)
+            elif isinstance(deed, c.Settle | c.Return):
+                if settled.intersection(deed.tags):
+                    raise Refused("unknown-delivery", "the transaction settles one delivery twice")
+                settled.update(self._deliveries.check_tags(deed))
+        self._admission.check_all_fit(peer, published)
+
+    def mark_rollback_only(self, command: c.Spoil) -> None:
+        """Have a transaction fail at its commit."""
+        transaction = command.peer.transactions.get(command.transaction)
+        if transaction is not None:
+            transaction.spoilt = command.refusal
+
+    def check_abort(self, command: c.Abort) -> None:
+        """Refused when there is no transaction of this name."""
+        if command.transaction not in command.peer.transactions:
+            raise _no_transaction(command.transaction)
+
+    def abort(self, command: c.Abort, checked: None) -> None:
+        """Roll a transaction back."""
+        self._end(command.peer, command.transaction)
+        self._turn.accept(command.peer, command.receipt)
+
+
+def _no_transaction(name: str) -> Refused:
+    return Refused("not-found", f"there is no open transaction {name!r}; BEGIN it first")
+
+
+def _weight(deed: c.Publish | c.Settle | c.Return) -> int:
+    """About how many bytes of memory a deed takes until its transaction ends."""
+    if isinstance(deed, c.Publish):
+        return sum(len(body) + envelope.weight for envelope, body, _ in deed.entries)
+    return OVERHEAD_BYTES + 8 * len(deed.tags)

@@ -1,0 +1,102 @@
+"""What all components share while commands are decided: the time, the outcome, and the answers to clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from broker_app.core.errors import Refused, internal
+from broker_app.core.limits import Limits
+from broker_app.core.message import Envelope, Message, MessageIds
+from broker_app.core.outcome import Failure, Outcome
+from broker_app.core.peer import Peer
+from broker_app.core.policy import Policies
+
+# Messages outside the journal take their positions from here up, so that ids stay unique.
+UNRECORDED = 1 << 47
+
+
+class Turn:
+    """One turn of the broker after the other; `out` is the outcome of the present one.
+
+    `counters` are totals since start. `on_stop` is called with each peer that a refusal stops.
+    """
+
+    def __init__(self, *, tag: int, limits: Limits | None, policies: Policies | None) -> None:
+        self.limits = limits or Limits()
+        self.policies = policies or Policies()
+        self.ids = MessageIds(tag)
+        self.next_position = 1
+        self.now_ms = 0
+        self.counters = {"published": 0, "delivered": 0, "discarded": 0, "refused": 0, "duplicates": 0}
+        #: peers that are stopped and have not disconnected yet
+        self.stopped_peers = 0
+        #: the position of the newest message outside the journal
+        self._unrecorded = UNRECORDED
+        self.out = Outcome(1, 0)
+        self.on_stop: list[Callable[[Peer], None]] = []
+
+    def begin(self, now_us: int, onto: Outcome | None) -> Outcome:
+        """The outcome of a turn at the time `now_us`; `onto` when that one was not committed yet."""
+        self.out = onto or Outcome(self.next_position, now_us)
+        self.now_ms = now_us // 1000
+        return self.out
+
+    def forget(self, peer: Peer) -> None:
+        """A peer disconnects; it is stopped no more, if it was."""
+        if peer.stopped and not peer.gone:
+            self.stopped_peers -= 1
+        peer.gone = True
+
+    def transient_message(self, envelope: Envelope, body: bytes) -> Message:
+        """A new message that lives in memory only."""
+        self._unrecorded += 1
+        return Message(envelope, body, self._unrecorded, self.now_ms, False)
+
+    def accept(self, peer: Peer, receipt: Any, answer: object = None) -> None:
+        """Say yes; a detailed peer also gets `answer`: the message that was published, or what was moved."""
+        if receipt is None:
+            return
+        peer.receipts.append((receipt, answer) if peer.detailed else receipt)
+        if not peer.touched:
+            peer.touched = True
+            self.out.touched.append(peer)
+
+    def refuse(self, peer: Peer, receipt: Any, error: Exception) -> None:
+        """Refuse a command before anything was changed. A strict peer hears only the first refusal, and is
+        stopped by it. An `error` that is no refusal is a fault of the broker: it costs the client its
+        connection, where it has one, and nobody else anything."""
+        if peer.stopped:
+            return
+        if not isinstance(error, Refused):
+            self.out.failures.append(Failure(peer, error))
+            error = internal()
+            if peer.connection:
+                self.stop(peer)
+                self.out.closes.append((peer, error))
+                return
+        if peer.strict:
+            self.stop(peer)
+        peer.refusals.append((receipt, error))
+        self.schedule_flush(peer)
+
+    def detail_of(self, peer: Peer, error: Exception) -> str:
+        """Why one part of a command is not carried out while the others are. Notes a fault of the broker."""
+        if isinstance(error, Refused):
+            return error.detail
+        self.out.failures.append(Failure(peer, error))
+        return internal().detail
+
+    def stop(self, peer: Peer) -> None:
+        """Carry out nothing more of a peer, until it disconnects."""
+        peer.stopped = True
+        if not peer.gone:
+            self.stopped_peers += 1
+        for listener in self.on_stop:
+            listener(peer)
+
+    def schedule_flush(self, peer: Peer) -> None:
+        """Let a peer look into its mailbox after the commit."""
+        if not peer.touched:
+            peer.touched = True
+            self.out.touched.append(peer)
