@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from broker_app.core import records
 from broker_app.core.broker import Broker
 from broker_app.core.freezing import freeze
-from broker_app.core.recovery import Recovery, live_positions
+from broker_app.core.recovery import Recovery, forget, live_positions
 from broker_app.journal import meta, recovery
 from broker_app.journal.errors import JournalDamaged
 from broker_app.journal.files import Files
@@ -107,7 +107,7 @@ def repair(directory: Path, *, skip_damaged: bool, dry_run: bool) -> Repaired:
         lost = {
             position for chunk in live_positions(broker) for position in chunk if not found.stores(position)
         }
-        repaired = Repaired(found.damages, lost=_forget(broker, lost))
+        repaired = Repaired(found.damages, lost=forget(broker, lost))
         repaired.waiting = sum(map(len, live_positions(broker)))
         loses = found.loses or bool(lost)
         if not dry_run and (skip_damaged or not loses) and (found.damages or lost):
@@ -127,33 +127,6 @@ def _broker_of(found: Repair) -> Broker:
         recovered.replay(batch.destinations, batch.first_position, batch.records)
     recovered.finish(found.next_position)
     return broker
-
-
-def _forget(broker: Broker, lost: set[int]) -> Counter[str]:
-    """Take out messages that are stored nowhere; how many of each address."""
-    counted: Counter[str] = Counter()
-    in_order = sorted(lost)
-    for address, waits in list(_waiting(broker)) if lost else ():
-        counted[address] += len(lost.intersection(waits))
-        for lane in (
-            broker.destinations.queues[address].lanes if address in broker.destinations.queues else ()
-        ):
-            lane.paged.remove(in_order)
-        if (schedule := broker.scheduler.schedules.get(address)) is not None:
-            schedule.keep(lambda position: position not in lost)
-        if (history := broker.histories.histories.get(address)) is not None:
-            history.forget(lost)
-    return +counted
-
-
-def _waiting(broker: Broker) -> Iterator[tuple[str, list[int]]]:
-    """Positions that wait, by address."""
-    for address, queue in broker.destinations.queues.items():
-        yield address, [at for lane in queue.lanes for chunk in lane.paged.chunks() for at in chunk]
-    for address, schedule in broker.scheduler.schedules.items():
-        yield address, list(schedule.positions())
-    for address, history in broker.histories.histories.items():
-        yield address, list(history.after(0))
 
 
 def _snapshot(journal: SegmentJournal, broker: Broker) -> None:

@@ -27,6 +27,7 @@ from broker_app.bridge.flight import FLIGHT_BYTES, Budget, Flight
 from broker_app.bridge.timeline import Timeline
 from broker_app.bridge.trouble import Trouble
 from broker_app.core import commands as c
+from broker_app.core import views
 from broker_app.core.errors import Refused
 from broker_app.core.peer import Delivery, InnerReceiver, Peer
 from broker_app.engine import Engine
@@ -251,7 +252,7 @@ class Flow(InnerReceiver):
     def _has_unsent(self, accepted: int) -> bool:
         """Whether a message waits here that the mark would take for a repeat and that was never sent."""
         queue = self._engine.broker.destinations.queues.get(self.source)
-        return queue is not None and any(lane.has_untried(accepted) for lane in queue.lanes)
+        return queue is not None and views.has_untried(queue, accepted)
 
     def _join(self) -> None:
         """Become the consumer of the queue, to which nothing is handed out before it is the only one."""

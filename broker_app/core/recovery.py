@@ -7,7 +7,9 @@ whether it may be a repeat follows from the lane's mark.
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 
 from broker_app.core import freezing, records
 from broker_app.core.broker import Broker
@@ -185,3 +187,20 @@ def live_positions(broker: Broker) -> Iterator[array[int]]:
     for schedule in broker.scheduler.schedules.values():
         for _, positions in schedule.rows.chunks():
             yield positions
+
+
+def forget(broker: Broker, lost: AbstractSet[int]) -> Counter[str]:
+    """Take messages that are stored nowhere out of a new broker; how many of each address."""
+    counted: Counter[str] = Counter()
+    in_order = sorted(lost)
+    for address, queue in broker.destinations.queues.items() if lost else ():
+        for lane in queue.lanes:
+            counted[address] += sum(position in lost for chunk in lane.paged.chunks() for position in chunk)
+            lane.paged.remove(in_order)
+    for address, schedule in broker.scheduler.schedules.items() if lost else ():
+        counted[address] += sum(position in lost for position in schedule.positions())
+        schedule.keep(lambda position: position not in lost)
+    for address, history in broker.histories.histories.items() if lost else ():
+        counted[address] += sum(position in lost for position in history.after(0))
+        history.forget(lost)
+    return +counted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from functools import partial
 
+from broker_app.core import views
 from broker_app.core.message import Message
 from broker_app.core.records import Reader
 from broker_app.core.transfers import DONE, GONE
@@ -45,8 +46,8 @@ class Exporting(Work):
         queue = tools.broker.destinations.queues.get(source)
         in_memory: dict[int, Message] = {}
         if self.job.boot == tools.boot and any(position >= UNRECORDED for position in positions):
-            lanes = queue.lanes if queue is not None else []
-            in_memory = {m.position: m for lane in lanes for m in lane.in_memory() if not m.recorded}
+            here = views.in_memory(queue) if queue is not None else ()
+            in_memory = {message.position: message for message in here if not message.recorded}
         lines: list[bytes] = []
         size = read = 0
         for position in positions:

@@ -17,6 +17,7 @@ from broker_app.core.destination import QUEUE, is_reserved, parse
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.records import Reader
+from broker_app.core.views import Stretch
 from broker_app.jobs import filters, reading
 from broker_app.jobs.errands import Errands
 from broker_app.jobs.filters import Filter
@@ -187,7 +188,7 @@ def _take_all(plan: Plan, surveyed: Survey, read: JournalRead, most: int) -> Non
     for stretch in surveyed.stretches:
         plan.sample += stretch.messages[: SAMPLE - len(plan.sample)]
         if len(plan.sample) < SAMPLE and stretch.outside:
-            more = reading.Survey([reading.Stretch([], stretch.outside[: SAMPLE - len(plan.sample)])], 0, 0)
+            more = reading.Survey([Stretch([], stretch.outside[: SAMPLE - len(plan.sample)])], 0, 0)
             plan.sample += _read_all(plan.source, more, read)
 
 
@@ -196,7 +197,7 @@ def _ends(address: str, surveyed: Survey, read: JournalRead) -> Iterator[Message
     for stretch in surveyed.stretches:
         yield from (stretch.messages[at] for at in (0, -1) if stretch.messages)
         ends = stretch.outside[:1] + stretch.outside[-1:]
-        yield from _read_all(address, Survey([reading.Stretch([], ends)], 0, 0), read)
+        yield from _read_all(address, Survey([Stretch([], ends)], 0, 0), read)
 
 
 def _read_all(address: str, surveyed: Survey, read: JournalRead) -> list[Message]:

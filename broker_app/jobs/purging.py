@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
 
 from broker_app.core import commands as c
+from broker_app.core import views
 from broker_app.core.transfers import DONE, Moved
 from broker_app.core.turn import UNRECORDED
 from broker_app.jobs.work import Work
@@ -37,12 +38,14 @@ class Purging(Work):
         """The first positions that waited when the purge was planned and still do."""
         job = self.job
         queue = self.tools.broker.destinations.queues.get(job.source)
-        found: list[int] = []
         most = self._at_once(PURGE_BATCH)
-        for lane in queue.lanes if queue is not None else ():
-            here = (m.position for m in lane.in_memory() if not m.recorded and m.time_ms <= job.created_ms)
-            recorded = (m.position for m in lane.in_memory() if m.recorded)
-            for positions in (here, recorded, lane.loading, lane.paged.after(0)):
-                old = (p for p in positions if p < job.next_position or p >= UNRECORDED)
-                found += islice(old, most - len(found))
-        return found
+        if queue is None:
+            return []
+        transient = (
+            message.position
+            for message in views.in_memory(queue)
+            if not message.recorded and message.time_ms <= job.created_ms
+        )
+        recorded = (message.position for message in views.in_memory(queue) if message.recorded)
+        waiting = chain(transient, recorded, views.outside(queue))
+        return list(islice((p for p in waiting if p < job.next_position or p >= UNRECORDED), most))

@@ -7,24 +7,19 @@ from array import array
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
 
+from broker_app.core import views
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message
 from broker_app.core.queue import Queue
 from broker_app.core.records import Reader
 from broker_app.core.turn import UNRECORDED
+from broker_app.core.views import Stretch
 from broker_app.journal.errors import NoSuchPosition
 
 JournalRead = Callable[[Sequence[int]], list[bytes]]
 
 #: how long a reader may hold the loop before others have their turn
 SLICE_S = 0.004
-
-
-class Stretch(NamedTuple):
-    """Messages of one lane, in the order of delivery: those in memory, then positions of the others."""
-
-    messages: list[Message]
-    outside: array[int]
 
 
 class Survey(NamedTuple):
@@ -50,13 +45,7 @@ class Survey(NamedTuple):
 
 def survey(broker: Broker, queue: Queue) -> Survey:
     """Only between two batches. Costs 8 bytes a message that is not in memory."""
-    stretches = []
-    for lane in queue.lanes:
-        outside: array[int] = array("Q", lane.loading)
-        for chunk in lane.paged.chunks():
-            outside.extend(chunk)
-        stretches.append(Stretch(list(lane.in_memory()), outside))
-    return Survey(stretches, queue.unsettled, broker.turn.next_position)
+    return Survey(views.stretches(queue), queue.unsettled, broker.turn.next_position)
 
 
 def survey_scheduled(broker: Broker, address: str) -> Survey:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from broker_app.core import views
 from broker_app.core.broker import Broker
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message
@@ -135,12 +136,13 @@ class Work:
         """(id, position) of messages that came to a queue behind `after` with one of these ids."""
         queue = self.tools.broker.destinations.queues.get(address)
         reader = Reader(address)
-        for lane in queue.lanes if queue is not None else ():
-            for position in islice(lane.paged.after(after), MAX_SEARCHED):
-                record = reading.record_of(self.tools.read, position)
-                explicit = reader.message(record, position).explicit_id if record is not None else None
-                if explicit is not None and explicit in wanted:
-                    yield explicit, position
+        if queue is None:
+            return
+        for position in islice(views.outside(queue, after), MAX_SEARCHED):
+            record = reading.record_of(self.tools.read, position)
+            explicit = reader.message(record, position).explicit_id if record is not None else None
+            if explicit is not None and explicit in wanted:
+                yield explicit, position
 
     # ------------------------------------------------------------------ running
 

@@ -162,15 +162,13 @@ async def test_problems_carry_the_trace(rest: Rest) -> None:
 
 
 async def test_a_bug_is_no_trace_back_for_the_client(rest: Rest, caplog: pytest.LogCaptureFixture) -> None:
-    published, rest.engine.broker.publisher.topic_published = (
-        rest.engine.broker.publisher.topic_published,
-        None,
-    )  # type: ignore[assignment]
+    publisher = rest.engine.broker.publisher
+    published, publisher.topic_published = publisher.topic_published, None  # type: ignore[assignment]
     reply = await rest.alice.get("/topics")
     assert (reply.status_code, reply.json()["type"]) == (500, "/docs/problems/internal")
     assert "Traceback" not in reply.text
     assert "Traceback" in caplog.text
-    rest.engine.broker.publisher.topic_published = published
+    publisher.topic_published = published
 
 
 # ---------------------------------------------------------------------- facts

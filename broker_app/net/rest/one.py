@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from broker_app.core import commands as c
+from broker_app.core import views
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.queue import Queue
@@ -172,24 +173,21 @@ class OneMessage:
 
     def _in_memory(self, queue: Queue, message_id: bytes, position: int) -> Shown | None:
         of = self._ids.of
-        for peer in self._broker.deliveries.peers:
-            for subscription, message in peer.unsettled.values():
-                if subscription.queue is queue and _is(message, position) and of(message) == message_id:
-                    return Shown(UNSETTLED, message.attempts, message)
-        for lane in queue.lanes:
-            for message in lane.in_memory():
+        for state, messages in (
+            (UNSETTLED, views.unsettled(self._broker, queue)),
+            (READY, views.in_memory(queue)),
+        ):
+            for message in messages:
                 if _is(message, position) and of(message) == message_id:
-                    return Shown(READY, message.attempts, message)
+                    return Shown(state, message.attempts, message)
         return None
 
     def _paged(self, queue: Queue, message_id: str, position: int) -> Shown | None:
-        for lane in queue.lanes:
-            if position in lane.loading or next(lane.paged.after(position - 1), None) == position:
-                message = load(self._read, queue, [position])[0]
-                if self._ids.of(message).decode() == message_id:
-                    attempts = lane.attempts.get(position, 1) if position <= lane.mark else 0
-                    return Shown(READY, attempts, message)
-        return None
+        attempts = views.attempts_outside(queue, position)
+        if attempts is None:
+            return None
+        message = load(self._read, queue, [position])[0]
+        return Shown(READY, attempts, message) if self._ids.of(message).decode() == message_id else None
 
 
 def _pair(address: str, row: Shown) -> tuple[str, Shown]:

@@ -150,7 +150,7 @@ class Receiver:
 
     def _reply(self, leases: list[tuple[int, Message, int]], waited_s: float, address: str) -> Reply:
         queue = self._desk.engine.broker.destinations.queues.get(address)
-        more = queue is not None and any(map(len, queue.lanes))
+        more = queue is not None and queue.depth > 0
         rows = [
             items.received(message, self._ids.of(message), self._receipt(tag), until_ms, self._blocks)
             for tag, message, until_ms in leases

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from broker_app.core import commands as c
+from broker_app.core import views
 from broker_app.core.broker import Broker
 from broker_app.core.destination import parse
 from broker_app.core.named import DURABLE_PREFIX, NamedSubscription
@@ -137,12 +138,8 @@ class Subscriptions:
             for subscription, message in peer.unsettled.values()
             if subscription.queue is queue
         ]
-        for lane in queue.lanes:
-            first = lane.first()
-            if first is not None:
-                times.append(first.time_ms)
-                continue
-            outside = next(iter(lane.loading), None) or next(lane.paged.after(0), None)
-            if outside is not None:
-                times.append(queue.reader.message(self._read([outside])[0], outside).time_ms)
+        for oldest in views.oldest(queue):
+            if isinstance(oldest, int):
+                oldest = queue.reader.message(self._read([oldest])[0], oldest)
+            times.append(oldest.time_ms)
         return max(0.0, self._broker.turn.now_ms - min(times)) / 1000 if times else 0.0

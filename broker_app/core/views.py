@@ -1,0 +1,75 @@
+"""Read-only views of what waits in queues, for modules outside the core: none of them reads a lane itself.
+
+Only between two calls of `Broker.decide`; nothing is changed, and what is returned lazily is read before the
+next one.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from broker_app.core.broker import Broker
+from broker_app.core.message import Message
+from broker_app.core.queue import Queue
+
+
+class Stretch(NamedTuple):
+    """Messages of one priority in the order of delivery: those in memory, then positions of the others."""
+
+    messages: list[Message]
+    outside: array[int]
+
+
+def stretches(queue: Queue) -> list[Stretch]:
+    """All that waits. Costs 8 bytes for each message that is not in memory."""
+    found = []
+    for lane in queue.lanes:
+        outside: array[int] = array("Q", lane.loading)
+        for chunk in lane.paged.chunks():
+            outside.extend(chunk)
+        found.append(Stretch(list(lane.in_memory()), outside))
+    return found
+
+
+def in_memory(queue: Queue) -> Iterator[Message]:
+    """Waiting messages whose bodies are in memory, in the order of delivery."""
+    for lane in queue.lanes:
+        yield from lane.in_memory()
+
+
+def outside(queue: Queue, after: int = 0) -> Iterator[int]:
+    """Positions behind `after` of waiting messages whose bodies are in the journal alone."""
+    for lane in queue.lanes:
+        yield from (position for position in lane.loading if position > after)
+        yield from lane.paged.after(after)
+
+
+def oldest(queue: Queue) -> Iterator[Message | int]:
+    """The next message of each priority: itself where its body is in memory, else its position."""
+    for lane in queue.lanes:
+        first = lane.first() or next(iter(lane.loading), None) or next(lane.paged.after(0), None)
+        if first is not None:
+            yield first
+
+
+def attempts_outside(queue: Queue, position: int) -> int | None:
+    """Deliveries so far of a waiting message whose body is in the journal alone; None when there is none."""
+    for lane in queue.lanes:
+        if position in lane.loading or next(lane.paged.after(position - 1), None) == position:
+            return lane.attempts_of(position)
+    return None
+
+
+def has_untried(queue: Queue, up_to: int) -> bool:
+    """Whether a recorded message at a position up to `up_to` waits that was never delivered."""
+    return any(lane.has_untried(up_to) for lane in queue.lanes)
+
+
+def unsettled(broker: Broker, queue: Queue) -> Iterator[Message]:
+    """Messages of a queue that were delivered and are not settled."""
+    for peer in broker.deliveries.peers:
+        for subscription, message in peer.unsettled.values():
+            if subscription.queue is queue:
+                yield message
