@@ -56,7 +56,7 @@ def finish(section: str, json_file: Path | None, plain: dict[str, object], appen
 
 
 def run_or_explain(main: Callable[[], int]) -> int:
-    """Run `main`; what the user can mend becomes a sentence and status 1."""
+    """Run `main`; what the user can fix becomes a sentence and status 1."""
     try:
         return main()
     except (ServerFailed, GeneratorFailed) as failure:

@@ -116,7 +116,7 @@ class Config:
     )
     revoked: str = _setting(
         REFUSE,
-        "what becomes of a connection that loses a right it uses: it is refused what it does next, or closed",
+        "what happens to a connection that loses a permission it is using: further use is refused, or it is closed",
         choices=(REFUSE, CLOSE),
         reloadable=True,
     )
@@ -234,7 +234,7 @@ class Config:
     # alerts: whom they are told to, beside what a rule says itself
     alert_notify: tuple[str, ...] = _setting(
         (),
-        "whom alerts are told to, by comma: queue:NAME, https://HOST/PATH, mailto:ADDRESS",
+        "where alerts are sent, comma-separated: queue:NAME, https://HOST/PATH, mailto:ADDRESS",
         pattern=r"(queue|https?|mailto):\S+",
     )
     console_url: str | None = _setting(

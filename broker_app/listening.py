@@ -17,7 +17,7 @@ _LISTENS = "0A"
 
 
 class PortTaken(Exception):
-    """An address at which the node cannot listen; the text names it, its option and how to mend it."""
+    """An address at which the node cannot listen; the text names it, its option and how to fix it."""
 
 
 class Listeners(NamedTuple):

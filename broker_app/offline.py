@@ -1,4 +1,4 @@
-"""A journal without its broker: brought back in memory to be mended, or to be made small."""
+"""A journal without its broker: brought back in memory to be repaired, or to be made small."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _segment_bytes(directory: Path) -> int:
 
 
 def repair(directory: Path, *, skip_damaged: bool, dry_run: bool) -> Repaired:
-    """Mend a journal that does not start. Records that cannot be read are skipped only if `skip_damaged`;
+    """Repair a journal that does not start. Records that cannot be read are skipped only if `skip_damaged`;
     without, and in a dry run, nothing is changed. Raises JournalInUse, JournalDamaged, JournalFailed.
     """
     files = Files(directory)

@@ -1,4 +1,4 @@
-"""Bringing a broker back from its journal, when a node starts and when a journal is mended without one."""
+"""Bringing a broker back from its journal, when a node starts and when a journal is repaired without one."""
 
 from broker_app.core.broker import Broker
 from broker_app.core.message import MessageIds

@@ -56,7 +56,7 @@ class Message:
 
     @property
     def attempt(self) -> int:
-        """The how-manieth delivery of this message this is, from 1."""
+        """The number of this delivery of the message, starting at 1."""
         attempt = self._frame.headers.get("attempt", "")
         return int(attempt) if attempt.isdecimal() else 1
 

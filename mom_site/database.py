@@ -67,8 +67,8 @@ def trouble(error: OperationalError, data: Path) -> str:
     """What is wrong with the configuration in `data`, or with the database that brokers share."""
     if "disk" not in str(error) and "readonly" not in str(error):
         return f"the configuration cannot be used: {error}"
-    mend = "make room on that disk" if "full" in str(error) else "see `mom doctor`"
+    fix = "make room on that disk" if "full" in str(error) else "see `mom doctor`"
     return (
         f"the configuration cannot be written: {error}\n  where: {data.resolve()}\n"
-        f"  mend:  {mend}, or choose another directory with --data"
+        f"  fix:   {fix}, or choose another directory with --data"
     )

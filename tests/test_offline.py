@@ -1,4 +1,4 @@
-"""Mending and shrinking the journal of a broker that is stopped."""
+"""Repairing and shrinking the journal of a broker that is stopped."""
 
 import asyncio
 import random

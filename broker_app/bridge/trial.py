@@ -1,4 +1,4 @@
-"""Trial: test the connection to a remote broker step by step, and say what came of each and how to mend it.
+"""Trial: test the connection to a remote broker step by step, and say what came of each and how to fix it.
 
 Nothing is left behind: no message is sent, and a flow that is begun to ask for the rights is one of another
 sender and ended at once, so that those that run are not disturbed. All of it takes `LONGEST_S` at most.
@@ -40,7 +40,7 @@ _FLOW: Final = "trial"
 _SKIPPED: Final = "not tried, because of the step before"
 
 #: what to do about a trouble, where the step does not know better
-_MEND: Final = {
+_FIXES: Final = {
     troubles.CONFIG: "give the broker a file in ca_file that it can read, with certificates in PEM",
     troubles.DNS: "correct hostname, or have this machine's name server know it",
     troubles.REFUSED: "correct hostname and port, or start the remote broker",
@@ -59,10 +59,10 @@ _NO_USER: Final = "give the bridge a user of the remote broker and its password;
 class Failed(Exception):
     """A step ended badly."""
 
-    def __init__(self, trouble: Trouble, mend: str = "") -> None:
+    def __init__(self, trouble: Trouble, fix: str = "") -> None:
         super().__init__(trouble.detail)
         self.trouble = trouble
-        self.mend = mend or _MEND.get(trouble.code, "see the log of the remote broker")
+        self.fix = fix or _FIXES.get(trouble.code, "see the log of the remote broker")
 
 
 class Step(NamedTuple):
@@ -71,7 +71,7 @@ class Step(NamedTuple):
     name: str
     ok: bool | None
     detail: str
-    mend: str = ""
+    fix: str = ""
     seconds: float = 0.0
 
 
@@ -126,12 +126,12 @@ class Trial:
             async with asyncio.timeout(STEP_S):
                 detail = await deed()
         except Failed as failed:
-            self._note(name, began, ok=False, detail=failed.trouble.detail, mend=failed.mend)
+            self._note(name, began, ok=False, detail=failed.trouble.detail, fix=failed.fix)
             raise
         except (OSError, ConnectionLost, Refused, ValueError) as error:
             trouble = troubles.of_connecting(error, self._remote.ca_file)
             why = Failed(trouble, self._mend_login(error) if trouble.code == troubles.LOGIN else "")
-            self._note(name, began, ok=False, detail=why.trouble.detail, mend=why.mend)
+            self._note(name, began, ok=False, detail=why.trouble.detail, fix=why.fix)
             raise why from error
         self._note(name, began, ok=True, detail=detail)
 
@@ -147,8 +147,8 @@ class Trial:
             return f"allow {user or 'everybody'} to log in at the remote broker"
         return "" if user else _NO_USER
 
-    def _note(self, name: str, began: float, *, ok: bool, detail: str, mend: str = "") -> None:
-        self._steps.append(Step(name, ok, detail, mend, round(time.monotonic() - began, 3)))
+    def _note(self, name: str, began: float, *, ok: bool, detail: str, fix: str = "") -> None:
+        self._steps.append(Step(name, ok, detail, fix, round(time.monotonic() - began, 3)))
 
     # ------------------------------------------------------------------ the way there
 
@@ -178,8 +178,8 @@ class Trial:
             raise await self._untrusted(error) from error
         except ssl.SSLError as error:
             detail = f"no TLS at this port: {(error.reason or str(error)).lower().replace('_', ' ')}"
-            mend = "correct port, or take stomp or ws where the remote broker has no TLS"
-            raise Failed(Trouble(troubles.TLS, detail), mend) from error
+            fix = "correct port, or take stomp or ws where the remote broker has no TLS"
+            raise Failed(Trouble(troubles.TLS, detail), fix) from error
         tls = writer.get_extra_info("ssl_object")
         certificate, version = tls.getpeercert(True), tls.version()
         await _close(writer)
@@ -194,12 +194,12 @@ class Trial:
             _, writer = await asyncio.open_connection(remote.hostname, remote.port, ssl=blind)
             about = f"; it is {_about(writer.get_extra_info('ssl_object').getpeercert(True))}"
             await _close(writer)
-        mend = "name the authority that signed it in ca_file"
+        fix = "name the authority that signed it in ca_file"
         if "mismatch" in error.verify_message.lower():
-            mend = "say in hostname a name that the certificate is for"
+            fix = "say in hostname a name that the certificate is for"
         elif "expired" in error.verify_message:
-            mend = "give the remote broker a new certificate"
-        return Failed(Trouble(troubles.TLS, f"not trusted: {error.verify_message}{about}"), mend)
+            fix = "give the remote broker a new certificate"
+        return Failed(Trouble(troubles.TLS, f"not trusted: {error.verify_message}{about}"), fix)
 
     async def _upgrade(self) -> str:
         transport = await open_transport(self._remote.address, self._tls)
@@ -239,20 +239,20 @@ class Trial:
         refused = await self._begin()
         trouble = troubles.of_refusal(refused) if refused is not None else None
         if trouble is not None and trouble.code == troubles.AUTH_SYNC_QUEUE:
-            mend = f"allow {self._who} to send to and receive from {SYNC_QUEUE} at the remote broker"
-            self._note(SYNC, began, ok=False, detail=trouble.detail, mend=mend)
-            raise Failed(trouble, mend)
+            fix = f"allow {self._who} to send to and receive from {SYNC_QUEUE} at the remote broker"
+            self._note(SYNC, began, ok=False, detail=trouble.detail, fix=fix)
+            raise Failed(trouble, fix)
         self._note(SYNC, began, ok=True, detail=f"{self._who} may send to and receive from {SYNC_QUEUE}")
         if self._queue is None:
             self._steps.append(Step(TARGET, None, "no queue is named; name one to ask for the right to it"))
         elif trouble is None:
             self._note(TARGET, began, ok=True, detail=f"{self._who} may send to {self._queue}")
         else:
-            mend = f"allow {self._who} to send to {self._queue} at the remote broker"
+            fix = f"allow {self._who} to send to {self._queue} at the remote broker"
             if trouble.code != troubles.AUTH_TARGET_QUEUE:
-                mend = f"see what is set for {self._queue} at the remote broker"
-            self._note(TARGET, began, ok=False, detail=trouble.detail, mend=mend)
-            raise Failed(trouble, mend)
+                fix = f"see what is set for {self._queue} at the remote broker"
+            self._note(TARGET, began, ok=False, detail=trouble.detail, fix=fix)
+            raise Failed(trouble, fix)
 
     @property
     def _who(self) -> str:
@@ -345,5 +345,5 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 async def try_connection(remote: Remote, queue: str | None, sender: str) -> dict[str, Any]:
     """Test the connection to a remote broker, and the rights of the flow to one of its queues: {ok, server,
-    delivery, seconds, steps: [{name, ok, detail, mend, seconds}]}."""
+    delivery, seconds, steps: [{name, ok, detail, fix, seconds}]}."""
     return await Trial(remote, queue, sender).run()

@@ -99,7 +99,7 @@ def verify(ctx: typer.Context) -> None:
         raise Failure(
             FAILED,
             f"entry {found['broken_at']} of the audit log is missing, or it was changed",
-            mend="compare it with an export of before",
+            fix="compare it with an export of before",
         )
 
 

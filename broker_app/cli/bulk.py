@@ -160,15 +160,15 @@ def check_rest(plan: dict[str, Any], left: int, limit: int | None) -> None:
         raise Failure(
             FAILED,
             f"{jobs.counted(left)} that fit are left: a job takes {plan['count']:,}",
-            mend=f"{plan['op']} parts of them, by --where",
+            fix=f"{plan['op']} parts of them, by --where",
         )
     if left > 0:
-        raise Failure(FAILED, f"{jobs.counted(left)} that fit are left", mend="give the command again")
+        raise Failure(FAILED, f"{jobs.counted(left)} that fit are left", fix="give the command again")
     if limit is None and not plan["complete"]:
         raise Failure(
             FAILED,
             f"only the first {plan['scanned']:,} messages were looked at; of the others, some may fit",
-            mend="give the command again, or narrow it by --where",
+            fix="give the command again, or narrow it by --where",
         )
 
 

@@ -86,7 +86,7 @@ def _setting(assignment: str) -> tuple[str, Any]:
     name, equals, text = assignment.partition("=")
     if not equals:
         raise Failure(
-            USAGE, f"{assignment!r} is no setting", mend="write NAME=VALUE, or NAME= to take it back"
+            USAGE, f"{assignment!r} is no setting", fix="write NAME=VALUE, or NAME= to take it back"
         )
     known = {setting.name: setting for setting in config.settings()}
     if not text or name not in known:
@@ -97,7 +97,7 @@ def _setting(assignment: str) -> tuple[str, Any]:
             value = config.size(text) if known[name].rule.unit == "bytes" else json.loads(text)
     except ValueError:
         raise Failure(
-            USAGE, f"{name}: {text!r} is no number", mend=f"it is: {known[name].rule.about}"
+            USAGE, f"{name}: {text!r} is no number", fix=f"it is: {known[name].rule.about}"
         ) from None
     return name, value
 

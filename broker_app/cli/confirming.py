@@ -14,7 +14,7 @@ def confirm(name: str, deed: str, *, production: bool) -> None:
     Raises Failure when the answer is no, or nobody is there to give one."""
     if not sys.stdin.isatty():
         raise Failure(
-            USAGE, "nobody is there to confirm", mend="add --yes, or --dry-run to see what would happen"
+            USAGE, "nobody is there to confirm", fix="add --yes, or --dry-run to see what would happen"
         )
     if production:
         agreed = typer.prompt(f"This is production. Type {name} to {deed}", err=True) == name

@@ -29,7 +29,7 @@ def add(
     the current one."""
     given = invocation.of(ctx)
     if not given.url:
-        raise Failure(USAGE, "a context needs the address of its broker", mend=f"add --url {DEFAULT_URL}")
+        raise Failure(USAGE, "a context needs the address of its broker", fix=f"add --url {DEFAULT_URL}")
     if given.token_file and token_command:
         raise Failure(USAGE, "--token-file and --token-command exclude each other")
     token_file = ""

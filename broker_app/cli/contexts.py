@@ -68,16 +68,14 @@ class Target:
         try:
             return tls_context(self.ca_file, self.cert_file)
         except OSError as error:
-            raise Failure(
-                USAGE, str(error), mend="name another file with --ca-file or --cert-file"
-            ) from error
+            raise Failure(USAGE, str(error), fix="name another file with --ca-file or --cert-file") from error
 
     @property
     def web(self) -> str:
         """The address of its REST interface. Raises Failure."""
         if not self.url.startswith(tuple(f"{scheme}://" for scheme in _WEB)):
             raise Failure(
-                USAGE, f"{self.url} speaks STOMP alone", mend=f"give the web address, like {DEFAULT_URL}"
+                USAGE, f"{self.url} speaks STOMP alone", fix=f"give the web address, like {DEFAULT_URL}"
             )
         return self.url
 
@@ -115,7 +113,7 @@ class Contexts:
         if name not in self.known:
             known = ", ".join(sorted(self.known)) or "none"
             raise Failure(
-                NOT_FOUND, f"there is no context {name!r}", where=str(self.path), mend=f"known are: {known}"
+                NOT_FOUND, f"there is no context {name!r}", where=str(self.path), fix=f"known are: {known}"
             )
         return self.known[name]
 
@@ -199,7 +197,7 @@ def check_url(url: str) -> SplitResult:
     except ValueError:
         usable = False
     if not usable:
-        raise Failure(USAGE, f"{url!r} is no address of a broker", mend=f"write it like {DEFAULT_URL}")
+        raise Failure(USAGE, f"{url!r} is no address of a broker", fix=f"write it like {DEFAULT_URL}")
     return parts
 
 

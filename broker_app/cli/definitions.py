@@ -68,7 +68,7 @@ def import_(
         first = planned["conflicts"][0]
         raise Failure(
             CONFLICT, f"{first['kind']} {first['name']} is said otherwise by a file of the broker",
-            where=first["origin"], mend="change it there, or leave it out here",
+            where=first["origin"], fix="change it there, or leave it out here",
         )  # fmt: skip
     if dry_run or not planned["changes"]:
         return

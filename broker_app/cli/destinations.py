@@ -23,7 +23,7 @@ def queue_name(name: str) -> str:
         raise Failure(
             USAGE,
             f"{name} is a pattern, and this is about one queue",
-            mend="a pattern has settings (`mom queue set`), or subscribes to topics (/topic/prices.>)",
+            fix="a pattern has settings (`mom queue set`), or subscribes to topics (/topic/prices.>)",
         )
     return bare
 
@@ -37,10 +37,10 @@ def own_name(kind: str, name: str) -> str:
     first, slash, rest = name.removeprefix("/").partition("/")
     if first in _KINDS and slash:
         if first == kind:
-            raise Failure(USAGE, f"{name} is no name of a {kind}", mend=f"write {rest}, or {prefix}{rest}")
+            raise Failure(USAGE, f"{name} is no name of a {kind}", fix=f"write {rest}, or {prefix}{rest}")
         raise Failure(
             USAGE,
             f"{name} is a {first}, and this is about {kind}s",
-            mend=f"`mom pub` and `mom sub` take /{first}/{rest}",
+            fix=f"`mom pub` and `mom sub` take /{first}/{rest}",
         )
     return name

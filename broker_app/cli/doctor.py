@@ -1,4 +1,4 @@
-"""`mom doctor`: looks for what keeps a broker from serving well, and says how to mend it."""
+"""`mom doctor`: checks a machine and a broker, and says how to fix what is wrong."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from broker_app.cli import invocation
 from broker_app.cli.contexts import Target
 from broker_app.cli.failures import FAILED, REFUSED, Failure
 
-GOOD, DOUBT, BAD = "ok", "look", "bad"
+OK, WARNING, ERROR = "ok", "warning", "error"
 
-_COLUMNS = ("check", "state", "found", "mend")
+_COLUMNS = ("check", "state", "result", "fix")
 _SLOW_SYNC_MS = 20.0
 _CLOCK_S = 2.0
 _FILES = 4_096
@@ -31,12 +31,12 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Finding(NamedTuple):
-    """What one check found; `mend` is empty when nothing is wrong."""
+    """What one check found; `fix` is empty when nothing is wrong."""
 
     check: str
     state: str
-    found: str
-    mend: str = ""
+    result: str
+    fix: str = ""
 
 
 def doctor(
@@ -45,7 +45,7 @@ def doctor(
         Path | None, typer.Option(help="data directory to look at (MOM_DATA)", show_default="data")
     ] = None,
 ) -> None:
-    """Check this machine and the broker. Something bad is exit code 1."""
+    """Check this machine and the broker. An error is exit code 1."""
     given = invocation.of(ctx)
     target = given.target()
     settings = config.load()
@@ -62,9 +62,9 @@ def doctor(
     findings += _certificate(target)
     findings += _broker(target, given)
     given.output.rows(_COLUMNS, [finding._asdict() for finding in findings])
-    bad = [finding.check for finding in findings if finding.state == BAD]
+    bad = [finding.check for finding in findings if finding.state == ERROR]
     if bad:
-        raise Failure(FAILED, f"not well: {', '.join(bad)}")
+        raise Failure(FAILED, f"failed: {', '.join(bad)}")
 
 
 def _python() -> Iterator[Finding]:
@@ -72,22 +72,22 @@ def _python() -> Iterator[Finding]:
 
     found = platform.python_version()
     right = found.startswith("3.11.")
-    yield Finding("Python", GOOD if right else BAD, found, "" if right else "MOM runs on Python 3.11")
+    yield Finding("Python", OK if right else ERROR, found, "" if right else "MOM runs on Python 3.11")
 
 
 def _directory(directory: Path) -> Iterator[Finding]:
     if not directory.exists():
         parent = next(parent for parent in directory.absolute().parents if parent.exists())
         writable = os.access(parent, os.W_OK)
-        mend = "" if writable else f"let this user write in {parent}, or choose another place with --data"
-        yield Finding("data", GOOD if writable else BAD, f"{directory} is not there yet", mend)
+        fix = "" if writable else f"let this user write in {parent}, or choose another place with --data"
+        yield Finding("data", OK if writable else ERROR, f"{directory} is not there yet", fix)
         return
     if not os.access(directory, os.W_OK | os.X_OK):
-        yield Finding("data", BAD, f"{directory} is not writable", f"chown it to user {os.getuid()}")
+        yield Finding("data", ERROR, f"{directory} is not writable", f"chown it to user {os.getuid()}")
     elif directory.stat().st_mode & 0o007:
-        yield Finding("data", DOUBT, f"{directory} can be read by everybody", f"chmod 700 {directory}")
+        yield Finding("data", WARNING, f"{directory} can be read by everybody", f"chmod 700 {directory}")
     else:
-        yield Finding("data", GOOD, f"{directory} is writable")
+        yield Finding("data", OK, f"{directory} is writable")
 
 
 def _space(directory: Path, settings: config.Config) -> Iterator[Finding]:
@@ -96,11 +96,11 @@ def _space(directory: Path, settings: config.Config) -> Iterator[Finding]:
     free = shutil.disk_usage(_existing(directory)).free
     found = f"{free / config.MIB:,.0f} MiB free"
     if free < 4 * settings.segment_bytes:
-        yield Finding("space", BAD, found, "make room, or choose another disk with --data")
+        yield Finding("space", ERROR, found, "make room, or choose another disk with --data")
     elif free < 16 * settings.segment_bytes:
-        yield Finding("space", DOUBT, found, "make room before a backlog fills the disk")
+        yield Finding("space", WARNING, found, "make room before a backlog fills the disk")
     else:
-        yield Finding("space", GOOD, found)
+        yield Finding("space", OK, found)
 
 
 def _sync(directory: Path) -> Iterator[Finding]:
@@ -120,8 +120,8 @@ def _sync(directory: Path) -> Iterator[Finding]:
             took.append((time.perf_counter() - began) * 1000)
     median = statistics.median(took)
     slow = median > _SLOW_SYNC_MS
-    mend = "every receipt waits this long: put the data on a faster disk" if slow else ""
-    yield Finding("fdatasync", DOUBT if slow else GOOD, f"{median:.2f} ms", mend)
+    fix = "every receipt waits this long: put the data on a faster disk" if slow else ""
+    yield Finding("fdatasync", WARNING if slow else OK, f"{median:.2f} ms", fix)
 
 
 def _open_files() -> Finding:
@@ -131,11 +131,11 @@ def _open_files() -> Finding:
     if soft < _FILES:
         return Finding(
             "open files",
-            DOUBT,
+            WARNING,
             f"{soft} (hard limit {hard})",
             f"ulimit -n {min(65_536, hard)}: a connection is a file",
         )
-    return Finding("open files", GOOD, str(soft))
+    return Finding("open files", OK, str(soft))
 
 
 def _web_port(target: Target, settings: config.Config) -> Finding:
@@ -148,15 +148,15 @@ def _port(check: str, host: str, port: int, option: str) -> Finding:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         socket.create_server((host, port), family=family).close()
-        return Finding(check, GOOD, f"{port} is free")
+        return Finding(check, OK, f"{port} is free")
     except PermissionError:
-        return Finding(check, BAD, f"{port} may not be taken", f"take a port from 1024 on with {option}")
+        return Finding(check, ERROR, f"{port} may not be taken", f"take a port from 1024 on with {option}")
     except OSError as error:
         if _speaks_stomp(host, port) or _speaks_rest(host, port):
-            return Finding(check, GOOD, f"{port} is served by a broker")
+            return Finding(check, OK, f"{port} is served by a broker")
         return Finding(
             check,
-            BAD,
+            ERROR,
             f"{port}: {error.strerror}",
             f"end the other program, or take another port with {option}",
         )
@@ -202,12 +202,12 @@ def _certificate(target: Target) -> Iterator[Finding]:
         ):
             certificate = wrapped.getpeercert() or {}
     except ssl.SSLCertVerificationError as error:
-        mend = "name its authority with --ca-file or MOM_CA_FILE"
+        fix = "name its authority with --ca-file or MOM_CA_FILE"
         if "expired" in error.verify_message:
-            mend = "renew the file of tls-cert: the broker takes it over while it runs"
+            fix = "renew the file of tls-cert: the broker takes it over while it runs"
         elif "ismatch" in error.verify_message or "not valid for" in error.verify_message:
-            mend = "connect by a name that is in the certificate, or let one be made for this name"
-        yield Finding("certificate", BAD, error.verify_message, mend)
+            fix = "connect by a name that is in the certificate, or let one be made for this name"
+        yield Finding("certificate", ERROR, error.verify_message, fix)
         return
     except OSError:
         return  # the next check says so
@@ -217,10 +217,10 @@ def _certificate(target: Target) -> Iterator[Finding]:
     found = f"for {', '.join(name for _, name in names[:5])}; {days} days left"
     if days < _CERTIFICATE_DAYS:
         yield Finding(
-            "certificate", DOUBT, found, "renew it: the broker takes the new file over while it runs"
+            "certificate", WARNING, found, "renew it: the broker takes the new file over while it runs"
         )
     else:
-        yield Finding("certificate", GOOD, found)
+        yield Finding("certificate", OK, found)
 
 
 def _broker(target: Target, given: invocation.Invocation) -> Iterator[Finding]:
@@ -233,23 +233,23 @@ def _broker(target: Target, given: invocation.Invocation) -> Iterator[Finding]:
     try:
         rest.get("/health/ready")
     except Failure as failure:
-        yield Finding("broker", DOUBT, f"{failure.what} at {target.url}", failure.mend)
+        yield Finding("broker", WARNING, f"{failure.what} at {target.url}", failure.fix)
         return
-    yield Finding("broker", GOOD, f"ready at {target.url}")
+    yield Finding("broker", OK, f"ready at {target.url}")
     try:
         sample = rest.get("/stats")
         node, sampled = sample["node"], sample["time"]
     except Failure as failure:
         # Without credentials it is no wonder; with some, they are wrong.
-        state = BAD if failure.code == REFUSED and target.login else DOUBT
-        yield Finding("login", state, failure.what, failure.mend)
+        state = ERROR if failure.code == REFUSED and target.login else WARNING
+        yield Finding("login", state, failure.what, failure.fix)
         return
     nobody = "by certificate" if target.cert_file else "anonymous"
-    yield Finding("login", GOOD, f"as {target.login or nobody}")
+    yield Finding("login", OK, f"as {target.login or nobody}")
     here = metadata.version("mom")
     same = node["version"] == here
-    mend = "" if same else f"this mom is {here}: install the same version on both sides"
-    yield Finding("version", GOOD if same else DOUBT, f"broker {node['name']} is MOM {node['version']}", mend)
+    fix = "" if same else f"this mom is {here}: install the same version on both sides"
+    yield Finding("version", OK if same else WARNING, f"broker {node['name']} is MOM {node['version']}", fix)
     yield _clock(sampled)
 
 
@@ -257,10 +257,10 @@ def _clock(sampled: str) -> Finding:
     """Leases and expiry times mean the broker's clock. The broker samples once a second."""
     offset_s = (datetime.now(UTC) - datetime.fromisoformat(sampled)).total_seconds()
     if -_CLOCK_S < offset_s < 1 + _CLOCK_S:
-        return Finding("clock", GOOD, "as the broker's")
-    return Finding(
-        "clock", DOUBT, f"{offset_s:+.1f} s beside the broker's", "let both machines follow a time server"
-    )
+        return Finding("clock", OK, "as the broker's")
+    side = "ahead of" if offset_s > 0 else "behind"
+    result = f"{abs(offset_s):.1f} s {side} the broker"
+    return Finding("clock", WARNING, result, "synchronise both clocks with NTP")
 
 
 def _existing(directory: Path) -> Path:

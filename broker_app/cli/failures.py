@@ -25,7 +25,7 @@ _OF_NAME = {
     "paused": REFUSED,
 }
 
-_MEND = {
+_FIXES = {
     "not-authenticated": "set MOM_TOKEN; `mom token create NAME` makes a token where the broker's data is",
     "not-active": "ask again in a moment, or name the active broker with --url",
     "tls-required": "write its address with https:// or stomp+tls://",
@@ -34,21 +34,21 @@ _MEND = {
 
 
 class Failure(Exception):
-    """Ends the command. `what` happened, `where` (an address, a file), how to `mend` it."""
+    """Ends the command. `what` happened, `where` (an address, a file), how to `fix` it."""
 
-    def __init__(self, code: int, what: str, *, where: str = "", mend: str = "") -> None:
+    def __init__(self, code: int, what: str, *, where: str = "", fix: str = "") -> None:
         super().__init__(what)
         self.code = code
         self.what = what
         self.where = where
-        self.mend = mend
+        self.fix = fix
 
     def __str__(self) -> str:
         lines = [f"mom: {self.what}"]
         if self.where:
             lines.append(f"  where: {self.where}")
-        if self.mend:
-            lines.append(f"  mend:  {self.mend}")
+        if self.fix:
+            lines.append(f"  fix:   {self.fix}")
         return "\n".join(lines)
 
 
@@ -56,14 +56,14 @@ def of_problem(name: str, detail: str, where: str) -> Failure:
     """What a broker refused, by the name of its problem (see docs/protocol.md)."""
     status = PROBLEMS[name].status if name in PROBLEMS else 500
     code = _OF_NAME.get(name) or _OF_STATUS.get(status, FAILED)
-    return Failure(code, f"{detail} ({name})", where=where, mend=_MEND.get(name, ""))
+    return Failure(code, f"{detail} ({name})", where=where, fix=_FIXES.get(name, ""))
 
 
-def unreachable(where: str, why: str, mend: str = "") -> Failure:
+def unreachable(where: str, why: str, fix: str = "") -> Failure:
     """Nobody answers at `where`."""
     return Failure(
         UNREACHABLE,
         f"cannot reach the broker: {why}",
         where=where,
-        mend=mend or "start one with `mom up`, or name another with --url, MOM_URL or `mom context use`",
+        fix=fix or "start one with `mom up`, or name another with --url, MOM_URL or `mom context use`",
     )

@@ -77,7 +77,7 @@ def wait(given: Invocation, rest: Rest, job_id: str) -> dict[str, Any]:
     job = watch(given, rest, job_id)
     given.output.done(sentence(job), job)
     if job["refused"]:
-        raise Failure(FAILED, f"{counted(job['refused'])} refused", mend=_mend(job_id))
+        raise Failure(FAILED, f"{counted(job['refused'])} refused", fix=_fix(job_id))
     return job
 
 
@@ -90,7 +90,7 @@ def watch(given: Invocation, rest: Rest, job_id: str) -> dict[str, Any]:
             time.sleep(_POLL_S)
             job = rest.get(_path(job_id))
     if job["state"] in ("stopped", "failed"):
-        raise Failure(FAILED, f"job {job_id} {job['state']}: {job['reason']}", mend=_mend(job_id))
+        raise Failure(FAILED, f"job {job_id} {job['state']}: {job['reason']}", fix=_fix(job_id))
     return job
 
 
@@ -116,7 +116,7 @@ def _address(name: str | None) -> str:
     return (name or "").removeprefix("/queue/")
 
 
-def _mend(job_id: str) -> str:
+def _fix(job_id: str) -> str:
     return f"`mom job results {job_id}` says what became of each"
 
 

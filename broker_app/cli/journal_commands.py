@@ -1,4 +1,4 @@
-"""`mom journal`: looks into the files of a journal, and mends or shrinks them while no broker holds them."""
+"""`mom journal`: looks into the files of a journal, and repairs or shrinks them while no broker runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""Check, print, mend and shrink the files of a journal.
+    help="""Check, print, fix and shrink the files of a journal.
 
     The journal is the folder `journal` in a broker's data directory; everything that must survive is in it.
     `verify` and `dump` only read, and may be used while the broker runs. `repair` and `compact` need the
@@ -48,7 +48,7 @@ def verify(ctx: typer.Context, directory: _Directory = Path("data/journal")) -> 
             FAILED,
             "the journal is damaged",
             where=str(directory),
-            mend="stop the broker; `mom journal repair --dry-run` says what can be mended and what is lost",
+            fix="stop the broker; `mom journal repair --dry-run` says what can be repaired and what is lost",
         )
 
 
@@ -63,7 +63,7 @@ def repair(
 ) -> None:
     """Make a damaged journal one that starts again.
 
-    What can be mended without a loss is mended. Batches that cannot be read are cut out only with
+    What can be repaired without a loss is repaired. Batches that cannot be read are cut out only with
     --skip-damaged: messages in them are lost, and messages whose acknowledgement was in them come again.
     What is lost is told, by --dry-run as well: positions, and how many waiting messages of which destination.
 
@@ -93,10 +93,10 @@ def repair(
             FAILED,
             "nothing was changed: there are batches that cannot be read",
             where=str(directory),
-            mend="--skip-damaged goes on without them; keep a copy of the folder, or take one from a backup",
+            fix="--skip-damaged goes on without them; keep a copy of the folder, or take one from a backup",
         )
     if repaired.kept:
-        output.say(f"mended; {repaired.waiting} messages wait. The files as they were: {repaired.kept}")
+        output.say(f"repaired; {repaired.waiting} messages wait. The files as they were: {repaired.kept}")
     elif not (repaired.damages or repaired.lost):
         output.say("no damage; nothing was changed")
 
@@ -136,11 +136,11 @@ def _told(directory: Path) -> Iterator[None]:
         yield
     except JournalInUse as error:
         raise Failure(
-            CONFLICT, "a broker holds this journal", where=str(error), mend="stop that broker first"
+            CONFLICT, "a broker holds this journal", where=str(error), fix="stop that broker first"
         ) from None
     except JournalDamaged as error:
         raise Failure(
-            FAILED, "the journal cannot be read", where=str(error), mend="mom journal verify shows all of it"
+            FAILED, "the journal cannot be read", where=str(error), fix="mom journal verify shows all of it"
         ) from None
     except JournalError as error:
         raise Failure(FAILED, "the journal cannot be written", where=str(error)) from None
@@ -168,14 +168,14 @@ def _check(directory: Path) -> None:
             NOT_FOUND,
             "there is no such folder",
             where=str(directory),
-            mend="it is called journal, in the broker's data directory",
+            fix="it is called journal, in the broker's data directory",
         )
     if not any(directory.glob("*.seg")) and not (directory / "meta.json").exists():
         raise Failure(
             NOT_FOUND,
             "there is no journal in this folder",
             where=str(directory),
-            mend="it is in the folder journal of the broker's data directory",
+            fix="it is in the folder journal of the broker's data directory",
         )
 
 

@@ -83,9 +83,9 @@ def denials(
 def _explained(given: Invocation, asked: dict[str, Any]) -> dict[str, Any]:
     """The broker's explanation. Raises Failure."""
     if "deed" not in asked:
-        raise Failure(USAGE, "it is not said what is done", mend="give --deed, such as --deed POST")
+        raise Failure(USAGE, "it is not said what is done", fix="give --deed, such as --deed POST")
     if ("queue" in asked) == ("topic" in asked):
-        raise Failure(USAGE, "one destination is needed", mend="give --queue or --topic")
+        raise Failure(USAGE, "one destination is needed", fix="give --queue or --topic")
     kind = "queue" if "queue" in asked else "topic"
     body = {**asked, "destination": f"{kind}:{asked[kind]}"}
     del body[kind]
@@ -102,4 +102,4 @@ def _read(name: str) -> Any:
     except OSError as error:
         raise Failure(USAGE, f"cannot read {name}: {error.strerror}") from error
     except ValueError as error:
-        raise Failure(USAGE, f"{name} is no JSON: {error}", mend="write a list of rules") from error
+        raise Failure(USAGE, f"{name} is no JSON: {error}", fix="write a list of rules") from error

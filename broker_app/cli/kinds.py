@@ -45,7 +45,7 @@ def _secret(text: str) -> str:
     """What a file holds; a secret among the words of a command is seen by everybody on its machine."""
     if not text.startswith("@"):
         raise Failure(
-            USAGE, "a password is not written on the command line", mend="password=@FILE, or @- for input"
+            USAGE, "a password is not written on the command line", fix="password=@FILE, or @- for input"
         )
     try:
         found = sys.stdin.read() if text == "@-" else Path(text[1:]).read_text(encoding="utf-8")

@@ -122,9 +122,7 @@ def _everywhere(
     ] = False,
 ) -> None:
     if output is not None and output not in FORMATS:
-        raise Failure(
-            USAGE, f"there is no output format {output!r}", mend=f"take one of {', '.join(FORMATS)}"
-        )
+        raise Failure(USAGE, f"there is no output format {output!r}", fix=f"take one of {', '.join(FORMATS)}")
     written = Output(output, header=not no_header, quiet=quiet)
     ctx.obj = Invocation(context, url, token_file, written, ca_file, cert_file)
 
@@ -158,6 +156,6 @@ def main() -> None:
         if known := _of_database(error):
             print(f"mom: {known}", file=sys.stderr)
             sys.exit(FAILED)
-        print(f"mom: this is a fault of mom itself: {type(error).__name__}: {error}", file=sys.stderr)
-        print("  mend:  MOM_DEBUG=1 shows where; please report it", file=sys.stderr)
+        print(f"mom: internal error: {type(error).__name__}: {error}", file=sys.stderr)
+        print("  fix:   please report it; MOM_DEBUG=1 shows the traceback", file=sys.stderr)
         sys.exit(FAILED)

@@ -78,7 +78,7 @@ def _check_there(rest: Rest, queue: str) -> None:
         rest.get(queue_path(queue))
     except Failure as failure:
         if failure.code == NOT_FOUND:
-            failure.mend = "its first message makes it; with --wait this waits for that"
+            failure.fix = "its first message makes it; with --wait this waits for that"
             raise
         if failure.code != REFUSED:  # who may receive alone, may not ask
             raise
@@ -111,7 +111,7 @@ def _settle(rest: Rest, deed: str, receipts: list[str]) -> None:
         raise Failure(
             FAILED,
             f"{len(errors)} of {len(receipts)} messages could not be settled: {errors[0]['detail']}",
-            mend="they come again; a longer --lease gives more time",
+            fix="they come again; a longer --lease gives more time",
         )
 
 

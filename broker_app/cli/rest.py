@@ -157,11 +157,11 @@ def _refusal(error: urllib.error.HTTPError, address: str) -> Failure:
         return of_problem(name, str(problem["detail"]), address)
     except (ValueError, KeyError, TypeError):
         return Failure(FAILED, f"the answer is HTTP {error.code} {error.reason}", where=address,
-                       mend="is this the address of a MOM broker?")  # fmt: skip
+                       fix="is this the address of a MOM broker?")  # fmt: skip
 
 
 def _reason(error: Exception) -> tuple[str, str]:
-    """Why nobody answers, and how to mend it where that is known."""
+    """Why nobody answers, and how to fix it where that is known."""
     reason = getattr(error, "reason", error)
     if isinstance(reason, ssl.SSLCertVerificationError):
         why = f"its certificate is not trusted: {reason.verify_message}"

@@ -56,13 +56,13 @@ def values_of(assignments: Sequence[str] | None) -> dict[str, Any]:
         name, equals, text = assignment.partition("=")
         if not equals:
             raise Failure(
-                USAGE, f"{assignment!r} is no setting", mend="write NAME=VALUE, or NAME= to take it back"
+                USAGE, f"{assignment!r} is no setting", fix="write NAME=VALUE, or NAME= to take it back"
             )
         if name not in SETTINGS:
             raise Failure(
                 USAGE,
                 f"{name}: {faults({name: None}, '/queue/x')[name]}",
-                mend=f"take one of {', '.join(SETTINGS)}",
+                fix=f"take one of {', '.join(SETTINGS)}",
             )
         values[name] = _value(SETTINGS[name], text) if text else None
     return values
@@ -94,7 +94,7 @@ def create(
         given,
         lambda: rest.exchange("PUT", path, values, {"if-none-match": "*"}),
         f"{kind} {name} has settings of its own already",
-        mend=f"`mom {kind} set` changes them; --idempotent leaves them as they are",
+        fix=f"`mom {kind} set` changes them; --idempotent leaves them as they are",
         idempotent=idempotent,
     )
     if made is not None:
@@ -102,7 +102,7 @@ def create(
 
 
 def create_unless_there(
-    given: Invocation, make: Callable[[], _T], there: str, *, mend: str, idempotent: bool
+    given: Invocation, make: Callable[[], _T], there: str, *, fix: str, idempotent: bool
 ) -> _T | None:
     """What `make` made; None when it is there already and that is no failure, which is said."""
     try:
@@ -111,7 +111,7 @@ def create_unless_there(
         if failure.code != CONFLICT:
             raise
         if not idempotent:
-            raise Failure(CONFLICT, there, mend=mend) from failure
+            raise Failure(CONFLICT, there, fix=fix) from failure
     given.output.say(there)
     return None
 
@@ -134,7 +134,7 @@ def resume(given: Invocation, kind: str, name: str) -> None:
         raise Failure(
             CONFLICT,
             f"{kind} {name} is paused by {still['source']} as well ({still['value']})",
-            mend=f"`mom {kind} resume` that, or `mom {kind} set {name} paused=none`",
+            fix=f"`mom {kind} resume` that, or `mom {kind} set {name} paused=none`",
         )
     _tell(given, f"resumed {kind} {name}", row)
 

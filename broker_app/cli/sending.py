@@ -121,14 +121,14 @@ async def _send(
 
 def _content(body: str | None) -> bytes:
     if body is None and sys.stdin.isatty():
-        raise Failure(USAGE, "there is no message", mend="write it behind the queue; - reads what you type")
+        raise Failure(USAGE, "there is no message", fix="write it behind the queue; - reads what you type")
     if body is None:
         piped = sys.stdin.buffer.read()
         if not piped:
             raise Failure(
                 USAGE,
                 "standard input is empty: there is no message",
-                mend="write '' behind the queue for an empty one",
+                fix="write '' behind the queue for an empty one",
             )
         return piped
     if body == "-":
@@ -146,5 +146,5 @@ def _content(body: str | None) -> bytes:
 def _pair(header: str) -> tuple[str, str]:
     name, equals, value = header.partition("=")
     if not (name and equals):
-        raise Failure(USAGE, f"{header!r} is no header", mend="write it as name=value")
+        raise Failure(USAGE, f"{header!r} is no header", fix="write it as name=value")
     return name, value

@@ -16,7 +16,7 @@ from broker_app.cli.things import Fields, Name
 from broker_app.cli.versions import is_for_programs
 from broker_app.remote import DRAINING, PAUSED, RUNNING
 
-_STEPS = ("step", "answer", "detail", "mend", "seconds")
+_STEPS = ("step", "answer", "detail", "fix", "seconds")
 _ANSWERS = {True: "yes", False: "NO", None: "-"}
 
 _Queue = Annotated[str | None, typer.Option("--queue", "-Q", help="the flow to this remote queue alone")]
@@ -47,7 +47,7 @@ def try_out(ctx: typer.Context, name: Name, queue: _Queue = None) -> None:
     if not found["ok"]:
         failed = next((step for step in found["steps"] if step["ok"] is False), None)
         what = f"{failed['name']}: {failed['detail']}" if failed else "not all steps could be taken"
-        raise Failure(FAILED, what, mend=failed["mend"] if failed else "")
+        raise Failure(FAILED, what, fix=failed["fix"] if failed else "")
 
 
 def pause(ctx: typer.Context, name: Name, queue: _Queue = None, reason: Reason = None) -> None:

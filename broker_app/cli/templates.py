@@ -24,7 +24,7 @@ class Template:
             raise Failure(
                 USAGE,
                 f"there is no template {{{{{strange[0].decode()}}}}}",
-                mend="the templates are {{n}}, {{uuid}} and {{now}}; --plain sends braces as they are",
+                fix="the templates are {{n}}, {{uuid}} and {{now}}; --plain sends braces as they are",
             )
 
     def fill(self, n: int) -> bytes:

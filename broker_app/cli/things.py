@@ -115,27 +115,25 @@ def said(kind: Kind, fields: Sequence[str] | None) -> dict[str, Any]:
     for word in fields or ():
         name, equals, text = word.partition("=")
         if not equals:
-            raise Failure(
-                USAGE, f"{word!r} says nothing", mend="write FIELD=VALUE, or FIELD= to take it back"
-            )
+            raise Failure(USAGE, f"{word!r} says nothing", fix="write FIELD=VALUE, or FIELD= to take it back")
         if name not in kind.fields:
             raise _unknown_field(kind, name)
         try:
             found[name] = kind.fields[name].read(text) if text else None
         except (KeyError, ValueError):
             raise Failure(
-                USAGE, f"{name}: {text!r} cannot be read", mend=f"{name}: {kind.fields[name].about}"
+                USAGE, f"{name}: {text!r} cannot be read", fix=f"{name}: {kind.fields[name].about}"
             ) from None
     return found
 
 
 def _unknown_field(kind: Kind, name: str) -> Failure:
     near = difflib.get_close_matches(name, kind.fields, n=1)
-    mend = f"see `mom {kind.one} create --help`"
+    fix = f"see `mom {kind.one} create --help`"
     if kind is BROKERS and name in {setting.name for setting in config.settings()}:
-        mend = f"it is a setting of the broker itself: `mom config set {name}=…` changes it"
+        fix = f"it is a setting of the broker itself: `mom config set {name}=…` changes it"
     return Failure(
-        USAGE, f"a {kind.one} has no field {name}{f'; did you mean {near[0]}?' if near else ''}", mend=mend
+        USAGE, f"a {kind.one} has no field {name}{f'; did you mean {near[0]}?' if near else ''}", fix=fix
     )
 
 
@@ -164,7 +162,7 @@ def _create(
         given,
         make,
         f"{kind.one} {name} is there already",
-        mend=f"`mom {kind.one} set` changes it; --idempotent leaves it as it is",
+        fix=f"`mom {kind.one} set` changes it; --idempotent leaves it as it is",
         idempotent=idempotent,
     )
     if made is not None:
@@ -175,19 +173,19 @@ def _edit(given: Invocation, kind: Kind, name: str, reason: str | None, *, yes: 
     """What is said of a thing goes through an editor; what it changes is shown before it is saved."""
     row, version = given.rest().exchange("GET", path_of(kind, name))
     if row["origin"] not in ("", BUILT_IN):
-        raise Failure(CONFLICT, f"a file says {kind.one} {name}: {row['origin']}", mend="change it there")
+        raise Failure(CONFLICT, f"a file says {kind.one} {name}: {row['origin']}", fix="change it there")
     # Secrets cannot be read, and so not be edited.
     before = {field: row[field] for field in kind.fields if field in row}
     text = json.dumps(before, indent=2, ensure_ascii=False) + "\n"
     if not sys.stdin.isatty() and not {"EDITOR", "VISUAL"} & set(os.environ):
-        raise Failure(USAGE, "an editor needs a terminal", mend=f"`mom {kind.one} set` changes single fields")
+        raise Failure(USAGE, "an editor needs a terminal", fix=f"`mom {kind.one} set` changes single fields")
     try:
         edited = click.edit(text, extension=".json")
         after = before if edited is None else json.loads(edited)
     except click.ClickException as error:
-        raise Failure(USAGE, error.format_message(), mend="name your editor in EDITOR") from error
+        raise Failure(USAGE, error.format_message(), fix="name your editor in EDITOR") from error
     except ValueError as error:
-        raise Failure(USAGE, f"what you wrote is no JSON: {error}", mend="nothing was changed") from error
+        raise Failure(USAGE, f"what you wrote is no JSON: {error}", fix="nothing was changed") from error
     if after == before:
         given.output.say("nothing was changed")
         return
@@ -231,7 +229,7 @@ def change_thing(
 ) -> None:
     """Says something else of a thing that is there. Raises Failure."""
     if not said:
-        raise Failure(USAGE, "nothing to change was given", mend="write FIELD=VALUE")
+        raise Failure(USAGE, "nothing to change was given", fix="write FIELD=VALUE")
     _, version = given.rest().exchange("GET", path_of(kind, name))
 
     def write(*, dry_run: bool) -> tuple[dict[str, Any] | None, bool]:

@@ -80,7 +80,7 @@ def create(
         new = actions.create_token(_by(), _user(user or _ADMIN), name, expires, grants)
     except actions.Conflict as conflict:
         raise Failure(
-            CONFLICT, str(conflict), mend="take another name, or revoke that one first"
+            CONFLICT, str(conflict), fix="take another name, or revoke that one first"
         ) from conflict
     except ValidationError as error:
         raise Failure(USAGE, " ".join(error.messages)) from error
@@ -121,7 +121,7 @@ def revoke(ctx: typer.Context, name: _Name, user: _User = None, data: _Data = Pa
         found = [row for row in _seen(given) if row["name"] == name and user in (None, row["user"])]
         if len(found) != 1:
             what = f"there is no token {name!r}" if not found else f"several users have a token {name!r}"
-            raise Failure(NOT_FOUND, what, mend="`mom token ls` lists them; --user says whose it is")
+            raise Failure(NOT_FOUND, what, fix="`mom token ls` lists them; --user says whose it is")
         given.rest().exchange("DELETE", f"/tokens/{found[0]['id']}", headers={"if-match": "*"})
         given.output.say(f"token {name} of {found[0]['user']} is revoked")
         return
@@ -132,7 +132,7 @@ def revoke(ctx: typer.Context, name: _Name, user: _User = None, data: _Data = Pa
 
     token = Token.objects.filter(owner=_user(user), name=name).first()
     if token is None:
-        raise Failure(NOT_FOUND, f"{user} has no token {name!r}", mend="`mom token ls` lists them")
+        raise Failure(NOT_FOUND, f"{user} has no token {name!r}", fix="`mom token ls` lists them")
     actions.revoke_token(_by(), token)
     time.sleep(_NOTICED_S)
     given.output.say(f"token {name} of {user} is revoked")
@@ -163,7 +163,7 @@ def _grant(text: str) -> dict[str, list[str]]:
     """What RIGHTS@DESTINATIONS says."""
     rights, at, destinations = text.partition("@")
     if not at:
-        raise Failure(USAGE, f"{text!r} is no grant", mend="write RIGHTS@DESTINATIONS: send@/queue/orders")
+        raise Failure(USAGE, f"{text!r} is no grant", fix="write RIGHTS@DESTINATIONS: send@/queue/orders")
     return {"rights": rights.split(","), "destinations": destinations.split(",")}
 
 
@@ -183,7 +183,7 @@ def _open(data: Path) -> None:
             NOT_FOUND,
             "there is no broker's data here",
             where=str(data.resolve()),
-            mend="start the broker once, or name its directory with --data or MOM_DATA",
+            fix="start the broker once, or name its directory with --data or MOM_DATA",
         )
     os.environ["MOM_DATA"] = str(data)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
@@ -197,5 +197,5 @@ def _user(name: str) -> User:
 
     user = User.objects.filter(username=name).first()
     if user is None:
-        raise Failure(NOT_FOUND, f"there is no user {name!r}", mend="the administrator is called admin")
+        raise Failure(NOT_FOUND, f"there is no user {name!r}", fix="the administrator is called admin")
     return user

@@ -45,7 +45,7 @@ def diff(
     """Show how two versions of the configuration differ, or what one changed."""
     given = invocation.of(ctx)
     if other is None and not version:
-        raise Failure(USAGE, "nothing led to version 0", mend="name two versions")
+        raise Failure(USAGE, "nothing led to version 0", fix="name two versions")
     old, new = (version - 1, version) if other is None else (version, other)
     found = given.rest().get(f"/config/versions/{old}/diff/{new}")
     if is_for_programs(given):
@@ -70,7 +70,7 @@ def rollback(
     if only is not None:
         kind, slash, name = only.partition("/")
         if not slash:
-            raise Failure(USAGE, f"{only} is no KIND/NAME", mend="such as rules/billing")
+            raise Failure(USAGE, f"{only} is no KIND/NAME", fix="such as rules/billing")
         wish |= {"kind": kind, "name": name}
     rest = given.rest()
     tried, tag = rest.exchange("POST", "/config/rollback", {**wish, "dry_run": True})

@@ -71,7 +71,7 @@ def top(
 ) -> None:
     """Watch the busiest destinations. Ends with Ctrl-C; without a terminal it looks once."""
     if sort not in SORTS:
-        raise Failure(USAGE, f"cannot sort by {sort!r}", mend=f"take one of {', '.join(SORTS)}")
+        raise Failure(USAGE, f"cannot sort by {sort!r}", fix=f"take one of {', '.join(SORTS)}")
     given = invocation.of(ctx)
     rest = given.rest()
     if given.output.form != "table" or not sys.stdout.isatty():
@@ -110,7 +110,7 @@ def _sample(rest: Rest, queue: str | None) -> dict[str, Any]:
         return {"time": whole["time"], **whole["node"]}
     now = rest.get(destination_path(address(queue), "stats"), window_s=1)["now"]
     if now is None:
-        raise Failure(NOT_FOUND, f"{address(queue)} is gone", mend="its past is in GET /api/v1/…/stats")
+        raise Failure(NOT_FOUND, f"{address(queue)} is gone", fix="its past is in GET /api/v1/…/stats")
     flat = {name: value for name, value in now.items() if name not in ("wait_s", "hold_s")}
     for of in ("wait", "hold"):
         flat |= {f"{of}_{name}_s": now[f"{of}_s"][name] for name in ("p50", "p95", "p99")}

@@ -124,7 +124,8 @@ class Histories:
         if start.kind == NOW:
             return
         if len(self.replays) >= self._turn.limits.replays:
-            raise Refused("too-many", f"{self._turn.limits.replays} subscriptions read histories already")
+            most = self._turn.limits.replays
+            raise Refused("too-many", f"{most} subscriptions are already replaying history, the limit")
         histories = list(self._matching(destination.name))
         end = self._turn.out.first_position + self._turn.out.count
         cursor, ahead = end, list[Page]()

@@ -173,7 +173,7 @@ class Transfers:
     def _check_target(self, source: Queue | None, address: str) -> Queue:
         """The queue that messages are to go to, made when it does not exist. Refused when they cannot."""
         if source is not None and address == source.address:
-            raise Refused("invalid", f"{address} is where the message is already")
+            raise Refused("invalid", f"the message is already in {address}")
         if address.startswith(DURABLE_PREFIX):
             if address not in self._destinations.named:
                 raise Refused("not-found", f"the durable subscription of {address} was deleted")

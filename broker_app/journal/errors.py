@@ -4,7 +4,7 @@
 def ways_out(directory: object) -> str:
     """What to do about a damaged journal, for the end of a sentence."""
     return (
-        f"`mom journal verify {directory}` shows what is damaged, `mom journal repair {directory}` mends it"
+        f"`mom journal verify {directory}` shows what is damaged, `mom journal repair {directory}` repairs it"
     )
 
 

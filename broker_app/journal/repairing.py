@@ -68,7 +68,7 @@ class _Place(NamedTuple):
 
 
 class Repair:
-    """Looks at a journal's files, and mends them when told so.
+    """Looks at a journal's files, and repairs them when told so.
 
     `nothing` is a record, referring to destination 0, that changes nothing when it is replayed. What can be
     read is `snapshot`, which is as of `start`, and `batches` from there on; it ends before `next_position`.
@@ -128,7 +128,7 @@ class Repair:
             yield StoredBatch(position, frame.time_us, frame.epoch, table, count, content[start:end])
 
     def apply(self, state: bytes | None = None) -> str:
-        """Mend what was found; the folder with the files as they were. Raises JournalFailed.
+        """Repair what was found; the folder with the files as they were. Raises JournalFailed.
 
         `state`, where it is given, is what all that can be read says; the journal then begins with it.
         """
@@ -152,7 +152,7 @@ class Repair:
         return str(folder)
 
     def _tail_of(self, log: _Log) -> int:
-        """Bytes that a mended log file needs at its end, not to look like one that was cut."""
+        """Bytes that a repaired log file needs at its end, not to look like one that was cut."""
         assert log.pieces is not None
         if log.header.kind == codec.CARRY:
             return 0

@@ -180,7 +180,7 @@ class StompSession:
         self.parting = "the connection was lost"
         lobby.sessions[self] = None
         lobby.opened_total += 1
-        #: the how-manieth connection of the node this is
+        #: the number of this connection on the node, starting at 1
         self.number = lobby.opened_total
 
     # ------------------------------------------------------------------ facts for people

@@ -14,7 +14,7 @@ MOST = 50
 
 
 class ZeroError(ValueError):
-    """One thing that is wrong: `detail` says what and how to mend it, `marker` shows the place."""
+    """One thing that is wrong: `detail` says what and how to fix it, `marker` shows the place."""
 
     def __init__(self, place: Place, detail: str, marker: str = "") -> None:
         super().__init__(detail)

@@ -110,7 +110,7 @@ async def test_the_right_that_is_missing_is_named(tmp_path: Path, rules: tuple[R
         found = (await admin.post("/bridges/oslo/test", json={"queue": "orders"})).json()
         (failed,) = [one for one in found["steps"] if one["ok"] is False]
         assert (failed["name"], found["ok"]) == (step, False)
-        assert "allow bridge" in failed["mend"]
+        assert "allow bridge" in failed["fix"]
 
 
 async def test_what_waits_for_its_next_attempt_goes_at_once_when_asked(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Testing a connection: each step says what came of it and how to mend it, and nothing is left behind."""
+"""Testing a connection: each step says what came of it and how to fix it, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ def outcome(found: dict[str, Any]) -> dict[str, bool | None]:
 
 
 def failed(found: dict[str, Any]) -> dict[str, Any]:
-    """The one step that failed; it says how to mend it."""
+    """The one step that failed; it says how to fix it."""
     assert not found["ok"]
     step: dict[str, Any]
     (step,) = [step for step in found["steps"] if step["ok"] is False]
-    assert step["detail"] and step["mend"]
+    assert step["detail"] and step["fix"]
     return step
 
 
@@ -143,7 +143,7 @@ async def test_a_missing_right_names_who_needs_it_for_what(destination: str, ste
     async with listening(broker) as remote:
         found = await tried(remote)
     assert failed(found)["name"] == step
-    assert "bridge" in failed(found)["mend"] and destination.partition(":")[2] in failed(found)["mend"]
+    assert "bridge" in failed(found)["fix"] and destination.partition(":")[2] in failed(found)["fix"]
     assert broker.deeds[-1] == "DISCONNECT"
 
 
@@ -161,11 +161,11 @@ async def test_a_wrong_password_fails_at_the_login() -> None:
     async with listening(Scripted()) as remote:
         found = await try_connection(replace(remote, password="wrong"), None, "home")
     assert failed(found)["name"] == "login"
-    assert "user and password" in failed(found)["mend"]
+    assert "user and password" in failed(found)["fix"]
     assert outcome(found)["sync-queue"] is None, "it was not tried"
     async with listening(Scripted()) as remote:
         found = await try_connection(replace(remote, user="", password=""), None, "home")
-    assert "it has none" in failed(found)["mend"]
+    assert "it has none" in failed(found)["fix"]
 
 
 async def test_nobody_listens() -> None:
@@ -179,7 +179,7 @@ async def test_nobody_listens() -> None:
 async def test_a_host_that_nobody_knows() -> None:
     found = await tried(Remote("oslo", "no-such-host.invalid"))
     assert failed(found)["name"] == "dns"
-    assert "hostname" in failed(found)["mend"]
+    assert "hostname" in failed(found)["fix"]
 
 
 # ---------------------------------------------------------------------- TLS
@@ -211,7 +211,7 @@ async def test_an_untrusted_certificate_says_why_and_what_it_is(authority: Autho
         step = failed(await tried(remote))
     assert step["name"] == "tls"
     assert "not trusted" in step["detail"] and "signed by" in step["detail"]
-    assert "ca_file" in step["mend"]
+    assert "ca_file" in step["fix"]
 
 
 async def test_a_ca_file_that_is_missing_is_named(authority: Authority, tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_400_dead_letters_are_retried_after_a_dry_run_and_brought_back(
     dialog.get_by_label("Reason").focus()
     expect(dialog).to_contain_text("of 400 that match")
     dialog.get_by_label("At most").fill("")
-    dialog.get_by_label("Reason").fill("the schema is mended")
+    dialog.get_by_label("Reason").fill("the schema is repaired")
     expect(dialog).not_to_contain_text("that match")
     dialog.get_by_role("button", name="Retry", exact=True).click()
     toast = page.locator("mom-job-toast")

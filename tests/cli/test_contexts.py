@@ -103,7 +103,7 @@ def test_unknown_context(home: dict[str, str]) -> None:
     with pytest.raises(Failure, match="no context 'nowhere'") as failure:
         contexts.find("nowhere", environment=home)
     assert failure.value.code == NOT_FOUND
-    assert "lab, prod" in failure.value.mend
+    assert "lab, prod" in failure.value.fix
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ def test_all_is_well(broker: BrokerProcess, mom: CommandLine) -> None:
 def test_without_a_broker(command_line: CommandLine) -> None:
     looked = command_line("doctor", "--url", "http://127.0.0.1:1", "-o", "json")
     broker = next(row for row in looked.json() if row["check"] == "broker")
-    assert broker["state"] == "look"
-    assert "mom up" in broker["mend"]
+    assert broker["state"] == "warning"
+    assert "mom up" in broker["fix"]
 
 
 def test_port_of_another_program(command_line: CommandLine) -> None:
@@ -32,7 +32,7 @@ def test_port_of_another_program(command_line: CommandLine) -> None:
         port = other.getsockname()[1]
         looked = command_line("doctor", environment={"MOM_STOMP_PORT": str(port)})
     assert looked.code == FAILED
-    assert states(looked.rows)["STOMP port"] == "bad"
+    assert states(looked.rows)["STOMP port"] == "error"
     assert "--stomp-port" in looked.out
 
 
@@ -40,7 +40,7 @@ def test_wrong_login(broker: BrokerProcess, command_line: CommandLine) -> None:
     given = {"MOM_URL": broker.url, "MOM_TOKEN": "mom_wrong", "MOM_STOMP_PORT": str(broker.stomp_port)}
     looked = command_line("doctor", "--data", str(broker.data), environment=given)
     assert looked.code == FAILED
-    assert states(looked.rows)["login"] == "bad"
+    assert states(looked.rows)["login"] == "error"
     assert "mom token create" in looked.out
 
 
@@ -49,5 +49,5 @@ def test_open_data(command_line: CommandLine, tmp_path: Path) -> None:
     data.mkdir()
     data.chmod(0o755)
     looked = command_line("doctor", "--data", str(data), "--url", "http://127.0.0.1:1")
-    assert states(looked.rows)["data"] == "look"
+    assert states(looked.rows)["data"] == "warning"
     assert f"chmod 700 {data}" in looked.out

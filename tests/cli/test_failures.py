@@ -31,5 +31,5 @@ def test_every_problem_ends_in_failure() -> None:
 
 
 def test_says_what_where_and_how_to_mend() -> None:
-    failure = failures.Failure(failures.FAILED, "it broke", where="there", mend="glue it")
-    assert str(failure).splitlines() == ["mom: it broke", "  where: there", "  mend:  glue it"]
+    failure = failures.Failure(failures.FAILED, "it broke", where="there", fix="glue it")
+    assert str(failure).splitlines() == ["mom: it broke", "  where: there", "  fix:   glue it"]

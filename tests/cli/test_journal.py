@@ -125,7 +125,7 @@ def test_a_damaged_journal_is_repaired(start_broker: StartBroker, command_line: 
     assert (refused.code, "nothing was changed" in refused.err) == (FAILED, True)
     done = command_line("journal", "repair", journal, "--skip-damaged")
     assert done.code == OK
-    assert "mended; 2 messages wait" in done.err
+    assert "repaired; 2 messages wait" in done.err
     compacted = command_line("journal", "compact", journal, "-o", "json")
     assert compacted.json()[0]["waiting"] == 2
     broker.start()

@@ -87,7 +87,7 @@ def test_pub_without_a_message_at_a_terminal_is_wrong_use(mom: CommandLine) -> N
 def test_a_name_of_something_else_makes_no_queue(mom: CommandLine, words: tuple[str, ...]) -> None:
     before = mom("queue", "ls", "-o", "id").out
     refused = mom(*words)
-    assert (refused.code, "mend:" in refused.err) == (USAGE, True), refused.err
+    assert (refused.code, "fix:" in refused.err) == (USAGE, True), refused.err
     assert mom("queue", "ls", "-o", "id").out == before
 
 

@@ -99,7 +99,7 @@ def test_the_doctor_looks_at_the_certificate(
     looked = mom("doctor", "--data", str(broker.data), *shows(authority))
     found = {row[0]: row for row in looked.rows[1:]}
     assert looked.code == OK, looked.err
-    assert found["certificate"][1] == "look" and "9 days left" in found["certificate"][2]
+    assert found["certificate"][1] == "warning" and "9 days left" in found["certificate"][2]
     for check in ("STOMP port", "STOMP port, TLS", "web port", "broker", "login"):
         assert found[check][1] == "ok", looked.out
     strange = mom("doctor", "--data", str(broker.data))

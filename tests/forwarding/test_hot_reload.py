@@ -120,8 +120,8 @@ async def test_a_syntax_error_in_line_4_changes_nothing_until_the_next_correct_s
         await app.send(source("b1", "syntax"), "2")
         await asyncio.to_thread(poll, lambda: depth(broker, "syntax") == 2)
         assert sockets(home.broker, broker.stomp_port) == before
-        mended = await asyncio.to_thread(home.change, first + second + connection("b3", broker.stomp_port))
-        assert (mended["outcome"], [thing["key"] for thing in mended["added"]]) == ("applied", ["b3"])
+        repaired = await asyncio.to_thread(home.change, first + second + connection("b3", broker.stomp_port))
+        assert (repaired["outcome"], [thing["key"] for thing in repaired["added"]]) == ("applied", ["b3"])
         await app.send(source("b3", "syntax"), "3")
         await asyncio.to_thread(poll, lambda: depth(broker, "syntax") == 3)
         assert before <= sockets(home.broker, broker.stomp_port)

@@ -1,4 +1,4 @@
-"""A damaged journal is mended: it opens again, what was cut out is told, and what the files were is kept."""
+"""A damaged journal is repaired: it opens again, losses are reported, and the files as they were are kept."""
 
 import shutil
 from dataclasses import replace

@@ -360,8 +360,8 @@ def test_a_bad_file_changes_nothing_is_told_once_and_its_next_correct_form_is_ta
     assert follower.change(RULE % "b" + "\n\n/config/mom/credit 7\n") is None, "it is told once"
     state = follower.watch.shown()
     assert (state["state"], state["files"][0]["state"]) == ("refused", "refused")
-    mended = follower.change(RULE % "b")
-    assert mended is not None and mended.outcome == "applied"
+    repaired = follower.change(RULE % "b")
+    assert repaired is not None and repaired.outcome == "applied"
     assert follower.watch.shown()["state"] == "read"
 
 

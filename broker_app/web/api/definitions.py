@@ -51,7 +51,7 @@ _PLAN = object_of(
         "removed": _COUNT,
         "unchanged": _COUNT,
         "changes": array_of(CHANGE),
-        "conflicts": {**array_of(_IN_FILE), "description": "what files say otherwise; must be mended first"},
+        "conflicts": {**array_of(_IN_FILE), "description": "what files say otherwise; must be fixed first"},
         "kept": {**array_of(_IN_FILE), "description": "what is not in the document and stays"},
         "without_secret": {
             **array_of(object_of(_THING)),

@@ -44,7 +44,9 @@ class AlertRuleForm(ThingForm):
     for_s = forms.FloatField(
         label=_("For seconds"),
         required=False,
-        help_text=_("so long it has to hold; empty: what suggests itself"),
+        help_text=_(
+            "how long the condition must hold before the alert fires; empty: the default of the condition"
+        ),
     )
     severity = forms.ChoiceField(
         label=_("Severity"), choices=[(name, _SEVERITIES[name]) for name in SEVERITIES]

@@ -32,13 +32,13 @@ class Filter(forms.Form):
     author = forms.CharField(required=False, max_length=150, label=gettext_lazy("Who"))
     way = forms.ChoiceField(
         required=False,
-        label=gettext_lazy("By way of"),
+        label=gettext_lazy("Via"),
         choices=[("", gettext_lazy("any")), *((way, way) for way in (CONSOLE, API, CLI, FILE, START, STOMP))],
     )
     act = forms.CharField(
         required=False,
         max_length=40,
-        label=gettext_lazy("Did"),
+        label=gettext_lazy("Action"),
         help_text=gettext_lazy("created, changed, logged in…"),
     )
     kind = forms.ChoiceField(

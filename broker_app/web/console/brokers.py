@@ -44,7 +44,7 @@ class BrokerForm(ThingForm):
         required=False,
         label=gettext_lazy("Colour"),
         choices=NAMES_OF_COLOURS.items(),
-        help_text=gettext_lazy("It is around the name at the top of every page."),
+        help_text=gettext_lazy("The colour of the broker's name at the top of every page."),
     )
     endpoints = Lines(
         label=gettext_lazy("Endpoints"),

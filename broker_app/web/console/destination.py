@@ -39,7 +39,7 @@ class QueuePage(Page):
         "routing": _("Routing"),
         "history": _("History"),
         "settings": _("Settings"),
-        "use": _("Use it"),
+        "use": _("Connect"),
     }
     #: what is left of them for those that are not like others
     _tabs_of: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -132,7 +132,7 @@ class TopicPage(QueuePage):
         "routing": _("Routing"),
         "history": _("History"),
         "settings": _("Settings"),
-        "use": _("Use it"),
+        "use": _("Connect"),
     }
 
 

@@ -36,7 +36,7 @@ class Question(forms.Form):
 
     user = forms.CharField(max_length=150, label=gettext_lazy("User"))
     deed = forms.ChoiceField(
-        label=gettext_lazy("Deed"), choices=[(right, _ABOUT[right]) for right in METHODS]
+        label=gettext_lazy("Action"), choices=[(right, _ABOUT[right]) for right in METHODS]
     )
     destination = forms.CharField(
         max_length=300, label=gettext_lazy("Destination"), help_text="queue:orders, topic:prices.eu"

@@ -107,7 +107,7 @@ class EnvironmentForm(forms.Form):
         label=gettext_lazy("Colour"),
         choices=NAMES_OF_COLOURS.items(),
         widget=forms.RadioSelect,
-        help_text=gettext_lazy("It is around the name at the top of every page."),
+        help_text=gettext_lazy("The colour of the broker's name at the top of every page."),
     )
 
 

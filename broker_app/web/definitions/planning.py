@@ -37,7 +37,7 @@ class SaidInFile(NamedTuple):
 class Plan(NamedTuple):
     """What a document would change in the configuration of one version.
 
-    `conflicts` have to be mended before it can be applied; `kept` are not in the document and stay because a
+    `conflicts` have to be fixed before it can be applied; `kept` are not in the document and stay because a
     file says them; `bare` are made without a secret that they need to be of use.
     """
 

@@ -49,7 +49,7 @@ const QUEUE_COLUMNS: Column[] = [
   PUBLISHED,
   column({ key: "delivered", label: say("delivered"), hint: say("since the node started"), member: "delivered", usual: false }),
   column({ key: "acknowledged", label: say("acknowledged"), hint: say("since the node started"), member: "acknowledged", usual: false }),
-  column({ key: "dead", label: say("died"), hint: say("went to the dead letters since the node started"), member: "dead", usual: false }),
+  column({ key: "dead", label: say("dead-lettered"), hint: say("went to the dead letters since the node started"), member: "dead", usual: false }),
   column({ key: "expired", label: say("expired"), hint: say("since the node started"), member: "expired", usual: false }),
   column({ key: "full", label: say("full in"), hint: say("if it goes on growing like that"), member: "full_in_s", usual: false, text: (row) => (row.full_in_s === null ? NONE : duration(row.full_in_s)) }),
 ];

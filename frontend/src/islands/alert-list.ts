@@ -105,7 +105,7 @@ export class AlertList extends Island {
 
   #acts(alert: Alert): TemplateResult {
     if (alert.state !== "firing") {
-      return html`<button type="button" @click=${() => void this.#wake(alert)}>${say("Let it fire")}</button>`;
+      return html`<button type="button" @click=${() => void this.#wake(alert)}>${say("Unsilence")}</button>`;
     }
     return html`<button type="button" @click=${() => void this.#acknowledge(alert)}>${say("Acknowledge…")}</button>
       <button type="button" @click=${() => void this.#silence(alert)}>${say("Silence…")}</button>`;
@@ -114,7 +114,7 @@ export class AlertList extends Island {
   async #acknowledge(alert: Alert): Promise<void> {
     const answer = await ask({
       title: say("Acknowledge: {what}", { what: sentenceOf(alert) }),
-      effect: say("Others see that you see to it. It is told no more until it ends."),
+      effect: say("Others see that you are working on it. No further notifications until it ends."),
       act: say("Acknowledge"),
     });
     if (answer) await this.#say(alert, "acknowledge", { reason: answer.reason }, say("Acknowledged."));

@@ -235,7 +235,7 @@ export class ConnectionList extends Island {
       <p>
         ${gone
           ? say("Nobody has left within a day. What happened to a client is kept here for a day after it has gone.")
-          : say("Nobody is connected. Programs connect over STOMP; code to copy is on the page of a queue, under “Use it”.")}
+          : say("Nobody is connected. Programs connect over STOMP; code to copy is on the page of a queue, under “Connect”.")}
       </p>
     </div>`;
   }

@@ -93,7 +93,7 @@ export class ConsumerList extends Island {
             <th scope="col" class="num">${say("in flight of credit")}</th>
             <th scope="col" class="num">${say("delivered")}</th>
             <th scope="col" class="num">${say("acknowledged")}</th>
-            <th scope="col" class="num">${say("holds, p50 · p95")}</th>
+            <th scope="col" class="num">${say("Processing time (p50 · p95)")}</th>
             <th scope="col">${say("since")}</th>
             <th scope="col"><span class="visually-hidden">${say("acts")}</span></th>
           </tr>

@@ -258,7 +258,7 @@ export class DestinationHead extends Island {
   #failed(fault: unknown): TemplateResult {
     const refused = fault instanceof RequestRefused && fault.problem.status === 403;
     return html`<p class="notice" data-tone=${refused ? "quiet" : "bad"} role="status">
-      <strong>${refused ? say("This is not for you.") : say("It could not be read.")}</strong> ${inWords(fault)}
+      <strong>${refused ? say("You do not have permission to view this.") : say("It could not be read.")}</strong> ${inWords(fault)}
       <button type="button" class="link" @click=${() => void this.#one.read()}>${say("Try again")}</button>
     </p>`;
   }

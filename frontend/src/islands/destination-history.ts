@@ -41,7 +41,7 @@ const AGE: Picture = {
   lines: [{ key: "oldest_s", label: say("oldest"), tone: "warn", form: "area" }],
 };
 const TIMES: Picture = {
-  heading: say("Waiting and holding, 95 of 100"),
+  heading: say("Wait and processing time (95th percentile)"),
   unit: "seconds",
   lines: [
     { key: "wait_p95_s", label: say("from arrival to delivery"), tone: "accent" },
@@ -106,7 +106,7 @@ export class DestinationHistory extends Island {
   }
 
   protected override render() {
-    if (this.#one.isMissing) return html`<p class="empty">${say("There is no past of what does not exist.")}</p>`;
+    if (this.#one.isMissing) return html`<p class="empty">${say("It does not exist, so there is no history.")}</p>`;
     return html`<h2 class="visually-hidden">${say("The past of it")}</h2>
       <div class="tools"><mom-range-choice></mom-range-choice>
         <span class="quiet">${say("Kept in memory since the node started, for a day.")}</span></div>

@@ -8,7 +8,7 @@ export interface Step {
   /** Null where it was not tried, or has nothing to say. */
   ok: boolean | null;
   detail: string;
-  mend: string;
+  fix: string;
   seconds: number;
 }
 
@@ -44,12 +44,12 @@ export function trialOf(names: string[], steps: Step[], trial: Trial | undefined
   </section>`;
 }
 
-function stepOf({ name, ok, detail, mend }: Step): TemplateResult {
+function stepOf({ name, ok, detail, fix }: Step): TemplateResult {
   const [tone, shape, word] =
     ok === null ? ["quiet", "–", say("not tried")] : ok ? ["good", "●", say("yes")] : ["bad", "■", say("no")];
   return html`<li>
     <span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${name}<span class="visually-hidden">: ${word}</span></span>
-    <span>${detail} ${mend ? html`<b>${mend[0]!.toUpperCase() + mend.slice(1)}.</b>` : nothing}</span>
+    <span>${detail} ${fix ? html`<b>${fix[0]!.toUpperCase() + fix.slice(1)}.</b>` : nothing}</span>
   </li>`;
 }
 

@@ -217,12 +217,12 @@ def test_a_connection_is_tested_step_by_step(inside: Client, node: AnsweringNode
         "name": "tcp",
         "ok": False,
         "detail": "nobody listens",
-        "mend": "start the broker",
+        "fix": "start the broker",
         "seconds": 0.1,
     }
     others = [
-        {"name": "dns", "ok": True, "detail": "w is 10.0.0.1", "mend": "", "seconds": 0.0},
-        {"name": "login", "ok": None, "detail": "not tried", "mend": "", "seconds": 0.0},
+        {"name": "dns", "ok": True, "detail": "w is 10.0.0.1", "fix": "", "seconds": 0.0},
+        {"name": "login", "ok": None, "detail": "not tried", "fix": "", "seconds": 0.0},
     ]
     node.trial = {
         "ok": False,

@@ -118,7 +118,7 @@ def test_changes_of_settings_are_marks_of_the_history(inside: Client) -> None:
     ("address", "sentence"),
     [
         ("queues/one?name=/temp-queue/3-answers", "belongs to the connection that made it"),
-        ("topics/one?name=$mom.stats", "It tells of itself here"),
+        ("topics/one?name=$mom.stats", "The broker publishes its own events here"),
         ("queues/one?name=storeAndForwardSyncQueue", "how far other brokers have come"),
         ("queues/one?name=storeAndForward:west/queue/orders", "No bridge to it is configured"),
     ],

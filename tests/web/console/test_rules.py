@@ -71,7 +71,7 @@ def test_who_was_faster_is_named_and_both_sayings_are_shown(inside: Client) -> N
 def test_what_a_file_says_is_shown_with_its_place_and_not_changed(inside: Client) -> None:
     apply(SYSTEM, [Edit("rules", "filed", {}, origin="zero.config:31")])
     page = inside.get("/console/rules/edit?name=filed").content.decode()
-    assert "Said in zero.config:31" in page and 'value="save"' not in page
+    assert "Managed by zero.config:31" in page and 'value="save"' not in page
     page = sent(inside, "/console/rules/edit?name=filed", **a_rule(version="1", comment="x"))
     assert KINDS["rules"].read()["filed"]["comment"] == ""
     assert "zero.config:31" in inside.get("/console/rules/remove?name=filed").content.decode()

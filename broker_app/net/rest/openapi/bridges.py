@@ -126,7 +126,7 @@ _STEP = object_of(
         "name": {"enum": ["dns", "tcp", "tls", "websocket", "login", "sync-queue", "target"]},
         "ok": {"type": ["boolean", "null"], "description": "null: not tried, because of the step before"},
         "detail": TEXT,
-        "mend": {**TEXT, "description": "what to do; empty where nothing is wrong"},
+        "fix": {**TEXT, "description": "what to do; empty where nothing is wrong"},
         "seconds": SECONDS,
     }
 )

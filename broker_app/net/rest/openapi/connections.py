@@ -72,7 +72,7 @@ _CAME_BY: Json = {
 _RATE: Json = {"type": "number", "minimum": 0}
 _CONNECTION: Json = {
     "id": {**TEXT, "description": "what CONNECTED told the client as session"},
-    "number": {**COUNT, "description": "the how-manieth of the node it is"},
+    "number": {**COUNT, "description": "its number on this node, starting at 1"},
     "user": TEXT,
     "client": {**TEXT, "description": "client-id of CONNECT; empty where it has none"},
     "transport": {"enum": ["tcp", "websocket", "local"]},
