@@ -8,7 +8,7 @@ class BrokerConfig(AppConfig):
     verbose_name = "MOM"
 
     def ready(self) -> None:
-        from broker_app.web.sparing import spare_unused
+        from broker_app.web.lazy_imports import spare_unused
 
         spare_unused()
         from broker_app.web.auditing import watch_logins

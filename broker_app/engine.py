@@ -21,12 +21,12 @@ from broker_app.core.broker import Broker
 from broker_app.core.commands import ClockStepped, Command, Disconnect, Loaded, StoreSpace
 from broker_app.core.errors import Refused, internal
 from broker_app.core.facts import Fact
-from broker_app.core.freezing import Freezing, freeze
 from broker_app.core.message import DEFAULT_PRIORITY
 from broker_app.core.outcome import Fetch, Outcome
 from broker_app.core.peer import Peer
 from broker_app.core.records import damaged as damaged_record
 from broker_app.core.recovery import live_positions
+from broker_app.core.snapshot import Freezing, freeze
 from broker_app.core.topic import Fanout
 from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.journal.errors import Busy

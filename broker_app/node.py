@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from broker_app.bridge.connection_test import try_connection
 from broker_app.bridge.draining import with_draining
 from broker_app.bridge.supervisor import Supervisor
 from broker_app.bridge.timeline import Event as BridgeEvent
-from broker_app.bridge.trial import try_connection
 from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core import selector
 from broker_app.core.broker import Broker
@@ -30,31 +30,31 @@ from broker_app.core.policy import Policies
 from broker_app.core.subscription import Subscription
 from broker_app.engine import Engine
 from broker_app.internal_errors import EventListeners, internal_errors
-from broker_app.jobs.office import Jobs
+from broker_app.jobs.job_manager import Jobs
 from broker_app.journal.segments import SegmentJournal
 from broker_app.listening import Listeners
 from broker_app.net import tcp, websocket
 from broker_app.net.access import Access
-from broker_app.net.acts import Acts
+from broker_app.net.active_use import Using, in_use
 from broker_app.net.certificates import Certificates
 from broker_app.net.connections import Connections
 from broker_app.net.decisions import Decisions
-from broker_app.net.door import Door
-from broker_app.net.lobby import VERSION, Lobby
 from broker_app.net.login import Identity, Logins
+from broker_app.net.operator_audit import Acts
 from broker_app.net.policy import Policy
 from broker_app.net.rest import RestLimits, RestPlane
-from broker_app.net.rest.lines import MessageLines
+from broker_app.net.rest.ndjson import MessageLines
 from broker_app.net.rest.refusals import Refusal
+from broker_app.net.session_registry import VERSION, Lobby
 from broker_app.net.stomp import StompSession
-from broker_app.net.using import Using, in_use
+from broker_app.net.tls_listener import Door
 from broker_app.notices import Notice, Outbox, Post, Target
 from broker_app.notices.delivering import NOTICED, deliver, notice, targets
 from broker_app.serve import serve
 from broker_app.task_supervisor import TaskSupervisor, count_unhandled, supervised
 from broker_app.telemetry import News, Statistics
 from broker_app.telemetry.alerts import Duty, Symptoms, Told
-from broker_app.telemetry.alerts.telling import shown
+from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.bridges import standing
 from broker_app.telemetry.eventlog import ALERTS, BRIDGES, FILES, EventLog
 

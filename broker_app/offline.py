@@ -9,12 +9,12 @@ from pathlib import Path
 
 from broker_app.core import records
 from broker_app.core.broker import Broker
-from broker_app.core.freezing import freeze
 from broker_app.core.recovery import Recovery, forget, live_positions
+from broker_app.core.snapshot import freeze
 from broker_app.journal import meta, recovery
 from broker_app.journal.errors import JournalDamaged
 from broker_app.journal.files import Files
-from broker_app.journal.repairing import Damage, Repair
+from broker_app.journal.repair import Damage, Repair
 from broker_app.journal.segments import SEGMENT_BYTES, SegmentJournal
 from broker_app.journal.snapshots import KEPT
 from broker_app.rebuilding import rebuild

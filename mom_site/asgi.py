@@ -12,12 +12,12 @@ from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
 from broker_app.net.asgi import Receive, Scope, Send
-from broker_app.net.below import Below
-from broker_app.net.bounded import BoundedBody
-from broker_app.net.forwarded import believe_proxy
+from broker_app.net.base_path import Below
+from broker_app.net.body_limit import BoundedBody
 from broker_app.net.login import Identity, Logins
 from broker_app.net.origin import Origins
 from broker_app.net.problems import send_problem, stand_below
+from broker_app.net.proxy_headers import believe_proxy
 from broker_app.net.tracing import Traced, trace_member
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")

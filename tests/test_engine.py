@@ -13,10 +13,10 @@ from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.errors import Refused
 from broker_app.core.facts import Fact
-from broker_app.core.freezing import freeze
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message
 from broker_app.core.peer import Peer
+from broker_app.core.snapshot import freeze
 from broker_app.core.subscription import Subscription
 from broker_app.engine import Engine
 from broker_app.internal_errors import internal_errors

@@ -20,12 +20,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from broker_app.bridge import trouble as troubles
-from broker_app.bridge.carriage import Carriage, ToMom, to_foreign
+from broker_app.bridge import bridge_errors as troubles
+from broker_app.bridge.bridge_errors import Trouble
 from broker_app.bridge.counters import Counters
-from broker_app.bridge.flight import FLIGHT_BYTES, Budget, Flight
+from broker_app.bridge.framing import Carriage, ToMom, to_foreign
+from broker_app.bridge.inflight_window import FLIGHT_BYTES, Budget, Flight
 from broker_app.bridge.timeline import Timeline
-from broker_app.bridge.trouble import Trouble
 from broker_app.core import commands as c
 from broker_app.core import views
 from broker_app.core.errors import Refused

@@ -16,11 +16,11 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from broker_app.bridge import trouble as troubles
-from broker_app.bridge.flight import PIPE_BYTES, Budget
+from broker_app.bridge import bridge_errors as troubles
+from broker_app.bridge.bridge_errors import Trouble
 from broker_app.bridge.flow import Flow, Phase
+from broker_app.bridge.inflight_window import PIPE_BYTES, Budget
 from broker_app.bridge.timeline import Timeline
-from broker_app.bridge.trouble import Trouble
 from broker_app.engine import Engine
 from broker_app.remote import DESIRED, DRAINING, Remote
 from broker_app.task_supervisor import supervised

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from broker_app.bridge import pipe as pipes
+from broker_app.bridge.bridge_errors import Trouble
 from broker_app.bridge.flow import Flow, Phase
 from broker_app.bridge.pipe import Pipe
 from broker_app.bridge.timeline import Event
-from broker_app.bridge.trouble import Trouble
 from broker_app.core.marks import Mark
 from mom_client.storeandforward import Forwarded
 

@@ -7,12 +7,12 @@ from urllib.parse import quote
 
 import typer
 
-from broker_app.cli import invocation, things
+from broker_app.cli import invocation, resources
 from broker_app.cli.invocation import Invocation
 from broker_app.cli.kinds import ALERT_RULES
 
 app = typer.Typer(no_args_is_help=True, help="See and answer alerts, and say what they are looked for by.")
-app.add_typer(things.commands(ALERT_RULES), name="rule")
+app.add_typer(resources.commands(ALERT_RULES), name="rule")
 
 _COLUMNS = ("id", "state", "severity", "detail", "since", "by", "until")
 

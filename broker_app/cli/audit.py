@@ -10,7 +10,7 @@ import typer
 from broker_app.cli import invocation
 from broker_app.cli.failures import FAILED, USAGE, Failure
 from broker_app.cli.options import with_options
-from broker_app.cli.watching import beats
+from broker_app.cli.top import beats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

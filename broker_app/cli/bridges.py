@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broker_app import spans
-from broker_app.cli import invocation, saying, steering, things
-from broker_app.cli.confirming import confirm
+from broker_app.cli import bridge_control, destination_settings, invocation, resources
 from broker_app.cli.failures import NOT_FOUND, Failure
 from broker_app.cli.kinds import BRIDGES
+from broker_app.cli.prompts import confirm
+from broker_app.cli.top import beats
 from broker_app.cli.versions import is_for_programs
-from broker_app.cli.watching import beats
 
 if TYPE_CHECKING:
     from broker_app.cli.invocation import Invocation
@@ -51,7 +51,7 @@ def list_all(ctx: typer.Context) -> None:
 
 
 @app.command()
-def show(ctx: typer.Context, name: things.Name) -> None:
+def show(ctx: typer.Context, name: resources.Name) -> None:
     """Show a bridge: its connection, and each of its flows with what it counted.
 
     The counts add up: sent = accepted + refused + unanswered + in flight. A gap is a fault: the remote broker
@@ -59,14 +59,14 @@ def show(ctx: typer.Context, name: things.Name) -> None:
     """
     given = invocation.of(ctx)
     rest = given.rest()
-    defined = rest.get(things.path_of(BRIDGES, name))
-    status = rest.get(f"{things.path_of(BRIDGES, name)}/status")
+    defined = rest.get(resources.path_of(BRIDGES, name))
+    status = rest.get(f"{resources.path_of(BRIDGES, name)}/status")
     if is_for_programs(given):
         given.output.facts({**defined, **status})
         return
     others = {field: value for field, value in defined.items() if value not in ("", [], None)}
     told = _told({**others, **{fact: status[fact] for fact in _FACTS}})
-    given.output.facts(things.readable(given, told))
+    given.output.facts(resources.readable(given, told))
     print()
     given.output.rows(_FLOWS, [_plain(given, flow) for flow in status["flows"]])
     for flow in status["flows"]:
@@ -77,7 +77,7 @@ def show(ctx: typer.Context, name: things.Name) -> None:
 @app.command()
 def logs(
     ctx: typer.Context,
-    name: things.Name,
+    name: resources.Name,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, max=200, help="that are there already")] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="and new ones, until interrupted")] = False,
     every: Annotated[float, typer.Option(min=0.1, help="seconds between looks")] = 1.0,
@@ -132,8 +132,8 @@ def hand_over(
     sender: _Sender,
     source: _Source,
     user: Annotated[str, typer.Argument(help="as whom the other broker logs in from now on")],
-    reason: saying.Reason = None,
-    dry_run: saying.DryRun = False,
+    reason: destination_settings.Reason = None,
+    dry_run: destination_settings.DryRun = False,
 ) -> None:
     """Let another user go on with a queue of another broker, from where it has come. Its flow must not run.
 
@@ -145,7 +145,11 @@ def hand_over(
         return
     chosen = {"sender": sender, "source": source}
     given.rest().exchange(
-        "PATCH", "/forwarding/incoming", {"owner": user}, saying.reason_header(reason), query=chosen
+        "PATCH",
+        "/forwarding/incoming",
+        {"owner": user},
+        destination_settings.reason_header(reason),
+        query=chosen,
     )
     given.output.say("handed over")
 
@@ -155,10 +159,10 @@ def forget(
     ctx: typer.Context,
     sender: _Sender,
     source: _Source,
-    reason: saying.Reason = None,
-    yes: saying.Yes = False,
-    dry_run: saying.DryRun = False,
-    idempotent: saying.Idempotent = False,
+    reason: destination_settings.Reason = None,
+    yes: destination_settings.Yes = False,
+    dry_run: destination_settings.DryRun = False,
+    idempotent: destination_settings.Idempotent = False,
 ) -> None:
     """Forget how far another broker has come with a queue, when it is gone for good. Its flow must not run.
 
@@ -174,7 +178,7 @@ def forget(
     chosen = {"sender": sender, "source": source}
     try:
         given.rest().exchange(
-            "DELETE", "/forwarding/incoming", None, saying.reason_header(reason), query=chosen
+            "DELETE", "/forwarding/incoming", None, destination_settings.reason_header(reason), query=chosen
         )
     except Failure as failure:
         if failure.code != NOT_FOUND or not idempotent:
@@ -184,13 +188,13 @@ def forget(
     given.output.say("forgotten")
 
 
-steering.add_to(app)
-things.add_writing(app, BRIDGES)
+bridge_control.add_to(app)
+resources.add_writing(app, BRIDGES)
 
 
 def _events(rest: Rest, name: str) -> list[dict[str, Any]]:
     """All that is known, the newest last."""
-    found: list[dict[str, Any]] = rest.get(f"{things.path_of(BRIDGES, name)}/events", limit=200)["items"]
+    found: list[dict[str, Any]] = rest.get(f"{resources.path_of(BRIDGES, name)}/events", limit=200)["items"]
     found.reverse()
     found.sort(key=lambda event: str(event["at"]))
     return found

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from broker_app.cli import completing, invocation, jobs
-from broker_app.cli.confirming import confirm
+from broker_app.cli import completion, invocation, jobs
 from broker_app.cli.destinations import queue_name
 from broker_app.cli.failures import FAILED, Failure
 from broker_app.cli.invocation import Invocation
+from broker_app.cli.prompts import confirm
 
 WHERE = (
     'which ones: `reason:REJECTED header.tenant:acme age_gt_s:3600 "any text"`; also id:, origin:, '
@@ -20,10 +20,10 @@ WHERE = (
 #: operations after which what they took does not fit any more
 _TAKE_AWAY = ("move", "delete", "retry")
 
-_Queue = Annotated[str, typer.Argument(help="name of the queue", autocompletion=completing.queues)]
+_Queue = Annotated[str, typer.Argument(help="name of the queue", autocompletion=completion.queues)]
 _Where = Annotated[str, typer.Option("--where", help=WHERE, show_default="all")]
 _To = Annotated[
-    str, typer.Option("--to", help="name of the queue they go to", autocompletion=completing.queues)
+    str, typer.Option("--to", help="name of the queue they go to", autocompletion=completion.queues)
 ]
 _Limit = Annotated[int | None, typer.Option("--limit", "-n", min=1, help="messages at most")]
 _Rate = Annotated[float | None, typer.Option("--rate", min=1, help="messages a second at most")]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broker_app.cli import completing, invocation, things, versions
+from broker_app.cli import completion, invocation, resources, versions
+from broker_app.cli.destination_settings import DryRun, Reason
 from broker_app.cli.failures import FAILED, UNREACHABLE, USAGE, Failure
 from broker_app.cli.kinds import BROKERS
-from broker_app.cli.saying import DryRun, Reason
 
 if TYPE_CHECKING:
     from broker_app.cli.invocation import Invocation
@@ -60,7 +60,7 @@ def change(
         typer.Argument(
             metavar="NAME=VALUE...",
             help="such as max_attempts=3; no value takes one back",
-            autocompletion=completing.live_settings,
+            autocompletion=completion.live_settings,
         ),
     ],
     broker: Annotated[
@@ -76,7 +76,7 @@ def change(
     if broker is None:
         named = {row["name"]: row["value"] for row in given.rest().get("/config")["settings"]}
         broker = str(named["name"])
-    things.change_thing(given, BROKERS, broker, {"settings": values}, reason, dry_run=dry_run)
+    resources.change_thing(given, BROKERS, broker, {"settings": values}, reason, dry_run=dry_run)
 
 
 def _setting(assignment: str) -> tuple[str, Any]:

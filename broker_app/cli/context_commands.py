@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from broker_app.cli import completing, invocation
+from broker_app.cli import completion, invocation
 from broker_app.cli.contexts import DEFAULT_URL, Context, Contexts, read_token
 from broker_app.cli.failures import USAGE, Failure
 
@@ -46,7 +46,7 @@ def add(
 @app.command()
 def use(
     ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="name of the context", autocompletion=completing.context_names)],
+    name: Annotated[str, typer.Argument(help="name of the context", autocompletion=completion.context_names)],
 ) -> None:
     """Make a context the current one."""
     Contexts().use(name)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broker_app.cli import invocation
-from broker_app.cli.confirming import confirm
+from broker_app.cli.destination_settings import DryRun, Reason, Yes, reason_header
 from broker_app.cli.failures import CONFLICT, USAGE, Failure
-from broker_app.cli.saying import DryRun, Reason, Yes, reason_header
+from broker_app.cli.prompts import confirm
 from broker_app.cli.versions import is_for_programs, show_changes
 
 if TYPE_CHECKING:

@@ -71,7 +71,7 @@ def repair(
     written when the power failed is no damage: the broker cuts it off when it starts.
     """
     from broker_app import offline
-    from broker_app.journal.repairing import describe
+    from broker_app.journal.repair import describe
 
     _check(directory)
     output = invocation.of(ctx).output

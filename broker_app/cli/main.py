@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from broker_app.cli import completing
+from broker_app.cli import completion
 from broker_app.cli.failures import FAILED, USAGE, Failure
 from broker_app.cli.invocation import Invocation, command_of, options_first
 from broker_app.cli.output import FORMATS, Output
@@ -76,7 +76,7 @@ def _assemble(command: str) -> None:
             app.add_typer(found, name=name, rich_help_panel=panel)
         else:
             more: dict[str, Any] = (
-                {"context_settings": PASSED_ON, "cls": completing.Up} if name == "up" else {}
+                {"context_settings": PASSED_ON, "cls": completion.Up} if name == "up" else {}
             )
             app.command(name, rich_help_panel=panel, **more)(found)
 
@@ -96,7 +96,7 @@ def _everywhere(
         str | None,
         typer.Option(
             help="which broker: a name of `mom context ls` (MOM_CONTEXT)",
-            autocompletion=completing.context_names,
+            autocompletion=completion.context_names,
         ),
     ] = None,
     url: Annotated[str | None, typer.Option(help="address of the broker (MOM_URL)")] = None,
@@ -112,7 +112,7 @@ def _everywhere(
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", "-o", help=f"one of {', '.join(FORMATS)}", autocompletion=completing.formats
+            "--output", "-o", help=f"one of {', '.join(FORMATS)}", autocompletion=completion.formats
         ),
     ] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="no line of column names")] = False,

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from broker_app.cli import completing, explaining, invocation, saying
-from broker_app.cli.confirming import confirm
+from broker_app.cli import completion, destination_settings, explaining, invocation
+from broker_app.cli.prompts import confirm
 
 app = typer.Typer(no_args_is_help=True, help="List, show, configure, pause, empty and remove queues.")
 
@@ -28,7 +28,7 @@ _COLUMNS = (
 )
 _RATES = ("in_rate", "out_rate", "oldest_s")
 
-_Queue = Annotated[str, typer.Argument(help="name of the queue", autocompletion=completing.queues)]
+_Queue = Annotated[str, typer.Argument(help="name of the queue", autocompletion=completion.queues)]
 
 
 @app.command("ls")
@@ -47,30 +47,30 @@ def show(ctx: typer.Context, queue: _Queue) -> None:
     """Show a queue: its numbers, its consumers, and what holds for it. Of a pattern, what it says."""
     given = invocation.of(ctx)
     rest = given.rest()
-    facts = rest.get(saying.path_of("queue", queue))
+    facts = rest.get(destination_settings.path_of("queue", queue))
     samples = rest.get("/stats").get("destinations", [])
     sample: dict[str, Any] = next(
         (row for row in samples if row["name"] == f"/queue/{facts.get('name')}"), {}
     )
     rates = {name: sample[name] for name in _RATES if name in sample}
-    given.output.facts(saying.shown({**facts, **rates}, given.output.form))
+    given.output.facts(destination_settings.shown({**facts, **rates}, given.output.form))
 
 
 @app.command()
 def create(
     ctx: typer.Context,
     queue: _Queue,
-    settings: saying.Assignments = None,
-    idempotent: saying.Idempotent = False,
+    settings: destination_settings.Assignments = None,
+    idempotent: destination_settings.Idempotent = False,
 ) -> None:
     """Declare a queue, with settings. It then stays, also empty; a pattern (orders.>) covers many."""
-    saying.create(invocation.of(ctx), "queue", queue, settings, idempotent=idempotent)
+    destination_settings.create(invocation.of(ctx), "queue", queue, settings, idempotent=idempotent)
 
 
 @app.command("set")
-def change(ctx: typer.Context, queue: _Queue, settings: saying.Assignments = None) -> None:
+def change(ctx: typer.Context, queue: _Queue, settings: destination_settings.Assignments = None) -> None:
     """Change settings of a queue or of all that a pattern covers."""
-    saying.change(invocation.of(ctx), "queue", queue, saying.values_of(settings))
+    destination_settings.change(invocation.of(ctx), "queue", queue, destination_settings.values_of(settings))
 
 
 @app.command()
@@ -80,13 +80,13 @@ def pause(
     who: Annotated[str, typer.Argument(help="producers, consumers or all")] = "all",
 ) -> None:
     """Refuse what producers send, hand consumers nothing, or both."""
-    saying.change(invocation.of(ctx), "queue", queue, {"paused": who.lower()})
+    destination_settings.change(invocation.of(ctx), "queue", queue, {"paused": who.lower()})
 
 
 @app.command()
 def resume(ctx: typer.Context, queue: _Queue) -> None:
     """End a pause."""
-    saying.resume(invocation.of(ctx), "queue", queue)
+    destination_settings.resume(invocation.of(ctx), "queue", queue)
 
 
 @app.command("rm")
@@ -94,12 +94,12 @@ def remove(
     ctx: typer.Context,
     queue: _Queue,
     force: Annotated[bool, typer.Option("--force", help="also when messages are in it, which go")] = False,
-    yes: saying.Yes = False,
-    dry_run: saying.DryRun = False,
-    idempotent: saying.Idempotent = False,
+    yes: destination_settings.Yes = False,
+    dry_run: destination_settings.DryRun = False,
+    idempotent: destination_settings.Idempotent = False,
 ) -> None:
     """Remove a queue that has no consumers, and what was said about it."""
-    saying.remove(
+    destination_settings.remove(
         invocation.of(ctx), "queue", queue, yes=yes, dry_run=dry_run, idempotent=idempotent, force=force
     )
 
@@ -108,8 +108,8 @@ def remove(
 def purge(
     ctx: typer.Context,
     queue: _Queue,
-    yes: saying.Yes = False,
-    dry_run: saying.DryRun = False,
+    yes: destination_settings.Yes = False,
+    dry_run: destination_settings.DryRun = False,
 ) -> None:
     """Remove all messages that wait in a queue. Those that are handed out stay."""
     from broker_app.cli.rest import queue_path

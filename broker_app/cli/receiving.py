@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from broker_app.cli import completing, invocation
+from broker_app.cli import completion, invocation
 from broker_app.cli.bulk import WHERE
 from broker_app.cli.failures import EMPTY, FAILED, NOT_FOUND, REFUSED, USAGE, Failure
 
@@ -25,7 +25,7 @@ _BROWSED = ("id", "time", "state", "attempt", "size", "content_type", "body")
 
 def get(
     ctx: typer.Context,
-    queue: Annotated[str, typer.Argument(help="name of the queue", autocompletion=completing.queues)],
+    queue: Annotated[str, typer.Argument(help="name of the queue", autocompletion=completion.queues)],
     count: Annotated[
         int, typer.Option("-n", "--count", min=1, max=1000, help="messages to take at most")
     ] = 1,
@@ -57,7 +57,7 @@ def get(
 
 def browse(
     ctx: typer.Context,
-    queue: Annotated[str, typer.Argument(help="name of the queue", autocompletion=completing.queues)],
+    queue: Annotated[str, typer.Argument(help="name of the queue", autocompletion=completion.queues)],
     count: Annotated[int, typer.Option("-n", "--count", min=1, help="messages to show at most")] = 50,
     where: Annotated[str | None, typer.Option("--where", help=WHERE, show_default="all")] = None,
 ) -> None:

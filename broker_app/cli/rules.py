@@ -1,8 +1,8 @@
 """`mom rule`: the rules, and who may do what by them."""
 
-from broker_app.cli import judging, kinds, things
+from broker_app.cli import kinds, resources, rule_check
 
-app = things.commands(kinds.RULES)
-app.command("test")(judging.try_out)
-app.command()(judging.explain)
-app.command()(judging.denials)
+app = resources.commands(kinds.RULES)
+app.command("test")(rule_check.try_out)
+app.command()(rule_check.explain)
+app.command()(rule_check.denials)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from broker_app.cli import completing, invocation
+from broker_app.cli import completion, invocation
 from broker_app.cli.destinations import address
 from broker_app.cli.failures import FAILED, USAGE, Failure
 from broker_app.cli.progress import Progress
@@ -29,7 +29,7 @@ def pub(
         typer.Argument(
             metavar="QUEUE",
             help="a queue, or an address like /topic/prices",
-            autocompletion=completing.destinations,
+            autocompletion=completion.destinations,
         ),
     ],
     body: Annotated[

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import typer
 
-from broker_app.cli import completing, invocation
+from broker_app.cli import completion, invocation
 from broker_app.cli.destinations import address
 from broker_app.cli.failures import FAILED, USAGE, Failure
 
@@ -49,7 +49,7 @@ def sub(
         typer.Argument(
             metavar="DEST",
             help="a queue, or an address like /topic/prices.>",
-            autocompletion=completing.destinations,
+            autocompletion=completion.destinations,
         ),
     ],
     ack: Annotated[

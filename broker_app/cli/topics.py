@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import typer
 
-from broker_app.cli import completing, invocation, saying
-from broker_app.cli.confirming import confirm
+from broker_app.cli import completion, destination_settings, invocation
 from broker_app.cli.failures import NOT_FOUND, Failure
+from broker_app.cli.prompts import confirm
 
 app = typer.Typer(no_args_is_help=True, help="List, show and configure topics, and their subscriptions.")
 
@@ -18,7 +18,7 @@ _SUBSCRIPTIONS = ("name", "topic", "owner", "state", "consumers", "backlog", "un
 
 _Topic = Annotated[
     str,
-    typer.Argument(help="name of the topic, or prices.> for all below it", autocompletion=completing.topics),
+    typer.Argument(help="name of the topic, or prices.> for all below it", autocompletion=completion.topics),
 ]
 
 
@@ -37,8 +37,8 @@ def list_topics(
 def show(ctx: typer.Context, topic: _Topic) -> None:
     """Show a topic: its numbers, its consumers, and what holds for it. Of a pattern, what it says."""
     given = invocation.of(ctx)
-    facts = given.rest().get(saying.path_of("topic", topic))
-    given.output.facts(saying.shown(facts, given.output.form))
+    facts = given.rest().get(destination_settings.path_of("topic", topic))
+    given.output.facts(destination_settings.shown(facts, given.output.form))
 
 
 @app.command()
@@ -48,7 +48,11 @@ def subs(
 ) -> None:
     """List durable and shared subscriptions: who has them, and how far behind they are."""
     given = invocation.of(ctx)
-    path = f"{saying.path_of('topic', topic)}/subscriptions" if topic is not None else "/subscriptions"
+    path = (
+        f"{destination_settings.path_of('topic', topic)}/subscriptions"
+        if topic is not None
+        else "/subscriptions"
+    )
     given.output.rows(_SUBSCRIPTIONS, given.rest().pages(path), whole=True)
 
 
@@ -56,9 +60,9 @@ def subs(
 def forget(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="name of a durable subscription")],
-    yes: saying.Yes = False,
-    dry_run: saying.DryRun = False,
-    idempotent: saying.Idempotent = False,
+    yes: destination_settings.Yes = False,
+    dry_run: destination_settings.DryRun = False,
+    idempotent: destination_settings.Idempotent = False,
 ) -> None:
     """Delete a durable subscription that nobody consumes, and all that it keeps."""
     given = invocation.of(ctx)
@@ -84,26 +88,28 @@ def forget(
 def create(
     ctx: typer.Context,
     topic: _Topic,
-    settings: saying.Assignments = None,
-    idempotent: saying.Idempotent = False,
+    settings: destination_settings.Assignments = None,
+    idempotent: destination_settings.Idempotent = False,
 ) -> None:
     """Declare a topic, with settings."""
-    saying.create(invocation.of(ctx), "topic", topic, settings, idempotent=idempotent)
+    destination_settings.create(invocation.of(ctx), "topic", topic, settings, idempotent=idempotent)
 
 
 @app.command("set")
-def change(ctx: typer.Context, topic: _Topic, settings: saying.Assignments = None) -> None:
+def change(ctx: typer.Context, topic: _Topic, settings: destination_settings.Assignments = None) -> None:
     """Change settings of a topic or of all that a pattern covers."""
-    saying.change(invocation.of(ctx), "topic", topic, saying.values_of(settings))
+    destination_settings.change(invocation.of(ctx), "topic", topic, destination_settings.values_of(settings))
 
 
 @app.command("rm")
 def remove(
     ctx: typer.Context,
     topic: _Topic,
-    yes: saying.Yes = False,
-    dry_run: saying.DryRun = False,
-    idempotent: saying.Idempotent = False,
+    yes: destination_settings.Yes = False,
+    dry_run: destination_settings.DryRun = False,
+    idempotent: destination_settings.Idempotent = False,
 ) -> None:
     """Take back what was said about a topic or a pattern."""
-    saying.remove(invocation.of(ctx), "topic", topic, yes=yes, dry_run=dry_run, idempotent=idempotent)
+    destination_settings.remove(
+        invocation.of(ctx), "topic", topic, yes=yes, dry_run=dry_run, idempotent=idempotent
+    )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from broker_app.cli import invocation
-from broker_app.cli.confirming import confirm
+from broker_app.cli.destination_settings import DryRun, Reason, Yes, reason_header
 from broker_app.cli.failures import USAGE, Failure
-from broker_app.cli.saying import DryRun, Reason, Yes, reason_header
+from broker_app.cli.prompts import confirm
 
 if TYPE_CHECKING:
     from broker_app.cli.invocation import Invocation

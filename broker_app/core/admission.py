@@ -14,25 +14,25 @@ from operator import attrgetter
 from typing import Any
 
 from broker_app.core import commands as c
+from broker_app.core.blocked_producers import Parking
 from broker_app.core.destination_limits import DestinationLimits, queue_full
 from broker_app.core.destinations import Destinations
 from broker_app.core.dispatcher import Dispatcher
 from broker_app.core.errors import Refused
-from broker_app.core.guard import Parked
+from broker_app.core.limit_usage import Parked
 from broker_app.core.message import (
     Envelope,
     Message,
 )
 from broker_app.core.message_store import MessageStore
-from broker_app.core.parking import Parking
 from broker_app.core.peer import Peer
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy
 from broker_app.core.publisher import Publisher
 from broker_app.core.queue import Queue
-from broker_app.core.resource_alarms import ResourceAlarms
-from broker_app.core.strain import (
+from broker_app.core.resource_alarm import (
     SPARED,
 )
+from broker_app.core.resource_alarms import ResourceAlarms
 from broker_app.core.subscription import Subscription
 from broker_app.core.turn import Turn
 

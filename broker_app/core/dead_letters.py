@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker_app.core import deadletter, records
+from broker_app.core import dead_letter_headers, records
 from broker_app.core.destination import (
     DEAD_SUFFIX,
     QUEUE,
@@ -48,7 +48,7 @@ class DeadLetters:
         self._store.drop(queue, message, records.DEAD_LETTERED)
         origin = message.envelope
         facts = {
-            deadletter.ORIGIN: queue.address,
+            dead_letter_headers.ORIGIN: queue.address,
             "dead-reason": reason,
             "dead-detail": detail,
             "dead-attempts": str(message.attempts),
@@ -58,8 +58,8 @@ class DeadLetters:
         if consumer is not None:
             facts["dead-consumer"] = f"{consumer.peer.user}/{consumer.id}".replace("\0", "/")
         if origin.address != queue.address:
-            facts[deadletter.ORIGIN_TOPIC] = origin.address
-        block = deadletter.marked(origin.block, facts)
+            facts[dead_letter_headers.ORIGIN_TOPIC] = origin.address
+        block = dead_letter_headers.marked(origin.block, facts)
         name = queue.policy.dead_letters
         filter = queue.named.terms.filter if queue.named is not None else ""
         address = f"/{QUEUE}/{name}" if name else dead_letters_of(queue.address, filter)

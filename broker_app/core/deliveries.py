@@ -8,6 +8,7 @@ from heapq import heappush
 from broker_app.core import commands as c
 from broker_app.core.consumers import Consumers
 from broker_app.core.dead_letters import DeadLetters
+from broker_app.core.delayed_redelivery import Resting, retry_delay_ms
 from broker_app.core.errors import Refused
 from broker_app.core.message import (
     Message,
@@ -15,7 +16,6 @@ from broker_app.core.message import (
 from broker_app.core.message_store import MessageStore
 from broker_app.core.peer import Peer
 from broker_app.core.queue import Queue
-from broker_app.core.resting import Resting, retry_delay_ms
 from broker_app.core.selective_delivery import SelectiveDelivery
 from broker_app.core.subscription import Subscription
 from broker_app.core.timers import Leases

@@ -13,7 +13,7 @@ from broker_app.core.events import Events
 from broker_app.core.facts import (
     DestinationFull,
 )
-from broker_app.core.guard import Guard, Parked
+from broker_app.core.limit_usage import Guard, Parked
 from broker_app.core.message_store import MessageStore
 from broker_app.core.peer import Peer
 from broker_app.core.policy import REMOVE_LOW_PRIORITY

@@ -17,7 +17,7 @@ from broker_app.core.facts import (
     Arrived,
     DestinationMade,
 )
-from broker_app.core.guard import Guard
+from broker_app.core.limit_usage import Guard
 from broker_app.core.marks import (
     SYNC_ADDRESS,
     Mark,

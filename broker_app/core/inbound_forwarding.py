@@ -13,7 +13,7 @@ from broker_app.core.destination import (
 from broker_app.core.destination_limits import DestinationLimits
 from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused, internal
-from broker_app.core.guard import Guard
+from broker_app.core.limit_usage import Guard
 from broker_app.core.marks import (
     SYNC_ADDRESS,
     Flow,

@@ -15,8 +15,8 @@ from heapq import heappop
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from broker_app.core.grouping import group_of
-from broker_app.core.guard import Guard
+from broker_app.core.groups import group_of
+from broker_app.core.limit_usage import Guard
 from broker_app.core.message import DEFAULT_PRIORITY, Message
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.records import Reader

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from broker_app.core import freezing, records
+from broker_app.core import records, snapshot
 from broker_app.core.broker import Broker
 from broker_app.core.dedup import Seen
 from broker_app.core.marks import SYNC_ADDRESS, is_mark, of_address
@@ -35,7 +35,7 @@ class Recovery:
         self._all_since = 0
 
     def thaw(self, blob: bytes) -> None:
-        for section in freezing.thaw(blob):
+        for section in snapshot.thaw(blob):
             self._since[section.address] = section.position
             self._all_since = max(self._all_since, section.position)
             if section.terms:
@@ -46,7 +46,7 @@ class Recovery:
                 self._schedule(section.address).thaw(*section.delayed)
             if section.dedup:
                 self._broker.publisher.duplicates.thaw(section.address, section.dedup)
-            if section.address == freezing.LOST:
+            if section.address == snapshot.LOST:
                 self._broker.histories.lost_to = section.history[0]
             elif section.history:
                 self._broker.histories.history(section.address).thaw(section.history, section.kept)

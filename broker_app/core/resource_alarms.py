@@ -8,7 +8,7 @@ from broker_app.core.message import (
     OVERHEAD_BYTES,
 )
 from broker_app.core.message_store import MessageStore
-from broker_app.core.strain import (
+from broker_app.core.resource_alarm import (
     BROKER_FULL,
     GREEN,
     MEMORY_ORANGE,

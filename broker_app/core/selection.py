@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from heapq import heappush, merge
 from itertools import islice
 
-from broker_app.core.grouping import Groups
+from broker_app.core.groups import Groups
 from broker_app.core.index import Index
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.queue import Lane, Positions, order_of

@@ -11,7 +11,7 @@ from heapq import heapify
 from typing import NamedTuple
 
 from broker_app.core import commands as c
-from broker_app.core import deadletter, records
+from broker_app.core import dead_letter_headers, records
 from broker_app.core.block import group
 from broker_app.core.deliveries import Deliveries
 from broker_app.core.destination import (
@@ -255,15 +255,15 @@ class _Copies:
 
     def _make(self, message: Message, lines: bytes) -> tuple[str, Envelope, bytes]:
         old = message.envelope
-        block, lost = deadletter.divide(old.block) if self._revive else (old.block, b"")
+        block, lost = dead_letter_headers.divide(old.block) if self._revive else (old.block, b"")
         address = self._target
         if address == c.ORIGIN:
-            address = deadletter.origin_of(old.block)
+            address = dead_letter_headers.origin_of(old.block)
             if not address:
                 raise Refused("invalid", "it is no dead letter: its headers name no origin")
         shown = address
         if address.startswith(DURABLE_PREFIX):  # clients know the topic that it came by
-            shown = deadletter.sent_to(old.block) or old.address
+            shown = dead_letter_headers.sent_to(old.block) or old.address
         envelope = Envelope(
             shown,
             block + lines,

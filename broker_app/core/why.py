@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from broker_app.core import block, deadletter
+from broker_app.core import block, dead_letter_headers
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message
 from broker_app.core.queue import Lane, Queue
@@ -202,7 +202,7 @@ def _name(subscription: Subscription) -> str:
 
 def _past(message: Message) -> Iterator[Reason]:
     headers = block.headers(message.envelope.block)
-    origin = deadletter.origin_of(message.envelope.block)
+    origin = dead_letter_headers.origin_of(message.envelope.block)
     if origin:
         reason, detail = headers.get("dead-reason", ""), headers.get("dead-detail", "")
         facts = {"origin": origin, "dead_reason": reason, "dead_detail": detail}

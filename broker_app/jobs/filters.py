@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 import re2
 
-from broker_app.core import block, deadletter, selector
+from broker_app.core import block, dead_letter_headers, selector
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message, MessageIds
 from broker_app.jobs import where
@@ -88,7 +88,7 @@ def fitting(chosen: Filter, ids: MessageIds, now_ms: int) -> Fits:
         tests.append(lambda _, message_id: message_id in wanted)
     if chosen.origin is not None:
         origin = address_of(chosen.origin)
-        tests.append(lambda message, _: deadletter.origin_of(message.envelope.block) == origin)
+        tests.append(lambda message, _: dead_letter_headers.origin_of(message.envelope.block) == origin)
     if chosen.reason is not None:
         reason = chosen.reason
         tests.append(lambda message, _: _has_reason(headers_of(message.envelope.block), reason))

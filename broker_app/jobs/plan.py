@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from broker_app.core import commands as c
-from broker_app.core import deadletter
+from broker_app.core import dead_letter_headers
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, is_reserved, parse
 from broker_app.core.errors import Refused
@@ -19,7 +19,7 @@ from broker_app.core.message import Message
 from broker_app.core.records import Reader
 from broker_app.core.views import Stretch
 from broker_app.jobs import filters, reading
-from broker_app.jobs.errands import Errands
+from broker_app.jobs.engine_requests import Errands
 from broker_app.jobs.filters import Filter
 from broker_app.jobs.reading import JournalRead, Survey
 
@@ -233,7 +233,7 @@ async def _match(
             plan.sample.append(message)
         _note_time(plan, message)
         headers = filters.headers_of(message.envelope.block)
-        origin = deadletter.origin_of(message.envelope.block)
+        origin = dead_letter_headers.origin_of(message.envelope.block)
         if origin:
             filters.count(plan.by_origin, origin)
         if "dead-reason" in headers:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
-from broker_app.core import deadletter, transfers
+from broker_app.core import dead_letter_headers, transfers
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.records import Reader
@@ -89,13 +89,13 @@ class Transferring(Work):
                 piece.id = ids.of(message).decode()
                 piece.target = self._target_of(message)
                 if job.op == plan.RETRY:
-                    piece.lost = deadletter.divide(message.envelope.block)[1].decode()
+                    piece.lost = dead_letter_headers.divide(message.envelope.block)[1].decode()
                 size += len(piece.record)
         return pieces
 
     def _target_of(self, message: Message) -> str:
         target = self.job.target
-        return deadletter.origin_of(message.envelope.block) if target == c.ORIGIN else target
+        return dead_letter_headers.origin_of(message.envelope.block) if target == c.ORIGIN else target
 
     async def _ask(self, pieces: list[Piece]) -> None:
         """Let the core decide about a batch, and write down what it says."""

@@ -16,7 +16,7 @@ from broker_app.journal.port import FIRST_POSITION
 from broker_app.journal.reserve import RESERVE
 from broker_app.journal.scan import scan
 from broker_app.journal.segment import Segment, index_name, segment_name
-from broker_app.journal.supply import set_free
+from broker_app.journal.segment_pool import set_free
 
 
 @dataclass

@@ -12,14 +12,14 @@ from functools import partial
 from pathlib import Path
 
 from broker_app.journal import codec, meta, recovery, snapshots
+from broker_app.journal.compaction import Reclaimer
 from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, ways_out
 from broker_app.journal.files import File, Files
+from broker_app.journal.free_space import Room, Watch
 from broker_app.journal.port import FIRST_POSITION, Batch, Damaged, Done, Recovery, StoredBatch
 from broker_app.journal.reader import Reader, load_frame
-from broker_app.journal.reclaim import Reclaimer
-from broker_app.journal.room import Room, Watch
 from broker_app.journal.segment import Catalogue, Segment
-from broker_app.journal.supply import Supply
+from broker_app.journal.segment_pool import Supply
 from broker_app.journal.worker import CallSoon, Worker
 
 SEGMENT_BYTES = 16 * 1024 * 1024

@@ -8,10 +8,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from broker_app.core.errors import Refused
-from broker_app.net.lobby import OPENED_EVENT, Lobby
-from broker_app.telemetry import visits
+from broker_app.net.session_registry import OPENED_EVENT, Lobby
+from broker_app.telemetry import client_events
+from broker_app.telemetry.client_events import Caller, Happened, Visit
 from broker_app.telemetry.statistics import consumer, rfc3339
-from broker_app.telemetry.visits import Caller, Happened, Visit
 
 if TYPE_CHECKING:
     from broker_app.net.stomp import StompSession
@@ -103,12 +103,12 @@ class Connections:
 
     def close(self, session: StompSession, reason: str, by: str) -> None:
         """End a connection for the operator `by`; its client is told why."""
-        self.visits.note(session.peer.connection, visits.DISCONNECTING, detail=reason, by=by)
+        self.visits.note(session.peer.connection, client_events.DISCONNECTING, detail=reason, by=by)
         session.close(Refused("disconnected", reason))
 
     def drain(self, session: StompSession, reason: str, within_s: float, by: str) -> None:
         """The same, once its client has settled what it holds; until then it gets nothing new."""
-        self.visits.note(session.peer.connection, visits.DRAINING, detail=reason, by=by)
+        self.visits.note(session.peer.connection, client_events.DRAINING, detail=reason, by=by)
         session.drain(reason, within_s)
 
     # ------------------------------------------------------------------ what happened
@@ -135,9 +135,9 @@ class Connections:
             return
         slow = {(subscription.peer.connection, subscription.address) for subscription in slowness}
         for connection, destination in slow - self._slow:
-            self.visits.note(connection, visits.SLOW, detail=destination)
+            self.visits.note(connection, client_events.SLOW, detail=destination)
         for connection, destination in self._slow - slow:
-            self.visits.note(connection, visits.RECOVERED, detail=destination)
+            self.visits.note(connection, client_events.RECOVERED, detail=destination)
         self._slow = slow
 
     def _hear(self, event: str, session: StompSession) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker_app.core import deadletter
+from broker_app.core import dead_letter_headers
 from broker_app.core.commands import ACK_MODES, AUTO
 from broker_app.core.destination import (
     QUEUE,
@@ -17,18 +17,27 @@ from broker_app.core.destination import (
 )
 from broker_app.core.errors import Refused
 from broker_app.core.message import DEFAULT_PRIORITY, Envelope
-from broker_app.net import special
+from broker_app.net import scheduling_headers
 from mom_client.stomp.encode import encode_headers
 
 #: headers of a SEND that are the frame's or the broker's, and do not travel with the message
 _NOT_CARRIED = frozenset(
     (
         *("destination", "transaction", "message-id", "subscription", "ack", "redelivered", "timestamp"),
-        *("attempt", "seq", "origin-topic", "mom-flow", *deadletter.FACTS, *special.DELAYS),
+        *(
+            "attempt",
+            "seq",
+            "origin-topic",
+            "mom-flow",
+            *dead_letter_headers.FACTS,
+            *scheduling_headers.DELAYS,
+        ),
     )
 )
 #: headers, beside persistent, that change what becomes of a message
-_MEANINGFUL = frozenset(("priority", "expires", "ttl-s", "expiration", "x-message-ttl", *special.NAMES))
+_MEANINGFUL = frozenset(
+    ("priority", "expires", "ttl-s", "expiration", "x-message-ttl", *scheduling_headers.NAMES)
+)
 _CREDIT_NAMES = ("credit", "prefetch-count", "activemq.prefetchSize")
 #: Artemis counts bytes; each message is taken for one of this size
 _WINDOW_NAME, _WINDOW_MESSAGE = "consumer-window-size", 1_024
@@ -56,8 +65,8 @@ def envelope(headers: Mapping[str, str], destination: Destination, reply_to: str
         persistent=persistent,
         priority=_number(headers, "priority", 0, 9, DEFAULT_PRIORITY),
         ttl_ms=_ttl_ms(headers),
-        expires_ms=_number(headers, "expires", 0, special.LATEST_MS, 0),
-        special=special.special(headers),
+        expires_ms=_number(headers, "expires", 0, scheduling_headers.LATEST_MS, 0),
+        special=scheduling_headers.special(headers),
     )
 
 

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from broker_app.net.access import Way
-from broker_app.net.lobby import Lobby
 from broker_app.net.login import Identity
+from broker_app.net.session_registry import Lobby
 from broker_app.net.stomp import StompSession
 from broker_app.rules.event import LOCAL
 from mom_client.transport import PipeTransport, Transport

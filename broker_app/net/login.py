@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from broker_app.net.guessing import LOOKS, Guesses, Places, Slowed
+from broker_app.net.login_throttle import LOOKS, Guesses, Places, Slowed
 from broker_app.net.policy import Policy, UserFacts
 
 _Key = TypeVar("_Key")

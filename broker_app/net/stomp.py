@@ -22,17 +22,25 @@ from broker_app.core.named import DURABLE_PREFIX
 from broker_app.core.peer import Peer
 from broker_app.core.subscription import Subscription
 from broker_app.internal_errors import internal_errors
-from broker_app.net import agreeing, bridged, headers, naming, rendering, special, times
+from broker_app.net import (
+    bridged,
+    durable_names,
+    headers,
+    negotiation,
+    rendering,
+    scheduling_headers,
+    times,
+)
 from broker_app.net.access import Client
 from broker_app.net.bridged import Bridged
-from broker_app.net.guessing import Slowed
-from broker_app.net.lobby import CLOSED_EVENT, OPENED_EVENT, VERSION, Lobby, Transport
 from broker_app.net.login import Identity
-from broker_app.net.pace import Pace
+from broker_app.net.login_throttle import Slowed
+from broker_app.net.rate_limit import Pace
 from broker_app.net.rendering import Renderer
+from broker_app.net.session_registry import CLOSED_EVENT, OPENED_EVENT, VERSION, Lobby, Transport
 from broker_app.net.tags import Tag, Tags
 from broker_app.rules.event import RECEIVE, SEND
-from broker_app.telemetry import visits
+from broker_app.telemetry import client_events
 from mom_client.stomp import frame as wire
 from mom_client.stomp.errors import Malformed
 from mom_client.stomp.frame import AckRun, Frame, Headers
@@ -393,7 +401,7 @@ class StompSession:
         if self._state != CONNECTING:
             raise Refused("malformed-frame", "CONNECT came twice on one connection")
         given = frame.headers
-        self._version = self._parser.version = agreeing.version(given.get("accept-version", "1.0"))
+        self._version = self._parser.version = negotiation.version(given.get("accept-version", "1.0"))
         host = given.get("host", "")
         if not self._lobby.knows_host(host):
             raise Refused(
@@ -403,7 +411,7 @@ class StompSession:
             )
         ours_ms = self._lobby.config.heartbeat_ms
         self._offer = "" if "heart-beat" in given else f"{ours_ms},{ours_ms}"
-        self._beat_in_s, self._beat_out_s = agreeing.heart_beats(given.get("heart-beat", "0,0"), ours_ms)
+        self._beat_in_s, self._beat_out_s = negotiation.heart_beats(given.get("heart-beat", "0,0"), ours_ms)
         self._client_id = given.get("client-id", "")
         if len(self._client_id) > MAX_CLIENT_ID:
             detail = f"client-id has {len(self._client_id)} characters; at most {MAX_CLIENT_ID} are allowed"
@@ -561,7 +569,7 @@ class StompSession:
         tag, cumulative = self._delivery(frame.headers)
         reason = "" if headers.requeue(frame.headers) else "REJECTED"
         detail = frame.headers.get("reason", "")
-        delay_ms = special.delay_ms(frame.headers["delay-s"]) if "delay-s" in frame.headers else 0
+        delay_ms = scheduling_headers.delay_ms(frame.headers["delay-s"]) if "delay-s" in frame.headers else 0
         self._settle(frame, c.Return(self._peer, (tag,), cumulative, reason, detail, delay_ms=delay_ms))
 
     def _settle(self, frame: Frame, command: c.Settle | c.Return) -> None:
@@ -609,13 +617,13 @@ class StompSession:
         look = (self._version, given.get("id")) if ack == c.AUTO else None
         subscribe = c.Subscribe(self._peer, id, destination.address, ack, credit, look, receipt=frame.receipt)
         subscribe.selector, subscribe.exclusive = given.get("selector", ""), headers.exclusive(given)
-        subscribe.name, subscribe.durable, subscribe.shared = naming.of_subscribe(
+        subscribe.name, subscribe.durable, subscribe.shared = durable_names.of_subscribe(
             given, destination, self._client_id
         )
         subscribe.snapshot = headers.snapshot(given, destination)
         subscribe.start = times.start(given.get("from", ""))
         self._submit(subscribe, FRAME_BYTES + SELECTOR_BYTES * len(subscribe.selector))
-        self._note(visits.SUBSCRIBED, destination.address)
+        self._note(client_events.SUBSCRIBED, destination.address)
 
     def _begin_flow(self, frame: Frame, id: str, destination: Destination) -> None:
         given, assumed = frame.headers, self._bridge(bridged.SOURCE)
@@ -626,7 +634,7 @@ class StompSession:
 
     def _unsubscribe(self, frame: Frame) -> None:
         id = frame.headers.get("id")
-        forget = naming.to_forget(frame.headers, id, self._client_id)
+        forget = durable_names.to_forget(frame.headers, id, self._client_id)
         if forget:
             named = self._lobby.engine.broker.destinations.named.get(DURABLE_PREFIX + forget)
             if named is not None:  # whose it is, is the core's to ask
@@ -643,7 +651,7 @@ class StompSession:
             self._temporary.remove(subscription.address)
             self._parser.forget()
         if subscription is not None:
-            self._note(visits.UNSUBSCRIBED, subscription.address)
+            self._note(client_events.UNSUBSCRIBED, subscription.address)
         self._submit(c.Unsubscribe(self._peer, id, frame.receipt, forget=forget is not None))
 
     def _transaction(self, frame: Frame) -> None:
@@ -655,7 +663,7 @@ class StompSession:
 
     def _disconnect(self, frame: Frame) -> None:
         self._state = LEAVING
-        self.parting = visits.LEFT
+        self.parting = client_events.LEFT
         self._leave_receipt = frame.receipt
         # Answered in its turn, after everything that came before it is safe.
         self._submit(c.Disconnect(self._peer, _LEAVE))
@@ -789,8 +797,8 @@ class StompSession:
         self.parting = str(refusal)
         log.info("%s %s refused: %s", self.peer_name, self.user, refusal)
         extra = (
-            (("version", ",".join(reversed(agreeing.VERSIONS))),)
-            if isinstance(refusal, agreeing.UnsupportedVersion)
+            (("version", ",".join(reversed(negotiation.VERSIONS))),)
+            if isinstance(refusal, negotiation.UnsupportedVersion)
             else ()
         )
         self._write(self._renderer.error(refusal, receipt, extra))
@@ -800,7 +808,7 @@ class StompSession:
         self.frames_out += 1
         if refusal.code != ENDED_BY_OPERATOR:
             by = str(refusal.facts.get("decided_by", ""))
-            self._note(visits.REFUSED, refusal.detail, refusal.code, by)
+            self._note(client_events.REFUSED, refusal.detail, refusal.code, by)
 
     def _note(self, event: str, detail: str, code: str = "", by: str = "") -> None:
         """For people who ask what happened to this client."""

@@ -10,11 +10,11 @@ from broker_app.core.errors import Refused
 from broker_app.net.access import Way
 from broker_app.net.certificates import Certificates
 from broker_app.net.descriptors import has_room
-from broker_app.net.door import Door
 from broker_app.net.hangup import hung_up
-from broker_app.net.lobby import Lobby
 from broker_app.net.rendering import Renderer
+from broker_app.net.session_registry import Lobby
 from broker_app.net.stomp import StompSession
+from broker_app.net.tls_listener import Door
 from broker_app.rules.event import STOMP
 
 _PLAIN = Refused("tls-required", "this port speaks STOMP over TLS alone: connect to it with TLS")

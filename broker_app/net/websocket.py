@@ -12,9 +12,9 @@ from typing import Any
 
 from broker_app.core.errors import Refused
 from broker_app.net.access import Way
-from broker_app.net.lobby import Lobby
 from broker_app.net.login import Identity
 from broker_app.net.rendering import Renderer
+from broker_app.net.session_registry import Lobby
 from broker_app.net.stomp import StompSession
 from broker_app.rules.event import WEBSOCKET
 

@@ -5,7 +5,7 @@ joins them.
 """
 
 from broker_app.notices.mail import Post
-from broker_app.notices.outbox import Notice, Outbox
+from broker_app.notices.retry_queue import Notice, Outbox
 from broker_app.notices.target import MAIL, QUEUE, WEBHOOK, Target
 
 __all__ = ["MAIL", "QUEUE", "WEBHOOK", "Notice", "Outbox", "Post", "Target"]

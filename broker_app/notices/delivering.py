@@ -9,12 +9,12 @@ from typing import Final, Protocol
 from broker_app.core.message import Envelope
 from broker_app.notices import webhook
 from broker_app.notices.mail import Post
-from broker_app.notices.outbox import Notice
+from broker_app.notices.retry_queue import Notice
 from broker_app.notices.target import QUEUE, WEBHOOK, Target
 from broker_app.telemetry.alerts.alert import Alert
+from broker_app.telemetry.alerts.alert_state import Told
 from broker_app.telemetry.alerts.rule import AlertRule
-from broker_app.telemetry.alerts.telling import shown
-from broker_app.telemetry.alerts.watch import Told
+from broker_app.telemetry.alerts.texts import shown
 
 #: events that are told outside; what somebody says to an alert is known to those who look
 NOTICED: Final = ("fired", "ended")

@@ -4,7 +4,7 @@ Owns the history of numbers, in bounded memory, and the shapes in which they are
 counters between batches and never adds work to a message.
 """
 
-from broker_app.telemetry.news import News
 from broker_app.telemetry.statistics import Statistics
+from broker_app.telemetry.system_topics import News
 
 __all__ = ["News", "Statistics"]

@@ -19,13 +19,13 @@ from broker_app.core.destination import is_reserved
 from broker_app.core.queue import Queue
 from broker_app.core.subscription import NO_SAMPLES, Subscription
 from broker_app.internal_errors import EventListeners, internal_errors
-from broker_app.telemetry import condition
+from broker_app.telemetry import health
 from broker_app.telemetry.backlog import Backlog, Held, Sums
-from broker_app.telemetry.condition import Condition
-from broker_app.telemetry.course import Course, Traffic
-from broker_app.telemetry.durations import Durations, Percentiles
+from broker_app.telemetry.health import Condition
+from broker_app.telemetry.histogram import Durations, Percentiles
 from broker_app.telemetry.loop_lag import LoopLag
-from broker_app.telemetry.rings import History, Layout, Window
+from broker_app.telemetry.timeseries import History, Layout, Window
+from broker_app.telemetry.trend import Course, Traffic
 
 MAX_DESTINATIONS = 1_000
 #: destinations looked at in one go, so that a pass over many does not hold up messages
@@ -417,10 +417,10 @@ class Statistics:
         moved = self._moved(address)
         moving = bool(moved.in_ or moved.out)
         if address.startswith("/topic/"):
-            return condition.of_topic(self._broker, address, moving=moving)
+            return health.of_topic(self._broker, address, moving=moving)
         pulse = self._pulses.get(address)
         growth = pulse.course.growth(self._shown) if pulse is not None else None
-        return condition.of_queue(
+        return health.of_queue(
             self._broker, self._broker.destinations.queues[address], moving=moving, growth=growth
         )
 

@@ -19,7 +19,7 @@ from django.db import DatabaseError, connection
 from django.http import HttpRequest
 from django.utils import timezone
 
-from broker_app.net.acts import Act, Acts
+from broker_app.net.operator_audit import Act, Acts
 from broker_app.web.acting import by, trace_id
 from broker_app.web.actions import API, CONSOLE, By, audit, trim_history
 from broker_app.web.backends import slowed

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.freezing import freeze
-from broker_app.core.guard import Parked
+from broker_app.core.limit_usage import Parked
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Special
 from broker_app.core.named import DURABLE_PREFIX
 from broker_app.core.peer import Peer
@@ -33,6 +32,7 @@ from broker_app.core.policy import (
     Policies,
 )
 from broker_app.core.queue import Queue
+from broker_app.core.snapshot import freeze
 from tests.core.stage import Client, Stage, read
 
 QUEUES = ("/queue/a", "/queue/b")

@@ -23,12 +23,11 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
-from broker_app.core import deadletter, facts, records
+from broker_app.core import dead_letter_headers, facts, records
 from broker_app.core.account import Account
 from broker_app.core.destination import is_forwarded, parse
 from broker_app.core.errors import Refused
 from broker_app.core.facts import Fact
-from broker_app.core.freezing import freeze
 from broker_app.core.limits import Limits
 from broker_app.core.marks import SYNC_ADDRESS, address_of
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
@@ -36,6 +35,7 @@ from broker_app.core.outcome import DUE, Outcome
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.queue import Queue
 from broker_app.core.scheduler import RUNS
+from broker_app.core.snapshot import freeze
 from broker_app.core.subscription import Subscription
 from broker_app.core.transfers import DONE, FULL, UNSETTLED, Moved
 from broker_app.core.turn import UNRECORDED
@@ -704,7 +704,7 @@ class Ledger:
                 if moved.position < UNRECORDED:
                     (self.left if command.target else self.deleted).add(moved.position)
             if command.target == c.ORIGIN:
-                self._place(moved, deadletter.origin_of(moved.lines))
+                self._place(moved, dead_letter_headers.origin_of(moved.lines))
             elif command.target:
                 self._place(moved, command.target)
 

@@ -13,7 +13,6 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.broker import Broker
 from broker_app.core.errors import Refused
-from broker_app.core.freezing import freeze
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message
 from broker_app.core.outcome import Fetch, Outcome
@@ -21,6 +20,7 @@ from broker_app.core.peer import Delivery, Peer
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.queue import Queue
 from broker_app.core.recovery import Recovery
+from broker_app.core.snapshot import freeze
 from broker_app.core.subscription import Subscription
 
 START_US = 1_800_000_000_000_000

@@ -13,10 +13,10 @@ from typing import Any
 from broker_app.core import commands as c
 from broker_app.core.browse import browse
 from broker_app.core.errors import Refused
-from broker_app.core.freezing import Freezing
 from broker_app.core.marks import SYNC_ADDRESS
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Special
 from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
+from broker_app.core.snapshot import Freezing
 from tests.core.choices import COLOURS, SELECTORS
 from tests.core.homes import Home, Sent
 from tests.core.ledger import Ledger, Session, has_expired

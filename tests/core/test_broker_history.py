@@ -9,8 +9,8 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
-from broker_app.core.freezing import freeze
 from broker_app.core.policy import DestinationPolicy, Policies
+from broker_app.core.snapshot import freeze
 from broker_app.core.subscription import Subscription
 from tests.core.stage import START_US, Client, Stage, read
 

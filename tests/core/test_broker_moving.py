@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core import deadletter, records
+from broker_app.core import dead_letter_headers, records
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Special
 from broker_app.core.transfers import DONE, GONE, REFUSED, UNSETTLED, Moved
@@ -347,10 +347,12 @@ class TestInserting:
 class TestDeadLetterFacts:
     @pytest.mark.parametrize("address", ["/queue/a", "/queue/a:b\\n", "/queue/\\c", "/queue/ä\\\\c"])
     def test_the_origin_is_read_as_it_was_written(self, address: str) -> None:
-        block = b"h:1\n" + deadletter.lines({"origin": address, "dead-reason": "X", "dead-detail": ""})
-        assert deadletter.origin_of(block) == address
-        assert deadletter.divide(block) == (b"h:1\n", block.removeprefix(b"h:1\n"))
+        block = b"h:1\n" + dead_letter_headers.lines(
+            {"origin": address, "dead-reason": "X", "dead-detail": ""}
+        )
+        assert dead_letter_headers.origin_of(block) == address
+        assert dead_letter_headers.divide(block) == (b"h:1\n", block.removeprefix(b"h:1\n"))
 
     def test_a_living_message_has_none(self) -> None:
-        assert deadletter.origin_of(b"h:origin\nan-origin:1\n") == ""
-        assert deadletter.divide(b"h:1\nan-origin:1\n") == (b"h:1\nan-origin:1\n", b"")
+        assert dead_letter_headers.origin_of(b"h:origin\nan-origin:1\n") == ""
+        assert dead_letter_headers.divide(b"h:1\nan-origin:1\n") == (b"h:1\nan-origin:1\n", b"")

@@ -10,8 +10,8 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.destination import dead_letters_of, parse, topic_of_dead_letters
 from broker_app.core.errors import Refused
-from broker_app.core.freezing import freeze
 from broker_app.core.policy import DestinationPolicy, Policies
+from broker_app.core.snapshot import freeze
 from tests.core.stage import Client, Stage, read
 
 TOPIC, KEPT = "/topic/prices.eu", "/topic-subscription/audit"

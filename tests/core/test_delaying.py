@@ -5,9 +5,9 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
-from broker_app.core.freezing import freeze
 from broker_app.core.message import Special
 from broker_app.core.scheduler import RUN
+from broker_app.core.snapshot import freeze
 from tests.core.stage import Client, Stage, read
 
 A = "/queue/a"

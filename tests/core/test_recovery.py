@@ -8,8 +8,8 @@ from msgspec import msgpack
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.broker import Broker
-from broker_app.core.freezing import FORMAT, Freezing, freeze, thaw
 from broker_app.core.recovery import Recovery, live_positions
+from broker_app.core.snapshot import FORMAT, Freezing, freeze, thaw
 from tests.core.stage import Client, Stage
 
 

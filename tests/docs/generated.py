@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from broker_app.net import special
+from broker_app.net import scheduling_headers
 from broker_app.net.destinations import SETTINGS, Setting
 from broker_app.net.problems import PROBLEMS
 
@@ -18,7 +18,7 @@ def problems() -> str:
 
 def unsupported() -> str:
     """Everything that is refused as `unsupported`, and where it was asked for."""
-    rows = [f"| SEND `{name}` | {what} |" for name, what in special.REPEATED.items()]
+    rows = [f"| SEND `{name}` | {what} |" for name, what in scheduling_headers.REPEATED.items()]
     return "\n".join(["| asked for by | what it would be |", "|---|---|", *rows])
 
 

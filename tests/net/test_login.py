@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_app.net.guessing import Guesses, Slowed
 from broker_app.net.login import ANONYMOUS, Identity, Logins
+from broker_app.net.login_throttle import Guesses, Slowed
 from broker_app.net.policy import Policy, TokenFacts, UserFacts
 from tests.support.clock import Clock
 

@@ -13,7 +13,7 @@ import pytest
 from broker_app.core.message import Envelope
 from broker_app.notices import Notice, Outbox, Post, Target, webhook
 from broker_app.notices.delivering import deliver, notice, targets
-from broker_app.notices.outbox import MOST
+from broker_app.notices.retry_queue import MOST
 from broker_app.telemetry.alerts import DEFAULT_RULES, Alert, AlertRule, Told
 
 ALERT = Alert("1f", "store", "store", "critical", "store", 80, 1_800_000_000, 1_800_000_060, 81.5)

@@ -17,16 +17,16 @@ from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
 from broker_app.engine import Engine
-from broker_app.jobs.office import Jobs
+from broker_app.jobs.job_manager import Jobs
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
 from broker_app.net.access import Access
-from broker_app.net.acts import Acts
 from broker_app.net.connections import Connections
-from broker_app.net.lobby import Lobby
 from broker_app.net.login import Logins
+from broker_app.net.operator_audit import Acts
 from broker_app.net.policy import Policy, TokenFacts, UserFacts
 from broker_app.net.rest import RestLimits, RestPlane
-from broker_app.net.rest.lines import MessageLines
+from broker_app.net.rest.ndjson import MessageLines
+from broker_app.net.session_registry import Lobby
 from broker_app.remote import Remote
 from broker_app.rules.ruleset import Rules
 from broker_app.telemetry import Statistics

@@ -31,7 +31,7 @@ _COMMANDS = [path.stem for path in sorted((ROOT / "broker_app" / "cli").glob("[a
 # Of Django only what does not look at its settings.
 LOADED = (
     """
-    broker_app.node broker_app.serve broker_app.offline broker_app.web.sparing
+    broker_app.node broker_app.serve broker_app.offline broker_app.web.lazy_imports
     argon2 channels.generic.websocket channels.routing channels.security.websocket csp.middleware
     cryptography.x509 django.contrib.admin.options django.contrib.admin.sites django.contrib.auth.hashers
     django.contrib.messages.middleware django.contrib.sessions.middleware django.contrib.staticfiles.finders

@@ -22,8 +22,8 @@ import uvloop
 from broker_app import node
 from broker_app.config import Config
 from broker_app.listening import bound
-from broker_app.net.acts import Acts
 from broker_app.net.login import Logins
+from broker_app.net.operator_audit import Acts
 from broker_app.net.policy import Policy
 
 _log = logging.getLogger(__name__)

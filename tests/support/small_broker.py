@@ -18,10 +18,10 @@ from broker_app.journal.memory import MemoryJournal
 from broker_app.net import tcp
 from broker_app.net.access import Access
 from broker_app.net.certificates import Certificates
-from broker_app.net.door import Door
-from broker_app.net.lobby import Lobby
 from broker_app.net.login import Logins
 from broker_app.net.policy import Policy, UserFacts
+from broker_app.net.session_registry import Lobby
+from broker_app.net.tls_listener import Door
 
 PASSWORD = "secret"
 

@@ -12,10 +12,10 @@ import pytest
 
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.alerts import DEFAULT_RULES, Alert, AlertRule, Duty, Symptom, Symptoms, Told, Watch
-from broker_app.telemetry.alerts.telling import page, sentence, shown
-from broker_app.telemetry.alerts.watch import CALM_S, MOST_ENDED, MOST_OF_RULE
+from broker_app.telemetry.alerts.alert_state import CALM_S, MOST_ENDED, MOST_OF_RULE
+from broker_app.telemetry.alerts.texts import page, sentence, shown
+from broker_app.telemetry.client_events import Caller
 from broker_app.telemetry.eventlog import FILES, EventLog
-from broker_app.telemetry.visits import Caller
 from tests.core.stage import Stage
 
 NOW = 1_800_000_000.0

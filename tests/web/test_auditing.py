@@ -16,7 +16,7 @@ from django.test import Client
 from django.utils import timezone
 
 from broker_app.models import AuditEntry, Change
-from broker_app.net.acts import PURGED, Act, Acts, Doer
+from broker_app.net.operator_audit import PURGED, Act, Acts, Doer
 from broker_app.web import actions, auditing
 from broker_app.web.actions import audit
 

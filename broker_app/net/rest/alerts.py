@@ -6,13 +6,13 @@ from typing import Protocol
 
 import msgspec
 
-from broker_app.net import acts
+from broker_app.net import operator_audit
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request, several, whole_number
 from broker_app.telemetry.alerts.alert import ENDED, STATES, Alert
-from broker_app.telemetry.alerts.telling import shown
+from broker_app.telemetry.alerts.texts import shown
 
 #: the longest silence, in seconds
 MOST_SILENT_S = 30 * 86_400
@@ -67,7 +67,7 @@ class AlertDesk:
         _check_reason(wanted.reason)
         alert = self._open(request)
         self._alerts.acknowledge(alert, request.user, wanted.reason)
-        self._tell(request, acts.ACKNOWLEDGED, alert, wanted.reason)
+        self._tell(request, operator_audit.ACKNOWLEDGED, alert, wanted.reason)
         return json_reply(shown(alert))
 
     async def silence(self, request: Request) -> Reply:
@@ -81,10 +81,10 @@ class AlertDesk:
         alert = self._open(request)
         if wanted.for_s:
             self._alerts.silence(alert, wanted.for_s, request.user, wanted.reason)
-            self._tell(request, acts.SILENCED, alert, wanted.reason, for_s=wanted.for_s)
+            self._tell(request, operator_audit.SILENCED, alert, wanted.reason, for_s=wanted.for_s)
         else:
             self._alerts.wake(alert)
-            self._tell(request, acts.WOKEN, alert, wanted.reason)
+            self._tell(request, operator_audit.WOKEN, alert, wanted.reason)
         return json_reply(shown(alert))
 
     def _open(self, request: Request) -> Alert:

@@ -12,7 +12,7 @@ from broker_app.core.destination import Destination
 from broker_app.core.message import Duplicate, Envelope, Message
 from broker_app.core.peer import Peer
 from broker_app.net.rest import cloudevents
-from broker_app.net.rest.desk import Desk, Tally, Ticket
+from broker_app.net.rest.engine_client import Desk, Tally, Ticket
 from broker_app.net.rest.envelopes import Envelopes, Item
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.publish import COMMAND_BYTES, Publisher

@@ -12,8 +12,8 @@ from broker_app.core.destination import parse
 from broker_app.net.policy import Policy
 from broker_app.net.rest.bridges import no_such
 from broker_app.net.rest.browse import Browser
-from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.destinations import QueueFacts
+from broker_app.net.rest.engine_client import Desk
 from broker_app.net.rest.publish import Publisher
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import Reply

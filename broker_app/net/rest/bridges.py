@@ -15,9 +15,9 @@ import msgspec
 from broker_app.core import commands as c
 from broker_app.core.destination import parse
 from broker_app.core.marks import address_of
-from broker_app.net import acts
+from broker_app.net import operator_audit
 from broker_app.net.policy import Policy
-from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.engine_client import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, busy, invalid
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
@@ -175,7 +175,7 @@ class BridgeDesk:
         if chosen.queue is not None and chosen.queue not in (known := _queues(report["flows"])):
             raise no_such(f"flow of bridge {request.name} to the queue", chosen.queue, known)
         self._forwarding.retry(request.name, chosen.queue)
-        request.tell(acts.RETRIED, "bridges", request.name, **_of_queue(chosen))
+        request.tell(operator_audit.RETRIED, "bridges", request.name, **_of_queue(chosen))
         return json_reply(self._status(request))
 
     async def test(self, request: Request) -> Reply:
@@ -187,7 +187,7 @@ class BridgeDesk:
         if remote is None:
             raise self._unseen(request)
         found = await self.try_remote(remote, chosen.queue)
-        request.tell(acts.TESTED, "bridges", request.name, **_of_queue(chosen), ok=found["ok"])
+        request.tell(operator_audit.TESTED, "bridges", request.name, **_of_queue(chosen), ok=found["ok"])
         return json_reply(found)
 
     async def try_remote(self, remote: Remote, queue: str | None) -> Facts:
@@ -211,7 +211,7 @@ class BridgeDesk:
         ticket = self._desk.ticket()
         self._desk.submit(c.ForgetMark(self._desk.peer, sender, source, ticket))
         await self._desk.answer(ticket)
-        request.tell(acts.DELETED, "marks", f"{sender}/{source}")
+        request.tell(operator_audit.DELETED, "marks", f"{sender}/{source}")
         return NO_CONTENT
 
     async def hand_over(self, request: Request) -> Reply:
@@ -225,7 +225,7 @@ class BridgeDesk:
         ticket = self._desk.ticket()
         self._desk.submit(c.HandMarkOver(self._desk.peer, sender, source, owner, ticket))
         await self._desk.answer(ticket)
-        request.tell(acts.HANDED_OVER, "marks", f"{sender}/{source}", owner=owner)
+        request.tell(operator_audit.HANDED_OVER, "marks", f"{sender}/{source}", owner=owner)
         return NO_CONTENT
 
     def _asked_of_mark(self, request: Request) -> Mapping[str, str]:

@@ -17,9 +17,9 @@ from broker_app.core.message import Message
 from broker_app.core.queue import Queue
 from broker_app.jobs import filters
 from broker_app.jobs.filters import Filter
-from broker_app.net import acts
+from broker_app.net import operator_audit
 from broker_app.net.rest import items
-from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.engine_client import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.replies import JSON, NO_CONTENT, Reply, encode
@@ -138,7 +138,7 @@ class Browser:
         waiting = queue.depth if queue is not None else 0
         self._desk.submit(c.Purge(self._desk.peer, address, ticket))
         await self._desk.answer(ticket)
-        request.tell(acts.PURGED, "queues", address, messages=waiting)
+        request.tell(operator_audit.PURGED, "queues", address, messages=waiting)
         return NO_CONTENT
 
     # ------------------------------------------------------------------ looking (between two batches)

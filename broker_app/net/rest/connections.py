@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from broker_app.net import acts
+from broker_app.net import operator_audit
 from broker_app.net.connections import MAX_DRAIN_S, MAX_REASON, Connections
-from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.engine_client import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.stomp import StompSession
-from broker_app.telemetry.visits import MAX_EACH
+from broker_app.telemetry.client_events import MAX_EACH
 
 
 class CloseRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -115,7 +115,9 @@ class ConnectionDesk:
         wanted = await request.json(CloseRequest, required=False)
         session = self._to_end(request, wanted)
         self._connections.close(session, wanted.reason, request.user)
-        request.tell(acts.CLOSED, "connections", request.name, user=session.user, told=wanted.reason)
+        request.tell(
+            operator_audit.CLOSED, "connections", request.name, user=session.user, told=wanted.reason
+        )
         return NO_CONTENT
 
     async def drain(self, request: Request) -> Reply:
@@ -127,7 +129,7 @@ class ConnectionDesk:
             raise invalid("/within_s", f"must be from 0 to {MAX_DRAIN_S:g} seconds", wanted.within_s)
         self._connections.drain(session, wanted.reason, wanted.within_s, request.user)
         told = {"user": session.user, "told": wanted.reason, "within_s": wanted.within_s}
-        request.tell(acts.DRAINED, "connections", request.name, **told)
+        request.tell(operator_audit.DRAINED, "connections", request.name, **told)
         return json_reply(self._connections.facts(session), status=202)
 
     def _to_end(self, request: Request, wanted: CloseRequest) -> StompSession:

@@ -10,7 +10,7 @@ from broker_app.core.subscription import Subscription
 from broker_app.core.topic import Match
 from broker_app.net.connections import MAX_CONSUMERS, Connections
 from broker_app.net.rest.connections import is_own
-from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.engine_client import Desk
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request

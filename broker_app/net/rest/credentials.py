@@ -11,8 +11,8 @@ from __future__ import annotations
 import base64
 import binascii
 
-from broker_app.net.guessing import Slowed
 from broker_app.net.login import Identity, Logins
+from broker_app.net.login_throttle import Slowed
 from broker_app.net.origin import Origins
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Header

@@ -17,15 +17,15 @@ from broker_app.core.subscription import Subscription
 from broker_app.net.destinations import Destinations, is_pattern
 from broker_app.net.policy import ADMINISTER
 from broker_app.net.rest.consumers import receivers
-from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.engine_client import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request, several
 from broker_app.rules.event import BROWSE, METHODS
-from broker_app.telemetry import Statistics, condition
-from broker_app.telemetry.condition import Condition
+from broker_app.telemetry import Statistics, health
+from broker_app.telemetry.health import Condition
 from broker_app.telemetry.statistics import consumer
 
 #: subscriptions that the facts of one destination list
@@ -217,7 +217,7 @@ class _Figures:
         }
         #: by what they are sorted: states by how bad they are, the worst first, and what has no limit behind
         self.ranks: Mapping[str, Callable[[str], float]] = {
-            "state": lambda address: condition.RANK[self._condition(address).state],
+            "state": lambda address: health.RANK[self._condition(address).state],
             "fill": lambda address: _or(self._condition(address).fill, -1.0),
             "full_in_s": lambda address: _or(self._condition(address).full_in_s, 1e12),
         }
@@ -228,7 +228,7 @@ class _Figures:
     def _condition(self, address: str) -> Condition:
         if address.startswith("/topic/") or self._statistics.is_there(address):
             return self._statistics.condition(address)
-        return Condition(condition.IDLE)
+        return Condition(health.IDLE)
 
 
 def _or(number: float | None, otherwise: float) -> float:
@@ -245,7 +245,7 @@ def _of_topic(figure: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _check_states(query: dict[str, str]) -> None:
     """Raises Refusal when `state` names one that there is not."""
-    several("query/state", query.get("state", condition.IDLE).split(","), condition.STATES, "state")
+    several("query/state", query.get("state", health.IDLE).split(","), health.STATES, "state")
 
 
 def _with_settings(facts: dict[str, Any], said: Destinations, address: str) -> Reply:

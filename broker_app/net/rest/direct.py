@@ -20,7 +20,7 @@ from broker_app.net.login import Logins
 from broker_app.net.policy import Policy
 from broker_app.net.rest import refusals
 from broker_app.net.rest.credentials import Credentials
-from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.engine_client import Desk
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.publish import COMMAND_BYTES, Publisher, Target

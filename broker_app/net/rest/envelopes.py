@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from broker_app.core.destination import parse
 from broker_app.core.message import Envelope
 from broker_app.net import headers as stomp_headers
-from broker_app.net import special, times
+from broker_app.net import scheduling_headers, times
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, too_large, unknown
 from broker_app.net.rest.replies import Header
@@ -42,7 +42,7 @@ _RESERVED = frozenset((
     "ack", "attempt", "content-length", "content-type", "correlation-id", "destination", "expiration",
     "expires", "message-id", "persistent", "priority", "receipt", "redelivered", "reply-to", "subscription",
     "timestamp", "transaction", "ttl-s", "type", "x-message-ttl",
-    *special.NAMES,
+    *scheduling_headers.NAMES,
 ))  # fmt: skip
 _PUBLISHING = (b"mom-", b"ce-")
 #: bodies that are read, and not stored as they are (see `cloudevents`)
@@ -268,8 +268,8 @@ def _checked(pointer: str, name: str, value: str) -> str:
 
 def check_delay(pointer: str, seconds: float, got: object) -> str:
     """A delay as its STOMP header; Refusal unless it is one."""
-    if not 0 <= seconds <= special.MAX_DELAY_S:
-        raise invalid(pointer, f"must be a number of seconds from 0 to {special.MAX_DELAY_S}", got)
+    if not 0 <= seconds <= scheduling_headers.MAX_DELAY_S:
+        raise invalid(pointer, f"must be a number of seconds from 0 to {scheduling_headers.MAX_DELAY_S}", got)
     return f"{seconds:.3f}"
 
 
@@ -283,8 +283,10 @@ def check_time(pointer: str, value: str) -> str:
 
 def check_dedup_id(pointer: str, value: str) -> str:
     """`value`; Refusal unless it is a dedup-id."""
-    if not 1 <= len(value) <= special.MAX_DEDUP_ID or "\0" in value:
-        raise invalid(pointer, f"must have 1 to {special.MAX_DEDUP_ID} characters and no NUL", value[:100])
+    if not 1 <= len(value) <= scheduling_headers.MAX_DEDUP_ID or "\0" in value:
+        raise invalid(
+            pointer, f"must have 1 to {scheduling_headers.MAX_DEDUP_ID} characters and no NUL", value[:100]
+        )
     return value
 
 

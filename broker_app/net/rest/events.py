@@ -11,12 +11,12 @@ from broker_app.core import commands as c
 from broker_app.core import selector
 from broker_app.core.message import Message
 from broker_app.net.rest import items
-from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.engine_client import Desk
 from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.long_poll import Waiting
 from broker_app.net.rest.replies import Reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.rest.streams import MEDIA_TYPE, PING_S, stream
-from broker_app.net.rest.waiting import Waiting
 from broker_app.rules.event import RECEIVE
 
 

@@ -14,9 +14,9 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import parse
 from broker_app.jobs import filters
 from broker_app.jobs.job import STATUSES, Job
-from broker_app.jobs.office import Jobs
+from broker_app.jobs.job_manager import Jobs
 from broker_app.jobs.plan import Plan, Wish
-from broker_app.net import acts
+from broker_app.net import operator_audit
 from broker_app.net.rest import items
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import invalid
@@ -116,7 +116,7 @@ class JobDesk:
         request.query()
         self._rights.permit_cancel(request, self._jobs.get(request.name))
         job = await self._jobs.cancel(request.name)
-        request.tell(acts.CANCELLED, "jobs", job.id, op=job.op, processed=job.processed)
+        request.tell(operator_audit.CANCELLED, "jobs", job.id, op=job.op, processed=job.processed)
         return json_reply(_shown(job))
 
     async def undo(self, request: Request) -> Reply:
@@ -125,7 +125,7 @@ class JobDesk:
         self._rights.permit_undo(request, self._jobs.get(request.name))
         admin = request.access.is_admin(request.client.identity)
         undoing = await self._jobs.undo(request.name, request.user, admin=admin)
-        request.tell(acts.UNDONE, "jobs", request.name, by=undoing.id)
+        request.tell(operator_audit.UNDONE, "jobs", request.name, by=undoing.id)
         return _accepted(undoing)
 
     async def results(self, request: Request) -> Reply | None:
@@ -138,7 +138,7 @@ class JobDesk:
         request.query()
         job = self._jobs.get(request.name)
         self._rights.permit_export(request, job)
-        request.tell(acts.READ, "jobs", job.id, source=job.source, messages=job.processed)
+        request.tell(operator_audit.READ, "jobs", job.id, source=job.source, messages=job.processed)
         return await _stream(request, self._jobs.export_file(request.name), *items.UNTRUSTED)
 
     async def _permitted(
@@ -185,8 +185,8 @@ class JobDesk:
 
 def _begun(request: Request, job: Job) -> Reply:
     request.tell(
-        acts.BEGUN, "jobs", job.id, op=job.op, source=job.source, target=job.target, filter=job.filter,
-        messages=job.total,
+        operator_audit.BEGUN, "jobs", job.id, op=job.op, source=job.source, target=job.target,
+        filter=job.filter, messages=job.total,
     )  # fmt: skip
     return _accepted(job)
 

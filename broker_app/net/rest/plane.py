@@ -14,12 +14,12 @@ from broker_app.core.commands import RemoveQueue
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
-from broker_app.jobs.office import Jobs
+from broker_app.jobs.job_manager import Jobs
 from broker_app.net.access import Access, Client, Way
-from broker_app.net.acts import Acts
 from broker_app.net.connections import Connections
 from broker_app.net.destinations import Destinations
 from broker_app.net.login import Identity, Logins
+from broker_app.net.operator_audit import Acts
 from broker_app.net.origin import Origins
 from broker_app.net.policy import Policy
 from broker_app.net.rest import items, openapi, opsmanager, refusals
@@ -31,31 +31,31 @@ from broker_app.net.rest.browse import Browser
 from broker_app.net.rest.connections import ConnectionDesk
 from broker_app.net.rest.consumers import ConsumerDesk
 from broker_app.net.rest.credentials import Credentials
-from broker_app.net.rest.desk import Desk
 from broker_app.net.rest.destinations import QueueFacts, TopicFacts
-from broker_app.net.rest.digest import Digests
 from broker_app.net.rest.direct import Direct
+from broker_app.net.rest.engine_client import Desk
 from broker_app.net.rest.envelopes import Envelopes
+from broker_app.net.rest.event_log import Happenings
 from broker_app.net.rest.events import Events
-from broker_app.net.rest.facts import NodeFacts
-from broker_app.net.rest.figures import Figures
-from broker_app.net.rest.happenings import Happenings
 from broker_app.net.rest.histories import Histories
+from broker_app.net.rest.idempotency import Repeats
 from broker_app.net.rest.jobs import JobDesk
 from broker_app.net.rest.limits import RestLimits
-from broker_app.net.rest.one import OneMessage
+from broker_app.net.rest.long_poll import Waiting
+from broker_app.net.rest.node_info import NodeFacts
 from broker_app.net.rest.publish import Publisher
 from broker_app.net.rest.receive import Receiver
 from broker_app.net.rest.refusals import Refusal
-from broker_app.net.rest.repeats import Repeats
 from broker_app.net.rest.replies import NO_CONTENT, Header, Reply, problem_reply
 from broker_app.net.rest.requests import Departed, Receive, Request, Scope, Send, Uploads
 from broker_app.net.rest.routing import Endpoint, Place, Router, raw_path_of
 from broker_app.net.rest.settle import Settler
+from broker_app.net.rest.single_message import OneMessage
+from broker_app.net.rest.stats import Figures
 from broker_app.net.rest.subscriptions import Subscriptions
+from broker_app.net.rest.summary import Digests
 from broker_app.net.rest.tail import Tails
 from broker_app.net.rest.tree import Tree
-from broker_app.net.rest.waiting import Waiting
 from broker_app.net.tracing import trace_of
 from broker_app.remote import Remote
 from broker_app.rules.event import REST

@@ -10,7 +10,7 @@ from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
 from broker_app.core.message import Duplicate, Message
 from broker_app.net.rest import cloudevents
-from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.engine_client import Desk
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal

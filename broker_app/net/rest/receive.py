@@ -13,12 +13,12 @@ from broker_app.core import selector
 from broker_app.core.destination import Destination
 from broker_app.core.message import Message
 from broker_app.net.rest import items
-from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.engine_client import Desk
 from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.long_poll import Waiting
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import JSON, Header, Reply
 from broker_app.net.rest.requests import Departed, Request, truth, whole_number, within
-from broker_app.net.rest.waiting import Waiting
 from broker_app.rules.event import RECEIVE
 
 AUTO, LEASE = "auto", "lease"

@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from broker_app.core.destination import Destination, parse
-from broker_app.net import acts
+from broker_app.net import operator_audit
 from broker_app.net.access import Access, Client
-from broker_app.net.acts import Acts, Doer
+from broker_app.net.operator_audit import Acts, Doer
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, busy, invalid, too_large, unknown
 from broker_app.net.rest.replies import JSON, Header
@@ -145,7 +145,7 @@ class Request:
         identity, way = self.client
         reason = unquote((self.header(b"mom-reason") or b"").decode("latin-1"))
         trace = trace_of(self.headers)
-        by = acts.CONSOLE if by_session else acts.API
+        by = operator_audit.CONSOLE if by_session else operator_audit.API
         return Doer(identity.user, identity.token, by, way.address, reason[:1000], trace[1] if trace else "")
 
     # ------------------------------------------------------------------ query

@@ -9,8 +9,8 @@ import msgspec
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
-from broker_app.net import special
-from broker_app.net.rest.desk import Desk, Ticket
+from broker_app.net import scheduling_headers
+from broker_app.net.rest.engine_client import Desk, Ticket
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, of_core, too_large
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
@@ -115,7 +115,7 @@ class Settler:
         return lambda tags, ticket: c.Extend(self._desk.peer, tags, lease_ms, ticket)
 
     def _nack(self, wanted: NackRequest, pointer: str) -> _Deed:
-        delay_s = within(f"{pointer}/delay_s", wanted.delay_s, 0, special.MAX_DELAY_S)
+        delay_s = within(f"{pointer}/delay_s", wanted.delay_s, 0, scheduling_headers.MAX_DELAY_S)
         if len(wanted.reason) > _MAX_REASON:
             raise invalid(
                 f"{pointer}/reason", f"has {len(wanted.reason)} characters; at most {_MAX_REASON} are taken"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
+from broker_app.net.rest.long_poll import Wait
 from broker_app.net.rest.refusals import of_core
 from broker_app.net.rest.replies import encode
 from broker_app.net.rest.requests import Request
-from broker_app.net.rest.waiting import Wait
 
 MEDIA_TYPE = b"text/event-stream"
 PING_S = 15.0

@@ -12,8 +12,8 @@ from broker_app.core.destination import parse
 from broker_app.core.named import DURABLE_PREFIX, NamedSubscription
 from broker_app.core.queue import Queue
 from broker_app.core.topic import matches
-from broker_app.net import acts
-from broker_app.net.rest.desk import Desk
+from broker_app.net import operator_audit
+from broker_app.net.rest.engine_client import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
@@ -74,7 +74,7 @@ class Subscriptions:
         ticket = self._desk.ticket()
         self._desk.submit(c.Forget(self._desk.peer, request.name, owner, ticket))
         await self._desk.answer(ticket)
-        request.tell(acts.DELETED, "subscriptions", request.name, destination=terms.filter)
+        request.tell(operator_audit.DELETED, "subscriptions", request.name, destination=terms.filter)
         return NO_CONTENT
 
     async def _page(self, request: Request, query: dict[str, str], fits: Callable[[str], bool]) -> Reply:

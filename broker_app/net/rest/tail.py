@@ -14,11 +14,11 @@ from broker_app.core.destination import Destination
 from broker_app.core.tap import Tap
 from broker_app.net.rest import items
 from broker_app.net.rest.browse import READY
-from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.long_poll import Waiting
 from broker_app.net.rest.replies import Reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.net.rest.streams import MEDIA_TYPE, stream
-from broker_app.net.rest.waiting import Waiting
 from broker_app.rules.event import READ
 
 #: what came in is told so often

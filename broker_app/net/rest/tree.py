@@ -9,13 +9,13 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from broker_app.core.destination import QUEUE, TOPIC
-from broker_app.net.rest.desk import Desk
+from broker_app.net.rest.engine_client import Desk
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.telemetry import Statistics
-from broker_app.telemetry.condition import IDLE, RANK, TROUBLED
+from broker_app.telemetry.health import IDLE, RANK, TROUBLED
 
 #: a level with more names than these is folded
 FOLD_ABOVE = 12

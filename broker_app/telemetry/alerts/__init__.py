@@ -5,10 +5,10 @@ runs that in a node, `telling` finds the words.
 """
 
 from broker_app.telemetry.alerts.alert import ACKNOWLEDGED, ENDED, FIRING, SILENCED, Alert
-from broker_app.telemetry.alerts.duty import Duty
+from broker_app.telemetry.alerts.alert_state import Told, Watch
+from broker_app.telemetry.alerts.conditions import Symptom, Symptoms
+from broker_app.telemetry.alerts.evaluator import Duty
 from broker_app.telemetry.alerts.rule import DEFAULT_RULES, AlertRule
-from broker_app.telemetry.alerts.symptoms import Symptom, Symptoms
-from broker_app.telemetry.alerts.watch import Told, Watch
 
 __all__ = [
     "ACKNOWLEDGED",

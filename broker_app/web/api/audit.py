@@ -22,8 +22,8 @@ from broker_app.net.rest.openapi.shapes import PAGING, TEXT, TIME, array_of, obj
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.requests import whole_number
 from broker_app.web.actions import audit
-from broker_app.web.api import asked
-from broker_app.web.api.described import problem_replies, query
+from broker_app.web.api import request_params
+from broker_app.web.api.openapi_schema import problem_replies, query
 from broker_app.web.api.paging import AFTER, LIMIT, linked
 from broker_app.web.api.permissions import MayAdminister
 
@@ -86,7 +86,7 @@ class AuditLog(APIView):
     )
     def get(self, request: Request) -> Response | StreamingHttpResponse:
         """Entries of the audit log, the newest first; as NDJSON all of them, the oldest first"""
-        asks = asked.query(request, ("limit", "after", *_FILTERS))
+        asks = request_params.query(request, ("limit", "after", *_FILTERS))
         found = _filtered(asks)
         limit = whole_number(asks, "limit", 100, 1, 500)
         after = whole_number(asks, "after", 0, 0, 10**15)
@@ -124,7 +124,7 @@ class Verification(APIView):
     )
     def get(self, request: Request) -> Response:
         """Whether each entry of the audit log still fits the one before it"""
-        asked.query(request, ())
+        request_params.query(request, ())
         verdict = audit.verify()
         return Response({"whole": verdict.broken_at is None, **verdict._asdict()})
 

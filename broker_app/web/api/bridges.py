@@ -9,25 +9,25 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from broker_app.bridge.trial import LONGEST_S
-from broker_app.net.acts import TESTED
+from broker_app.bridge.connection_test import LONGEST_S
+from broker_app.net.operator_audit import TESTED
 from broker_app.net.rest.openapi.shapes import TEXT, object_of, or_null, ref
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.remote import Remote
 from broker_app.web import actions
 from broker_app.web.acting import by
 from broker_app.web.actions import audit
-from broker_app.web.api import asked, dry_run
+from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag
-from broker_app.web.api.described import DRY_RUN, KEY, REASON, problem_replies
+from broker_app.web.api.openapi_schema import DRY_RUN, KEY, REASON, problem_replies
 from broker_app.web.api.permissions import MayAdminister
 from broker_app.web.api.repeats import once
 from broker_app.web.api.rows import row_of
-from broker_app.web.api.shapes import NEEDED, SAID, SECRETS
+from broker_app.web.api.schemas import NEEDED, SAID, SECRETS
 from broker_app.web.kinds import KINDS, Said
 from broker_app.web.kinds.bridges import whole as whole_bridge
 from broker_app.web.kinds.kind import check_storable, no_such
-from broker_app.web.obeying import ask, node_of
+from broker_app.web.policy_sync import ask, node_of
 from broker_app.web.refusals import PROBLEM_REPLIES
 
 _KIND = "bridges"
@@ -70,8 +70,8 @@ class CloneBridge(APIView):
         return once(request, lambda: self._clone(request, name))
 
     def _clone(self, request: Request, name: str) -> Response:
-        query = asked.query(request, ("dry_run",))
-        new, differing, other_secrets = _parted(asked.body(request))
+        query = request_params.query(request, ("dry_run",))
+        new, differing, other_secrets = _parted(request_params.body(request))
         check_storable(new, differing)
         copied = whole_bridge(name)
         if copied is None:
@@ -103,8 +103,8 @@ class TryBridge(APIView):
     )
     def post(self, request: Request) -> Response:
         """Test a connection with these settings, step by step; nothing is saved and nothing left behind"""
-        asked.query(request, ())
-        remote, queue = _remote(asked.body(request))
+        request_params.query(request, ())
+        remote, queue = _remote(request_params.body(request))
         node = node_of(request)
         if node is None:
             raise Refusal("not-active", "no broker runs in this process; ask one that does")

@@ -27,7 +27,7 @@ from broker_app.net.rest.openapi.shapes import (
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.web import effective
 from broker_app.web.acting import by
-from broker_app.web.api import asked
+from broker_app.web.api import request_params
 from broker_app.web.api.permissions import MayAdminister
 from broker_app.web.files import Watch, carry_out, needing_restart, owner_of, shown_error, shown_plan
 from broker_app.web.refusals import PROBLEM_REPLIES
@@ -148,7 +148,7 @@ class Configuration(APIView):
     @extend_schema(operation_id="get_configuration", responses={200: _CONFIGURATION, **PROBLEM_REPLIES})
     def get(self, request: Request) -> Response:
         """Every setting of the node, its value and where that is from; and the files of the configuration."""
-        asked.query(request, ())
+        request_params.query(request, ())
         watch = _watch(request)
         restart = watch.restart if watch is not None else ()
         return Response({**effective.shown(_running(), restart), "files": _files(watch)})
@@ -162,7 +162,7 @@ class Files(APIView):
     @extend_schema(operation_id="get_configuration_files", responses={200: _FILES, **PROBLEM_REPLIES})
     def get(self, request: Request) -> Response:
         """The files of the configuration, what they include, how they were read, and the last reloads."""
-        asked.query(request, ())
+        request_params.query(request, ())
         return Response(_files(_watch(request)))
 
 
@@ -178,8 +178,8 @@ class Check(APIView):
     )
     def post(self, request: Request) -> Response:
         """What is wrong with a zero.config, or what would change if the node had it."""
-        asked.query(request, ())
-        text, files = _texts(asked.body(request))
+        request_params.query(request, ())
+        text, files = _texts(request_params.body(request))
         path = _running().config_file
         beside = zero.Folder(path.parent, confined=True) if path is not None and files is None else None
         port = zero.Texts({**(files or {}), MAIN: text}, beside)

@@ -15,12 +15,12 @@ from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, array_of, object_of,
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.requests import truth, whole_number
 from broker_app.rules.event import Event
-from broker_app.web.api import asked
-from broker_app.web.api.described import problem_replies
+from broker_app.web.api import request_params
 from broker_app.web.api.explain import EVENT_SHAPE
+from broker_app.web.api.openapi_schema import problem_replies
 from broker_app.web.api.permissions import MayAdminister
 from broker_app.web.events import shown
-from broker_app.web.obeying import Node, node_of
+from broker_app.web.policy_sync import Node, node_of
 
 MOST = 1_000
 
@@ -88,7 +88,7 @@ class Decisions(_OfNode):
     )
     def get(self, request: Request) -> Response:
         """What rules decided in the last 24 hours, the newest first"""
-        query = asked.query(request, ("limit", "allowed", *_FILTERS))
+        query = request_params.query(request, ("limit", "allowed", *_FILTERS))
         limit, fits = whole_number(query, "limit", 100, 1, MOST), _fits(query)
         wanted = truth(query, "allowed") if "allowed" in query else None
         rows = [
@@ -125,7 +125,7 @@ class Denials(_OfNode):
     )
     def get(self, request: Request) -> Response:
         """The last 1,000 denials, the newest first"""
-        query = asked.query(request, ("limit", *_FILTERS))
+        query = request_params.query(request, ("limit", *_FILTERS))
         limit, fits = whole_number(query, "limit", 100, 1, MOST), _fits(query)
         rows = [row for row in self.node.decisions.denials() if fits(row.event, row.rule)]
         return Response(

@@ -18,13 +18,13 @@ from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.requests import truth
 from broker_app.web import definitions, history
 from broker_app.web.acting import by
-from broker_app.web.api import asked, dry_run
+from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag, require
-from broker_app.web.api.described import ETAG, IF_MATCH, REASON, problem_replies, query
+from broker_app.web.api.openapi_schema import ETAG, IF_MATCH, REASON, problem_replies, query
 from broker_app.web.api.permissions import MayAdminister
-from broker_app.web.api.shapes import CHANGE, IMPACT
+from broker_app.web.api.schemas import CHANGE, IMPACT
 from broker_app.web.impact import of_changes
-from broker_app.web.obeying import node_of
+from broker_app.web.policy_sync import node_of
 
 JSON, YAML = "application/json", "application/yaml"
 _MOST_FAULTS = 100
@@ -128,7 +128,7 @@ class Definitions(APIView):
     )
     def get(self, request: Request) -> Response:
         """All that is configured, as one document without secrets and tokens"""
-        asked.query(request, ())
+        request_params.query(request, ())
         document = definitions.export()
         return Response(document, headers={"ETag": etag(document["version"])})
 
@@ -139,7 +139,7 @@ class Definitions(APIView):
     )
     def post(self, request: Request) -> Response:
         """Make the configuration what a document says, whole or not at all. If-Match: the ETag of the plan"""
-        prune = truth(asked.query(request, ("prune",)), "prune")
+        prune = truth(request_params.query(request, ("prune",)), "prune")
         document, now = _document(request), history.newest()
         require(request, etag(now, definitions.digest_of(document, prune=prune)), etag(now))
         try:
@@ -162,7 +162,7 @@ class DefinitionsPlan(APIView):
     )
     def post(self, request: Request) -> Response:
         """What a document would change. Its ETag is what applying it asks for"""
-        prune = truth(asked.query(request, ("prune",)), "prune")
+        prune = truth(request_params.query(request, ("prune",)), "prune")
         document = _document(request)
         try:
             planned = definitions.plan(by(request), document, prune=prune)

@@ -27,9 +27,9 @@ from broker_app.net.rest.requests import truth
 from broker_app.web import actions
 from broker_app.web.acting import by
 from broker_app.web.actions import audit
-from broker_app.web.api import asked, dry_run
+from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag, expected, is_known
-from broker_app.web.api.described import (
+from broker_app.web.api.openapi_schema import (
     DRY_RUN,
     ETAG,
     IF_MATCH,
@@ -43,7 +43,7 @@ from broker_app.web.api.described import (
 from broker_app.web.api.permissions import check_administers
 from broker_app.web.api.resource import MAX_PAGE, page_reply
 from broker_app.web.kinds import KINDS
-from broker_app.web.obeying import ask, node_of
+from broker_app.web.policy_sync import ask, node_of
 from broker_app.web.refusals import PROBLEM_REPLIES
 
 KIND = "destinations"
@@ -108,7 +108,7 @@ class Said(APIView):
 
     def _chosen(self, request: Request, name: str, options: tuple[str, ...] = ()) -> str:
         """The address that a request is about. Raises Refusal."""
-        found = asked.query(request, (*options, *([self.parameter] if self.parameter else [])))
+        found = request_params.query(request, (*options, *([self.parameter] if self.parameter else [])))
         given = found.get(self.parameter, "")
         if bool(name) == bool(given):
             detail = (
@@ -129,15 +129,15 @@ class Said(APIView):
 
     def _put(self, request: Request, name: str) -> Response:
         address = self._chosen(request, name, _OF_WRITES)
-        return self._write(request, address, asked.body(request))
+        return self._write(request, address, request_params.body(request))
 
     def _patch(self, request: Request, name: str) -> Response:
         address = self._chosen(request, name, _OF_WRITES)
-        change = asked.body(request)
+        change = request_params.body(request)
         if wrong := {name: value for name, value in change.items() if name not in SETTINGS}:
             KINDS[KIND].check(address, wrong)
         said = actions.said_of(address)
-        return self._write(request, address, asked.merged(said.values if said else {}, change))
+        return self._write(request, address, request_params.merged(said.values if said else {}, change))
 
     def _write(self, request: Request, address: str, values: dict[str, Any]) -> Response:
         before = actions.version_of(KIND, address)
@@ -294,7 +294,7 @@ class Patterns(APIView):
     )
     def get(self, request: Request) -> Response:
         """The patterns about which something is said, page by page."""
-        found = asked.query(request, _LISTING.parameters)
+        found = request_params.query(request, _LISTING.parameters)
         addresses = DestinationSettings.objects.filter(address__endswith=">").values_list(
             "address", flat=True
         )

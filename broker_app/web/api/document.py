@@ -6,7 +6,7 @@ from drf_spectacular.generators import SchemaGenerator
 
 from broker_app.net.problems import MEDIA_TYPE
 from broker_app.net.rest.openapi import operations
-from broker_app.web.api import shapes
+from broker_app.web.api import schemas
 
 
 def document() -> dict[str, Any]:
@@ -26,7 +26,7 @@ def describe(result: dict[str, Any], **_: Any) -> dict[str, Any]:
                 status: _reply(status, reply) for status, reply in operation["responses"].items()
             }
     components = result["components"]
-    components["schemas"] = {**components.get("schemas", {}), **shapes.SCHEMAS, **operations.SCHEMAS}
+    components["schemas"] = {**components.get("schemas", {}), **schemas.SCHEMAS, **operations.SCHEMAS}
     components["responses"] = operations.problem_replies()
     components["headers"] = operations.REPLY_HEADERS
     return result

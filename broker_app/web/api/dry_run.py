@@ -7,7 +7,7 @@ from typing import Any
 
 from broker_app.web import actions
 from broker_app.web.impact import of_changes
-from broker_app.web.obeying import Node
+from broker_app.web.policy_sync import Node
 
 
 def reply(outcome: actions.Outcome, node: Node | None) -> dict[str, Any]:

@@ -27,10 +27,10 @@ from broker_app.rules.event import METHODS, PROTOCOLS, RIGHTS, Event, method_of
 from broker_app.rules.explain import Step
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import MAX_RULES, Rules
-from broker_app.web.api import asked
-from broker_app.web.api.described import problem_replies
+from broker_app.web.api import request_params
+from broker_app.web.api.openapi_schema import problem_replies
 from broker_app.web.api.permissions import administers, check_administers
-from broker_app.web.api.shapes import name_of
+from broker_app.web.api.schemas import name_of
 from broker_app.web.events import destination_of, shown
 from broker_app.web.impact import rules_of
 from broker_app.web.kinds import KINDS
@@ -120,7 +120,7 @@ class Explain(APIView):
     )
     def get(self, request: Request) -> Response:
         """Tells whether a user may do something, and which rule says so"""
-        query = asked.query(request, _ASKED)
+        query = request_params.query(request, _ASKED)
         said: dict[str, Any] = dict(query)
         if "tls" in query:
             said["tls"] = truth(query, "tls")
@@ -144,8 +144,8 @@ class Explain(APIView):
     )
     def post(self, request: Request) -> Response:
         """The same for rules that are not saved yet"""
-        asked.query(request, ())
-        body = asked.body(request)
+        request_params.query(request, ())
+        body = request_params.body(request)
         for name in body:
             if name not in (*_ASKED, "rules"):
                 raise unknown(f"/{name[:100]}", name, (*_ASKED, "rules"), "field")

@@ -21,15 +21,15 @@ from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.requests import truth
 from broker_app.web import actions
 from broker_app.web.acting import by
-from broker_app.web.api import asked, dry_run
+from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag, expected, is_known
-from broker_app.web.api.described import ResourceSchema
+from broker_app.web.api.openapi_schema import ResourceSchema
 from broker_app.web.api.permissions import check_administers
 from broker_app.web.api.rows import Row, built_in, row_of, rows_of
-from broker_app.web.api.shapes import ANSWERED, ENTRY, FACTS, SAID, SECRETS, name_of
+from broker_app.web.api.schemas import ANSWERED, ENTRY, FACTS, SAID, SECRETS, name_of
 from broker_app.web.kinds import KINDS
 from broker_app.web.kinds.kind import Said, no_such
-from broker_app.web.obeying import node_of
+from broker_app.web.policy_sync import node_of
 
 MAX_PAGE = 500
 _OF_WRITES = ("dry_run",)
@@ -87,7 +87,7 @@ class Resource(APIView):
     def get(self, request: Request, name: str = "") -> Response:
         if not name and "name" not in request.query_params:
             return self._list(request)
-        query = asked.query(request, ("name",))
+        query = request_params.query(request, ("name",))
         row = self._there(self._key(name, query))
         tag = self._etag(row)
         if is_known(request, tag):
@@ -95,7 +95,7 @@ class Resource(APIView):
         return Response(row, headers={"ETag": tag})
 
     def _list(self, request: Request) -> Response:
-        query = asked.query(request, (*self.listing.parameters, *self.scope_parameters))
+        query = request_params.query(request, (*self.listing.parameters, *self.scope_parameters))
         return page_reply(request, self.listing, self.rows(request, query), query)
 
     def rows(self, request: Request, query: dict[str, str]) -> list[Row]:
@@ -111,21 +111,21 @@ class Resource(APIView):
     # ------------------------------------------------------------------ writing
 
     def put(self, request: Request, name: str = "") -> Response:
-        query = asked.query(request, ("name", *_OF_WRITES))
+        query = request_params.query(request, ("name", *_OF_WRITES))
         key = self._key(name, query)
-        said, secrets = self._said(key, asked.body(request))
+        said, secrets = self._said(key, request_params.body(request))
         return self._write(request, query, key, said, secrets)
 
     def patch(self, request: Request, name: str = "") -> Response:
-        query = asked.query(request, ("name", *_OF_WRITES))
+        query = request_params.query(request, ("name", *_OF_WRITES))
         key = self._key(name, query)
-        change, secrets = self._said(key, asked.body(request))
+        change, secrets = self._said(key, request_params.body(request))
         row = self._there(key)
         before = {name: row[name] for name in SAID[self.kind]}
-        return self._write(request, query, key, asked.merged(before, change), secrets)
+        return self._write(request, query, key, request_params.merged(before, change), secrets)
 
     def delete(self, request: Request, name: str = "") -> Response:
-        query = asked.query(request, ("name", *_OF_WRITES))
+        query = request_params.query(request, ("name", *_OF_WRITES))
         key = self._key(name, query)
         row = self._there(key)
         if not row["version"]:

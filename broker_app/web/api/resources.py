@@ -15,11 +15,11 @@ from broker_app.models import Rule
 from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import invalid
 from broker_app.web import actions
-from broker_app.web.api import asked
+from broker_app.web.api import request_params
 from broker_app.web.api.repeats import once
 from broker_app.web.api.resource import MAX_PAGE, Resource
 from broker_app.web.api.rows import Row
-from broker_app.web.api.shapes import ENTRY, FACTS, SAID
+from broker_app.web.api.schemas import ENTRY, FACTS, SAID
 from broker_app.web.kinds import KINDS
 from broker_app.web.kinds.alerts import from_the_start
 from broker_app.web.kinds.kind import Said
@@ -69,8 +69,8 @@ class Rules(Resource):
         return once(request, lambda: self._create(request))
 
     def _create(self, request: Request) -> Response:
-        query = asked.query(request, ("dry_run",))
-        body = asked.body(request)
+        query = request_params.query(request, ("dry_run",))
+        body = request_params.body(request)
         # Within the transaction of the write, so that nobody takes the name meanwhile.
         key = _text(body["name"]) if "name" in body else _free_name()
         said, _ = self._said(key, body)

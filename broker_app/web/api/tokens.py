@@ -14,7 +14,7 @@ from broker_app.models import Token
 from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.web import actions
-from broker_app.web.api import asked
+from broker_app.web.api import request_params
 from broker_app.web.api.permissions import administers, check_administers
 from broker_app.web.api.repeats import once
 from broker_app.web.api.resource import Resource
@@ -91,8 +91,8 @@ class Tokens(Resource):
         return reply
 
     def _create(self, request: Request) -> Response:
-        query = asked.query(request, ("dry_run",))
-        body = dict(asked.body(request))
+        query = request_params.query(request, ("dry_run",))
+        body = dict(request_params.body(request))
         owner = self._owner(request, body.pop("user", None))
         called = body.pop("name", None)
         if not isinstance(called, str):

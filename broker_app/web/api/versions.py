@@ -15,14 +15,14 @@ from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.requests import whole_number
 from broker_app.web import history
 from broker_app.web.acting import by
-from broker_app.web.api import asked, dry_run
+from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag, require
-from broker_app.web.api.described import ETAG, IF_MATCH, REASON, problem_replies, query
+from broker_app.web.api.openapi_schema import ETAG, IF_MATCH, REASON, problem_replies, query
 from broker_app.web.api.paging import AFTER, LIMIT, linked
 from broker_app.web.api.permissions import MayAdminister
-from broker_app.web.api.shapes import CHANGE, IMPACT, WARNINGS
+from broker_app.web.api.schemas import CHANGE, IMPACT, WARNINGS
 from broker_app.web.kinds import KINDS
-from broker_app.web.obeying import node_of
+from broker_app.web.policy_sync import node_of
 
 _ABOUT: dict[str, Any] = {
     "version": {"type": "integer", "minimum": 1},
@@ -67,7 +67,7 @@ class Versions(APIView):
     )
     def get(self, request: Request) -> Response:
         """Versions of the configuration, the newest first, and what each changed"""
-        asks = asked.query(request, ("limit", "after", "kind", "name", "author"))
+        asks = request_params.query(request, ("limit", "after", "kind", "name", "author"))
         if "kind" in asks and asks["kind"] not in KINDS:
             raise unknown("query/kind", asks["kind"], KINDS, "kind")
         limit = whole_number(asks, "limit", 100, 1, 500)
@@ -97,7 +97,7 @@ class OneVersion(APIView):
     )
     def get(self, request: Request, number: str) -> Response:
         """One version: who made it, why, and what was said before and after"""
-        asked.query(request, ())
+        request_params.query(request, ())
         try:
             change = history.version(_number(number))
         except history.NoSuchVersion as missing:
@@ -127,7 +127,7 @@ class Difference(APIView):
     )
     def get(self, request: Request, number: str, other: str) -> Response:
         """What leads from one version to another, all told"""
-        asked.query(request, ())
+        request_params.query(request, ())
         old, new = _number(number), _number(other)
         try:
             found = history.difference(old, new)
@@ -164,8 +164,8 @@ class Rollback(APIView):
     )
     def post(self, request: Request) -> Response:
         """Go back to what a version said, by a new version; or see what that would change"""
-        asked.query(request, ())
-        wish = _wish(asked.body(request))
+        request_params.query(request, ())
+        wish = _wish(request_params.body(request))
         newest = history.newest()
         if not wish["dry_run"] or "If-Match" in request.headers:
             require(request, etag(newest))

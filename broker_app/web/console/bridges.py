@@ -17,12 +17,12 @@ from django.utils.translation import gettext_lazy as _
 from broker_app.remote import DESIRED
 from broker_app.spans import since
 from broker_app.web.actions import Outcome
+from broker_app.web.console.bridge_status import all_bridges, shown_bridge
 from broker_app.web.console.configuration import watch_of
 from broker_app.web.console.editing import AddPage, EditPage
 from broker_app.web.console.fields import Lines
 from broker_app.web.console.listing import ListPage
 from broker_app.web.console.removing import RemovePage
-from broker_app.web.console.standing import all_bridges, shown_bridge
 from broker_app.web.console.subject import Subject
 from broker_app.web.console.thing_form import ThingForm
 from broker_app.web.files import shown_error

@@ -16,10 +16,10 @@ from broker_app.web import definitions
 from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Stale
 from broker_app.web.console.differences import difference, in_a_sentence
-from broker_app.web.console.foreseeing import impact_of
 from broker_app.web.console.frame import AdministratorsPage
+from broker_app.web.console.impact_preview import impact_of
+from broker_app.web.console.labels import done as done_in_words
 from broker_app.web.console.versions import whole
-from broker_app.web.console.words import done as done_in_words
 
 #: forms may have so many bytes
 MOST_BYTES = 900 * 1024

@@ -15,7 +15,7 @@ from broker_app.web.console.conditions import conditions_of
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.events import shown
 from broker_app.web.kinds import KINDS
-from broker_app.web.obeying import node_of
+from broker_app.web.policy_sync import node_of
 
 _SHOWN = 200
 

@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext as _
 
 from broker_app.web.actions import Changed
-from broker_app.web.console.words import done, one_of
+from broker_app.web.console.labels import done, one_of
 from broker_app.web.kinds import Said
 
 

@@ -13,9 +13,9 @@ from broker_app.models import ChangedObject, Entry
 from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply, version_of
 from broker_app.web.console.differences import between, difference
+from broker_app.web.console.labels import thing
 from broker_app.web.console.subject import SubjectPage, changes_of, tell
 from broker_app.web.console.thing_form import ThingForm, defaults_of
-from broker_app.web.console.words import thing
 from broker_app.web.kinds import Said
 
 

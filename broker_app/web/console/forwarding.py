@@ -11,21 +11,21 @@ from django.shortcuts import redirect, render
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 
-from broker_app.bridge.trial import LONGEST_S
+from broker_app.bridge.connection_test import LONGEST_S
 from broker_app.models import Entry
-from broker_app.net.acts import RETRIED, TESTED
+from broker_app.net.operator_audit import RETRIED, TESTED
 from broker_app.net.rest.refusals import Refusal
 from broker_app.remote import DRAINING, PAUSED, RUNNING, Remote
 from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, audit
+from broker_app.web.console.bridge_status import NO_NODE, all_bridges, one_bridge, shown_bridge, shown_events
 from broker_app.web.console.bridges import BRIDGES, address_of
 from broker_app.web.console.differences import in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage, in_production
-from broker_app.web.console.standing import NO_NODE, all_bridges, one_bridge, shown_bridge, shown_events
 from broker_app.web.console.subject import SubjectPage, tell
 from broker_app.web.kinds import Said
 from broker_app.web.kinds.bridges import whole
-from broker_app.web.obeying import ask, node_of
+from broker_app.web.policy_sync import ask, node_of
 
 #: deeds that change what is desired of a whole bridge
 _DESIRED = {"pause": PAUSED, "resume": RUNNING, "drain": DRAINING}

@@ -13,8 +13,8 @@ from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply, version_of
 from broker_app.web.console.differences import difference, in_a_sentence
 from broker_app.web.console.frame import in_production
+from broker_app.web.console.labels import thing
 from broker_app.web.console.subject import SubjectPage, tell
-from broker_app.web.console.words import thing
 
 
 class RemovePage(SubjectPage):

@@ -21,15 +21,15 @@ from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale,
 from broker_app.web.console.editing import AddPage, EditPage
 from broker_app.web.console.explain import Question, answer
 from broker_app.web.console.fields import Code, Lines
-from broker_app.web.console.foreseeing import impact_of
+from broker_app.web.console.impact_preview import impact_of
+from broker_app.web.console.labels import thing
 from broker_app.web.console.listing import ListPage
 from broker_app.web.console.removing import RemovePage
 from broker_app.web.console.subject import Subject, SubjectPage, tell
 from broker_app.web.console.thing_form import ThingForm
-from broker_app.web.console.words import thing
 from broker_app.web.impact import edited
 from broker_app.web.kinds import KINDS, Said
-from broker_app.web.obeying import node_of
+from broker_app.web.policy_sync import node_of
 
 #: between two neighbours that are numbered anew
 _STEP = 10

@@ -18,8 +18,8 @@ from broker_app.web import definitions, history
 from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Stale
 from broker_app.web.console.differences import difference, in_a_sentence
-from broker_app.web.console.foreseeing import impact_of
 from broker_app.web.console.frame import AdministratorsPage
+from broker_app.web.console.impact_preview import impact_of
 from broker_app.web.console.versions import whole
 from broker_app.web.kinds import KINDS
 

@@ -15,8 +15,8 @@ from django.utils.translation import gettext as _
 from broker_app.models import Change, ChangedObject
 from broker_app.web.actions import Outcome
 from broker_app.web.console.frame import AdministratorsPage
+from broker_app.web.console.labels import one_of, was_done
 from broker_app.web.console.thing_form import ThingForm
-from broker_app.web.console.words import one_of, was_done
 from broker_app.web.kinds import KINDS, Kind, Said
 
 

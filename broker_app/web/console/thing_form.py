@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from broker_app.web.actions import Edit
-from broker_app.web.console.words import one_of
+from broker_app.web.console.labels import one_of
 from broker_app.web.kinds import KINDS, Said
 
 

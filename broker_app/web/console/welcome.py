@@ -31,7 +31,7 @@ from broker_app.web.actions import FILE, START
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.settings import EnvironmentForm, said_of_broker, save_environment
 from broker_app.web.console.versions import whole
-from broker_app.web.obeying import Node, ask, node_of
+from broker_app.web.policy_sync import Node, ask, node_of
 
 STEPS = (1, 2, 3)
 #: what the steps make, and what is removed at the end

@@ -7,7 +7,7 @@ export interface Look {
   shape: string;
 }
 
-/** The states of `telemetry/condition.py`, the worst first. */
+/** The states of `telemetry/health.py`, the worst first. */
 export const LOOKS: Record<string, Look> = {
   "at-limit": { word: say("at limit"), tone: "bad", shape: "■" },
   "no-consumer": { word: say("no consumer"), tone: "warn", shape: "▲" },

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from broker_app.telemetry.eventlog import EventLog
-from broker_app.web.console import happenings
+from broker_app.web.console import event_log
 
 pytestmark = pytest.mark.django_db
 
@@ -19,7 +19,7 @@ def test_events_are_shown_newest_first_and_found_by_words(
     log = EventLog(lambda: 1_750_000_000.0)
     log.note("bridges", "west", "retrying", code="REFUSED", detail="nobody listens", queue="orders")
     log.note("files", "brokers.config", "refused", detail="brokers.config:4:1: <what>")
-    monkeypatch.setattr(happenings, "node_of", lambda request: SimpleNamespace(events=log))
+    monkeypatch.setattr(event_log, "node_of", lambda request: SimpleNamespace(events=log))
     page = inside.get("/console/events/").content.decode()
     assert page.index("brokers.config:4:1: &lt;what&gt;") < page.index("REFUSED: nobody listens")
     assert "(orders)" in page and "/console/bridges/?filter=west" in page

@@ -28,7 +28,7 @@ from broker_app.net.rest.openapi.shapes import (
     ref,
     whole,
 )
-from broker_app.telemetry.visits import EVENTS, FLAP_S
+from broker_app.telemetry.client_events import EVENTS, FLAP_S
 
 _CONSUMER_FACTS: Json = {
     "id": TEXT,

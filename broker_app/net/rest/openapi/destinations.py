@@ -34,8 +34,8 @@ from broker_app.net.rest.openapi.shapes import (
     whole,
 )
 from broker_app.rules.event import METHODS
-from broker_app.telemetry.condition import STATES
-from broker_app.telemetry.course import STEP_S, STEPS
+from broker_app.telemetry.health import STATES
+from broker_app.telemetry.trend import STEP_S, STEPS
 
 _PAUSED: Json = {"enum": list(PAUSES), "description": "who is held back"}
 _DECLARED: Json = {**TRUTH, "description": "whether it has settings of its own, and so is there for good"}

@@ -20,8 +20,8 @@ from broker_app.net.rest.openapi.shapes import (
     ref,
     whole,
 )
-from broker_app.telemetry.rings import COLUMNS
 from broker_app.telemetry.statistics import OF_NODE
+from broker_app.telemetry.timeseries import COLUMNS
 
 _NODE_FIGURES = object_of(
     {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker_app.telemetry.condition import STATES
+from broker_app.telemetry.health import STATES
 
 Json = dict[str, Any]
 

@@ -1,0 +1,146 @@
+"""`mom stats` and `mom top`: numbers, once or again and again."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from broker_app.cli import completion, invocation
+from broker_app.cli.destinations import address
+from broker_app.cli.failures import NOT_FOUND, USAGE, Failure
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from broker_app.cli.rest import Rest
+
+_NODE = ("time", "in_rate", "out_rate", "connections", "destinations", "memory_bytes", "journal_bytes")
+_DESTINATION = (
+    "time",
+    "depth",
+    "unsettled",
+    "delayed",
+    "consumers",
+    "in_rate",
+    "out_rate",
+    "oldest_s",
+    "wait_p50_s",
+    "wait_p95_s",
+    "wait_p99_s",
+)
+_TOP = ("name", "in_rate", "out_rate", "depth", "unsettled", "delayed", "consumers", "oldest_s")
+#: what `mom top` may sort by; all but names from the highest down
+SORTS = ("rate", "depth", "oldest", "name")
+
+
+def stats(
+    ctx: typer.Context,
+    queue: Annotated[
+        str | None,
+        typer.Argument(
+            help="name of a queue, or /topic/<name>; else the whole broker",
+            autocompletion=completion.destinations,
+        ),
+    ] = None,
+    watch: Annotated[float, typer.Option(help="again every so many seconds, until interrupted")] = 0.0,
+) -> None:
+    """Show what the broker, or one destination, does."""
+    given = invocation.of(ctx)
+    rest = given.rest()
+    if not watch:
+        given.output.facts(_sample(rest, queue))
+        return
+    columns = _DESTINATION if queue else _NODE
+    if given.output.form in ("table", "tsv"):
+        given.output.row(columns, {name: name for name in columns})
+    for _ in beats(max(0.1, watch)):
+        given.output.row(columns, _sample(rest, queue))
+
+
+def top(
+    ctx: typer.Context,
+    sort: Annotated[str, typer.Option(help=f"one of {', '.join(SORTS)}")] = "rate",
+    lines: Annotated[int, typer.Option("-n", help="destinations to show", min=1)] = 30,
+    every: Annotated[float, typer.Option(help="seconds between looks", min=0.2)] = 1.0,
+) -> None:
+    """Watch the busiest destinations. Ends with Ctrl-C; without a terminal it looks once."""
+    if sort not in SORTS:
+        raise Failure(USAGE, f"cannot sort by {sort!r}", fix=f"take one of {', '.join(SORTS)}")
+    given = invocation.of(ctx)
+    rest = given.rest()
+    if given.output.form != "table" or not sys.stdout.isatty():
+        given.output.rows(_TOP, _sorted(rest.get("/stats")["destinations"], sort)[:lines])
+        return
+    from rich.live import Live
+
+    with Live(_table(rest.get("/stats"), sort, lines), screen=True, auto_refresh=False) as live:
+        for _ in beats(every):
+            live.update(_table(rest.get("/stats"), sort, lines), refresh=True)
+
+
+def beats(every_s: float) -> Iterator[None]:
+    """At once, and then every so many seconds until Ctrl-C; a second one ends all at once."""
+    stopped = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+
+    def stop(number: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, before)
+        stopped.set()
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        while not stopped.is_set():
+            yield
+            stopped.wait(every_s)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _sample(rest: Rest, queue: str | None) -> dict[str, Any]:
+    from broker_app.cli.rest import destination_path
+
+    if queue is None:
+        whole = rest.get("/stats")
+        return {"time": whole["time"], **whole["node"]}
+    now = rest.get(destination_path(address(queue), "stats"), window_s=1)["now"]
+    if now is None:
+        raise Failure(NOT_FOUND, f"{address(queue)} is gone", fix="its past is in GET /api/v1/…/stats")
+    flat = {name: value for name, value in now.items() if name not in ("wait_s", "hold_s")}
+    for of in ("wait", "hold"):
+        flat |= {f"{of}_{name}_s": now[f"{of}_s"][name] for name in ("p50", "p95", "p99")}
+    return {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), **flat}
+
+
+def _sorted(rows: list[dict[str, Any]], sort: str) -> list[dict[str, Any]]:
+    if sort == "name":
+        return sorted(rows, key=lambda row: str(row["name"]))
+    keys = {
+        "rate": lambda row: row["in_rate"] + row["out_rate"],
+        "depth": lambda row: row["depth"],
+        "oldest": lambda row: row["oldest_s"],
+    }
+    return sorted(rows, key=keys[sort], reverse=True)
+
+
+def _table(whole: dict[str, Any], sort: str, lines: int) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    node, mib = whole["node"], 1 << 20
+    title = (
+        f"{node['name']}  {whole['time']}  in {node['in_rate']:g}/s  out {node['out_rate']:g}/s  "
+        f"{node['connections']} connections  memory {node['memory_bytes'] // mib} MiB  "
+        f"journal {node['journal_bytes'] // mib} MiB"
+    )
+    table = Table(title=Text(title), title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for name in _TOP:
+        table.add_column(name.replace("_", " "), justify="left" if name == "name" else "right")
+    for row in _sorted(whole["destinations"], sort)[:lines]:
+        table.add_row(*[Text(f"{row[name]:g}" if name != "name" else str(row[name])) for name in _TOP])
+    return table

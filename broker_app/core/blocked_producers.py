@@ -1,0 +1,71 @@
+"""What was sent and has no room yet: how much of it there is, whose it is, and who must slow down."""
+
+from __future__ import annotations
+
+from broker_app.core.commands import AUTO
+from broker_app.core.limit_usage import Parked
+from broker_app.core.limits import Limits
+from broker_app.core.peer import Peer
+
+
+class Parking:
+    """Counts what waits in all lines. Who has much waiting is throttled: nothing more is read from it.
+
+    Who holds deliveries to acknowledge is never throttled, for its acknowledgements, which come behind its
+    messages, may be what makes room. Hence nobody waits for himself. What it sends beyond its share is
+    refused.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.bytes = 0
+        self.by_peer: dict[Peer, int] = {}
+        self.throttled: set[Peer] = set()
+        #: peers to look at again
+        self.changed: set[Peer] = set()
+
+    def takes(self, parked: Parked) -> bool:
+        """Whether there is room in line for one more; it is then counted."""
+        limits, size, peer = self.limits, parked.size, parked.peer
+        share = self.by_peer.get(peer, 0) + size
+        if self.bytes + size > limits.parked_bytes or share > limits.parked_bytes // 2:
+            return False
+        self.bytes += size
+        self.by_peer[peer] = share
+        self.changed.add(peer)
+        return True
+
+    def leaves(self, parked: Parked) -> None:
+        """One went in, or was refused."""
+        peer, size = parked.peer, parked.size
+        self.bytes -= size
+        left = self.by_peer[peer] - size
+        if left:
+            self.by_peer[peer] = left
+        else:
+            del self.by_peer[peer]
+        self.changed.add(peer)
+
+    def look_again(self, peer: Peer) -> None:
+        """Its subscriptions have changed."""
+        if peer in self.by_peer:
+            self.changed.add(peer)
+
+    def turns(self) -> list[tuple[Peer, bool]]:
+        """Who is throttled from now on (True) or no more (False), since the last call."""
+        turned = []
+        for peer in self.changed:
+            throttle = self._is_too_much(peer)
+            if throttle != (peer in self.throttled):
+                (self.throttled.add if throttle else self.throttled.remove)(peer)
+                turned.append((peer, throttle))
+        self.changed.clear()
+        return turned
+
+    def _is_too_much(self, peer: Peer) -> bool:
+        share = self.by_peer.get(peer, 0)
+        if not share or peer.gone or any(sub.ack != AUTO for sub in peer.subscriptions.values()):
+            return False
+        limits = self.limits
+        most = limits.parked_per_peer // 2 if peer in self.throttled else limits.parked_per_peer
+        return share > most or self.bytes > limits.parked_bytes // 4

@@ -1,0 +1,321 @@
+"""The office of jobs: takes plans and wishes, keeps jobs, lets a few of them work at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+import time
+from array import array
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterable
+from pathlib import Path
+
+from broker_app.core.errors import Refused
+from broker_app.engine import Engine
+from broker_app.jobs import filters, plan, store
+from broker_app.jobs.engine_requests import Errands
+from broker_app.jobs.exporting import Exporting
+from broker_app.jobs.importing import Importing
+from broker_app.jobs.job import CANCELLED, FAILED, Job
+from broker_app.jobs.plan import Plan, Wish
+from broker_app.jobs.purging import Purging
+from broker_app.jobs.reading import JournalRead
+from broker_app.jobs.replaying import Replaying
+from broker_app.jobs.slots import Slots
+from broker_app.jobs.store import Store
+from broker_app.jobs.transferring import Transferring
+from broker_app.jobs.work import Lines, Tools, Work
+
+log = logging.getLogger(__name__)
+
+#: jobs that may be waiting or working: all, those of one user, and those of all who are no administrators
+MAX_OPEN = 100
+MAX_OPEN_OF_USER = 20
+MAX_OPEN_OF_USERS = 80
+#: plans that are remembered, and how long
+MAX_PLANS = 50
+PLAN_VALID_MS = 15 * 60 * 1000
+#: positions of all plans together: 8 bytes each
+MAX_PLANNED = 10_000_000
+#: plans that are made at the same time: all, and those of one user
+MAX_PLANNING = 4
+MAX_PLANNING_OF_USER = 2
+MAX_IMPORT_BYTES = 1024 * 1024 * 1024
+MAX_IMPORT_LINES = 1 << 24
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Jobs:
+    """All jobs of a node. `directory` holds their files; `read` is `Journal.read`. Made within the running
+    loop; `start` once the engine has recovered, before anybody is served; `stop` before the engine stops."""
+
+    def __init__(self, engine: Engine, read: JournalRead, directory: Path, lines: Lines) -> None:
+        self._errands = Errands(engine)
+        self._store = Store(directory)
+        self._tools = Tools(self._errands, read, self._store, lines, secrets.token_hex(8), _now_ms)
+        self._plans: OrderedDict[str, Plan] = OrderedDict()
+        self._jobs: dict[str, Job] = {}
+        self._works: dict[str, Work] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._slots = Slots()
+        self._numbers = itertools.count(1)
+        self._planning: Counter[str] = Counter()
+        self._stopping = False
+        #: of all files of finished jobs
+        self.bytes_kept = 0
+
+    def start(self) -> None:
+        """Read what is kept, and go on with what the former process had not finished."""
+        for job in self._store.load():
+            self._jobs[job.id] = job
+            if not job.open:
+                continue
+            work = _work_of(job, self._tools)
+            try:
+                work.recall()
+            except (OSError, ValueError, KeyError) as error:
+                log.warning("job %s cannot be read any more: %s", job.id, error)
+                job.state, job.reason, job.ended_ms = FAILED, "its files were damaged", _now_ms()
+            else:
+                self._begin(work)
+        self._numbers = itertools.count(1 + max((job.number for job in self._jobs.values()), default=0))
+        self._prune()
+
+    async def stop(self) -> None:
+        """Let every job end the batch under way; the next start goes on with it."""
+        self._stopping = True
+        for work in self._works.values():
+            work.stop(cancel=False)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def engine_ended(self, error: BaseException) -> None:
+        """The engine carries out nothing any more."""
+        self._errands.engine_ended(error)
+
+    # ------------------------------------------------------------------ plans
+
+    async def plan(self, wish: Wish, user: str) -> Plan:
+        """A dry run. Raises Refused."""
+        if self._planning[user] >= MAX_PLANNING_OF_USER:
+            raise Refused("busy", f"{MAX_PLANNING_OF_USER} plans of {user} are being made already")
+        if self._planning.total() >= MAX_PLANNING:
+            raise Refused("busy", f"{MAX_PLANNING} plans are being made already")
+        self._planning[user] += 1
+        try:
+            now_ms = _now_ms()
+            drawn = await plan.draw(
+                wish,
+                "p_" + secrets.token_hex(6),
+                self._errands,
+                self._tools.read,
+                now_ms,
+                now_ms + PLAN_VALID_MS,
+            )
+        finally:
+            self._planning[user] -= 1
+            self._planning += Counter()  # drops what is zero
+        drawn.user = user
+        self._plans[drawn.id] = drawn
+        self._forget_plans()
+        return drawn
+
+    def _forget_plans(self) -> None:
+        """While there are too many, forget the oldest plan of the user whose plans take most."""
+        while True:
+            plans = Counter(known.user for known in self._plans.values())
+            planned: Counter[str] = Counter()
+            for known in self._plans.values():
+                planned[known.user] += len(known.positions)
+            if len(self._plans) > MAX_PLANS:
+                user = max(plans, key=plans.__getitem__)
+            elif len(self._plans) > 1 and planned.total() > MAX_PLANNED:
+                user = max(planned, key=planned.__getitem__)
+            else:
+                return
+            del self._plans[next(name for name, known in self._plans.items() if known.user == user)]
+
+    def find_plan(self, plan_id: str) -> Plan:
+        """Raises Refused when it is unknown, was run, or is too old."""
+        drawn = self._plans.get(plan_id)
+        if drawn is None or drawn.valid_until_ms < _now_ms():
+            raise Refused("not-found", f"there is no plan {plan_id[:80]!r}; it was run, or is too old")
+        return drawn
+
+    # ------------------------------------------------------------------ jobs
+
+    async def run(self, drawn: Plan, user: str, *, admin: bool = False) -> Job:
+        """Begin a job that does what the plan says, once. Raises Refused."""
+        wish = self.find_plan(drawn.id).wish
+        job = self._new(wish.op, drawn.source, drawn.target, user, drawn.count, admin=admin)
+        del self._plans[drawn.id]
+        job.filter, job.rate_per_s, job.max_error_ratio = wish.filter, wish.rate_per_s, wish.max_error_ratio
+        job.next_position, job.topic = drawn.next_position, drawn.topic
+        return await self._keep(job, drawn.positions)
+
+    async def undo(self, job_id: str, user: str, *, admin: bool = False) -> Job:
+        """Begin a job that moves back what another one has moved. Raises Refused."""
+        former = self.get(job_id)
+        if not former.can_undo:
+            raise Refused("conflict", f"job {job_id} cannot be undone: {_why_not(former)}")
+        job = self._new(plan.UNDO, former.target, former.source, user, former.counts["done"], admin=admin)
+        job.undo_of, job.boot, job.topic = former.id, former.boot, former.topic
+        former.undone_by = job.id
+        await asyncio.to_thread(self._store.save, former)
+        return await self._keep(job, array("Q"))
+
+    async def take_import(
+        self, target: str, lines: AsyncIterable[list[bytes]], user: str, *, admin: bool = False
+    ) -> Job:
+        """Store an upload, then begin to publish it into a queue. Raises Refused."""
+        address = plan.check_target(filters.address_of(target))
+        job = self._new(plan.IMPORT, "", address, user, 0, admin=admin)
+        folder = self._store.folder(job.id)
+        folder.mkdir(parents=True)
+        try:
+            with self._store.open_import(job.id, "wb") as file:
+                async for run in lines:
+                    wanted = [line + b"\n" for line in run if line.strip()]
+                    job.total += len(wanted)
+                    if job.total > MAX_IMPORT_LINES or file.tell() > MAX_IMPORT_BYTES:
+                        raise Refused("too-large", f"an import is at most {MAX_IMPORT_BYTES} bytes long")
+                    file.writelines(wanted)
+            return await self._keep(job, array("Q"))
+        except BaseException:
+            if job.id not in self._jobs:
+                self._store.remove(job.id)
+            raise
+
+    def get(self, job_id: str) -> Job:
+        """Raises Refused."""
+        job = self._jobs.get(job_id)
+        if job is None:
+            raise Refused("not-found", f"there is no job {job_id[:80]!r}")
+        return job
+
+    def all(self) -> list[Job]:
+        """The newest first."""
+        return sorted(self._jobs.values(), key=lambda job: -job.number)
+
+    async def cancel(self, job_id: str) -> Job:
+        """End a job after its batch under way; what it has done stays. Raises Refused."""
+        job = self.get(job_id)
+        if not job.open:
+            raise Refused("conflict", f"job {job_id} has ended already: it is {job.state}")
+        work = self._works[job_id]
+        work.stop(cancel=True)
+        return job
+
+    def results_file(self, job_id: str) -> Path:
+        """Where the results of a job are, if any. Raises Refused."""
+        return self._store.results_file(self.get(job_id).id)
+
+    def export_file(self, job_id: str) -> Path:
+        """Where the export of a job is. Raises Refused when it is no export, or not done."""
+        job = self.get(job_id)
+        if job.op != plan.EXPORT:
+            raise Refused("conflict", f"job {job_id} is no export")
+        if job.open or job.state == CANCELLED:
+            raise Refused("conflict", f"the export is {job.state}: {job.processed} of {job.total} messages")
+        return self._store.export_file(job_id)
+
+    # ------------------------------------------------------------------ within
+
+    def _new(self, op: str, source: str, target: str, user: str, total: int, *, admin: bool) -> Job:
+        if self._stopping:
+            raise Refused("not-active", "the node is stopping")
+        self._check_room(user, admin=admin)
+        number = next(self._numbers)
+        return Job(
+            id=f"j_{number:x}{secrets.token_hex(4)}",
+            number=number,
+            op=op,
+            source=source,
+            target=target,
+            user=user,
+            admin=admin,
+            boot=self._tools.boot,
+            created_ms=_now_ms(),
+            total=total,
+        )
+
+    def _check_room(self, user: str, *, admin: bool) -> None:
+        """Raises Refused where no further job may be open."""
+        opened = [job for job in self._jobs.values() if job.open]
+        of_users = [job for job in opened if not job.admin]
+        if not admin and sum(job.user == user for job in of_users) >= MAX_OPEN_OF_USER:
+            detail = f"{MAX_OPEN_OF_USER} jobs of {user} are waiting or working already; cancel one of them"
+            raise Refused("busy", detail)
+        if len(opened) >= MAX_OPEN or (not admin and len(of_users) >= MAX_OPEN_OF_USERS):
+            raise Refused("busy", f"{len(opened)} jobs are waiting or working already")
+
+    async def _keep(self, job: Job, positions: array[int]) -> Job:
+        self._jobs[job.id] = job
+        self._prune()
+        try:
+            await asyncio.to_thread(self._store.create, job, positions)
+        except OSError as error:
+            del self._jobs[job.id]
+            self._store.remove(job.id)
+            raise Refused("store-unavailable", f"the job cannot be kept: {error.strerror}") from error
+        self._begin(_work_of(job, self._tools))
+        return job
+
+    def _begin(self, work: Work) -> None:
+        self._works[work.job.id] = work
+        task = asyncio.create_task(self._work(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self, work: Work) -> None:
+        try:
+            async with self._slots.turn(work.job.user, admin=work.job.admin):
+                if not self._stopping:
+                    await work.run()
+        except Exception:
+            log.exception("job %s failed", work.job.id)
+            work.job.state, work.job.reason = FAILED, "the node failed; its log has the details"
+        finally:
+            del self._works[work.job.id]
+            if not work.job.open:
+                self._prune()
+
+    def _prune(self) -> None:
+        """Forget finished jobs that are too many, too old or too large together; the newest one
+        stays, however large it is."""
+        ended = sorted((job for job in self._jobs.values() if not job.open), key=lambda job: job.number)
+        needed = {job.undo_of for job in self._jobs.values() if job.open}
+        sizes = {job.id: self._store.size(job.id) for job in ended}
+        too_many, size = len(ended) - store.MAX_KEPT, sum(sizes.values())
+        for at, job in enumerate(ended):
+            old = job.ended_ms < _now_ms() - store.MAX_AGE_MS
+            large = size > store.MAX_BYTES and job is not ended[-1]
+            if (at < too_many or old or large) and job.id not in needed:
+                size -= sizes[job.id]
+                del self._jobs[job.id]
+                self._store.remove(job.id)
+        self.bytes_kept = size
+
+
+def _work_of(job: Job, tools: Tools) -> Work:
+    kinds = {
+        plan.PURGE: Purging,
+        plan.EXPORT: Exporting,
+        plan.REPLAY: Replaying,
+        plan.IMPORT: Importing,
+    }
+    return kinds.get(job.op, Transferring)(job, tools)
+
+
+def _why_not(job: Job) -> str:
+    if job.open:
+        return "it has not ended; cancel it first"
+    if job.undone_by:
+        return f"job {job.undone_by} did it already"
+    if job.op not in (plan.MOVE, plan.RETRY):
+        return f"op {job.op} is final"
+    return "it moved nothing"

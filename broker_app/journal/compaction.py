@@ -1,0 +1,201 @@
+"""Getting space back: which segments are free, and which are worth being copied away.
+
+A single message that nobody consumes must not pin the log; so a stretch that is mostly dead is replaced
+by a carry file with its survivors (`carrying`).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from threading import Event
+
+from broker_app.journal import codec
+from broker_app.journal.errors import JournalDamaged, JournalError, NoSpace
+from broker_app.journal.files import Files
+from broker_app.journal.reader import Reader
+from broker_app.journal.relocation import Carrying, Source, take_over
+from broker_app.journal.segment import MOSTLY_DEAD, Catalogue, Segment
+from broker_app.journal.segment_pool import Supply
+from broker_app.journal.worker import CallSoon, Worker
+
+_MAX_SOURCES = 16
+_COPY_PAUSE = 3.0  # copying rests so many times as long as it works
+
+
+class Reclaimer:
+    """Takes segments out of the catalogue when nothing needs them, and carry files into it.
+
+    Assumes: `run` is called after each snapshot, and when a segment has become mostly dead, or dead.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        catalogue: Catalogue,
+        reader: Reader,
+        supply: Supply,
+        *,
+        segment_bytes: int,
+        retention_bytes: int,
+        call_soon_threadsafe: CallSoon | None,
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._files = files
+        self._catalogue = catalogue
+        self._reader = reader
+        self._supply = supply
+        self._segment_bytes = segment_bytes
+        self._retention_bytes = retention_bytes
+        self._threaded = call_soon_threadsafe is not None
+        self._failed = failed
+        self._worker = Worker("journal-copy", call_soon_threadsafe)
+        self._closing = Event()
+        self._active: Segment | None = None
+        self._horizon = 0
+        self.history_yields = False  # what is kept as history may go, because space is short
+        self.copying = False
+        self.segments_copied = self.bytes_copied = 0
+
+    def run(self, active: Segment, horizon: int) -> None:
+        """Free what is dead, start copying what is mostly dead.
+
+        `active` is being written, no replay reads before `horizon`. Looks at segments, not at positions.
+        """
+        self._active, self._horizon = active, horizon
+        if not self._closing.is_set():
+            self._run()
+
+    def would_free(self, active: Segment, horizon: int) -> bool:
+        """Whether space would come back if no replay read before `horizon`."""
+        return any(
+            segment.next_position > self._horizon and segment.is_mostly_dead() and not segment.busy
+            for segment in settled(list(self._catalogue), active, horizon, self._history_bytes)
+        )
+
+    @property
+    def _history_bytes(self) -> int:
+        return 0 if self.history_yields else self._retention_bytes
+
+    def _run(self) -> None:
+        reachable = settled(list(self._catalogue), self._active, self._horizon, self._history_bytes)
+        for segment in reachable:
+            if segment.live_count == 0 and not segment.busy:
+                self._give_up(segment)
+        if not self.copying:
+            self._copy([segment for segment in reachable if segment.live_count])
+
+    def close(self) -> None:
+        """Give up the copying that is under way."""
+        self._closing.set()
+        self._worker.close()
+
+    def _give_up(self, segment: Segment) -> None:
+        self._catalogue.remove(segment)
+        self._reader.forget(segment)
+        self._supply.give_back(segment)
+
+    def _copy(self, movable: Sequence[Segment]) -> None:
+        sources = choose_sources(list(self._catalogue), movable, self._segment_bytes)
+        if not sources:
+            return
+        self.copying = True
+        for segment in sources:
+            segment.busy = True
+        taken = [Source(segment, bytes(segment.live)) for segment in sources]
+        carrying = Carrying(self._files, taken, self._supply.draw_sequence(), self._pause)
+        self._worker.submit(carrying.run, partial(self._copied, taken))
+
+    def _pause(self, worked: float) -> None:
+        """In the worker's thread: leave the processor and the disk to the loop."""
+        if self._threaded and self._closing.wait(worked * _COPY_PAUSE):
+            raise JournalError("copying was given up because the journal is being closed")
+
+    def _copied(self, taken: Sequence[Source], carry: Segment | None, error: Exception | None) -> None:
+        self.copying = False
+        sources = [source.segment for source in taken]
+        for segment in sources:
+            segment.busy = False
+        if self._closing.is_set():
+            return
+        if isinstance(error, JournalDamaged):
+            # Its messages are given up as they are read; what is whole there stays where it is till then.
+            for segment in sources:
+                segment.spared = segment.live_count
+            self._failed(error)
+        elif error is not None:
+            if not (isinstance(error, NoSpace) and self._supply.give_way(sum(map(_expected, sources)))):
+                self._failed(error)
+                return
+        elif carry is None:
+            for segment in sources:
+                segment.spared = segment.live_count
+        else:
+            take_over(carry, taken)
+            for segment in sources:
+                self._give_up(segment)
+            self._catalogue.add(carry)
+            self.segments_copied += len(sources)
+            self.bytes_copied += carry.end
+        self._run()
+
+
+def settled(
+    segments: Sequence[Segment], active: Segment | None, horizon: int, retention_bytes: int
+) -> list[Segment]:
+    """The segments, in order, that no replay needs (before `horizon`) and that are not kept as history."""
+    found = []
+    kept = 0
+    for segment in reversed(segments):
+        if segment is active or segment.next_position > horizon:
+            continue
+        if segment.kind == codec.LOG:
+            kept += segment.end
+            if kept <= retention_bytes:
+                continue
+        found.append(segment)
+    return found[::-1]
+
+
+def choose_sources(
+    segments: Sequence[Segment], settled_ones: Sequence[Segment], segment_bytes: int
+) -> list[Segment]:
+    """Neighbours that are worth being replaced by one carry file; empty if there are none.
+
+    Neighbours, because then the ranges of positions of all segments stay disjoint and in order.
+    """
+    allowed = {id(segment) for segment in settled_ones}
+    run: list[Segment] = []
+    size = 0
+    for segment in segments:
+        fits = id(segment) in allowed and not segment.busy and _may_move(segment, segment_bytes)
+        expected = _expected(segment)
+        if not fits or size + expected > segment_bytes or len(run) == _MAX_SOURCES:
+            if _worthwhile(run):
+                return run
+            run, size = [], 0
+        if fits:
+            run.append(segment)
+            size += expected
+    return run if _worthwhile(run) else []
+
+
+def _expected(segment: Segment) -> int:
+    """Bytes that the survivors of a segment will take, about."""
+    return segment.end * segment.live_count // len(segment)
+
+
+def _may_move(segment: Segment, segment_bytes: int) -> bool:
+    small = segment.kind == codec.CARRY and segment.end * MOSTLY_DEAD < segment_bytes
+    return not _is_spared(segment) and (small or segment.is_mostly_dead())
+
+
+def _is_spared(segment: Segment) -> bool:
+    """Whether copying it was given up, and not much of it has died since."""
+    return segment.spared > 0 and segment.live_count * 2 > segment.spared
+
+
+def _mostly_dead(segment: Segment) -> bool:
+    return not _is_spared(segment) and segment.is_mostly_dead()
+
+
+def _worthwhile(run: Sequence[Segment]) -> bool:
+    return len(run) > 1 or any(_mostly_dead(segment) for segment in run)

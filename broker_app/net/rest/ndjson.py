@@ -1,0 +1,93 @@
+"""Messages as lines of JSON: what an export writes and an import reads, in the words of a batch.
+
+What was exported and is imported again is the same message with a new id: headers, bytes of the body,
+priority, persistence, time of expiry, and the facts of a dead letter.
+"""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType
+
+from broker_app.core import dead_letter_headers
+from broker_app.core.errors import Refused
+from broker_app.core.message import Envelope, Message, Special
+from broker_app.net.rest import items
+from broker_app.net.rest.envelopes import Envelopes, Item
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.replies import encode
+from broker_app.net.rest.requests import decode
+
+_NOTHING_SPECIAL = Special()
+
+
+class Line(Item, forbid_unknown_fields=True):
+    """One message. `id` and `time` are those it had when it was exported; an import gives new ones."""
+
+    id: str | UnsetType = UNSET
+    time: str | UnsetType = UNSET
+    expires: int | UnsetType = UNSET  # ms since 1970
+
+
+class MessageLines:
+    """Writes and reads lines."""
+
+    def __init__(self, limits: RestLimits) -> None:
+        self._envelopes = Envelopes(limits)
+        self._blocks = items.Blocks()
+
+    def write(self, message: Message, message_id: bytes) -> bytes:
+        """One line, without its end."""
+        envelope = message.envelope
+        facts = self._blocks.facts(envelope.block)
+        fields = facts.fields
+        members: dict[str, object] = {
+            "id": message_id.decode(),
+            "time": items.rfc3339(message.time_ms).decode(),
+            "priority": envelope.priority,
+            "persistent": envelope.persistent,
+            "expires": message.expires_ms or None,
+            "content_type": facts.content_type,
+            "type": fields.get("type"),
+            "correlation_id": fields.get("correlation-id"),
+            "reply_to": fields.get("reply-to"),
+            "traceparent": fields.get("traceparent"),
+            "tracestate": fields.get("tracestate"),
+            "headers": facts.headers or None,
+        }
+        shown = {name: value for name, value in members.items() if value is not None}
+        return encode(shown)[:-1] + b"," + _body(message.body, facts.content_type) + b"}"
+
+    def read(self, address: str, line: bytes) -> tuple[Envelope, bytes]:
+        """Envelope and body of a message to `address`. Raises Refused."""
+        try:
+            item = decode(line, Line)
+            headers = item.headers or {}
+            dead = {name: headers.pop(name) for name in dead_letter_headers.FACTS if name in headers}
+            envelope, body = self._envelopes.of_item(address, item), item.content()
+        except Refusal as refusal:
+            raise Refused(refusal.name, refusal.detail) from None
+        if envelope.special is not None and envelope.special._replace(group="") != _NOTHING_SPECIAL:
+            raise Refused(
+                "invalid", "an import publishes at once and each line once: leave delays and dedup_id out"
+            )
+        expires_ms = 0 if isinstance(item.expires, UnsetType) else item.expires
+        if dead or expires_ms:
+            envelope = Envelope(
+                address,
+                envelope.block + dead_letter_headers.lines(dead),
+                persistent=envelope.persistent,
+                priority=envelope.priority,
+                ttl_ms=envelope.ttl_ms,
+                expires_ms=expires_ms or envelope.expires_ms,
+                special=envelope.special,
+            )
+        return envelope, body
+
+
+def _body(body: bytes, content_type: str | None) -> bytes:
+    """A body as it can be read, where reading it back gives the same bytes; else base64."""
+    member = items.body_member(body, content_type)
+    if member.startswith(b'"body":') and (content_type is None or b"\n" in member or b"\r" in member):
+        member = items.body_member(body, "application/octet-stream")
+    return member

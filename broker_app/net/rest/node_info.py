@@ -1,0 +1,53 @@
+"""Facts of the node: limits, health, and the description of the interface."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.long_poll import Waiting
+from broker_app.net.rest.refusals import Refusal
+from broker_app.net.rest.replies import JSON, Reply, encode, json_reply
+from broker_app.net.rest.requests import Request
+
+
+class NodeFacts:
+    """Endpoints without a destination."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        waiting: Waiting,
+        limits: RestLimits,
+        document: Mapping[str, Any],
+    ) -> None:
+        self._desk = desk
+        self._waiting = waiting
+        self._limits = limits
+        self._document = encode(document)
+
+    async def limits(self, request: Request) -> Reply:
+        """GET limits"""
+        request.query()
+        return json_reply(asdict(self._limits))
+
+    async def openapi(self, request: Request) -> Reply:
+        """GET openapi.json"""
+        request.query()
+        return Reply(200, JSON, self._document)
+
+    async def live(self, request: Request) -> Reply:
+        """GET health/live: the process answers."""
+        request.query()
+        return json_reply({"status": "live"})
+
+    async def ready(self, request: Request) -> Reply:
+        """GET health/ready: the node takes and hands out messages."""
+        request.query()
+        self._desk.check_alive()
+        if self._waiting.stopped:
+            raise Refusal("not-active", "the node is stopping")
+        return json_reply({"status": "ready"})

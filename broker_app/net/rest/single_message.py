@@ -1,0 +1,221 @@
+"""One message: its facts, its bytes, why it is where it is, and its end."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from broker_app.core import commands as c
+from broker_app.core import views
+from broker_app.core.broker import Broker
+from broker_app.core.message import Message, MessageIds
+from broker_app.core.queue import Queue
+from broker_app.core.transfers import GONE, Moved
+from broker_app.core.why import Reason, why
+from broker_app.jobs import reading
+from broker_app.net import operator_audit
+from broker_app.net.rest import items
+from broker_app.net.rest.bridge_reason import with_bridge
+from broker_app.net.rest.browse import READY, UNSETTLED, JournalRead, Shown, load, may_read, queue_of
+from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.limits import RestLimits
+from broker_app.net.rest.refusals import Refusal, invalid
+from broker_app.net.rest.replies import JSON, NO_CONTENT, Reply, json_reply
+from broker_app.net.rest.requests import Request
+from broker_app.rules.event import BROWSE, MANAGE, READ
+from broker_app.telemetry.bridges import Forwarding
+
+_Value = TypeVar("_Value")
+
+DELAYED = "delayed"
+_RANGE = re.compile(rb"bytes=([0-9]{0,12})-([0-9]{0,12})")
+#: messages that are looked at to find one whose id does not say where it is
+_MAX_SCANNED = 100_000
+
+
+class OneMessage:
+    """Endpoints below `/messages/{id}`."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        journal_read: JournalRead,
+        blocks: items.Blocks,
+        limits: RestLimits,
+        forwarding: Forwarding,
+    ) -> None:
+        self._desk = desk
+        self._read = journal_read
+        self._blocks = blocks
+        self._limits = limits
+        self._forwarding = forwarding
+        self._ids = desk.engine.broker.turn.ids
+
+    @property
+    def _broker(self) -> Broker:
+        return self._desk.engine.broker
+
+    async def one(self, request: Request) -> Reply:
+        """GET messages/{id}"""
+        address, row = await self._find(request, BROWSE, _pair)
+        message_id = self._ids.of(row.message)
+        preview = self._limits.max_preview_bytes
+        shown = items.browsed(row.message, message_id, row.state, preview, self._blocks, row.attempts)
+        if may_read(request, address):
+            request.tell_reading("queues", address)
+        else:
+            shown = items.only(shown, items.BROWSED_FIELDS - items.BODY_FIELDS)
+        return Reply(200, JSON, shown)
+
+    async def why(self, request: Request) -> Reply:
+        """GET messages/{id}/why"""
+        row, reasons = await self._find(request, BROWSE, self._reasons)
+        shown = [
+            {"code": reason.code, "sentence": reason.sentence, "facts": _told(reason.facts)}
+            for reason in reasons
+        ]
+        return json_reply({"id": request.name, "state": row.state, "reasons": shown})
+
+    def _reasons(self, address: str, row: Shown) -> tuple[Shown, list[Reason]]:
+        reasons = why(self._broker, address, row.message, time.time_ns() // 1_000_000)
+        return row, with_bridge(reasons, address, self._forwarding)
+
+    async def body(self, request: Request) -> Reply:
+        """GET messages/{id}/body: the exact bytes."""
+        address, row = await self._find(request, READ, _pair)
+        request.tell_reading("queues", address)
+        content_type = items.http_content_type(self._blocks.facts(row.message.envelope.block))
+        whole = row.message.body
+        part = _part(request.header(b"range"), len(whole))
+        if part is None:
+            return Reply(200, content_type, whole, (*items.UNTRUSTED, (b"accept-ranges", b"bytes")))
+        place = b"bytes %d-%d/%d" % (part.start, part.stop - 1, len(whole))
+        return Reply(
+            206, content_type, whole[part.start : part.stop], (*items.UNTRUSTED, (b"content-range", place))
+        )
+
+    async def delete(self, request: Request) -> Reply:
+        """DELETE messages/{id}: one that waits; what is handed out is its consumer's to settle."""
+        address, row = await self._find(request, MANAGE, _pair)
+        status = UNSETTLED
+        if row.state != UNSETTLED:
+            ticket = self._desk.ticket()
+            position = row.message.position
+            # The record says when a delayed message is due, and so where it is.
+            record = reading.record_of(self._read, position) if row.state == DELAYED else None
+            chosen = (c.Chosen(position, record),)
+            self._desk.submit(c.Transfer(self._desk.peer, address, chosen, receipt=ticket))
+            (answer,) = await self._desk.answer(ticket)
+            status = cast("list[Moved]", answer)[0].status
+        if status == UNSETTLED:
+            raise Refusal("conflict", "the message is handed out; who holds it settles it")
+        if status == GONE:
+            raise Refusal("not-found", "the message has just gone")
+        request.tell(operator_audit.DELETED, "messages", request.name, destination=address)
+        return NO_CONTENT
+
+    # ------------------------------------------------------------------ finding it (between two batches)
+
+    async def _find(self, request: Request, right: str, then: Callable[[str, Shown], _Value]) -> _Value:
+        """What `then` makes of the queue's address and of the message there that has the id. Raises Refused
+        without the right to that queue."""
+        query = request.query(("queue",))
+        if "queue" not in query:
+            raise invalid("query/queue", "is missing: a message is looked for in one queue")
+        address = request.permitted(right, "/queue/" + query["queue"]).address
+        message_id = request.name
+        desk, position, found = self._desk, MessageIds.position(message_id), None
+        if position is not None:
+            found = await desk.glance(partial(self._look, address, message_id, position, then))
+            if found is None:
+                position = await self._scan(address, message_id.encode())
+        if position is not None and found is None:
+            found = await desk.glance(partial(self._look, address, message_id, position, then))
+        if found is None:
+            name = address.removeprefix("/queue/")
+            raise Refusal("not-found", f"there is no message {message_id[:80]!r} in queue {name!r}")
+        return found
+
+    async def _scan(self, address: str, message_id: bytes) -> int | None:
+        """Where a message with an id of its own is, which says nothing of its place: a dead letter, for
+        instance. Others have their turn meanwhile."""
+        surveyed = await self._desk.glance(
+            lambda: reading.survey(self._broker, queue_of(self._broker, address))
+        )
+        scanned = 0
+        async for message in reading.messages(self._read, address, surveyed):
+            scanned += 1
+            if message.explicit_id == message_id:
+                return message.position
+            if scanned >= _MAX_SCANNED:
+                break
+        return None
+
+    def _look(
+        self, address: str, message_id: str, position: int, then: Callable[[str, Shown], _Value]
+    ) -> _Value | None:
+        row = self._delayed(address, message_id, position)
+        if row is None:
+            queue = queue_of(self._broker, address)
+            row = self._in_memory(queue, message_id.encode(), position)
+            row = row or self._paged(queue, message_id, position)
+        return None if row is None else then(address, row)
+
+    def _delayed(self, address: str, message_id: str, position: int) -> Shown | None:
+        schedule = self._broker.scheduler.schedules.get(address)
+        if schedule is None or not schedule.due_of(position):
+            return None
+        message = schedule.reader.message(self._read([position])[0], position)
+        return Shown(DELAYED, 0, message) if self._ids.of(message).decode() == message_id else None
+
+    def _in_memory(self, queue: Queue, message_id: bytes, position: int) -> Shown | None:
+        of = self._ids.of
+        for state, messages in (
+            (UNSETTLED, views.unsettled(self._broker, queue)),
+            (READY, views.in_memory(queue)),
+        ):
+            for message in messages:
+                if _is(message, position) and of(message) == message_id:
+                    return Shown(state, message.attempts, message)
+        return None
+
+    def _paged(self, queue: Queue, message_id: str, position: int) -> Shown | None:
+        attempts = views.attempts_outside(queue, position)
+        if attempts is None:
+            return None
+        message = load(self._read, queue, [position])[0]
+        return Shown(READY, attempts, message) if self._ids.of(message).decode() == message_id else None
+
+
+def _pair(address: str, row: Shown) -> tuple[str, Shown]:
+    return address, row
+
+
+def _part(asked: bytes | None, size: int) -> range | None:
+    """The one stretch of bytes that the header Range asks for; None where the whole is to be sent: it asks
+    for nothing, for several, or for what is not there, which a server may overlook."""
+    match = _RANGE.fullmatch(asked or b"")
+    if match is None:
+        return None
+    first, last = match.groups()
+    if first:
+        part = range(int(first), min(int(last) + 1, size) if last else size)
+    else:
+        part = range(max(0, size - int(last or b"0")), size)
+    return part or None
+
+
+def _is(message: Message, position: int) -> bool:
+    """Whether a message may have an id with this position; one with an id of its own may have any."""
+    return message.position == position or message.explicit_id is not None
+
+
+def _told(facts: dict[str, Any]) -> dict[str, Any]:
+    """Facts with their times as RFC 3339."""
+    return {
+        name.removesuffix("_ms"): items.rfc3339(value).decode() if name.endswith("_ms") else value
+        for name, value in facts.items()
+    }

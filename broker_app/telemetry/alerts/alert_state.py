@@ -1,0 +1,197 @@
+"""The watch: which alerts fire, what is said to them, and when they end. Pure; time is what it is told."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from broker_app.telemetry.alerts.alert import ACKNOWLEDGED, ENDED, FIRING, OPEN, SILENCED, Alert
+from broker_app.telemetry.alerts.conditions import Symptom
+from broker_app.telemetry.alerts.rule import AlertRule
+
+#: alerts that are open at a time, of one rule and in all; of what is beyond, only the number is told
+MOST_OF_RULE: Final = 100
+MOST_OPEN: Final = 500
+#: ended ones that are remembered, and things that are silenced without one
+MOST_ENDED: Final = 200
+MOST_SILENCES: Final = 1_000
+#: seconds for which a condition must be gone until its alert ends, so that it does not come and go
+CALM_S: Final = 30.0
+
+Find = Callable[[AlertRule], Iterable[Symptom]]
+Key = tuple[str, str]
+
+
+class Told(NamedTuple):
+    """What became of an alert: `fired`, `acknowledged`, `silenced`, `ended`."""
+
+    event: str
+    alert: Alert
+
+
+class _Silence(NamedTuple):
+    until: float
+    by: str
+    reason: str
+
+
+class Watch:
+    """`evaluate` is called every few seconds."""
+
+    def __init__(self) -> None:
+        self._open: dict[Key, Alert] = {}
+        #: since when conditions hold that have not held for long enough
+        self._pending: dict[Key, float] = {}
+        self._ended: deque[Alert] = deque(maxlen=MOST_ENDED)
+        self._silences: dict[Key, _Silence] = {}
+        self._last_id = 0
+        #: alerts that there was no room for in the last evaluation
+        self.missed = 0
+        #: whether something changed since it was kept
+        self.changed = False
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def firing(self) -> int:
+        """How many fire, and nobody has said anything to."""
+        return sum(alert.state == FIRING for alert in self._open.values())
+
+    def all(self) -> list[Alert]:
+        """Those that are open, the worst first; behind them those that ended, the newest first."""
+        return [*sorted(self._open.values(), key=_badness), *reversed(self._ended)]
+
+    def open(self) -> list[Alert]:
+        """Those that are open, the worst first."""
+        return sorted(self._open.values(), key=_badness)
+
+    def find(self, id: str) -> Alert | None:
+        """One that is open or ended lately."""
+        return next((alert for alert in (*self._open.values(), *self._ended) if alert.id == id), None)
+
+    # ------------------------------------------------------------------ what fires, and what ends
+
+    def evaluate(self, now: float, rules: Sequence[AlertRule], find: Find) -> list[Told]:
+        """Looks for everything that the rules ask for; what has become of alerts since the last time."""
+        told: list[Told] = []
+        found: set[Key] = set()
+        self.missed = 0
+        self._forget_silences(now)
+        for rule in rules:
+            if rule.enabled:
+                symptoms = iter(find(rule))
+                for symptom in islice(symptoms, MOST_OF_RULE):
+                    found.add((rule.name, symptom.subject))
+                    told += self._see(now, rule, symptom)
+                self.missed += sum(1 for _ in symptoms)
+        self._pending = {key: since for key, since in self._pending.items() if key in found}
+        known = {rule.name for rule in rules if rule.enabled}
+        for alert in [alert for key, alert in self._open.items() if key not in found]:
+            if alert.rule not in known or now - alert.seen_at >= CALM_S:
+                told.append(self._end(now, alert))
+        self.changed = self.changed or bool(told)
+        return told
+
+    def clock_stepped(self, by_s: float) -> None:
+        """The clock was set: what has held for a while has held for as long as before."""
+        self._pending = {key: since + by_s for key, since in self._pending.items()}
+        for alert in self._open.values():
+            alert.seen_at += by_s
+
+    def _see(self, now: float, rule: AlertRule, symptom: Symptom) -> Iterable[Told]:
+        key = rule.name, symptom.subject
+        alert = self._open.get(key)
+        if alert is None:
+            since = self._pending.setdefault(key, now)
+            if now - since < rule.for_s:
+                return
+            if len(self._open) >= MOST_OPEN:
+                self.missed += 1
+                return
+            del self._pending[key]
+            alert = self._open[key] = self._new(now, since, rule, symptom)
+            yield Told(alert.state, alert) if alert.state == SILENCED else Told("fired", alert)
+        alert.value, alert.facts, alert.seen_at = symptom.value, symptom.facts, now
+        alert.severity, alert.threshold = rule.severity, rule.threshold
+        if alert.state == SILENCED and alert.key not in self._silences:
+            alert.state, alert.until = FIRING, None
+            yield Told("fired", alert)
+
+    def _new(self, now: float, since: float, rule: AlertRule, symptom: Symptom) -> Alert:
+        self._last_id = max(self._last_id + 1, int(now * 1000))
+        alert = Alert(
+            f"{self._last_id:x}", rule.name, rule.condition, rule.severity, symptom.subject, rule.threshold,
+            since, now, symptom.value,
+        )  # fmt: skip
+        silence = self._silences.get(alert.key)
+        if silence is not None:
+            alert.state = SILENCED
+            alert.until, alert.by, alert.reason = silence
+        return alert
+
+    def _end(self, now: float, alert: Alert) -> Told:
+        del self._open[alert.key]
+        alert.state, alert.ended_at = ENDED, now
+        self._ended.append(alert)
+        return Told("ended", alert)
+
+    def _forget_silences(self, now: float) -> None:
+        self._silences = {key: one for key, one in self._silences.items() if one.until > now}
+
+    # ------------------------------------------------------------------ what somebody says
+
+    def acknowledge(self, alert: Alert, by: str, reason: str) -> Told:
+        """Somebody sees to it; it is told no more until it ends."""
+        self._silences.pop(alert.key, None)
+        alert.state, alert.by, alert.reason, alert.until = ACKNOWLEDGED, by, reason, None
+        self.changed = True
+        return Told("acknowledged", alert)
+
+    def silence(self, alert: Alert, until: float, by: str, reason: str) -> Told:
+        """It and what comes after it of the same kind are not told before `until`."""
+        if alert.key not in self._silences and len(self._silences) >= MOST_SILENCES:
+            del self._silences[min(self._silences, key=lambda key: self._silences[key].until)]
+        self._silences[alert.key] = _Silence(until, by, reason)
+        alert.state, alert.by, alert.reason, alert.until = SILENCED, by, reason, until
+        self.changed = True
+        return Told("silenced", alert)
+
+    def wake(self, alert: Alert) -> Told:
+        """What somebody said to it is taken back: it fires again."""
+        self._silences.pop(alert.key, None)
+        alert.state, alert.by, alert.reason, alert.until = FIRING, "", "", None
+        self.changed = True
+        return Told("woken", alert)
+
+    # ------------------------------------------------------------------ over a restart
+
+    def kept(self) -> dict[str, object]:
+        """All that is to be there again after a restart, for JSON."""
+        self.changed = False
+        return {
+            "alerts": [alert.kept() for alert in (*self._open.values(), *self._ended)],
+            "silences": [[*key, *silence] for key, silence in self._silences.items()],
+        }
+
+    def restore(self, kept: dict[str, list[object]], now: float) -> None:
+        """What `kept` gave. Those that were open are taken to be so until they are looked for."""
+        for row in kept.get("alerts", [])[: MOST_OPEN + MOST_ENDED]:
+            assert isinstance(row, dict)
+            alert = Alert.again(row)
+            self._last_id = max(self._last_id, int(alert.id, 16))
+            if alert.state in OPEN:
+                alert.seen_at = now
+                self._open[alert.key] = alert
+            else:
+                self._ended.append(alert)
+        for one in kept.get("silences", [])[:MOST_SILENCES]:
+            assert isinstance(one, list)
+            rule, subject, until, by, reason = one
+            self._silences[rule, subject] = _Silence(until, by, reason)
+
+
+def _badness(alert: Alert) -> tuple[bool, bool, float]:
+    """What somebody sees to comes behind what nobody does; else the worst first, and the oldest of them."""
+    return alert.state != FIRING, alert.severity != "critical", alert.fired_at

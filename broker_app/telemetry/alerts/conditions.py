@@ -1,0 +1,183 @@
+"""Symptoms: where a condition of a rule holds now. It looks at what the broker knows anyway."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from broker_app.core.broker import Broker
+from broker_app.core.destination import is_forwarded
+from broker_app.telemetry.alerts import rule as rules
+from broker_app.telemetry.alerts.rule import AlertRule
+from broker_app.telemetry.backlog import Held
+from broker_app.telemetry.client_events import Caller
+from broker_app.telemetry.eventlog import FILES, Logged
+from broker_app.telemetry.statistics import Statistics
+
+#: queues of dead letters whose growth is watched, and how often a point of it is noted
+MOST_GROWING: Final = 1_000
+GROWTH_STEP_S: Final = 30.0
+
+Facts = dict[str, Any]
+
+
+class Symptom(NamedTuple):
+    """A condition holds of `subject`: an address, a bridge, a user at a machine, files."""
+
+    subject: str
+    value: float
+    facts: Facts = {}  # noqa: RUF012  never changed
+
+
+class Symptoms:
+    """`bridges` is how bridges stand (`bridge.report`), `taken` which part of the journal's room is used,
+    from 0 to 1, `flapping` who logs in too often (`Visits.flapping`), `events` the event log, the newest
+    first."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        statistics: Statistics,
+        *,
+        bridges: Callable[[], Sequence[Mapping[str, Any]]],
+        taken: Callable[[], float],
+        flapping: Callable[[], Iterable[tuple[Caller, int, float, str]]],
+        events: Callable[[], Iterable[Logged]],
+    ) -> None:
+        self._broker = broker
+        self._statistics = statistics
+        self._bridges = bridges
+        self._taken = taken
+        self._flaps = flapping
+        self._events = events
+        self._now = 0.0
+        self._growth = _Growth()
+        self._finders: dict[str, Callable[[AlertRule], Iterator[Symptom]]] = {
+            rules.OLDEST: self._oldest,
+            rules.DEAD_LETTERS: self._dead_letters,
+            rules.NO_CONSUMER: self._no_consumer,
+            rules.BRIDGE_STALLED: self._stalled,
+            rules.STORE: self._store,
+            rules.FLAPPING: self._flapping,
+            rules.CONFIGURATION: self._refused,
+        }
+
+    def clock_stepped(self, by_s: float) -> None:
+        """The clock was set: what grew has grown in the time that it took."""
+        self._growth.shift(by_s)
+
+    def look(self, now: float) -> None:
+        """To be called before `find`, with the time of now."""
+        self._now = now
+        dead = {
+            queue.address: queue.published_total for queue, depth, is_dead, _ in self._waiting() if is_dead
+        }
+        self._growth.note(now, dead)
+
+    def find(self, rule: AlertRule) -> list[Symptom]:
+        """Everything that the rule is about, the worst first."""
+        found = [one for one in self._finders[rule.condition](rule) if rule.is_about(one.subject)]
+        return sorted(found, key=lambda one: -one.value)
+
+    # ------------------------------------------------------------------ one condition each
+
+    def _oldest(self, rule: AlertRule) -> Iterator[Symptom]:
+        for queue, depth, is_dead, since_ms in self._waiting():
+            if is_dead or since_ms is None or not queue.consumers:
+                continue
+            age_s = self._now - since_ms / 1000
+            if age_s >= rule.threshold:
+                yield Symptom(queue.address, round(age_s), {"depth": depth})
+
+    def _dead_letters(self, rule: AlertRule) -> Iterator[Symptom]:
+        for address, grown in self._growth.since(self._now - rules.GROWTH_S):
+            if grown >= max(1, rule.threshold):
+                yield Symptom(address, grown, {"depth": self._depth(address)})
+
+    def _no_consumer(self, rule: AlertRule) -> Iterator[Symptom]:
+        for queue, depth, is_dead, _ in self._waiting():
+            # What is for another broker has its bridge; a durable subscription is there to wait for somebody.
+            if is_dead or queue.consumers or queue.named or not queue.durable or is_forwarded(queue.address):
+                continue
+            if depth >= max(1, rule.threshold):
+                yield Symptom(queue.address, depth, {"depth": depth})
+
+    def _stalled(self, rule: AlertRule) -> Iterator[Symptom]:
+        for bridge in self._bridges():
+            flows = [flow for flow in bridge["flows"] if not flow["paused"]]
+            states = {flow["state"] for flow in flows} | {bridge["state"]}
+            state = next((state for state in ("failed", "stalled", "retrying") if state in states), None)
+            backlog = sum(flow["depth"] for flow in flows)
+            if state is not None and bridge["desired"] != "paused" and backlog >= rule.threshold:
+                yield Symptom(bridge["name"], backlog, {"state": state, "error": _code(bridge)})
+
+    def _store(self, rule: AlertRule) -> Iterator[Symptom]:
+        percent = 100 * self._taken()
+        if percent >= rule.threshold:
+            yield Symptom("store", round(percent, 1))
+
+    def _flapping(self, rule: AlertRule) -> Iterator[Symptom]:
+        for caller, times, _, end in self._flaps():
+            if times >= rule.threshold:
+                yield Symptom(f"{caller.user}@{caller.machine}", times, {"client": caller.client, "end": end})
+
+    def _refused(self, rule: AlertRule) -> Iterator[Symptom]:
+        last = next((event for event in self._events() if event.kind == FILES), None)
+        if last is not None and last.code:
+            yield Symptom("files", 1, {"detail": last.detail[:500]})
+
+    # ------------------------------------------------------------------ reading the broker
+
+    def _waiting(self) -> Iterator[Held]:
+        return self._statistics.waiting()
+
+    def _depth(self, address: str) -> int:
+        queue = self._broker.destinations.queues.get(address)
+        return queue.depth if queue is not None else 0
+
+
+class _Growth:
+    """How many dead letters came, by queue: points of their totals, half a minute from each other."""
+
+    def __init__(self) -> None:
+        self._points: dict[str, deque[tuple[float, int]]] = {}
+        self._latest: dict[str, int] = {}
+        self._begun = False
+
+    def note(self, now: float, totals: Mapping[str, int]) -> None:
+        """`totals` are how many came since the node started, to queues that hold any."""
+        for address, total in totals.items():
+            if address not in self._points and len(self._points) < MOST_GROWING:
+                # What was there at the first look did not come since.
+                first = (now, 0 if self._begun else total)
+                self._points[address] = deque([first], maxlen=int(rules.GROWTH_S / GROWTH_STEP_S) + 5)
+        self._begun = True
+        for address, points in self._points.items():
+            total = totals.get(address, self._latest.get(address, 0))
+            if total < points[-1][1]:  # the queue was made anew
+                points.clear()
+                points.append((now, 0))
+            elif now - points[-1][0] >= GROWTH_STEP_S:
+                points.append((now, total))
+            self._latest[address] = total
+
+    def shift(self, by_s: float) -> None:
+        """Have all points so much later, for the clock was set."""
+        for points in self._points.values():
+            shifted = [(at + by_s, total) for at, total in points]
+            points.clear()
+            points.extend(shifted)
+
+    def since(self, then: float) -> Iterator[tuple[str, int]]:
+        """(queue, how many came since then) of those to which any did."""
+        for address, points in self._points.items():
+            while len(points) > 1 and points[1][0] <= then:
+                points.popleft()
+            if grown := self._latest[address] - points[0][1]:
+                yield address, grown
+
+
+def _code(bridge: Mapping[str, Any]) -> str:
+    errors = [flow["error"] for flow in bridge["flows"]] + [bridge["error"]]
+    return next((error["code"] for error in errors if error is not None), "")

@@ -1,0 +1,117 @@
+"""Duty: the alerts of a running node. It looks every few seconds, tells, and keeps what is to stay."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from broker_app.internal_errors import EventListeners
+from broker_app.telemetry.alerts.alert import Alert
+from broker_app.telemetry.alerts.alert_state import Told, Watch
+from broker_app.telemetry.alerts.conditions import Symptoms
+from broker_app.telemetry.alerts.rule import AlertRule
+
+log = logging.getLogger(__name__)
+
+#: seconds between two looks
+EVERY_S: Final = 5.0
+
+
+class Duty:
+    """`file` keeps what is said to alerts over a restart, `rules` are those that hold now, `clock` is seconds
+    since 1970."""
+
+    def __init__(
+        self,
+        file: Path,
+        symptoms: Symptoms,
+        rules: Callable[[], Sequence[AlertRule]],
+        clock: Callable[[], float],
+    ) -> None:
+        self._file = file
+        self._symptoms = symptoms
+        self._rules = rules
+        self._clock = clock
+        self._looked = 0.0
+        self._keeping: asyncio.Task[None] | None = None
+        self.watch = Watch()
+        #: called with each event of an alert
+        self.listeners: EventListeners[[Told]] = EventListeners("the alerts' listeners")
+
+    def start(self) -> None:
+        """Goes on with what was open when the node stopped. Blocks."""
+        try:
+            kept = json.loads(self._file.read_bytes())
+            self.watch.restore(kept, self._clock())
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, TypeError, AttributeError, AssertionError) as error:
+            # Alerts are found anew; only what somebody said to them is not known.
+            log.warning("%s cannot be used, so alerts begin anew: %s", self._file, error)
+            self.watch = Watch()
+
+    def look(self) -> None:
+        """Looks for symptoms, if it is time; to be called once a second."""
+        now = self._clock()
+        if now - self._looked < EVERY_S - 0.5:
+            return
+        self._looked = now
+        self._symptoms.look(now)
+        self._tell(self.watch.evaluate(now, self._rules(), self._symptoms.find))
+        if self.watch.changed and (self._keeping is None or self._keeping.done()):
+            self._keeping = asyncio.create_task(self._keep())
+
+    def clock_stepped(self, by_s: float) -> None:
+        """The clock was set: looks go on every few seconds."""
+        self._looked += by_s
+        self._symptoms.clock_stepped(by_s)
+        self.watch.clock_stepped(by_s)
+
+    async def stop(self) -> None:
+        """Keeps what was not kept yet."""
+        if self._keeping is not None:
+            await self._keeping
+        if self.watch.changed:
+            await self._keep()
+
+    async def _keep(self) -> None:
+        content = json.dumps(self.watch.kept()).encode()
+        try:
+            await asyncio.to_thread(self._write, content)
+        except OSError as error:
+            log.warning("what is said to alerts cannot be kept in %s: %s", self._file, error)
+
+    def _write(self, content: bytes) -> None:
+        fresh = self._file.with_suffix(".new")
+        fresh.write_bytes(content)
+        fresh.replace(self._file)
+
+    # ------------------------------------------------------------------ what is asked of it
+
+    def all(self) -> list[Alert]:
+        """Those that are open, the worst first; then those that ended, the newest first."""
+        return self.watch.all()
+
+    def find(self, id: str) -> Alert | None:
+        """One that is open or ended lately."""
+        return self.watch.find(id)
+
+    def acknowledge(self, alert: Alert, by: str, reason: str) -> None:
+        """Somebody sees to it."""
+        self._tell([self.watch.acknowledge(alert, by, reason)])
+
+    def silence(self, alert: Alert, for_s: float, by: str, reason: str) -> None:
+        """It is not to be told for so many seconds."""
+        self._tell([self.watch.silence(alert, self._clock() + for_s, by, reason)])
+
+    def wake(self, alert: Alert) -> None:
+        """What was said to it is taken back."""
+        self._tell([self.watch.wake(alert)])
+
+    def _tell(self, events: Sequence[Told]) -> None:
+        for event in events:
+            self.listeners(event)

@@ -1,0 +1,399 @@
+"""What the broker tells of itself on topics below `$mom`: statistics and events, once a second.
+
+Nothing is rendered, and of most things no note is taken, while nobody listens. Events are CloudEvents in
+JSON; docs/protocol.md lists them. Who subscribes with `snapshot:true` hears at once how things stand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, Protocol
+
+from broker_app.core import facts
+from broker_app.core.broker import Broker
+from broker_app.core.destination import MAX_NAME, parse, tells_of_broker
+from broker_app.core.events import SYSTEM
+from broker_app.core.message import Envelope
+from broker_app.core.subscription import Subscription
+from broker_app.core.topic import matches
+from broker_app.telemetry.alerts.alert import FIRING
+from broker_app.telemetry.bridges import Changes, brief
+from broker_app.telemetry.changes import Moved
+from broker_app.telemetry.statistics import Statistics, consumer, rfc3339
+
+STATS_TOPIC = f"{SYSTEM}.stats"
+NODE_TOPIC, MOVED_TOPIC = f"{SYSTEM}.node", f"{SYSTEM}.moved"
+MADE, GONE, FULL = f"{SYSTEM}.dest.created", f"{SYSTEM}.dest.deleted", f"{SYSTEM}.dest.full"
+OPENED, CLOSED, SLOW = f"{SYSTEM}.conn.opened", f"{SYSTEM}.conn.closed", f"{SYSTEM}.conn.slow"
+CONSUMER, DEAD = f"{SYSTEM}.consumer", f"{SYSTEM}.dead"
+FILES = f"{SYSTEM}.config.files"
+BRIDGE = f"{SYSTEM}.bridge"
+ALERT, EVENT = f"{SYSTEM}.alert", f"{SYSTEM}.event"
+JOB = f"{SYSTEM}.job"
+
+#: events kept for the next second; of what comes beyond, only the number is told
+MAX_EVENTS = 5_000
+#: a job that ended so many seconds ago, or fewer, is told of though nobody heard it begin
+JUST_ENDED_S = 5.0
+#: things of one kind in a snapshot
+MAX_ITEMS = 1_000
+
+_JSON = b"content-type:application/json\n"
+_CLOUDEVENT = b"content-type:application/cloudevents+json\n"
+_WILDCARDS = str.maketrans({"*": "%2A", ">": "%3E", "#": "%23"})
+
+Entry = tuple[Envelope, bytes]
+Facts = dict[str, Any]
+
+
+class Speaker(Protocol):
+    """Lets what is told out."""
+
+    def publish(self, entries: list[Entry]) -> None: ...
+    def hand(self, subscription: Subscription, entries: list[Entry]) -> None: ...
+
+
+class News:
+    """`name` is the broker's, `boot` tells this process from former ones, `connections` yields the facts
+    of those that are there, `bridges` how bridges stand and `jobs` how far jobs are, also those that have
+    ended; `clock` is seconds since 1970."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        statistics: Statistics,
+        speaker: Speaker,
+        *,
+        name: str,
+        boot: str,
+        connections: Callable[[], Iterable[Facts]],
+        bridges: Callable[[], Iterable[Facts]],
+        jobs: Callable[[], Iterable[Facts]],
+        alerts: Callable[[], Iterable[Facts]],
+        clock: Callable[[], float],
+    ) -> None:
+        self._broker = broker
+        self._statistics = statistics
+        self._speaker = speaker
+        self._source = f"mom://{name}"
+        self._boot = boot
+        self._connections = connections
+        self._bridges = bridges
+        self._changes = Changes()
+        self._moved = Moved(statistics)
+        self._jobs = jobs
+        self._alerts = alerts
+        #: by id: what was told of each job last
+        self._of_jobs: dict[str, Facts] = {}
+        self._clock = clock
+        self._sequence = 0
+        #: (topic, event) for the next second
+        self._events: list[tuple[str, Facts]] = []
+        self._missed = 0
+        self._joined: dict[Subscription, Facts] = {}
+        self._dead: dict[tuple[str, str], Facts] = {}
+        self._full: set[str] = set()
+        self._slow: dict[Subscription, Facts] = {}
+
+    @property
+    def listened(self) -> bool:
+        """Whether anybody hears anything of it."""
+        return self._broker.destinations.topics.reaches(SYSTEM)
+
+    # ------------------------------------------------------------------ what is heard
+
+    def hear(self, told: Sequence[facts.Fact]) -> None:
+        """Facts of one batch of the core."""
+        for fact in told:
+            match fact:
+                case facts.DestinationMade(address):
+                    self._note(MADE, "mom.dest.created", address, {"destination": address})
+                case facts.DestinationGone(address):
+                    self._note(GONE, "mom.dest.deleted", address, {"destination": address})
+                case facts.DestinationFull(address, detail):
+                    self._hear_full(address, detail)
+                case facts.ConsumerJoined(subscription):
+                    event = self._consumer_event("joined", subscription)
+                    if event is not None:
+                        self._joined[subscription] = event
+                case facts.ConsumerLeft(subscription):
+                    joined = self._joined.pop(subscription, None)
+                    if joined is None:
+                        self._consumer_event("left", subscription)
+                    else:
+                        joined.clear()  # it came and went within the second
+                case facts.ConsumerSlow(subscription, detail):
+                    self._note_slow(subscription, {"slow": True, "ended": True, "detail": detail})
+                case facts.DeadLetter():
+                    self._hear_dead(fact)
+                case facts.SnapshotWanted(subscription):
+                    self._speaker.hand(subscription, self.snapshot(subscription.address))
+
+    def connection(self, event: str, about: Facts, reason: str = "") -> None:
+        """A connection logged in ("opened") or ended ("closed")."""
+        if self.listened:
+            topic = OPENED if event == "opened" else CLOSED
+            about = {**about, "reason": reason} if event == "closed" else about
+            self._note(topic, f"mom.conn.{event}", about["id"], about)
+
+    def files(self, about: Facts) -> None:
+        """Files of the configuration were read again, or could not be used."""
+        if self.listened:
+            self._note(FILES, "mom.config.files", about["occasion"], about)
+
+    def alert(self, event: str, about: Facts) -> None:
+        """An alert `fired`, was `acknowledged` or `silenced`, was `woken` from that, or `ended`."""
+        if self.listened:
+            self._note(ALERT, f"mom.alert.{event}", about["id"], about)
+
+    def logged(self, about: Facts) -> None:
+        """Something was written into the event log."""
+        if self.listened:
+            self._note(EVENT, "mom.event", about["name"], about)
+
+    def _hear_full(self, address: str, detail: str) -> None:
+        if address not in self._full:
+            self._full.add(address)
+            self._note_full(address, full=True, detail=detail)
+
+    def _hear_dead(self, fact: facts.DeadLetter) -> None:
+        data = self._dead.get((fact.address, fact.reason))
+        if data is None:
+            data = {"destination": fact.address, "reason": fact.reason, "messages": 0}
+            self._dead[fact.address, fact.reason] = data
+            self._note(f"{DEAD}.{_in_topic(fact.address)}", "mom.dead", fact.address, data)
+        data["messages"] += fact.messages
+        data |= {"last_id": fact.message_id, "last_detail": fact.detail}
+
+    def _consumer_event(self, what: str, subscription: Subscription) -> Facts | None:
+        data = {**consumer(self._broker, subscription), "consumers": len(subscription.queue.consumers)}
+        topic = f"{CONSUMER}.{_in_topic(subscription.address)}"
+        return self._note(topic, f"mom.consumer.{what}", subscription.address, data)
+
+    def _note_full(self, address: str, *, full: bool, detail: str) -> None:
+        self._note(FULL, "mom.dest.full", address, {"destination": address, "full": full, "detail": detail})
+
+    def _note_slow(self, subscription: Subscription, about: Facts) -> None:
+        data = {**consumer(self._broker, subscription), **about}
+        self._note(SLOW, "mom.conn.slow", data["connection"] or subscription.address, data)
+
+    def _note(self, topic: str, type_: str, subject: str, data: Facts) -> Facts | None:
+        if len(self._events) >= MAX_EVENTS:
+            self._missed += 1
+            return None
+        event = self._event(type_, subject, data)
+        self._events.append((topic, event))
+        return event
+
+    def _event(self, type_: str, subject: str, data: Facts) -> Facts:
+        self._sequence += 1
+        return {
+            "specversion": "1.0",
+            "id": f"{self._boot}-{self._sequence:x}",
+            "source": self._source,
+            "type": type_,
+            "subject": subject,
+            "time": rfc3339(self._clock()),
+            "datacontenttype": "application/json",
+            "sequence": f"{self._sequence:016d}",
+            "data": data,
+        }
+
+    # ------------------------------------------------------------------ once a second
+
+    def tell(self) -> None:
+        """Publish what those who listen want to hear; to be called after each pass of the statistics."""
+        if not self.listened:
+            self._forget()
+            return
+        self._see_who_has_room()
+        self._see_who_is_slow()
+        self._see_bridges()
+        self._see_jobs()
+        self._joined.clear()
+        self._dead.clear()
+        events, self._events = [event for event in self._events if event[1]], []
+        missed, self._missed = self._missed, 0
+        if missed and events:
+            events[-1][1]["missed"] = missed
+        entries = list(self._numbers())
+        entries += [_cloud_event(topic, event) for topic, event in events if self._heard(topic)]
+        if entries:
+            self._speaker.publish(entries)
+
+    def _forget(self) -> None:
+        self._events.clear()
+        self._joined.clear()
+        self._dead.clear()
+        self._full.clear()
+        self._slow.clear()
+        self._changes.forget()
+        self._moved.forget()
+        self._of_jobs.clear()
+        self._missed = 0
+
+    def _heard(self, topic: str) -> bool:
+        return any(self._broker.destinations.topics.match(topic))
+
+    def _numbers(self) -> Iterator[Entry]:
+        if self._heard(NODE_TOPIC):
+            yield _entry(NODE_TOPIC, self._of_node())
+        if not self._heard(MOVED_TOPIC):
+            self._moved.forget()
+        elif (moved := self._moved.tell()) is not None:
+            yield _entry(MOVED_TOPIC, moved)
+        if self._heard(STATS_TOPIC):
+            yield _entry(STATS_TOPIC, self._statistics.latest())
+        for address in self._statistics.moving():
+            topic = f"{STATS_TOPIC}.{_in_topic(address)}"
+            if self._heard(topic):
+                yield self._of_destination(topic, address)
+
+    def _of_node(self) -> Facts:
+        head = self._statistics.head()
+        counts = {
+            "jobs": sum(not job["ended_ms"] for job in self._jobs()),
+            "alerts": sum(alert["state"] == FIRING for alert in self._alerts()),
+        }
+        return {**head, "node": {**head["node"], **counts}}
+
+    def _of_destination(self, topic: str, address: str) -> Entry:
+        return _entry(topic, {"time": rfc3339(self._clock()), **self._statistics.full(address)})
+
+    def _see_who_has_room(self) -> None:
+        for address in list(self._full):
+            queue = self._broker.destinations.queues.get(address)
+            if queue is None or not self._broker.destination_limits.is_full(queue):
+                self._full.remove(address)
+                self._note_full(address, full=False, detail="")
+
+    def _see_who_is_slow(self) -> None:
+        slowness = self._broker.subscriptions.slowness
+        if not (self._slow or len(slowness)):
+            return
+        for subscription in slowness:
+            if subscription not in self._slow and not tells_of_broker(parse(subscription.address)):
+                self._slow[subscription] = {}
+                self._note_slow(subscription, {"slow": True, "ended": False, "detail": ""})
+        for subscription in [known for known in self._slow if not slowness.since_ms(known)]:
+            del self._slow[subscription]
+            if subscription.peer.subscriptions.get(subscription.id) is subscription:
+                self._note_slow(subscription, {"slow": False, "ended": False, "detail": ""})
+
+    def _see_bridges(self) -> None:
+        if not self._broker.destinations.topics.reaches(*BRIDGE.split(".")):
+            self._changes.forget()
+            return
+        for bridge in self._changes.due(self._bridges(), self._clock()):
+            self._note(_of_bridge(bridge), "mom.bridge", bridge["name"], bridge)
+
+    def _see_jobs(self) -> None:
+        if not self._broker.destinations.topics.reaches(*JOB.split(".")):
+            self._of_jobs.clear()
+            return
+        told, self._of_jobs = self._of_jobs, {job["id"]: job for job in self._jobs()}
+        latest_ms = (self._clock() - JUST_ENDED_S) * 1000
+        for name, job in self._of_jobs.items():
+            news = told[name] != job if name in told else not 0 < job["ended_ms"] < latest_ms
+            if news:
+                self._note(f"{JOB}.{name}", "mom.job", name, job)
+
+    # ------------------------------------------------------------------ how things stand
+
+    def snapshot(self, address: str) -> list[Entry]:
+        """The state that listeners of the filter `address` want to begin with: one message for each topic,
+        with at most `MAX_ITEMS` things in it."""
+        wanted = partial(matches, parse(address).name)
+        entries: list[Entry] = []
+        if wanted(NODE_TOPIC):
+            entries.append(_entry(NODE_TOPIC, self._of_node()))
+        if wanted(STATS_TOPIC):
+            entries.append(_entry(STATS_TOPIC, self._statistics.latest()))
+        addresses = [row["name"] for row in self._statistics.latest()["destinations"]]
+        for known in addresses:
+            topic = f"{STATS_TOPIC}.{_in_topic(known)}"
+            # The list is that of the last pass; since then a destination may have gone.
+            if wanted(topic) and self._statistics.is_there(known):
+                entries.append(self._of_destination(topic, known))
+        for topic, things in (
+            (MADE, self._destinations()),
+            (FULL, self._full_ones()),
+            (OPENED, iter(self._connections())),
+            (ALERT, self._alerts()),
+            (
+                SLOW,
+                (
+                    consumer(self._broker, subscription)
+                    for subscription in self._broker.subscriptions.slowness
+                ),
+            ),
+        ):
+            if wanted(topic):
+                entries.append(self._state(topic, things))
+        bridges = ((_of_bridge(bridge), bridge) for bridge in self._bridges())
+        entries += [
+            self._state(topic, [brief(bridge)])
+            for topic, bridge in islice(bridges, MAX_ITEMS)
+            if wanted(topic)
+        ]
+        entries += [
+            self._state(f"{JOB}.{job['id']}", [job])
+            for job in islice(self._jobs(), MAX_ITEMS)
+            if wanted(f"{JOB}.{job['id']}")
+        ]
+        consumed: dict[str, list[Facts]] = {}
+        for subscription in self._consumers():
+            topic = f"{CONSUMER}.{_in_topic(subscription.address)}"
+            if (topic in consumed or len(consumed) < MAX_ITEMS) and wanted(topic):
+                consumed.setdefault(topic, []).append(consumer(self._broker, subscription))
+        return entries + [self._state(topic, iter(things)) for topic, things in consumed.items()]
+
+    def _state(self, topic: str, things: Iterable[Facts]) -> Entry:
+        things = iter(things)
+        items = list(islice(things, MAX_ITEMS))
+        data = {"items": items, "complete": next(things, None) is None}
+        event = self._event(f"{topic.removeprefix('$')}.snapshot", topic, data)
+        return _cloud_event(topic, {**event, "snapshot": True})
+
+    def _destinations(self) -> Iterator[Facts]:
+        for address in self._broker.destinations.queues:
+            if not address.startswith("/temp-"):
+                yield {"destination": address}
+
+    def _full_ones(self) -> Iterator[Facts]:
+        for address, queue in self._broker.destinations.queues.items():
+            if self._broker.destination_limits.is_full(queue):
+                yield {"destination": address, "full": True, "detail": ""}
+
+    def _consumers(self) -> Iterator[Subscription]:
+        for peer in self._broker.deliveries.peers:
+            for subscription in peer.subscriptions.values():
+                destination = parse(subscription.address)
+                if not (destination.kind.startswith("temp-") or tells_of_broker(destination)):
+                    yield subscription
+
+
+def _of_bridge(bridge: Facts) -> str:
+    return f"{BRIDGE}.{_in_topic('/bridge/' + bridge['name'])}"
+
+
+def _in_topic(address: str) -> str:
+    """A destination's name as the rest of a topic's: wildcards are spelled, what is too long is cut."""
+    name = address.split("/", 2)[2]
+    levels = [level.translate(_WILDCARDS) if level in ("*", ">", "#") else level for level in name.split(".")]
+    return ".".join(levels)[: MAX_NAME - len(CONSUMER) - 1].rstrip()
+
+
+def _entry(topic: str, body: Facts) -> Entry:
+    return Envelope(f"/topic/{topic}", _JSON, persistent=False), _encode(body)
+
+
+def _cloud_event(topic: str, event: Facts) -> Entry:
+    return Envelope(f"/topic/{topic}", _CLOUDEVENT, persistent=False), _encode(event)
+
+
+def _encode(body: Facts) -> bytes:
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,142 @@
+"""How bridges stand, in the words and signs of pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from broker_app import spans
+from broker_app.net.rest.refusals import Refusal
+from broker_app.remote import DRAINING, PAUSED
+from broker_app.web.policy_sync import ask, node_of
+
+if TYPE_CHECKING:
+    from django.utils.functional import _StrPromise as StrPromise
+
+Facts = dict[str, Any]
+
+
+class State(NamedTuple):
+    """A state with its sign, so that it is told without colour too."""
+
+    word: StrPromise | str
+    sign: str
+    tone: str
+
+
+#: states in the reader's language
+WORDS: Final = {
+    "running": _("running"), "starting": _("starting"), "connecting": _("connecting"),
+    "retrying": _("retrying"), "stalled": _("stalled"), "failed": _("failed"),
+    "paused": _("paused"), "asleep": _("asleep"),
+}  # fmt: skip
+#: what happens to bridges and flows, likewise
+HAPPENINGS: Final = {
+    "connected": _("connected"), "retrying": _("retrying"), "failed": _("failed"),
+    "reconfigured": _("reconfigured"), "restarted": _("restarted"), "paused": _("paused"),
+    "resumed": _("resumed"), "draining": _("draining"), "started": _("started"),
+    "suspended": _("asleep"), "refused": _("refused"), "stalled": _("stalled"), "parked": _("parked"),
+    "gap": _("gap"), "recovered": _("recovered"),
+}  # fmt: skip
+_SIGNS: Final = {
+    "running": ("●", "good"),
+    "starting": ("○", "quiet"),
+    "connecting": ("○", "quiet"),
+    "suspended": ("‖", "quiet"),
+    "retrying": ("▲", "warn"),
+    "stalled": ("▲", "bad"),
+    "failed": ("■", "bad"),
+}
+#: what a flow counts, with headings; the first is what those before the line come to
+COUNTS: Final = {
+    "sent": _("sent"),
+    "accepted": _("accepted"),
+    "refused": _("refused"),
+    "unanswered": _("unanswered"),
+    "in_flight": _("in flight"),
+}
+NO_NODE: Final = _("This process serves pages beside a broker: how bridges stand is not known here.")
+
+
+def all_bridges(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:
+    """All bridges as `telemetry.bridges` tells them, and why they are not known where that is so."""
+    node = node_of(request)
+    if node is None:
+        return None, NO_NODE
+    try:
+        return ask(node, node.rest.bridges()), ""
+    except Refusal as refusal:
+        return None, refusal.detail
+
+
+def one_bridge(request: HttpRequest, name: str) -> tuple[Facts | None, StrPromise | str]:
+    """One bridge with its events, or why it is not known."""
+    node = node_of(request)
+    if node is None:
+        return None, NO_NODE
+    try:
+        return ask(node, node.rest.bridge(name)), ""
+    except Refusal as refusal:
+        return None, refusal.detail
+
+
+def shown_bridge(row: Mapping[str, Any]) -> Facts:
+    """A bridge for a template: the worst of its states, spans in words, its flows."""
+    flows = [shown_flow(flow) for flow in row["flows"]]
+    stalled = any(flow["state"] == "stalled" for flow in row["flows"])
+    return {
+        **row,
+        "state": _state("stalled" if stalled else row["state"], row["desired"] == PAUSED),
+        "pipe": _state(row["state"], row["desired"] == PAUSED),
+        "is_paused": row["desired"] == PAUSED,
+        "is_draining": row["desired"] == DRAINING,
+        "connected": spans.since(row["connected_at"]),
+        **_spans(row),
+        "flows": flows,
+    }
+
+
+def shown_flow(flow: Mapping[str, Any]) -> Facts:
+    """A flow for a template; `adds_up` is whether its counts do."""
+    rest = sum(flow[name] for name in COUNTS if name != "sent")
+    return {
+        **flow,
+        "state": _state(flow["state"], flow["paused"]),
+        **_spans(flow),
+        "counts": [(label, flow[name]) for name, label in COUNTS.items()],
+        "adds_up": flow["sent"] == rest,
+        "name": (name := flow["source"].removeprefix("/queue/")),
+        "dead_name": f"{name}.dead",
+    }
+
+
+def shown_events(events: Sequence[Mapping[str, Any]]) -> list[Facts]:
+    """What happened, for a template: the newest first, and what happened again by the last time."""
+    return [
+        {
+            **event,
+            "event": HAPPENINGS.get(event["event"], event["event"]),
+            "at": datetime.fromisoformat(event["at"]),
+            "tone": "bad" if event["code"] else "quiet",
+            "sign": "■" if event["code"] else "●",
+        }
+        for event in sorted(events, key=lambda event: str(event["at"]), reverse=True)
+    ]
+
+
+def _state(word: str, paused: bool) -> State:
+    sign, tone = _SIGNS[word]
+    if word == "suspended":
+        word = "paused" if paused else "asleep"
+    return State(WORDS[word], sign, tone)
+
+
+def _spans(row: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "oldest": spans.in_words(row["oldest_s"]) if row["oldest_s"] else "",
+        "progress": spans.since(row["progress_at"]),
+    }

@@ -1,0 +1,57 @@
+"""The page of the event log: what happened to bridges, files of the configuration and alerts."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
+
+from broker_app.telemetry.eventlog import ALERTS, BRIDGES, FILES, Logged
+from broker_app.web.console.frame import AdministratorsPage
+from broker_app.web.policy_sync import node_of
+
+_SHOWN = 200
+_KINDS = (("", _("all kinds")), (BRIDGES, _("bridges")), (FILES, _("files")), (ALERTS, _("alerts")))
+
+
+class EventsPage(AdministratorsPage):
+    def get(self, request: HttpRequest) -> HttpResponse:
+        node = node_of(request)
+        sought, kind = request.GET.get("filter", "").strip(), request.GET.get("kind", "")
+        trouble = request.GET.get("trouble") == "1"
+        events = node.events.all() if node is not None else []
+        matching = [
+            event
+            for event in events
+            if sought.casefold() in _words(event) and kind in ("", event.kind) and (event.code or not trouble)
+        ]
+        context = {
+            "node": node is not None,
+            "filter": sought,
+            "kind": kind,
+            "kinds": _KINDS,
+            "trouble": trouble,
+            "filtered": bool(sought or kind or trouble),
+            "all": len(events),
+            "matching": len(matching),
+            "rows": [_row(event) for event in matching[:_SHOWN]],
+        }
+        return render(request, "console/events.html", context)
+
+
+def _words(event: Logged) -> str:
+    return f"{event.kind} {event.name} {event.event} {event.code} {event.detail}".casefold()
+
+
+def _row(event: Logged) -> dict[str, Any]:
+    """An event, and the page of what it is about."""
+    about = {
+        BRIDGES: f"{reverse('console:bridges')}?{urlencode({'filter': event.name})}",
+        ALERTS: reverse("console:alerts"),
+    }.get(event.kind, reverse("console:files"))
+    return {"time": datetime.fromtimestamp(event.at_s, UTC), "event": event, "about": about}

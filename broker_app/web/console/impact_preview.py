@@ -1,0 +1,23 @@
+"""What edits of rules would change, told before they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpRequest
+
+from broker_app.net.rest.refusals import Refusal
+from broker_app.web.actions import Changed
+from broker_app.web.impact import of_changes
+from broker_app.web.policy_sync import node_of
+
+
+def impact_of(request: HttpRequest, changed: Sequence[Changed]) -> dict[str, Any]:
+    """For the templates: what would be decided otherwise of what the node here has decided, and who that is
+    connected would lose something. Without a node, and where no rule is changed, there is none."""
+    node = node_of(request)
+    try:
+        return {"impact": of_changes(node, changed) if node is not None else None}
+    except Refusal:
+        return {"impact": None, "busy": True}

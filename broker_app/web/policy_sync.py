@@ -1,0 +1,119 @@
+"""The node in this process: asked from the threads of requests, and waited for until it obeys a change.
+
+No request that changed the configuration is answered before: what it made works with the very next request,
+on any plane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeVar, cast
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from rest_framework.request import Request
+
+from broker_app.net.active_use import Using
+from broker_app.net.decisions import Decisions
+from broker_app.net.rest.refusals import Refusal
+from broker_app.remote import Remote
+from broker_app.telemetry.eventlog import EventLog
+from broker_app.web.actions import policy_changed
+
+_T = TypeVar("_T")
+
+log = logging.getLogger(__name__)
+
+#: a node that has not answered by then is busy
+_ANSWERS_S = 5.0
+#: a node that does not obey by then is stuck; what was written holds nonetheless, when it goes on
+_OBEYS_S = 60.0
+#: versions that the request in hand has made
+_made: ContextVar[list[int] | None] = ContextVar("made", default=None)
+
+
+class Plane(Protocol):
+    """What is needed of the node's data plane."""
+
+    async def remove_queue(self, address: str, *, force: bool) -> None: ...
+
+    async def bridges(self) -> dict[str, Any]: ...
+
+    async def bridge(self, name: str) -> dict[str, Any] | None: ...
+
+    async def retry_bridge(self, name: str, queue: str | None) -> bool: ...
+
+    async def try_remote(self, remote: Remote, queue: str | None) -> dict[str, Any]: ...
+
+
+class Node(Protocol):
+    """What is needed of the node in this process; its coroutines run on its loop."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def rest(self) -> Plane: ...
+
+    @property
+    def decisions(self) -> Decisions: ...
+
+    @property
+    def events(self) -> EventLog: ...
+
+    async def wait_policy(self, version: int) -> None: ...
+
+    async def in_use(self) -> list[Using]: ...
+
+
+def node_of(request: Request | HttpRequest) -> Node | None:
+    """The node in this process; None where pages are served beside a broker."""
+    return cast("Node | None", getattr(getattr(request, "_request", request), "scope", {}).get("mom.node"))
+
+
+def ask(node: Node, deed: Coroutine[Any, Any, _T], within_s: float = _ANSWERS_S) -> _T:
+    """What a coroutine of the node returns; this is a thread beside its loop. Raises Refusal."""
+    done = asyncio.run_coroutine_threadsafe(deed, node.loop)
+    try:
+        return done.result(within_s)
+    except TimeoutError:
+        done.cancel()
+        raise Refusal("busy", "the node has not answered in time; look again in a moment") from None
+
+
+class ObeyedFirst:
+    """Holds an answer back until the node here, if there is one, obeys what its request has changed."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        made: list[int] = []
+        reset = _made.set(made)
+        try:
+            answer = self._get_response(request)
+        finally:
+            _made.reset(reset)
+        node = node_of(request)
+        if made and node is not None:
+            _wait(node, max(made))
+        return answer
+
+
+def _wait(node: Node, version: int) -> None:
+    try:
+        ask(node, node.wait_policy(version), within_s=_OBEYS_S)
+    except Refusal:
+        log.warning("version %d of the configuration is saved, and not obeyed after %g s", version, _OBEYS_S)
+
+
+def _note(version: int, **_: Any) -> None:
+    made = _made.get()
+    if made is not None:
+        made.append(version)
+
+
+policy_changed.connect(_note)

@@ -1,0 +1,60 @@
+"""A node below a path: what comes in loses it, what leaves has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker_app.net.asgi import Event
+from broker_app.net.base_path import Below
+
+
+async def sent(below: Below, path: str, location: bytes) -> tuple[dict[str, Any], list[Event]]:
+    """The scope after it has come in, and what left when a reply said `location`."""
+    events: list[Event] = []
+
+    async def send(event: Event) -> None:
+        events.append(event)
+
+    scope: dict[str, Any] = {"type": "http", "path": path, "raw_path": path.encode()}
+    lead = below.enter(scope, send)
+    await lead({"type": "http.response.start", "status": 201, "headers": [(b"location", location)]})
+    await lead({"type": "http.response.body", "body": b""})
+    return scope, events
+
+
+@pytest.mark.parametrize(
+    ("path", "inside"),
+    [
+        ("/x/y/api/v1/queues", "/api/v1/queues"),
+        ("/x/y/", "/"),
+        ("/x/y", "/"),
+        ("/api/v1/queues", "/api/v1/queues"),
+        ("/x/yz", "/x/yz"),
+    ],
+)
+async def test_inside_nobody_knows_the_path(path: str, inside: str) -> None:
+    below = Below("/x/y")
+    scope, _ = await sent(below, path, b"/")
+    assert (scope["path"], scope["raw_path"]) == (inside, inside.encode())
+    below.leave(scope)
+    assert scope["path"] == f"/x/y{inside}"
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        (b"/api/v1/jobs/1", b"/x/y/api/v1/jobs/1"),
+        (b"/x/y/console/", b"/x/y/console/"),
+        (b"https://elsewhere.example/", b"https://elsewhere.example/"),
+    ],
+)
+async def test_addresses_that_leave_begin_with_it(said: bytes, left: bytes) -> None:
+    _, (start, _) = await sent(Below("/x/y"), "/x/y/a", said)
+    assert start["headers"] == [(b"location", left)]
+
+
+async def test_without_a_path_nothing_is_touched() -> None:
+    scope, (start, _) = await sent(Below(""), "/a", b"/b")
+    assert scope["path"] == "/a" and start["headers"] == [(b"location", b"/b")]
