@@ -1,4 +1,4 @@
-"""What an administrator decides about destinations: their policies, emptying a queue, and its end."""
+"""Administration of destinations: policies, and queues created, purged and deleted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from broker_app.core.turn import Turn
 
 
 class Administration:
-    """New policies for what is there; queues created, purged and deleted."""
+    """Applies policies; creates, purges and deletes queues."""
 
     def __init__(
         self,

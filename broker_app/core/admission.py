@@ -1,4 +1,4 @@
-"""Whether and when a message comes in: limits of destinations and of the broker, and what happens at them.
+"""Admission of messages: limits of destinations and of the broker, and what happens at them.
 
 What finds no room waits in line (FLOW_CONTROL) until there is some or its time is over; its producer gets
 no answer and, when much of its waits, is read no further. A line is in the order of arrival, and what comes
@@ -40,7 +40,7 @@ _BY_ARRIVAL = attrgetter("arrival")
 
 
 class Admission:
-    """Lets messages in, blocks their producers, or refuses them."""
+    """Admits messages, blocks their producers, or refuses them."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Admission:
         receipt: Any,
         waited: Parked | None = None,
     ) -> Message | None:
-        """Let one message in when its destination has room; None when it waits (still, where it has
+        """Publish one message when its destination has room; None when it is blocked (still, where it has
         `waited`) or was refused."""
         address, size = envelope.address, len(body)
         guard = self._destination_limits.of_topic(address) if queue is None else queue.guarded
@@ -192,7 +192,7 @@ class Admission:
             self._turn.out.throttles += self.blocked.turns()
 
     def _admit_blocked(self) -> None:
-        """Let in what has room by now and take out what is too much, until nothing moves any more."""
+        """Admit and trim until nothing changes any more."""
         moved = True
         while moved:
             moved = self._admit_broker_wide()
@@ -204,7 +204,7 @@ class Admission:
             self._dispatcher.run()
 
     def _admit_to(self, queue: Queue) -> bool:
-        """Let in from the front of a queue's line; returns whether there was any room."""
+        """Admit from the front of a queue's line; returns whether there was room."""
         guard, moved = queue.guarded, False
         if guard is None:
             del self.blocked_queues[queue]
@@ -223,7 +223,7 @@ class Admission:
         return moved
 
     def _publish_blocked(self, parked: Parked) -> None:
-        """Publish what has waited; to its destination as it is now."""
+        """Publish a blocked message to its destination as it is now."""
         self.blocked.leaves(parked)
         self._turn.counters["published"] += 1
         envelope, peer = parked.envelope, parked.peer
@@ -297,7 +297,7 @@ class Admission:
             self._drop_blocked(peer)
 
     def _answer_disconnect(self, peer: Peer) -> None:
-        """Answer the leave of a peer when nothing of it waits any more."""
+        """Answer the DISCONNECT of a peer when none of its messages is blocked any more."""
         if peer in self._pending_disconnects and peer not in self.blocked.by_peer:
             self._turn.accept(peer, self._pending_disconnects.pop(peer))
 
@@ -313,7 +313,7 @@ class Admission:
                 self._turn.counters["discarded"] += len(mine)
 
     def _publish_under_alarm(self, command: c.Publish) -> None:
-        """Publish while the broker takes nothing, or while what came before still waits at its gate."""
+        """Publish during a resource alarm, or while earlier messages still wait for its end."""
         peer, strain = command.peer, self._resource_alarms.alarm
         self._turn.counters["published"] += len(command.entries)
         entries = iter(command.entries)
@@ -342,7 +342,7 @@ class Admission:
             self._turn.accept(peer, entry.receipt, message)
 
     def _admit_broker_wide(self) -> bool:
-        """Let in what the broker as a whole had no room for."""
+        """Admit messages that a resource alarm had blocked."""
         moved = False
         while self.line:
             self._resource_alarms.check()
@@ -377,7 +377,7 @@ class Admission:
                     raise Refused("queue-full", f"{full} has no room for all messages of the transaction")
 
     def apply_policy(self, queue: Queue, policy: DestinationPolicy) -> None:
-        """Have a queue obey another policy while messages are in it."""
+        """Apply another policy to a queue while messages are in it."""
         weighed = queue.guarded is not None and queue.policy.max_bytes > 0
         queue.obey(policy)
         guard = queue.guarded

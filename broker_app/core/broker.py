@@ -184,8 +184,10 @@ class Broker:
         if self.histories.replays:
             self.histories.advance_replays()
         self.admission.end_turn()
-        self.store.record_acks()
-        self.forwarding.record_marks()
+        if self.store.acknowledging:
+            self.store.record_acks()
+        if self.forwarding.changed_marks:
+            self.forwarding.record_marks()
         if out.fanouts:
             self.subscriptions.close_fanouts()
         if out.forwarded:

@@ -16,7 +16,7 @@ class Consumers:
         self._selective = selective
 
     def join(self, subscription: Subscription) -> None:
-        """A consumer of a queue begins."""
+        """Add a consumer to its queue."""
         queue = subscription.queue
         self._selective.add_consumer(subscription)
         queue.consumers.append(subscription)
@@ -25,7 +25,7 @@ class Consumers:
             self._choose_active(queue)
 
     def leave(self, subscription: Subscription) -> None:
-        """A consumer has ended."""
+        """Remove a consumer from its queue."""
         subscription.queue.consumers.remove(subscription)
         if subscription.selection is not None:
             self._selective.remove_consumer(subscription)
@@ -33,7 +33,7 @@ class Consumers:
             self._choose_active(subscription.queue)
 
     def _choose_active(self, queue: Queue) -> None:
-        """The first exclusive consumer is served, and all others stand by; without one, all are served."""
+        """Serve the first exclusive consumer while all others stand by; without one, serve all."""
         active = next((subscription for subscription in queue.consumers if subscription.exclusive), None)
         if active is queue.active:
             return

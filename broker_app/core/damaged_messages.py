@@ -27,7 +27,7 @@ DAMAGED = "DAMAGED"
 
 
 class DamagedMessages:
-    """Takes what is damaged out of the places where it waits, before the others are made use of."""
+    """Removes damaged messages from their queues before the others of a read are used."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class DamagedMessages:
         self._transfers = transfers
 
     def give_up(self, command: c.Loaded) -> None:
-        """Give up what is damaged; the command is then one of the messages that could be read."""
+        """Dead-letter what is damaged; the command then contains only what could be read."""
         read = Reader(command.address).message
         lost, kept, left = [], [], []
         for position, record in zip(command.positions, command.records, strict=True):

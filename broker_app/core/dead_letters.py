@@ -21,7 +21,7 @@ from broker_app.core.turn import Turn
 
 
 class DeadLetters:
-    """Moves messages to the dead letters of their queue, or away where there are none."""
+    """Moves messages to the dead letters of their queue, or discards them where there are none."""
 
     def __init__(self, turn: Turn, events: Events, destinations: Destinations, store: MessageStore) -> None:
         self._turn = turn
@@ -37,7 +37,7 @@ class DeadLetters:
         detail: str,
         consumer: Subscription | None = None,
     ) -> None:
-        """Send a message to the dead letters, or away where there are none; `consumer` had it last."""
+        """Move a message to the dead letters, or discard it where there are none; `consumer` had it last."""
         queue.dead_total += 1
         if queue.durable and self._events.has_listeners:
             self._events.dead_letter(queue, message, reason, detail)
@@ -77,8 +77,8 @@ class DeadLetters:
             self._store.drop(queue, message, records.EXPIRED)
 
     def add_worn_out(self, queue: Queue, message: Message, consumer: Subscription | None = None) -> bool:
-        """Make a message a dead letter that came back too often, or that consumers held as often when the
-        broker ended. What is for another broker never does."""
+        """Dead-letter a message that was returned too often, or held by consumers as often when the broker
+        ended; True when it was. Messages for another broker are exempt."""
         worn = not queue.forwarded and message.attempts >= queue.policy.max_attempts
         if not (worn and self.enabled(queue)):
             return False
@@ -86,10 +86,10 @@ class DeadLetters:
         return True
 
     def enabled(self, queue: Queue) -> bool:
-        """Whether messages that die in `queue` go to another one; those of dead letters never do."""
+        """Whether `queue` has dead letters; queues of dead letters have none."""
         return has_dead_letters(queue) and queue.address not in self._turn.policies.graves
 
 
 def has_dead_letters(queue: Queue) -> bool:
-    """Whether messages that die in `queue` go to another one."""
+    """Whether a queue can have dead letters."""
     return queue.durable and not queue.address.endswith(DEAD_SUFFIX)

@@ -79,7 +79,7 @@ class Deliveries:
         self._turn.accept(peer, command.receipt)
 
     def _watched_ends(self, subscription: Subscription, tag: int, message: Message) -> None:
-        """A delivery was settled that has a lease, or whose bytes are counted."""
+        """Settle what is watched of a delivery: its lease, its bytes, its group."""
         if subscription.lease_ms:
             self.leases.end(subscription.peer, tag)
         guard = subscription.queue.guarded
@@ -133,7 +133,7 @@ class Deliveries:
         return found
 
     def lease_ended(self, subscription: Subscription, message: Message) -> None:
-        """A lease has ended: a consumer's, or that of a message that waited before another attempt."""
+        """End a lease: a consumer's, or that of a message that waits for another attempt."""
         if subscription.peer is not self.resting.peer:
             self.give_back(subscription, message)
             return
@@ -151,7 +151,7 @@ class Deliveries:
         detail: str = "",
         delay_ms: int = 0,
     ) -> None:
-        """A delivery came back unsettled: to its original place, or to the dead letters."""
+        """Return an unsettled delivery: to its original place, or to the dead letters."""
         queue = subscription.queue
         queue.unsettled -= 1
         subscription.unsettled -= 1
@@ -175,8 +175,8 @@ class Deliveries:
             self._back_to_place(queue, message)
 
     def _delay_redelivery(self, queue: Queue, message: Message, delay_ms: int) -> bool:
-        """Let a message wait before another attempt; False when it need not, or too many do, or when others
-        would overtake it that must not."""
+        """Delay another attempt; False when no delay is set, too many are delayed, or others would overtake
+        the message that must not."""
         tag = self.resting.take(queue, message) if delay_ms and not queue.forwarded else 0
         if tag:
             self.leases.begin(self.resting.peer, tag, self._turn.now_ms + delay_ms)
@@ -199,7 +199,7 @@ class Deliveries:
         self._store.mark_dirty(queue)
 
     def take_unsettled(self, queue: Queue) -> list[int]:
-        """Take the queue's deliveries away from those who hold them; the positions of what was recorded."""
+        """Take all unsettled deliveries of a queue from their consumers; returns the recorded positions."""
         positions: list[int] = []
         for peer in self.peers:
             tags = [tag for tag, (holder, _) in peer.unsettled.items() if holder.queue is queue]

@@ -144,19 +144,19 @@ class DestinationLimits:
                     yield named.queue.address, named.queue, named.queue.guarded
 
     def emit_full(self, queue: Queue) -> None:
-        """Say that a queue is full, when it has not been said since there was room for a while."""
+        """Publish that a queue is full, unless it was published lately."""
         if queue not in self._full and queue.policy.guards:
             self._events.destination(DestinationFull(queue.address, queue_full(queue).detail))
         self._full[queue] = self._turn.now_ms
 
     def watch_consumers(self, queue: Queue) -> None:
-        """Look closer at what they settle where bytes or groups are counted."""
+        """Watch what consumers settle where bytes or groups are counted."""
         counted = queue.counts or (queue.picking is not None and queue.picking.grouped)
         for subscription in queue.consumers:
             subscription.watched = subscription.lease_ms > 0 or counted
 
     def recount(self, queue: Queue) -> None:
-        """Weigh what is in memory of a queue, and count what is not."""
+        """Count the bytes of a queue anew: exactly in memory, by number in the journal."""
         guard = queue.guarded
         if guard is None:
             return

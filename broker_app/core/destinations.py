@@ -53,7 +53,7 @@ class Destinations:
         self.discard.guarded = Guard(self.discard.policy)  # so that each arrival is looked at
 
     def queue(self, address: str, *, durable: bool = True) -> Queue:
-        """The queue of `address`, made when it does not exist."""
+        """The queue of `address`, created when it does not exist."""
         queue = self.queues.get(address)
         if queue is None:
             queue = SyncQueue(self._marks) if address == SYNC_ADDRESS else Queue(address, durable=durable)
@@ -64,19 +64,19 @@ class Destinations:
         return queue
 
     def policy_of(self, queue: Queue) -> DestinationPolicy:
-        """What holds for a queue; for that of a durable subscription, what its topic says."""
+        """The policy of a queue; a durable subscription has that of its topic."""
         return self._turn.policies.of(
             queue.address, queue.named.terms.filter if queue.named is not None else ""
         )
 
     def create_declared(self) -> None:
-        """Make the queues that have a policy of their own."""
+        """Create the queues that have a policy of their own."""
         for address in self._turn.policies.exact:
             if address.startswith("/queue/"):
                 self.queue(address)
 
     def target(self, envelope: Envelope) -> Queue | None:
-        """The queue that an envelope names, made on first use; None when it names a topic."""
+        """The queue that an envelope names, created on first use; None when it names a topic."""
         address = envelope.address
         queue = self.queues.get(address)
         if queue is not None and not (queue.shut or queue.named) and envelope.special is None:
@@ -92,7 +92,7 @@ class Destinations:
         return self.queue(address)
 
     def check_sendable(self, address: str, special: Special | None = None) -> Destination:
-        """The destination of a message; Refused when none may be sent there now. Makes nothing."""
+        """The destination of a message; Refused when none may be sent there now. Creates nothing."""
         destination = sendable(address)
         if special is not None and special.waits and destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
             raise Refused(
@@ -110,14 +110,14 @@ class Destinations:
         return destination
 
     def check_creation(self, address: str) -> None:
-        """Refused when a queue of this name is not made by its use."""
+        """Refused when a queue of this name is not created by its use."""
         if not self._turn.policies.of(address).auto_create:
             raise Refused(
                 "not-found", f"there is no queue {address}, and only an administrator can make it here"
             )
 
     def emit_arrivals(self) -> None:
-        """One fact a batch for each queue whose messages wait for a bridge that is not there."""
+        """Publish one event for each queue whose messages wait for a bridge that is not connected."""
         for address in self._turn.out.forwarded:
             queue = self.queues.get(address)
             if queue is not None and not queue.consumers and queue.first_lane() is not None:

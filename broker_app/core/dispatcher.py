@@ -62,7 +62,7 @@ class Dispatcher:
             self._selective.load(queue, queue.picking, command)
 
     def _dispatch(self, queue: Queue) -> None:
-        """Hand out messages while there are both messages in memory and consumers with credit."""
+        """Deliver while there are both messages in memory and consumers with credit."""
         available = queue.available
         now_ms = self._turn.now_ms
         touched = self._turn.out.touched
@@ -136,8 +136,8 @@ class Dispatcher:
         self._turn.counters["delivered"] += handed_out
 
     def _begin_attempt(self, queue: Queue, message: Message) -> bool:
-        """Note that a message is handed out once more, which counts also if the broker ends before it comes
-        back; True when it was handed out too often already, and became a dead letter."""
+        """Record one more delivery attempt, which counts also if the broker ends before it is settled; True
+        when there were too many already, and the message became a dead letter."""
         if self._dead_letters.add_worn_out(queue, message):
             return True
         if message.recorded:

@@ -29,7 +29,7 @@ from broker_app.core.turn import Turn
 
 
 class DurableSubscriptions:
-    """Subscriptions with a name: made, consumed, deleted."""
+    """Creates, joins and deletes subscriptions with a name."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class DurableSubscriptions:
         self._consumers.join(subscription)
 
     def begin(self, address: str, terms: Terms) -> NamedSubscription:
-        """Make a named subscription, whose address says its kind, and let messages come to it."""
+        """Create a named subscription, whose kind follows from its address, and add it to its topic."""
         durable = address.startswith(DURABLE_PREFIX)
         queue = self._destinations.queue(address) if durable else Queue(address, durable=False)
         if not durable:  # its consumers, who share it, are all of one user
@@ -84,7 +84,7 @@ class DurableSubscriptions:
         return named
 
     def end(self, named: NamedSubscription) -> None:
-        """Let no more messages come to it."""
+        """Remove a named subscription from its topic."""
         del self._destinations.named[named.queue.address]
         self._destinations.topics.remove_named(parse(named.terms.filter).name, named)
         named.queue.named = None
@@ -95,13 +95,13 @@ class DurableSubscriptions:
             out.record(records.subscribed(out.destination(named.queue.address), named.terms))
 
     def consumer_left(self, named: NamedSubscription) -> None:
-        """A consumer has left: what is not durable ends with the last one."""
+        """End a shared subscription that is not durable with its last consumer."""
         if not named.durable and not named.queue.consumers:
             self.end(named)
             self._store.close_queue(named.queue)
 
     def delete(self, named: NamedSubscription) -> None:
-        """Remove a durable subscription that nobody consumes, with all that waits."""
+        """Delete a durable subscription without consumers, with all that waits."""
         queue, out = named.queue, self._turn.out
         # What its last consumer gave back may wait before another attempt, held by nobody.
         self._store.record_purged(queue, self._store.empty(queue) + self._deliveries.take_unsettled(queue))

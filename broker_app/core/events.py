@@ -1,4 +1,4 @@
-"""Events of the broker: what happened, for those who subscribe to its system topics."""
+"""Events of the broker, for subscribers of its system topics."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ class Events:
 
     @property
     def has_listeners(self) -> bool:
-        """Whether anybody hears what the broker tells of itself."""
+        """Whether anybody subscribes to system topics."""
         return self._topics.reaches(SYSTEM)
 
     def destination(self, fact: DestinationMade | DestinationGone | DestinationFull) -> None:
-        """Temporary destinations are their owners' affair."""
+        """Publish an event of a destination; temporary ones have none."""
         if self.has_listeners and not fact.address.startswith("/temp-"):
             self._turn.out.facts.append(fact)
 
     def consumer(self, fact: ConsumerJoined | ConsumerLeft | ConsumerSlow) -> None:
-        """Who listens to the broker is not told of."""
+        """Publish an event of a consumer; consumers of system topics have none."""
         address = fact.subscription.address
         if self.has_listeners and not address.startswith("/temp-") and not tells_of_broker(parse(address)):
             self._turn.out.facts.append(fact)
 
     def dead_letter(self, queue: Queue, message: Message, reason: str, detail: str) -> None:
-        """One fact a batch for each queue and reason, however many there are."""
+        """Count a dead letter; one event a batch for each queue and reason."""
         former = self._turn.out.dead_letters.get((queue.address, reason))
         count = former.messages + 1 if former else 1
         fact = DeadLetter(queue.address, reason, count, self._turn.ids.of(message).decode(), detail)

@@ -69,7 +69,7 @@ class Histories:
             return found
 
     def retain(self, envelope: Envelope, body: bytes, explicit_id: bytes | None) -> Message:
-        """A message that is recorded under the address of its topic."""
+        """Record a message under the address of its topic."""
         out, address = self._turn.out, envelope.address
         message = Message(envelope, body, out.first_position + out.count, self._turn.now_ms, True)
         message.explicit_id = explicit_id
@@ -90,12 +90,12 @@ class Histories:
         return history
 
     def _drop_empty(self) -> None:
-        """Remember of histories without messages only what is lost."""
+        """Drop histories without messages, keeping up to where they were lost."""
         for address in [address for address, history in self.histories.items() if not history.blocks]:
             self.lost_to = max(self.lost_to, self.histories.pop(address).trimmed_to)
 
     def trim(self, history: History, policy: DestinationPolicy | None) -> None:
-        """Give up what is too old or too much."""
+        """Trim a history to its retention."""
         if policy is None:
             positions = history.overdue(1 << 62, 0)
         else:
@@ -174,7 +174,7 @@ class Histories:
             )
 
     def advance_replays(self) -> None:
-        """Ask for further pages where there is room, and let go live who has read everything."""
+        """Request further pages where there is room; subscriptions that have read everything go live."""
         for subscription in list(self.replays.values()):
             replay = subscription.replay
             assert replay is not None
@@ -194,7 +194,7 @@ class Histories:
             del self.replays[replay.key]
 
     def replayed(self, command: c.Loaded) -> None:
-        """A page of history, with its bodies."""
+        """Deliver a page of history whose bodies were read."""
         subscription = self.replays.get(command.address)
         if subscription is None or subscription.replay is None:
             return  # it has ended
@@ -231,7 +231,7 @@ class Histories:
         )
 
     def follow(self, subscription: Subscription, original: Message) -> None:
-        """Hand a message to a subscription that gets all in the order of the journal."""
+        """Queue a message for a subscription that receives in the order of the journal."""
         queue = subscription.queue
         message = Message(original.envelope, original.body, original.position, original.time_ms, False)
         message.expires_ms = original.expires_ms

@@ -1,4 +1,4 @@
-"""What other brokers forward: each message once, in the order in which it was sent."""
+"""Messages that other brokers forward: each once, in the order in which it was sent."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class InboundForwarding:
         self.marks = marks
         self.flows: dict[str, Flow] = {}
         #: marks that are to be recorded in this turn
-        self._changed_marks: dict[Mark, None] = {}
+        self.changed_marks: dict[Mark, None] = {}
         subscriptions.on_end.append(self._subscription_ended)
 
     def bridge_connected(self, command: c.MeetBridge) -> None:
@@ -105,7 +105,7 @@ class InboundForwarding:
         return mark
 
     def _sync_subscription(self, command: c.BeginFlow) -> Subscription:
-        """The subscription by which a new flow hears of its mark."""
+        """The subscription over which a new flow receives its mark."""
         subscription = Subscription(command.peer, command.id, SYNC_ADDRESS, c.AUTO, 1, 0, None)
         subscription.since_ms = self._turn.now_ms
         subscription.queue = self._destinations.queue(SYNC_ADDRESS)
@@ -133,7 +133,7 @@ class InboundForwarding:
         return mark or Mark(sender, source, user)
 
     def _send_mark(self, flow: Flow) -> None:
-        """Tell who began a flow from where it goes on."""
+        """Send the mark to the bridge that began a flow."""
         mark, subscription = flow.mark, flow.subscription
         block = b"accepted:%d\ncount:%d\n" % (mark.position, mark.count)
         message = self._turn.transient_message(Envelope(SYNC_ADDRESS, block), b"")
@@ -182,11 +182,11 @@ class InboundForwarding:
         if stored:
             mark.position, mark.time_ms = reached, self._turn.now_ms
             mark.count += stored
-            self._changed_marks[mark] = None
+            self.changed_marks[mark] = None
             self._turn.counters["published"] += stored
 
     def _note_repeat(self, position: int) -> None:
-        """A message came that is here already."""
+        """Count a message that is here already."""
         if not 0 < position < UNRECORDED:
             raise Refused("invalid", f"receipt is {position}; the positions of messages go from 1 to 2^47")
         self._turn.counters["duplicates"] += 1
@@ -232,14 +232,14 @@ class InboundForwarding:
     def forget_mark(self, command: c.ForgetMark, mark: Mark) -> None:
         """Delete a mark."""
         del self.marks[mark.address]
-        self._changed_marks.pop(mark, None)  # what came in this batch is not to bring it back
+        self.changed_marks.pop(mark, None)  # what came in this batch is not to bring it back
         self._turn.out.record(records.forgotten(self._turn.out.destination(mark.address)))
         self._turn.accept(command.peer, command.receipt)
 
     def reassign_mark(self, command: c.HandMarkOver, mark: Mark) -> None:
         """Let another user go on from a mark."""
         mark.owner = command.owner
-        self._changed_marks[mark] = None
+        self.changed_marks[mark] = None
         self._turn.accept(command.peer, command.receipt)
 
     def check_unused(self, command: c.ForgetMark | c.HandMarkOver) -> Mark:
@@ -260,9 +260,7 @@ class InboundForwarding:
 
     def record_marks(self) -> None:
         """One record for each flow of which something came in this batch."""
-        if not self._changed_marks:
-            return
         out = self._turn.out
-        for mark in self._changed_marks:
+        for mark in self.changed_marks:
             out.record(records.marked(out.destination(mark.address), mark.facts))
-        self._changed_marks.clear()
+        self.changed_marks.clear()

@@ -18,7 +18,7 @@ from broker_app.core.turn import Turn
 
 
 class MessageStore:
-    """All lanes of all queues, as far as memory and journal are concerned; consumers are others' affair."""
+    """All lanes of all queues: memory, journal and records. Knows nothing of consumers."""
 
     def __init__(self, turn: Turn, destinations: Destinations) -> None:
         self._turn = turn
@@ -32,7 +32,7 @@ class MessageStore:
         #: queues that may hold more than their limits allow
         self.over_limit: dict[Queue, None] = {}
         #: queues of which deliveries were acknowledged in this turn
-        self._acknowledging: list[Queue] = []
+        self.acknowledging: list[Queue] = []
 
     def enqueue(
         self, queue: Queue, envelope: Envelope, body: bytes, explicit_id: bytes | None = None
@@ -221,14 +221,14 @@ class MessageStore:
     def acknowledge(self, queue: Queue, message: Message) -> None:
         """Have the end of a recorded message written at the end of this turn."""
         if not queue.acked:
-            self._acknowledging.append(queue)
+            self.acknowledging.append(queue)
         queue.acked.append(message.position)
 
     def record_acks(self) -> None:
         """Write one record for each queue of which messages were acknowledged in this turn."""
         out = self._turn.out
-        for queue in self._acknowledging:
+        for queue in self.acknowledging:
             out.record(records.acked(out.destination(queue.address), records.ACKNOWLEDGED, queue.acked))
             out.freed += queue.acked
             queue.acked = []
-        self._acknowledging.clear()
+        self.acknowledging.clear()

@@ -1,4 +1,4 @@
-"""Publishing of messages that were let in: to a queue, to all subscribers of a topic, or nowhere."""
+"""Publishing of admitted messages: to a queue, or to all subscribers of a topic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_COUNTED_TOPICS, OLDEST_TOPICS = 1_000, 8
 
 
 class Publisher:
-    """Where messages go."""
+    """Routes admitted messages; knows schedules, duplicates and histories."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Publisher:
     def _route(
         self, queue: Queue | None, envelope: Envelope, body: bytes, explicit_id: bytes | None = None
     ) -> Message:
-        """Put a message where it belongs: to `queue`, or to everybody on its topic."""
+        """Publish a message to `queue`, or to all subscribers of its topic."""
         if queue is None:
             return self.publish_to_topic(envelope, body, explicit_id)
         if not (queue.durable or self._store.has_room(queue, len(body) + envelope.weight)):
@@ -110,7 +110,7 @@ class Publisher:
         return message
 
     def publish_due(self, command: c.Loaded) -> None:
-        """Scheduled messages whose time has come, with their bodies."""
+        """Publish scheduled messages that are due, whose bodies were read."""
         for message in self._scheduler.take_due(command):
             envelope = message.envelope
             if message.expires_ms:
@@ -163,13 +163,13 @@ class Publisher:
         return answer
 
     def _forget_a_topic(self) -> None:
-        """Count a topic no more: of those that rest the longest, the first that nobody hears."""
+        """Stop counting a topic: of those idle the longest, the first without subscribers."""
         oldest = list(islice(self.topic_published, OLDEST_TOPICS))
         unheard = (name for name in oldest if not self._destinations.topics.match(name).copies)
         del self.topic_published[next(unheard, oldest[0])]
 
     def _matching(self, message: Message, matching: Match) -> Match:
-        """Those whose selector, if they have one, matches `message`."""
+        """The subscriptions whose selector, if any, matches `message`."""
         headers = block.headers(message.envelope.block)
 
         def wants(of: Look | Subscription | NamedSubscription) -> bool:
@@ -183,7 +183,7 @@ class Publisher:
         )
 
     def _overflow(self, queue: Queue, envelope: Envelope, body: bytes) -> Message:
-        """Replies that a requester does not take: it is ended, not the one who answers."""
+        """End the requester that does not take its replies; the reply is discarded."""
         for subscription in queue.consumers[:]:
             self._subscriptions.end_overrun(subscription)
         return self.discarded(envelope, body)

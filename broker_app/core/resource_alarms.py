@@ -45,7 +45,7 @@ class ResourceAlarms:
             self.check()
 
     def check(self) -> None:
-        """See whether all messages together leave room for more."""
+        """Raise or clear the alarm, by memory, disk space and totals."""
         level = self.memory_level = memory_level(
             self._store.memory_bytes - self._turn.limits.memory_bytes, self._turn.limits.transient_bytes
         )

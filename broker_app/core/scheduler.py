@@ -58,7 +58,7 @@ class Scheduler:
         return schedule
 
     def _set_alarm(self, schedule: Schedule) -> None:
-        """Ring when the next message is due, unless a run of this schedule is being read back."""
+        """Set the alarm to the next due time, unless a run of this schedule is being read back."""
         next_ms = 0 if schedule.loading else schedule.next_ms
         if next_ms and self.alarms.at_ms(schedule.address) != next_ms:
             self.alarms.set(schedule.address, next_ms)
@@ -67,7 +67,7 @@ class Scheduler:
             self.alarms.clear(schedule.address)
 
     def read_due(self) -> None:
-        """Ask for the bodies of what is due; what this batch leaves over rings again at once."""
+        """Request the bodies of due messages; the alarm fires again at once for what this batch leaves."""
         limits = self._turn.limits
         for address in islice(self.alarms.due(self._turn.now_ms), RUNS):
             schedule = self.schedules[address]
@@ -119,6 +119,6 @@ class Scheduler:
             out.freed += positions
 
     def delayed(self, address: str) -> int:
-        """How many messages are kept for a destination until they are due."""
+        """The number of messages that are scheduled for a destination."""
         schedule = self.schedules.get(address)
         return 0 if schedule is None else len(schedule)

@@ -1,7 +1,7 @@
-"""Handing out where not every consumer takes every message: selectors and message groups.
+"""Delivery where not every consumer takes every message: selectors and message groups.
 
 A queue comes here while it has a `Sorter`, and goes back to the short way when nothing asks for one any
-more. Lanes stay what they are, so all other deeds on a queue need not know of it. A consumer's messages
+more. Lanes stay what they are, so all other operations on a queue need not know of it. A consumer's messages
 may stand anywhere in a backlog that is larger than memory: what is outside is read once in long
 runs, looked at for all selections together and forgotten again but for the orders of what matched;
 bodies are read when there is credit for them.
@@ -72,7 +72,7 @@ class SelectiveDelivery:
         self._store.mark_dirty(subscription.queue)
 
     def propose_held(self, queue: Queue, sorter: Sorter) -> None:
-        """Whoever stands by now does not keep the groups that waited for its credit."""
+        """Release the groups that waited for the credit of consumers that stand by now."""
         for lane in queue.lanes:
             for selection, track in lane.survey.tracks.items() if lane.survey is not None else ():
                 for groups in track.held.values():
@@ -82,13 +82,13 @@ class SelectiveDelivery:
                 sorter.wake(selection)
 
     def note_group(self, queue: Queue, message: Message) -> None:
-        """A message that has a group came into `queue`."""
+        """Note that a message with a group came into `queue`."""
         if message.recorded:
             queue.last_grouped = message.position
         self.keep_groups(queue)
 
     def keep_groups(self, queue: Queue) -> None:
-        """From now on messages of one group go to one consumer at a time; in the broker that they are for."""
+        """Deliver messages of one group to one consumer at a time from now on; at the broker that they are for."""
         if queue.forwarded:
             return
         if queue.picking is None:
@@ -101,7 +101,7 @@ class SelectiveDelivery:
                 subscription.watched = True
 
     def group_settled(self, queue: Queue, message: Message) -> None:
-        """A delivery was acknowledged or has come back."""
+        """Note that a delivery was settled or returned."""
         name = queue.group_of(message)
         if name and queue.picking is not None:
             queue.picking.groups.settled(name)
@@ -121,7 +121,7 @@ class SelectiveDelivery:
         self._store.mark_dirty(queue)
 
     def _end(self, queue: Queue) -> None:
-        """Back to the short way: what is in memory must come before all that is not."""
+        """Return to plain delivery: messages in memory must come before all others."""
         sorter = queue.picking
         assert sorter is not None
         for lane in queue.lanes:

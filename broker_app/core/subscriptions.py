@@ -50,7 +50,7 @@ from broker_app.core.turn import Turn
 
 
 class Subscriptions:
-    """Who listens to what. `on_begin` and `on_end` are called with each subscription that begins and ends."""
+    """Subscriptions of all peers. `on_begin` and `on_end` are called with each subscription that begins and ends."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Subscriptions:
         self.slowness.shift(by_ms)
 
     def check_subscribe(self, command: c.Subscribe) -> tuple[Subscription, Destination]:
-        """A subscription that is as it may be by itself, and its destination. Changes nothing."""
+        """A new subscription whose own terms are valid, and its destination. Changes nothing."""
         peer, limits = command.peer, self._turn.limits
         self.check_subscribable(peer, command.id, command.address, command.selector)
         if not 1 <= command.credit <= limits.max_credit:
@@ -184,7 +184,7 @@ class Subscriptions:
             )
 
     def enter(self, subscription: Subscription) -> None:
-        """Let a subscription be one of its connection's."""
+        """Add a subscription to its connection."""
         peer = subscription.peer
         peer.subscriptions[subscription.id] = subscription
         self._deliveries.peers[peer] = None
@@ -194,7 +194,7 @@ class Subscriptions:
             listener(subscription)
 
     def _count_texts(self, subscription: Subscription, sign: int) -> None:
-        """Count what a subscription says among what its connection says, or (-1) no more."""
+        """Add (or, with -1, remove) the texts of a subscription to its connection's account."""
         account, selector = self._accounts.of(subscription.peer), subscription.selector
         account.told += sign * len(subscription.id + subscription.address)
         if selector is not None:
@@ -240,7 +240,7 @@ class Subscriptions:
         self._consumers.join(subscription)
 
     def deliver_to(self, command: c.Hand) -> None:
-        """Messages for one subscription alone, in whatever way it is served otherwise."""
+        """Deliver messages to one subscription alone."""
         subscription = command.subscription
         for envelope, body in command.messages:
             # It may have ended since they were asked for, or by one of them; a durable one's queue stays.
@@ -311,7 +311,7 @@ class Subscriptions:
             listener(subscription)
 
     def deliver(self, subscription: Subscription, message: Message) -> None:
-        """Let a topic's message wait for one subscription, or end the subscription when too many wait."""
+        """Queue a topic's message for one subscription, or end the subscription when too many wait."""
         queue = subscription.queue
         if subscription.replay is not None and message.recorded:
             self._histories.postpone(subscription, subscription.replay, message)
@@ -336,7 +336,7 @@ class Subscriptions:
                 self.end(subscription, keep_unsettled=False)
 
     def deliver_named(self, named: NamedSubscription, message: Message) -> Message:
-        """Let a copy wait for whoever consumes a name; returns it, or the message where there is none."""
+        """Queue a copy for a named subscription; returns it, or the message where there was no room."""
         queue = named.queue
         if queue.durable or self._store.has_room(queue, message.size):
             special = message.envelope.special
@@ -362,7 +362,7 @@ class Subscriptions:
         self._turn.out.fanouts = [fanout for fanout in self._turn.out.fanouts if fanout.close()]
 
     def check_slow_consumers(self) -> None:
-        """See who stands still while messages wait, and end those that have for longer than they may."""
+        """End consumers that have taken nothing for too long while messages wait for them."""
         behind = self.slowness.behind
         for subscription in [s for s in behind if s.queue.gone or s.queue.first_lane() is None]:
             del behind[subscription]
@@ -396,7 +396,7 @@ class Subscriptions:
         self.end(subscription, keep_unsettled=False)
 
     def pause(self, command: c.Pause) -> None:
-        """Hand nothing more to a peer until it resumes."""
+        """Deliver nothing more to a peer until it resumes."""
         peer = command.peer
         peer.paused = True
         for subscription in list(peer.subscriptions.values()):
@@ -415,7 +415,7 @@ class Subscriptions:
                 self.deliver(subscription, message)
 
     def resume(self, command: c.Resume) -> None:
-        """Hand messages to a peer again."""
+        """Deliver to a peer again."""
         peer = command.peer
         peer.paused = False
         for subscription in peer.subscriptions.values():

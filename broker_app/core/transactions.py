@@ -1,4 +1,4 @@
-"""Transactions: deeds that wait for their COMMIT, and then happen all or not at all."""
+"""Transactions: commands that wait for their COMMIT and are carried out all or not at all."""
 
 from __future__ import annotations
 
@@ -132,17 +132,19 @@ class Transactions:
         self._turn.accept(command.peer, command.receipt)
 
     def _check_all(self, peer: Peer, enlisted: Sequence[c.Command]) -> None:
-        """Refused when any deed of a transaction cannot be carried out."""
+        """Refused when any command of a transaction cannot be carried out."""
         settled: set[int] = set()
-        published = [entry for deed in enlisted if isinstance(deed, c.Publish) for entry in deed.entries]
-        for deed in enlisted:
-            if isinstance(deed, c.Publish):
-                for envelope, _, _ in deed.entries:
+        published = [
+            entry for command in enlisted if isinstance(command, c.Publish) for entry in command.entries
+        ]
+        for command in enlisted:
+            if isinstance(command, c.Publish):
+                for envelope, _, _ in command.entries:
                     self._destinations.check_sendable(envelope.address, envelope.special)
-            elif isinstance(deed, c.Settle | c.Return):
-                if settled.intersection(deed.tags):
+            elif isinstance(command, c.Settle | c.Return):
+                if settled.intersection(command.tags):
                     raise Refused("unknown-delivery", "the transaction settles one delivery twice")
-                settled.update(self._deliveries.check_tags(deed))
+                settled.update(self._deliveries.check_tags(command))
         self._admission.check_all_fit(peer, published)
 
     def mark_rollback_only(self, command: c.Spoil) -> None:
@@ -166,8 +168,8 @@ def _no_transaction(name: str) -> Refused:
     return Refused("not-found", f"there is no open transaction {name!r}; BEGIN it first")
 
 
-def _weight(deed: c.Publish | c.Settle | c.Return) -> int:
-    """About how many bytes of memory a deed takes until its transaction ends."""
-    if isinstance(deed, c.Publish):
-        return sum(len(body) + envelope.weight for envelope, body, _ in deed.entries)
-    return OVERHEAD_BYTES + 8 * len(deed.tags)
+def _weight(command: c.Publish | c.Settle | c.Return) -> int:
+    """About how many bytes of memory a command takes until its transaction ends."""
+    if isinstance(command, c.Publish):
+        return sum(len(body) + envelope.weight for envelope, body, _ in command.entries)
+    return OVERHEAD_BYTES + 8 * len(command.tags)

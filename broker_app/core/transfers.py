@@ -1,4 +1,4 @@
-"""Moving what waits: messages leave a queue, or are copied, because an operator chose them by position.
+"""Transfers: an operator deletes, moves or copies waiting messages by position.
 
 A move publishes the message anew at its target, under its old id, and ends it at its source, in one
 batch: it is always in exactly one of the two. Attempts begin anew. What is handed out is not touched.

@@ -17,7 +17,7 @@ UNRECORDED = 1 << 47
 
 
 class Turn:
-    """One turn of the broker after the other; `out` is the outcome of the present one.
+    """The shared state of all components; `out` is the outcome of the current turn.
 
     `counters` are totals since start. `on_stop` is called with each peer that a refusal stops.
     """
@@ -43,7 +43,7 @@ class Turn:
         return self.out
 
     def forget(self, peer: Peer) -> None:
-        """A peer disconnects; it is stopped no more, if it was."""
+        """Mark a peer as gone; it no longer counts as stopped."""
         if peer.stopped and not peer.gone:
             self.stopped_peers -= 1
         peer.gone = True
@@ -54,7 +54,7 @@ class Turn:
         return Message(envelope, body, self._unrecorded, self.now_ms, False)
 
     def accept(self, peer: Peer, receipt: Any, answer: object = None) -> None:
-        """Say yes; a detailed peer also gets `answer`: the message that was published, or what was moved."""
+        """Confirm a command; a detailed peer also gets `answer`: the message that was published, or what was moved."""
         if receipt is None:
             return
         peer.receipts.append((receipt, answer) if peer.detailed else receipt)
@@ -63,9 +63,9 @@ class Turn:
             self.out.touched.append(peer)
 
     def refuse(self, peer: Peer, receipt: Any, error: Exception) -> None:
-        """Refuse a command before anything was changed. A strict peer hears only the first refusal, and is
-        stopped by it. An `error` that is no refusal is a fault of the broker: it costs the client its
-        connection, where it has one, and nobody else anything."""
+        """Refuse a command before anything was changed. A strict peer gets only the first refusal, and is
+        stopped by it. An `error` that is not a refusal is a fault of the broker: it ends the client's
+        connection, where it has one, and affects no other client."""
         if peer.stopped:
             return
         if not isinstance(error, Refused):
@@ -81,7 +81,7 @@ class Turn:
         self.schedule_flush(peer)
 
     def detail_of(self, peer: Peer, error: Exception) -> str:
-        """Why one part of a command is not carried out while the others are. Notes a fault of the broker."""
+        """The reason why one part of a command is refused while the others are carried out; records a fault."""
         if isinstance(error, Refused):
             return error.detail
         self.out.failures.append(Failure(peer, error))
@@ -96,7 +96,7 @@ class Turn:
             listener(peer)
 
     def schedule_flush(self, peer: Peer) -> None:
-        """Let a peer look into its mailbox after the commit."""
+        """Have a peer flushed after the commit."""
         if not peer.touched:
             peer.touched = True
             self.out.touched.append(peer)
