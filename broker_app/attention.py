@@ -19,7 +19,7 @@ TRUST = 8
 RARELY = 64
 
 
-class Attention:
+class BusyPoll:
     """Stays awake on `loop`. The engine calls `stay` when it has answered and has nothing to do, and `came`
     when a command arrives while `awake`."""
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from broker_app.attention import Attention
+from broker_app.attention import BusyPoll
 from broker_app.core.broker import Broker
 from broker_app.core.commands import ClockStepped, Command, Disconnect, Loaded, StoreSpace
 from broker_app.core.errors import Refused, internal
@@ -26,7 +26,7 @@ from broker_app.core.outcome import Fetch, Outcome
 from broker_app.core.peer import Peer
 from broker_app.core.records import damaged as damaged_record
 from broker_app.core.recovery import live_positions
-from broker_app.core.snapshot import Freezing, freeze
+from broker_app.core.snapshot import SnapshotBuilder, take_snapshot
 from broker_app.core.topic import Fanout
 from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.journal.errors import Busy
@@ -106,7 +106,7 @@ class Engine:
         #: hear of the clock being set: by how many seconds forward
         self.clock_listeners: EventListeners[[float]] = EventListeners("the clock's listeners")
         self._loop = asyncio.get_running_loop()
-        self._attention = Attention(self._loop)
+        self._attention = BusyPoll(self._loop)
         self._failed = failed
         self._inbox: list[Command] = []
         self._inbox_bytes = 0
@@ -132,7 +132,7 @@ class Engine:
         self._scarce = False
         self._unasked = 0
         #: a snapshot that contains what is not committed yet
-        self._early: Freezing | None = None
+        self._early: SnapshotBuilder | None = None
 
     # ------------------------------------------------------------------ start
 
@@ -439,9 +439,9 @@ class Engine:
         """Keep the state so that recovery reads little and old segments may go. Only between batches."""
         self._snapshot_running = True
         self._since_snapshot = 0
-        self._loop.call_soon(self._freeze, Freezing(self.broker))
+        self._loop.call_soon(self._freeze, SnapshotBuilder(self.broker))
 
-    def _freeze(self, freezing: Freezing) -> None:
+    def _freeze(self, freezing: SnapshotBuilder) -> None:
         """A few milliseconds of making a snapshot."""
         if self._ended is not None:
             return
@@ -457,7 +457,7 @@ class Engine:
         else:
             self._write_snapshot(freezing)
 
-    def _write_snapshot(self, freezing: Freezing) -> None:
+    def _write_snapshot(self, freezing: SnapshotBuilder) -> None:
         self._early = None
         parts = freezing.parts()
         # A large state is written more rarely, so that snapshots stay a fraction of all writing.
@@ -485,7 +485,9 @@ class Engine:
             self._tell_of_loss()
             self._ended = RuntimeError("the engine was stopped")
             done = self._loop.create_future()
-            self._journal.snapshot(self.broker.turn.next_position, [freeze(self.broker)], done.set_result)
+            self._journal.snapshot(
+                self.broker.turn.next_position, [take_snapshot(self.broker)], done.set_result
+            )
             self._ended = await done or self._ended
         if self._timer is not None:
             self._timer.cancel()

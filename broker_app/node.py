@@ -22,7 +22,7 @@ from broker_app.bridge.timeline import Event as BridgeEvent
 from broker_app.config import ALL_BRIDGES, Config, overridden
 from broker_app.core import selector
 from broker_app.core.broker import Broker
-from broker_app.core.commands import Hand, Publish, Reconfigure
+from broker_app.core.commands import DeliverTo, Publish, Reconfigure
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
 from broker_app.core.peer import InnerReceiver, Peer
@@ -45,9 +45,9 @@ from broker_app.net.policy import Policy
 from broker_app.net.rest import RestLimits, RestPlane
 from broker_app.net.rest.ndjson import MessageLines
 from broker_app.net.rest.refusals import Refusal
-from broker_app.net.session_registry import VERSION, Lobby
+from broker_app.net.session_registry import VERSION, SessionRegistry
 from broker_app.net.stomp import StompSession
-from broker_app.net.tls_listener import Door
+from broker_app.net.tls_listener import TlsListener
 from broker_app.notices import Notice, Outbox, Post, Target
 from broker_app.notices.delivering import NOTICED, deliver, notice, targets
 from broker_app.serve import serve
@@ -74,7 +74,7 @@ class Ports(NamedTuple):
     stomp_tls: int | None
 
 
-class Voice(InnerReceiver):
+class SystemPublisher(InnerReceiver):
     """The broker's own publisher: a peer that receives nothing."""
 
     def __init__(self, engine: Engine) -> None:
@@ -86,7 +86,7 @@ class Voice(InnerReceiver):
         self._engine.submit(Publish(self._peer, [(envelope, body, None) for envelope, body in entries]), size)
 
     def hand(self, subscription: Subscription, entries: list[tuple[Envelope, bytes]]) -> None:
-        self._engine.submit(Hand(subscription, entries), sum(len(body) for _, body in entries))
+        self._engine.submit(DeliverTo(subscription, entries), sum(len(body) for _, body in entries))
 
 
 class Node:
@@ -138,11 +138,11 @@ class Node:
         self._complaint: Exception | None = None
         #: called once a second, after the statistics
         self._each_second: EventListeners[[]] = EventListeners("what happens each second")
-        self._servers: list[asyncio.Server | Door] = []
+        self._servers: list[asyncio.Server | TlsListener] = []
         #: where STOMP is spoken, plain and over TLS; None where it is not
         self.stomp_port: int | None = None
         self.stomp_tls_port: int | None = None
-        self.lobby: Lobby
+        self.registry: SessionRegistry
         self.connections: Connections
         self.news: News
         self.jobs: Jobs
@@ -150,7 +150,7 @@ class Node:
         self.bridges: Supervisor
         self.alerts: Duty
         self.outbox: Outbox
-        self._voice: Voice
+        self._voice: SystemPublisher
         self._post = Post(
             config.smtp_host,
             config.smtp_port,
@@ -175,9 +175,11 @@ class Node:
         # What recovery built stays; the collector need not look at it again.
         gc.collect()
         gc.freeze()
-        self.lobby = Lobby(self.engine, self.logins, self.access, self.config, ids=self.broker.turn.ids)
-        self.connections = Connections(self.lobby)
-        self._voice = Voice(self.engine)
+        self.registry = SessionRegistry(
+            self.engine, self.logins, self.access, self.config, ids=self.broker.turn.ids
+        )
+        self.connections = Connections(self.registry)
+        self._voice = SystemPublisher(self.engine)
         self.news = News(
             self.broker,
             self.statistics,
@@ -195,7 +197,7 @@ class Node:
         self.bridges.listeners.add(self._tell_of_bridge)
         self.engine.listeners.add(self.bridges.hear)
         self.engine.listeners.add(self.news.hear)
-        self.lobby.listeners.add(self._tell_of_connection)
+        self.registry.listeners.add(self._tell_of_connection)
         self.events.listeners.add(lambda event: self.news.logged(event.shown()))
         self.outbox = Outbox(self._deliver, self._gave_up)
         self.alerts = self._watch()
@@ -221,16 +223,16 @@ class Node:
         )
         if stomp is not None:
             self.stomp_port = stomp.getsockname()[1]
-            self._servers.append(await tcp.listen(self.lobby, stomp))
+            self._servers.append(await tcp.listen(self.registry, stomp))
         if self._certificates is not None:
             self._tasks.start("certificates", self._certificates.follow)
             if stomp_tls is not None:
                 self.stomp_tls_port = stomp_tls.getsockname()[1]
-                self._servers.append(tcp.listen_tls(self.lobby, stomp_tls, self._certificates))
+                self._servers.append(tcp.listen_tls(self.registry, stomp_tls, self._certificates))
         self.statistics.loop_lag.start()
         self.engine.clock_listeners.add(self.statistics.clock_stepped)
         self.engine.clock_listeners.add(self.alerts.clock_stepped)
-        self._tasks.start("time-outs", self.lobby.keep_time)
+        self._tasks.start("time-outs", self.registry.keep_time)
         self._tasks.start("rights", self._obey)
         self._tasks.start("browser sessions", self._watch_sessions)
         for act in (self._look_at_journal, self.connections.look, self.alerts.look, self.news.tell):
@@ -265,7 +267,7 @@ class Node:
         self, scope: dict[str, Any], receive: Any, send: Any, identity: Identity | None
     ) -> None:
         try:
-            await websocket.serve(self.lobby, scope, receive, send, identity)
+            await websocket.serve(self.registry, scope, receive, send, identity)
         except Exception as error:
             internal_errors.note("a WebSocket", error)
             raise
@@ -283,16 +285,16 @@ class Node:
         self.bridges.reload(policy.bridges)
         if config != self.config:
             self.config = config
-            self.lobby.configure(config)
+            self.registry.configure(config)
             self.rest.configure(config)
-        self.lobby.policy_changed()
+        self.registry.policy_changed()
         self.rest.policy_changed()
         self._came.set()
 
     def end_session(self, session: str) -> None:
         """A browser session is over: so is what it has opened."""
         self.logins.end_session(session)
-        self.lobby.look_at_logins()
+        self.registry.look_at_logins()
         self.rest.policy_changed()
 
     async def _watch_sessions(self) -> None:
@@ -328,7 +330,7 @@ class Node:
     async def _end_what_lost_its_right(self) -> None:
         with contextlib.suppress(Refusal):  # the engine has ended, and nothing is left to see to
             await self.rest.turn()  # subscriptions that were asked for before are there by now
-            await self.lobby.look_again()
+            await self.registry.look_again()
             await self.rest.turn()  # and those that were to end have ended
 
     def files_read(self, about: dict[str, Any], *, refused: bool) -> None:
@@ -349,7 +351,7 @@ class Node:
 
     async def in_use(self) -> list[Using]:
         """What connected clients use."""
-        return await in_use(self.lobby)
+        return await in_use(self.registry)
 
     async def wait_policy(self, version: int) -> None:
         """Wait until the policy of this version, or a later one, holds for everybody and everything."""
@@ -392,7 +394,7 @@ class Node:
 
     async def _sample(self) -> None:
         journal = self.journal.statistics()
-        sessions, on_disk = len(self.lobby.sessions), journal["bytes_on_disk"]
+        sessions, on_disk = len(self.registry.sessions), journal["bytes_on_disk"]
         for _ in self.statistics.passing(
             time.time(), connections=sessions, journal_bytes=on_disk, job_bytes=self.jobs.bytes_kept
         ):
@@ -416,7 +418,7 @@ class Node:
         await self.jobs.stop()
         if self.engine.ended is None:
             await self.engine.wait_idle()
-        await self.lobby.close_all("the broker is shutting down; connect again or use another broker")
+        await self.registry.close_all("the broker is shutting down; connect again or use another broker")
         await self._tasks.stop()
         self.statistics.loop_lag.stop()
         await self.alerts.stop()

@@ -10,7 +10,7 @@ from pathlib import Path
 from broker_app.core import records
 from broker_app.core.broker import Broker
 from broker_app.core.recovery import Recovery, forget, live_positions
-from broker_app.core.snapshot import freeze
+from broker_app.core.snapshot import take_snapshot
 from broker_app.journal import meta, recovery
 from broker_app.journal.errors import JournalDamaged
 from broker_app.journal.files import Files
@@ -111,7 +111,7 @@ def repair(directory: Path, *, skip_damaged: bool, dry_run: bool) -> Repaired:
         repaired.waiting = sum(map(len, live_positions(broker)))
         loses = found.loses or bool(lost)
         if not dry_run and (skip_damaged or not loses) and (found.damages or lost):
-            repaired.kept = found.apply(freeze(broker) if lost or found.has_gaps else None)
+            repaired.kept = found.apply(take_snapshot(broker) if lost or found.has_gaps else None)
     finally:
         lock.close()
     return repaired
@@ -122,7 +122,7 @@ def _broker_of(found: Repair) -> Broker:
     broker = Broker()
     recovered = Recovery(broker)
     if found.snapshot is not None:
-        recovered.thaw(found.snapshot)
+        recovered.load_section(found.snapshot)
     for batch in found.batches():
         recovered.replay(batch.destinations, batch.first_position, batch.records)
     recovered.finish(found.next_position)
@@ -130,7 +130,7 @@ def _broker_of(found: Repair) -> Broker:
 
 
 def _snapshot(journal: SegmentJournal, broker: Broker) -> None:
-    journal.snapshot(broker.turn.next_position, [freeze(broker)], _succeed)
+    journal.snapshot(broker.turn.next_position, [take_snapshot(broker)], _succeed)
 
 
 def _succeed(error: BaseException | None) -> None:

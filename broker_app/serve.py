@@ -17,7 +17,7 @@ from broker_app.config import Config
 from broker_app.internal_errors import internal_errors
 from broker_app.net.certificates import Certificates
 from broker_app.net.rest.direct import Direct
-from broker_app.net.tls_listener import PLAIN_HTTP_ANSWER, Door
+from broker_app.net.tls_listener import PLAIN_HTTP_ANSWER, TlsListener
 from broker_app.serve_http import HttpConnection, connection_type
 from broker_app.serve_websocket import websocket_type
 
@@ -85,7 +85,7 @@ class Server(uvicorn.Server):
             return
         # uvicorn can neither bound a handshake nor exchange a certificate.
         assert sockets
-        door = Door(
+        door = TlsListener(
             sockets[0],
             self._certificates,
             self._connection,

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 
-from broker_app.attention import MOMENT_S, RARELY, TRUST, Attention
+from broker_app.attention import MOMENT_S, RARELY, TRUST, BusyPoll
 
 
-async def fall_asleep(attention: Attention) -> None:
+async def fall_asleep(attention: BusyPoll) -> None:
     async with asyncio.timeout(10):
         while attention.awake:
             await asyncio.sleep(0)
 
 
-async def tried(attention: Attention, occasions: int) -> int:
+async def tried(attention: BusyPoll, occasions: int) -> int:
     """On how many of so many occasions it stayed awake, in vain."""
     count = 0
     for _ in range(occasions):
@@ -25,11 +25,11 @@ async def tried(attention: Attention, occasions: int) -> int:
 
 
 async def test_without_success_it_is_tried_rarely() -> None:
-    assert await tried(Attention(asyncio.get_running_loop()), 3 * RARELY) == 3
+    assert await tried(BusyPoll(asyncio.get_running_loop()), 3 * RARELY) == 3
 
 
 async def test_success_makes_it_try_every_time_and_failures_wear_that_off() -> None:
-    attention = Attention(asyncio.get_running_loop())
+    attention = BusyPoll(asyncio.get_running_loop())
     await tried(attention, RARELY - 1)
     for _ in range(TRUST):
         attention.stay()
@@ -40,7 +40,7 @@ async def test_success_makes_it_try_every_time_and_failures_wear_that_off() -> N
 
 
 async def test_it_sleeps_when_the_moment_is_over() -> None:
-    attention = Attention(asyncio.get_running_loop())
+    attention = BusyPoll(asyncio.get_running_loop())
     await tried(attention, RARELY - 1)
     began = time.perf_counter()
     attention.stay()

@@ -99,7 +99,7 @@ async def test_a_slow_consumer_is_ended_when_it_was_slow_for_so_long(step_s: flo
 async def test_queues_that_nobody_uses_go_neither_sooner_nor_later(step_s: float) -> None:
     time = Time()
     limit_s = time.engine.broker.turn.limits.idle_queue_ms / 1000
-    await time.do(c.MakeQueue(time.client.peer, "/queue/a"))
+    await time.do(c.CreateQueue(time.client.peer, "/queue/a"))
     await time.go_on(limit_s / 2)
     await time.set_clock(step_s * max(1, limit_s / HOUR_S))
     await time.go_on(limit_s / 2 - 10)
@@ -121,7 +121,7 @@ async def test_what_expires_and_what_is_delayed_follow_the_clock() -> None:
 
 async def test_the_loops_own_timer_is_set_by_the_clock_of_now() -> None:
     time = Time()
-    await time.do(c.MakeQueue(time.client.peer, "/queue/a"))
+    await time.do(c.CreateQueue(time.client.peer, "/queue/a"))
     time.wall_s -= HOUR_S
     ringing = time.engine._timer
     assert ringing is not None

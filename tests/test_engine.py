@@ -16,7 +16,7 @@ from broker_app.core.facts import Fact
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message
 from broker_app.core.peer import Peer
-from broker_app.core.snapshot import freeze
+from broker_app.core.snapshot import take_snapshot
 from broker_app.core.subscription import Subscription
 from broker_app.engine import Engine
 from broker_app.internal_errors import internal_errors
@@ -327,14 +327,14 @@ async def test_a_client_that_cannot_even_be_closed_leaves_the_broker() -> None:
 
 async def test_a_command_that_fails_before_it_changed_anything_closes_its_client_alone() -> None:
     engine = engine_over(MemoryJournal())
-    well, state = Listener(), freeze(engine.broker)
+    well, state = Listener(), take_snapshot(engine.broker)
     no_address: Any = None  # stands for a fault of ours: nothing that a client says is of this type
     makers: list[Callable[[Peer], c.Command]] = [
         lambda peer: c.Subscribe(peer, "1", no_address, c.INDIVIDUAL),
         lambda peer: c.Subscribe(peer, "1", "/queue/a", c.INDIVIDUAL, selector=5),  # type: ignore[arg-type]
         lambda peer: c.Publish(peer, [(Envelope(no_address), b"", b"r")]),
         lambda peer: c.Settle(peer, [[1]]),  # type: ignore[list-item]
-        lambda peer: c.MakeQueue(peer, no_address),
+        lambda peer: c.CreateQueue(peer, no_address),
     ]
     for make in makers:
         broken, before = Broken(), internal_errors.of("a command")
@@ -343,13 +343,13 @@ async def test_a_command_that_fails_before_it_changed_anything_closes_its_client
         await engine.wait_idle()
         assert (engine.ended, codes(broken), well.take_receipts()) == (None, ["internal"], [b"r"])
         assert internal_errors.of("a command") == before + 1
-    assert freeze(engine.broker) == state
+    assert take_snapshot(engine.broker) == state
 
 
 async def test_within_the_node_a_command_that_fails_is_answered_and_nothing_is_closed() -> None:
     engine = engine_over(MemoryJournal())
     inner = Listener()
-    engine.submit(c.MakeQueue(inner.peer, None, receipt=b"r"))  # type: ignore[arg-type]
+    engine.submit(c.CreateQueue(inner.peer, None, receipt=b"r"))  # type: ignore[arg-type]
     await engine.wait_idle()
     ((receipt, refusal),) = inner.refusals
     assert (receipt, refusal.code) == (b"r", "internal")

@@ -51,35 +51,35 @@ _OF_PROBLEMS: Final = {
 }
 
 
-class Trouble(NamedTuple):
+class BridgeError(NamedTuple):
     code: str
     detail: str
 
 
-def of_connecting(error: Exception, ca_file: str = "") -> Trouble:
+def of_connecting(error: Exception, ca_file: str = "") -> BridgeError:
     """Why there was no connection; `error` is what `Link.open` raised."""
     if isinstance(error, Refused):
-        return Trouble(_OF_LOGINS.get(error.code, ENDED), error.detail)
+        return BridgeError(_OF_LOGINS.get(error.code, ENDED), error.detail)
     if isinstance(error, TimeoutError):
-        return Trouble(TIMEOUT, "no answer in time")
+        return BridgeError(TIMEOUT, "no answer in time")
     cause = error.__cause__
     if isinstance(cause, ssl.SSLCertVerificationError):
         trusted = ca_file or "the authorities of the system"
-        return Trouble(
+        return BridgeError(
             TLS, f"the certificate of the remote broker is not trusted by {trusted}: {cause.verify_message}"
         )
     if isinstance(cause, ssl.SSLError):
-        return Trouble(TLS, str(error))
+        return BridgeError(TLS, str(error))
     if isinstance(error, socket.gaierror):
-        return Trouble(DNS, f"the host name is not known: {error.strerror}")
+        return BridgeError(DNS, f"the host name is not known: {error.strerror}")
     if isinstance(error, ConnectionRefusedError):
-        return Trouble(REFUSED, "nobody listens at this address")
+        return BridgeError(REFUSED, "nobody listens at this address")
     if isinstance(error, ConnectionLost):
         broke = "broke the protocol" in str(error)
-        return Trouble(PROTOCOL if broke else LOST, str(error))
+        return BridgeError(PROTOCOL if broke else LOST, str(error))
     if str(error).startswith("no WebSocket"):
-        return Trouble(WEBSOCKET, str(error))
-    return Trouble(UNREACHABLE, str(error) or type(error).__name__)
+        return BridgeError(WEBSOCKET, str(error))
+    return BridgeError(UNREACHABLE, str(error) or type(error).__name__)
 
 
 def pause_s(retry_s: float, refused_logins: int) -> float:
@@ -94,17 +94,17 @@ def told_wait_s(error: Exception) -> float:
     return float(min(told, LONGEST_TOLD_S)) if isinstance(told, (int, float)) and told > 0 else 0.0
 
 
-def of_loss(error: Exception) -> Trouble:
+def of_loss(error: Exception) -> BridgeError:
     """Why a connection ended; `error` is what `Link.run` raised."""
     if isinstance(error, Refused):
-        return Trouble(LOGIN if error.code == "not-authenticated" else ENDED, error.detail)
+        return BridgeError(LOGIN if error.code == "not-authenticated" else ENDED, error.detail)
     return of_connecting(error)
 
 
-def of_refusal(refused: Refused) -> Trouble:
+def of_refusal(refused: Refused) -> BridgeError:
     """Why a flow goes no further."""
     if refused.code == "not-allowed":
         about = str(refused.problem.get("destination", "")).rpartition(":")[2]
-        return Trouble(AUTH_SYNC_QUEUE if about == SYNC_QUEUE else AUTH_TARGET_QUEUE, refused.detail)
+        return BridgeError(AUTH_SYNC_QUEUE if about == SYNC_QUEUE else AUTH_TARGET_QUEUE, refused.detail)
     code = str(refused.problem.get("because", refused.code))
-    return Trouble(_OF_PROBLEMS.get(code, REFUSED_BY_TARGET), refused.detail)
+    return BridgeError(_OF_PROBLEMS.get(code, REFUSED_BY_TARGET), refused.detail)

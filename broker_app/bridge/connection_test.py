@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from cryptography import x509
 
 from broker_app.bridge import bridge_errors as troubles
-from broker_app.bridge.bridge_errors import Trouble
+from broker_app.bridge.bridge_errors import BridgeError
 from broker_app.remote import Remote
 from mom_client.errors import ConnectionLost, Refused
 from mom_client.link import Link
@@ -59,7 +59,7 @@ _NO_USER: Final = "give the bridge a user of the remote broker and its password;
 class Failed(Exception):
     """A step ended badly."""
 
-    def __init__(self, trouble: Trouble, fix: str = "") -> None:
+    def __init__(self, trouble: BridgeError, fix: str = "") -> None:
         super().__init__(trouble.detail)
         self.trouble = trouble
         self.fix = fix or _FIXES.get(trouble.code, "see the log of the remote broker")
@@ -171,7 +171,7 @@ class Trial:
         try:
             self._tls = await asyncio.to_thread(tls_context, remote.ca_file or None)
         except OSError as error:
-            raise Failed(Trouble(troubles.CONFIG, str(error))) from error
+            raise Failed(BridgeError(troubles.CONFIG, str(error))) from error
         try:
             _, writer = await asyncio.open_connection(remote.hostname, remote.port, ssl=self._tls)
         except ssl.SSLCertVerificationError as error:
@@ -179,7 +179,7 @@ class Trial:
         except ssl.SSLError as error:
             detail = f"no TLS at this port: {(error.reason or str(error)).lower().replace('_', ' ')}"
             fix = "correct port, or take stomp or ws where the remote broker has no TLS"
-            raise Failed(Trouble(troubles.TLS, detail), fix) from error
+            raise Failed(BridgeError(troubles.TLS, detail), fix) from error
         tls = writer.get_extra_info("ssl_object")
         certificate, version = tls.getpeercert(True), tls.version()
         await _close(writer)
@@ -199,7 +199,7 @@ class Trial:
             fix = "say in hostname a name that the certificate is for"
         elif "expired" in error.verify_message:
             fix = "give the remote broker a new certificate"
-        return Failed(Trouble(troubles.TLS, f"not trusted: {error.verify_message}{about}"), fix)
+        return Failed(BridgeError(troubles.TLS, f"not trusted: {error.verify_message}{about}"), fix)
 
     async def _upgrade(self) -> str:
         transport = await open_transport(self._remote.address, self._tls)
@@ -215,7 +215,9 @@ class Trial:
             return await open_transport(address, self._tls)
 
         if remote.unusable:
-            raise Failed(Trouble(troubles.CONFIG, remote.unusable), "set the password of the bridge again")
+            raise Failed(
+                BridgeError(troubles.CONFIG, remote.unusable), "set the password of the bridge again"
+            )
         hello = {"host": remote.host, "mom-bridge": self._sender, "mom-soft-errors": "true"}
         if remote.user:
             hello |= {"login": remote.user, "passcode": remote.password}

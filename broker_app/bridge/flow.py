@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from broker_app.bridge import bridge_errors as troubles
-from broker_app.bridge.bridge_errors import Trouble
+from broker_app.bridge.bridge_errors import BridgeError
 from broker_app.bridge.counters import Counters
 from broker_app.bridge.framing import Carriage, ToMom, to_foreign
 from broker_app.bridge.inflight_window import FLIGHT_BYTES, Budget, Flight
@@ -92,7 +92,7 @@ class Flow(InnerReceiver):
         self.remote = remote
         self.counters = Counters()
         self.phase = Phase.ASLEEP
-        self.trouble: Trouble | None = None
+        self.trouble: BridgeError | None = None
         #: seconds since 1970, 0 for never: when the remote broker took something last, of the last trouble
         self.progress_at = 0.0
         self.trouble_at = 0.0
@@ -230,7 +230,7 @@ class Flow(InnerReceiver):
                 f"{self.remote.name} has message {accepted} of {self.source}, and not all up to there was "
                 "sent by this broker: is its journal an old copy? Start the broker under another name"
             )
-            self.rest(Trouble(troubles.MARK_AHEAD, detail))
+            self.rest(BridgeError(troubles.MARK_AHEAD, detail))
             return
         if self._counted is not None:
             there = sum(position <= accepted for position in self._doubtful)
@@ -281,7 +281,7 @@ class Flow(InnerReceiver):
                 f"another consumer of {self.source} has messages of it; it has to settle them or to leave"
             )
             if self.trouble is None or self.trouble.code != troubles.HELD:
-                self._note_trouble(Trouble(troubles.HELD, detail))
+                self._note_trouble(BridgeError(troubles.HELD, detail))
             return
         self.phase = Phase.OPEN
         self._quiet_since = 0.0
@@ -298,7 +298,7 @@ class Flow(InnerReceiver):
         elif self.phase not in (Phase.ASLEEP, Phase.RESTING):
             self.phase = Phase.WAITING
 
-    def rest(self, why: Trouble, for_s: float | None = None) -> None:
+    def rest(self, why: BridgeError, for_s: float | None = None) -> None:
         """Go no further for a while (`retry_s`, if it is not said); siblings and the connection go on."""
         self._note_trouble(why)
         if self.phase is Phase.LEAVING:
@@ -396,7 +396,7 @@ class Flow(InnerReceiver):
 
     def _ended_here(self, refusal: Refused) -> None:
         """The queue does not let the flow consume it, or no longer."""
-        self.rest(Trouble(troubles.HELD, refusal.detail))
+        self.rest(BridgeError(troubles.HELD, refusal.detail))
 
     def _forward(self, peer: Peer, deliveries: list[Delivery]) -> None:
         """Send what was handed out; what the remote broker has already is settled."""
@@ -447,7 +447,7 @@ class Flow(InnerReceiver):
         detail = f"the body has {len(message.body)} bytes; {self.remote.name} takes at most {self._largest}"
         self._cautious = True
         self._count_refusal(message.position)
-        self._turned_down(peer, tag, Trouble(troubles.TOO_LARGE, detail))
+        self._turned_down(peer, tag, BridgeError(troubles.TOO_LARGE, detail))
 
     def _send(self, deliveries: list[Delivery]) -> None:
         link = self._link
@@ -531,7 +531,7 @@ class Flow(InnerReceiver):
         self._turned_down(self._peer, tag, why)
         return True
 
-    def _turned_down(self, peer: Peer | None, tag: int, why: Trouble) -> None:
+    def _turned_down(self, peer: Peer | None, tag: int, why: BridgeError) -> None:
         """This delivery is not taken: try it again later, or give it to the dead letters."""
         if peer is not None and 0 < self.remote.park_after <= self._refused_times:
             self._park(peer, tag, why)
@@ -555,7 +555,7 @@ class Flow(InnerReceiver):
         self._refused_position = position
         self._refused_times += 1
 
-    def _park(self, peer: Peer, tag: int, why: Trouble) -> None:
+    def _park(self, peer: Peer, tag: int, why: BridgeError) -> None:
         """The message goes to the dead letters, and no longer stands in the way of others."""
         detail = f"refused {self._refused_times} times by {self.remote.name}: {why.detail}"
         self._submit(c.Return(peer, [tag], dead_reason="UNDELIVERABLE", detail=detail))
@@ -583,7 +583,7 @@ class Flow(InnerReceiver):
         if self._waits_since and now - self._waits_since > self.remote.stalled_s:
             self.stalled = True
             self._note_trouble(
-                Trouble(
+                BridgeError(
                     troubles.STALLED,
                     f"{self.in_flight} messages were sent and none answered for {self.remote.stalled_s:g} s",
                 )
@@ -601,7 +601,7 @@ class Flow(InnerReceiver):
         elif now - self._quiet_since >= self.remote.idle_s:
             self.leave()
 
-    def _note_trouble(self, why: Trouble) -> None:
+    def _note_trouble(self, why: BridgeError) -> None:
         self.trouble = why
         self.trouble_at = time.time()
         self._timeline.note("stalled" if self.stalled else "refused", self.queue, *why)

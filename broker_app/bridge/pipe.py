@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from broker_app.bridge import bridge_errors as troubles
-from broker_app.bridge.bridge_errors import Trouble
+from broker_app.bridge.bridge_errors import BridgeError
 from broker_app.bridge.flow import Flow, Phase
 from broker_app.bridge.inflight_window import PIPE_BYTES, Budget
 from broker_app.bridge.timeline import Timeline
@@ -61,7 +61,7 @@ class Pipe:
         self.timeline = timeline
         self.state = SUSPENDED
         #: why there is no connection, or was none lately
-        self.trouble: Trouble | None = None
+        self.trouble: BridgeError | None = None
         #: seconds since 1970, 0 for never: of the last trouble, and since when there is this connection
         self.trouble_at = 0.0
         self.connected_at = 0.0
@@ -83,7 +83,7 @@ class Pipe:
         #: set when a wait for the next attempt is to end
         self._hurry = asyncio.Event()
         #: tells the task to end the connection: because of a trouble, or in good order
-        self._parting: asyncio.Future[Trouble | None] | None = None
+        self._parting: asyncio.Future[BridgeError | None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._attempt: asyncio.Task[Link] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -221,7 +221,7 @@ class Pipe:
         try:
             link = attempt.result()
         except _WrongConfiguration as error:
-            self._note_trouble(Trouble(troubles.CONFIG, str(error)), FAILED)
+            self._note_trouble(BridgeError(troubles.CONFIG, str(error)), FAILED)
             return None
         except (OSError, ConnectionLost, Refused, ValueError) as error:
             trouble = troubles.of_connecting(error, remote.ca_file)
@@ -250,12 +250,12 @@ class Pipe:
         async with asyncio.timeout(CONNECT_S):
             return await Link.open(remote.address, open_by_address, Connection(), hello)
 
-    async def _serve(self, link: Link) -> Trouble | None:
+    async def _serve(self, link: Link) -> BridgeError | None:
         """Serve the flows until the connection ends; why, or None when it was meant to."""
         self._link = link
         self.state, self.trouble, self.attempts, self.connected_at = RUNNING, None, 0, time.time()
         self.timeline.note("connected", detail=self.server)
-        parting: asyncio.Future[Trouble | None] = asyncio.get_running_loop().create_future()
+        parting: asyncio.Future[BridgeError | None] = asyncio.get_running_loop().create_future()
         self._parting = parting
         reading = asyncio.create_task(link.run(self._take))
         try:
@@ -293,12 +293,12 @@ class Pipe:
         for flow in self.flows.values():
             flow.disconnected()
 
-    def _part(self, why: Trouble | None) -> None:
+    def _part(self, why: BridgeError | None) -> None:
         """End the connection, if there is one."""
         if self._parting is not None and not self._parting.done():
             self._parting.set_result(why)
 
-    def _why_lost(self, reading: asyncio.Task[None]) -> Trouble:
+    def _why_lost(self, reading: asyncio.Task[None]) -> BridgeError:
         error = reading.exception()
         if isinstance(error, ErrorFrame):
             self._take(error.before)
@@ -306,7 +306,7 @@ class Pipe:
         if isinstance(error, (Refused, ConnectionLost)):
             return troubles.of_loss(error)
         log.error("bridge %s: %s", self.remote.name, error, exc_info=error)
-        return Trouble(troubles.PROTOCOL, f"the bridge failed: {error!r}")
+        return BridgeError(troubles.PROTOCOL, f"the bridge failed: {error!r}")
 
     def _blame(self, error: ErrorFrame) -> None:
         """Find the flow that an ERROR is about, of a foreign broker, or of a MOM that could not read a frame:
@@ -325,7 +325,7 @@ class Pipe:
             # One by one, so that the next ERROR says which it is.
             flow.rest(why, self.remote.retry_s * rank)
 
-    def _note_trouble(self, trouble: Trouble, state: str) -> None:
+    def _note_trouble(self, trouble: BridgeError, state: str) -> None:
         self.trouble, self.state, self.trouble_at = trouble, state, time.time()
         self.attempts += 1
         self.timeline.note(state, "", *trouble)
@@ -377,7 +377,7 @@ class Pipe:
         flows = list(self.flows.values())
         stalled = [flow for flow in flows if flow.look(now, left)]
         if stalled:
-            self._part(Trouble(troubles.STALLED, f"nothing is answered for {stalled[0].queue}"))
+            self._part(BridgeError(troubles.STALLED, f"nothing is answered for {stalled[0].queue}"))
         elif not any(flow.wants_connection for flow in flows):
             self._part(None)
         else:

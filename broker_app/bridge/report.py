@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from broker_app.bridge import pipe as pipes
-from broker_app.bridge.bridge_errors import Trouble
+from broker_app.bridge.bridge_errors import BridgeError
 from broker_app.bridge.flow import Flow, Phase
 from broker_app.bridge.pipe import Pipe
 from broker_app.bridge.timeline import Event
@@ -95,7 +95,7 @@ def of_mark(mark: Mark) -> dict[str, Any]:
     }
 
 
-def _of_trouble(trouble: Trouble | None, at_s: float) -> dict[str, Any] | None:
+def _of_trouble(trouble: BridgeError | None, at_s: float) -> dict[str, Any] | None:
     if trouble is None:
         return None
     return {"code": trouble.code, "detail": trouble.detail, "at_ms": round(at_s * 1000)}

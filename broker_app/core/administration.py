@@ -12,7 +12,7 @@ from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused
 from broker_app.core.events import Events
 from broker_app.core.facts import (
-    DestinationGone,
+    DestinationDeleted,
 )
 from broker_app.core.histories import Histories
 from broker_app.core.marks import (
@@ -88,12 +88,12 @@ class Administration:
             self._destination_limits.recount(queue)
         self._turn.accept(command.peer, command.receipt)
 
-    def check_create(self, command: c.MakeQueue) -> None:
+    def check_create(self, command: c.CreateQueue) -> None:
         """Refused when only an administrator may create the queue."""
         if command.address not in self._destinations.queues:
             self._destinations.check_creation(command.address)
 
-    def create_queue(self, command: c.MakeQueue, checked: None) -> None:
+    def create_queue(self, command: c.CreateQueue, checked: None) -> None:
         """Create a queue, unless it exists."""
         self._destinations.queue(command.address)
         self._turn.accept(command.peer, command.receipt)
@@ -107,16 +107,16 @@ class Administration:
             raise _no_queue(address)
         return queue
 
-    def delete_queue(self, command: c.RemoveQueue, queue: Queue) -> None:
+    def delete_queue(self, command: c.DeleteQueue, queue: Queue) -> None:
         """Delete a queue, with all that waits and all that is unsettled."""
         self._store.record_purged(queue, self._store.empty(queue) + self._deliveries.take_unsettled(queue))
         self._scheduler.cancel_all(queue.address, records.PURGED)
         del self._destinations.queues[queue.address]
         queue.gone = True
-        self._events.destination(DestinationGone(queue.address))
+        self._events.destination(DestinationDeleted(queue.address))
         self._turn.accept(command.peer, command.receipt)
 
-    def check_delete(self, command: c.RemoveQueue) -> Queue:
+    def check_delete(self, command: c.DeleteQueue) -> Queue:
         """A queue that may be deleted; with `force`, also one that holds messages."""
         address = command.address
         check_is_no_sync_queue(address)

@@ -14,12 +14,12 @@ from operator import attrgetter
 from typing import Any
 
 from broker_app.core import commands as c
-from broker_app.core.blocked_producers import Parking
+from broker_app.core.blocked_producers import BlockedProducers
 from broker_app.core.destination_limits import DestinationLimits, queue_full
 from broker_app.core.destinations import Destinations
 from broker_app.core.dispatcher import Dispatcher
 from broker_app.core.errors import Refused
-from broker_app.core.limit_usage import Parked
+from broker_app.core.limit_usage import BlockedPublish
 from broker_app.core.message import (
     Envelope,
     Message,
@@ -30,7 +30,7 @@ from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy
 from broker_app.core.publisher import Publisher
 from broker_app.core.queue import Queue
 from broker_app.core.resource_alarm import (
-    SPARED,
+    EXEMPT,
 )
 from broker_app.core.resource_alarms import ResourceAlarms
 from broker_app.core.subscription import Subscription
@@ -60,11 +60,11 @@ class Admission:
         self._destination_limits = destination_limits
         self._resource_alarms = resource_alarms
         #: what waits for room
-        self.blocked = Parking(turn.limits)
+        self.blocked = BlockedProducers(turn.limits)
         #: queues with somebody in line
         self.blocked_queues: dict[Queue, None] = {}
         #: what waits because of a resource alarm
-        self.line: deque[Parked] = deque()
+        self.line: deque[BlockedPublish] = deque()
         #: how many messages have waited in a line
         self._arrivals = 0
         #: the receipts of peers that disconnected while something of theirs waited
@@ -91,7 +91,7 @@ class Admission:
                     continue
                 last = envelope
                 usual = envelope.special is None
-                plain = usual and queue is not None and queue.durable and queue.guarded is None
+                plain = usual and queue is not None and queue.durable and queue.limit_usage is None
                 open_topic = usual and queue is None and not self._destination_limits.limits_topics
             message: Message | None
             if plain:
@@ -124,12 +124,12 @@ class Admission:
         envelope: Envelope,
         body: bytes,
         receipt: Any,
-        waited: Parked | None = None,
+        waited: BlockedPublish | None = None,
     ) -> Message | None:
         """Publish one message when its destination has room; None when it is blocked (still, where it has
         `waited`) or was refused."""
         address, size = envelope.address, len(body)
-        guard = self._destination_limits.of_topic(address) if queue is None else queue.guarded
+        guard = self._destination_limits.of_topic(address) if queue is None else queue.limit_usage
         if guard is not None and queue is not self._destinations.discard:
             try:
                 self._destination_limits.check_admissible(peer, guard, address, size)
@@ -144,9 +144,9 @@ class Admission:
         self._destination_limits.emit_full(full)
         if full.policy.limit_behavior != REJECT_NEWEST:
             self._turn.counters["published"] -= 1
-            assert full.guarded is not None
+            assert full.limit_usage is not None
             parked = waited or self._arrived(peer, envelope, body, receipt)
-            self._block(full.guarded.line, parked, queue_full(full))
+            self._block(full.limit_usage.line, parked, queue_full(full))
             self.blocked_queues[full] = None
             return None
         self._turn.counters["refused"] += 1
@@ -156,7 +156,7 @@ class Admission:
         full.discarded_total += 1
         return self._publisher.discarded(envelope, body)
 
-    def _full_copy(self, address: str, size: int, waited: Parked | None) -> Queue | None:
+    def _full_copy(self, address: str, size: int, waited: BlockedPublish | None) -> Queue | None:
         """A durable subscription to a topic that has no room for its copy, if there is one."""
         # Lines outlast the limits for which they formed until all of them are let in.
         if not (self._destination_limits.limits_topics or self.blocked_queues) or not address.startswith(
@@ -168,12 +168,12 @@ class Admission:
             (kept.queue for kept in named if self._destination_limits.is_full(kept.queue, size, waited)), None
         )
 
-    def _arrived(self, peer: Peer, envelope: Envelope, body: bytes, receipt: Any) -> Parked:
+    def _arrived(self, peer: Peer, envelope: Envelope, body: bytes, receipt: Any) -> BlockedPublish:
         self._arrivals += 1
         until_ms = self._turn.now_ms + (peer.patience_ms or self._turn.limits.patience_ms)
-        return Parked(peer, envelope, body, receipt, self._arrivals, until_ms)
+        return BlockedPublish(peer, envelope, body, receipt, self._arrivals, until_ms)
 
-    def _block(self, line: deque[Parked], parked: Parked, why: Refused) -> None:
+    def _block(self, line: deque[BlockedPublish], parked: BlockedPublish, why: Refused) -> None:
         """Let a message wait in `line` for room, or refuse it where too much waits already."""
         if self.blocked.takes(parked):
             if line and line[-1].arrival > parked.arrival:  # it waited in another line before
@@ -205,7 +205,7 @@ class Admission:
 
     def _admit_to(self, queue: Queue) -> bool:
         """Admit from the front of a queue's line; returns whether there was room."""
-        guard, moved = queue.guarded, False
+        guard, moved = queue.limit_usage, False
         if guard is None:
             del self.blocked_queues[queue]
             return False
@@ -218,11 +218,11 @@ class Admission:
         if not line:
             del self.blocked_queues[queue]
             if not queue.policy.guards:
-                queue.guarded = None
+                queue.limit_usage = None
                 self._destination_limits.watch_consumers(queue)
         return moved
 
-    def _publish_blocked(self, parked: Parked) -> None:
+    def _publish_blocked(self, parked: BlockedPublish) -> None:
         """Publish a blocked message to its destination as it is now."""
         self.blocked.leaves(parked)
         self._turn.counters["published"] += 1
@@ -244,14 +244,14 @@ class Admission:
         """Refuse what waited for as long as it may."""
         self._destination_limits.forget_full()
         for queue in list(self.blocked_queues):
-            if queue.guarded is not None:
-                self._refuse_overdue(queue.guarded.line, queue_full(queue))
+            if queue.limit_usage is not None:
+                self._refuse_overdue(queue.limit_usage.line, queue_full(queue))
         if self.line:
             self._refuse_overdue(
                 self.line, self._resource_alarms.alarm.refusal if self._resource_alarms.alarm else _late()
             )
 
-    def _refuse_overdue(self, line: deque[Parked], refusal: Refused) -> None:
+    def _refuse_overdue(self, line: deque[BlockedPublish], refusal: Refused) -> None:
         overdue = [parked for parked in line if parked.until_ms <= self._turn.now_ms]
         if not overdue:
             return
@@ -266,7 +266,7 @@ class Admission:
 
     def shift_time_limits(self, by_ms: int) -> None:
         """Shift how long blocked messages may wait, because the clock was set."""
-        guards = (queue.guarded for queue in self.blocked_queues)
+        guards = (queue.limit_usage for queue in self.blocked_queues)
         for line in (self.line, *(guard.line for guard in guards if guard is not None)):
             for parked in line:
                 parked.until_ms += by_ms
@@ -302,7 +302,10 @@ class Admission:
             self._turn.accept(peer, self._pending_disconnects.pop(peer))
 
     def _drop_blocked(self, peer: Peer) -> None:
-        for line in [self.line, *(queue.guarded.line for queue in self.blocked_queues if queue.guarded)]:
+        for line in [
+            self.line,
+            *(queue.limit_usage.line for queue in self.blocked_queues if queue.limit_usage),
+        ]:
             mine = [parked for parked in line if parked.peer is peer]
             if mine:
                 others = [parked for parked in line if parked.peer is not peer]
@@ -318,7 +321,7 @@ class Admission:
         self._turn.counters["published"] += len(command.entries)
         entries = iter(command.entries)
         for envelope, body, receipt in entries:
-            if envelope.address.startswith(strain.spares if strain else SPARED):
+            if envelope.address.startswith(strain.exempt if strain else EXEMPT):
                 self._publish_one(self._arrived(peer, envelope, body, receipt))
             elif strain is None or strain.waits:
                 self._turn.counters["published"] -= 1
@@ -329,7 +332,7 @@ class Admission:
                 self._not_published(peer, receipt, strain.refusal)
             self._pass_over(peer, entries)
 
-    def _publish_one(self, entry: Parked) -> None:
+    def _publish_one(self, entry: BlockedPublish) -> None:
         """Publish a message that is counted as published already."""
         peer = entry.peer
         try:
@@ -363,7 +366,7 @@ class Admission:
         wanted: dict[str, tuple[int, int]] = {}
         for envelope, body, _ in entries:
             address = envelope.address
-            if (strain or self.line) and not address.startswith(strain.spares if strain else SPARED):
+            if (strain or self.line) and not address.startswith(strain.exempt if strain else EXEMPT):
                 raise strain.refusal if strain else _late()
             guard = self._destination_limits.of(address)
             if guard is not None:
@@ -378,15 +381,15 @@ class Admission:
 
     def apply_policy(self, queue: Queue, policy: DestinationPolicy) -> None:
         """Apply another policy to a queue while messages are in it."""
-        weighed = queue.guarded is not None and queue.policy.max_bytes > 0
+        weighed = queue.limit_usage is not None and queue.policy.max_bytes > 0
         queue.obey(policy)
-        guard = queue.guarded
+        guard = queue.limit_usage
         if guard is not None and not policy.guards and not guard.line:
-            queue.guarded = None
+            queue.limit_usage = None
         elif not weighed:
             self._destination_limits.recount(queue)
         self._destination_limits.watch_consumers(queue)
-        if queue.guarded is not None and queue.guarded.removes:
+        if queue.limit_usage is not None and queue.limit_usage.removes:
             self._store.over_limit[queue] = None
         if queue in self.blocked_queues:
             self._admit_to(queue)  # before anything that comes behind it

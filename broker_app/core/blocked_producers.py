@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from broker_app.core.commands import AUTO
-from broker_app.core.limit_usage import Parked
+from broker_app.core.limit_usage import BlockedPublish
 from broker_app.core.limits import Limits
 from broker_app.core.peer import Peer
 
 
-class Parking:
+class BlockedProducers:
     """Counts what waits in all lines. Who has much waiting is throttled: nothing more is read from it.
 
     Who holds deliveries to acknowledge is never throttled, for its acknowledgements, which come behind its
@@ -24,7 +24,7 @@ class Parking:
         #: peers to look at again
         self.changed: set[Peer] = set()
 
-    def takes(self, parked: Parked) -> bool:
+    def takes(self, parked: BlockedPublish) -> bool:
         """Whether there is room in line for one more; it is then counted."""
         limits, size, peer = self.limits, parked.size, parked.peer
         share = self.by_peer.get(peer, 0) + size
@@ -35,7 +35,7 @@ class Parking:
         self.changed.add(peer)
         return True
 
-    def leaves(self, parked: Parked) -> None:
+    def leaves(self, parked: BlockedPublish) -> None:
         """One went in, or was refused."""
         peer, size = parked.peer, parked.size
         self.bytes -= size

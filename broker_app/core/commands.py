@@ -74,7 +74,7 @@ class Unsubscribe:
 
 
 @dataclass(slots=True)
-class Forget:
+class DeleteSubscription:
     """Delete the durable subscription of this name and all that it kept. It must be `owner`'s, unless that
     is empty, and nobody may consume it but, through a subscription that ends with it, the peer itself."""
 
@@ -85,7 +85,7 @@ class Forget:
 
 
 @dataclass(slots=True)
-class Hand:
+class DeliverTo:
     """Messages of the broker itself for one topic subscription alone, in order: (envelope, body)."""
 
     subscription: Subscription
@@ -162,7 +162,7 @@ class Abort:
 
 
 @dataclass(slots=True)
-class Spoil:
+class MarkRollbackOnly:
     """A transaction holds what its client may not do any more: its COMMIT is refused, with this refusal."""
 
     peer: Peer
@@ -265,7 +265,7 @@ class Insert:
 
 
 @dataclass(slots=True)
-class MeetBridge:
+class BridgeConnected:
     """Another broker has connected: from now on there is the queue that stands for the marks."""
 
     peer: Peer
@@ -309,7 +309,7 @@ class BreakFlow:
 
 
 @dataclass(slots=True)
-class ForgetMark:
+class DeleteMark:
     """Forget how far the broker `sender` has come with what it forwards of its queue `source`; no flow of it
     may run. What it sends again, because it had no answer yet, is then stored again, and whoever begins next
     owns the new mark."""
@@ -321,7 +321,7 @@ class ForgetMark:
 
 
 @dataclass(slots=True)
-class HandMarkOver:
+class ReassignMark:
     """Have another user go on with what the broker `sender` forwards of its queue `source`, from where it
     has come; no flow of it may run."""
 
@@ -342,7 +342,7 @@ class Reconfigure:
 
 
 @dataclass(slots=True)
-class MakeQueue:
+class CreateQueue:
     """Make a queue where there is none, as its first use would. Empty, it does not outlive a restart."""
 
     peer: Peer
@@ -351,7 +351,7 @@ class MakeQueue:
 
 
 @dataclass(slots=True)
-class RemoveQueue:
+class DeleteQueue:
     """End a queue that has no consumers; with `force` also when messages wait in it or are unsettled, which
     are dropped. One that its policy declares comes back, empty, with the next `Reconfigure`."""
 
@@ -381,8 +381,8 @@ Command = (
     Publish
     | Subscribe
     | Unsubscribe
-    | Hand
-    | Forget
+    | DeliverTo
+    | DeleteSubscription
     | Settle
     | Return
     | Extend
@@ -390,7 +390,7 @@ Command = (
     | Enlist
     | Commit
     | Abort
-    | Spoil
+    | MarkRollbackOnly
     | Pause
     | Resume
     | Answer
@@ -399,15 +399,15 @@ Command = (
     | Purge
     | Transfer
     | Insert
-    | MeetBridge
+    | BridgeConnected
     | BeginFlow
     | Forward
     | BreakFlow
-    | ForgetMark
-    | HandMarkOver
+    | DeleteMark
+    | ReassignMark
     | Reconfigure
-    | MakeQueue
-    | RemoveQueue
+    | CreateQueue
+    | DeleteQueue
     | StoreSpace
     | ClockStepped
 )

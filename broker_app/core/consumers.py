@@ -43,8 +43,8 @@ class Consumers:
                 self.make_available(subscription)
             else:
                 self.make_unavailable(subscription)
-        if queue.picking is not None:
-            self._selective.propose_held(queue, queue.picking)
+        if queue.selective is not None:
+            self._selective.propose_held(queue, queue.selective)
 
     def make_available(self, subscription: Subscription) -> None:
         """Let a subscription stand in line for messages when it has credit."""
@@ -61,8 +61,8 @@ class Consumers:
             return  # an exclusive consumer is served
         subscription.available = True
         subscription.line.append(subscription)
-        if subscription.selection is not None and subscription.queue.picking is not None:
-            subscription.queue.picking.wake(subscription.selection)
+        if subscription.selection is not None and subscription.queue.selective is not None:
+            subscription.queue.selective.wake(subscription.selection)
         self._store.mark_dirty(subscription.queue)
 
     def make_unavailable(self, subscription: Subscription) -> None:

@@ -11,7 +11,7 @@ from broker_app.core.queue import Queue
 from broker_app.core.subscription import Subscription
 
 
-class Resting:
+class DelayedRedelivery:
     """The messages that wait, with a bound: `most` of them, and `most_bytes` of bodies."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
@@ -41,7 +41,7 @@ class Resting:
         """How many messages of a queue wait."""
         return sum(holder.queue is queue for holder, _ in self.peer.unsettled.values())
 
-    def let_go(self, message: Message) -> None:
+    def release_body(self, message: Message) -> None:
         """One whose time has come is not held any more."""
         self._bytes -= message.size
 

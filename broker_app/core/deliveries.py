@@ -8,7 +8,7 @@ from heapq import heappush
 from broker_app.core import commands as c
 from broker_app.core.consumers import Consumers
 from broker_app.core.dead_letters import DeadLetters
-from broker_app.core.delayed_redelivery import Resting, retry_delay_ms
+from broker_app.core.delayed_redelivery import DelayedRedelivery, retry_delay_ms
 from broker_app.core.errors import Refused
 from broker_app.core.message import (
     Message,
@@ -42,7 +42,7 @@ class Deliveries:
         #: peers that may hold deliveries
         self.peers: dict[Peer, None] = {}
         self.leases = leases
-        self.resting = Resting(turn.limits.resting, turn.limits.memory_bytes // 4)
+        self.resting = DelayedRedelivery(turn.limits.resting, turn.limits.memory_bytes // 4)
         self.peers[self.resting.peer] = None
 
     def shift_time_limits(self, by_ms: int) -> None:
@@ -82,13 +82,13 @@ class Deliveries:
         """Settle what is watched of a delivery: its lease, its bytes, its group."""
         if subscription.lease_ms:
             self.leases.end(subscription.peer, tag)
-        guard = subscription.queue.guarded
+        guard = subscription.queue.limit_usage
         if guard is not None:
             guard.bytes -= len(message.body)
         account = subscription.queue.account
         if account is not None:
             account.keep(-message.size)
-        if subscription.queue.picking is not None:
+        if subscription.queue.selective is not None:
             self._selective.group_settled(subscription.queue, message)
 
     def return_(self, command: c.Return, tags: Sequence[int]) -> None:
@@ -137,7 +137,7 @@ class Deliveries:
         if subscription.peer is not self.resting.peer:
             self.give_back(subscription, message)
             return
-        self.resting.let_go(message)
+        self.resting.release_body(message)
         queue = subscription.queue
         queue.unsettled -= 1
         if not queue.gone:
@@ -164,7 +164,7 @@ class Deliveries:
             queue.account.keep(-message.size)
         if queue.gone:
             return
-        if queue.picking is not None:
+        if queue.selective is not None:
             self._selective.group_settled(queue, message)
         policy = queue.policy
         if dead_reason:
@@ -192,7 +192,7 @@ class Deliveries:
             self._store.count_body(queue, message.size)
         if message.expires_ms:
             queue.expiring = True
-        if queue.guarded is not None and queue.guarded.removes:
+        if queue.limit_usage is not None and queue.limit_usage.removes:
             self._store.over_limit[queue] = None
         if queue.forwarded:
             self._turn.out.forwarded[queue.address] = None
@@ -209,7 +209,7 @@ class Deliveries:
                 subscription.returned += 1
                 self.leases.end(peer, tag)
                 if peer is self.resting.peer:
-                    self.resting.let_go(message)
+                    self.resting.release_body(message)
                 elif queue.account is not None:
                     queue.account.keep(-message.size)
                 if message.recorded:

@@ -13,7 +13,7 @@ from broker_app.core.events import Events
 from broker_app.core.facts import (
     DestinationFull,
 )
-from broker_app.core.limit_usage import Guard, Parked
+from broker_app.core.limit_usage import BlockedPublish, LimitUsage
 from broker_app.core.message_store import MessageStore
 from broker_app.core.peer import Peer
 from broker_app.core.policy import REMOVE_LOW_PRIORITY
@@ -47,7 +47,7 @@ class DestinationLimits:
         self._dead_letters = dead_letters
         self._deliveries = deliveries
         self.limits_topics = turn.policies.limits_topics
-        self._of_topics: dict[str, Guard] = {}
+        self._of_topics: dict[str, LimitUsage] = {}
         #: queues that were full lately, and when last
         self._full: dict[Queue, int] = {}
 
@@ -57,18 +57,18 @@ class DestinationLimits:
         for guard in self._of_topics.values():
             guard.shift(by_ms)
         for queue in self._destinations.queues.values():
-            if queue.guarded is not None:
-                queue.guarded.shift(by_ms)
+            if queue.limit_usage is not None:
+                queue.limit_usage.shift(by_ms)
 
     def policies_changed(self) -> None:
         """Apply other policies to topics; those of queues are applied one by one."""
         self.limits_topics = self._turn.policies.limits_topics
         self._of_topics.clear()
 
-    def is_full(self, queue: Queue, size: int = 0, waited: Parked | None = None) -> bool:
+    def is_full(self, queue: Queue, size: int = 0, waited: BlockedPublish | None = None) -> bool:
         """Whether a message of `size` bytes finds no room in a queue, and nothing makes room for it. Who
         stands in its line comes before it, save those who arrived after it has `waited` elsewhere."""
-        guard = queue.guarded
+        guard = queue.limit_usage
         if guard is None or queue is self._destinations.discard:
             return False
         line = guard.line
@@ -76,7 +76,7 @@ class DestinationLimits:
             return True
         return not (guard.removes or self.fits(queue, guard, 1, size))
 
-    def fits(self, queue: Queue | None, guard: Guard, messages: int, bytes_: int) -> bool:
+    def fits(self, queue: Queue | None, guard: LimitUsage, messages: int, bytes_: int) -> bool:
         """Whether so many more messages, of so many bytes together, are within the limits. What is scheduled
         counts as if it were there."""
         if queue is None:
@@ -92,13 +92,13 @@ class DestinationLimits:
 
     def check_room(self, queue: Queue, messages: int, bytes_: int) -> None:
         """Refused when so much more does not fit into a queue now."""
-        guard = queue.guarded
+        guard = queue.limit_usage
         if guard is None or guard.removes:
             return
         if guard.line or not self.fits(queue, guard, messages, bytes_):
             raise queue_full(queue)
 
-    def check_admissible(self, peer: Peer, guard: Guard, address: str, size: int) -> None:
+    def check_admissible(self, peer: Peer, guard: LimitUsage, address: str, size: int) -> None:
         """Refused when a message of this producer can never come in."""
         policy = guard.policy
         most = policy.max_message_bytes or policy.max_bytes
@@ -111,7 +111,7 @@ class DestinationLimits:
                 "too-many", f"{address} has {policy.max_producers} producers, as many as it may have"
             )
 
-    def of_topic(self, address: str) -> Guard | None:
+    def of_topic(self, address: str) -> LimitUsage | None:
         """The limits of a topic, None when it has none."""
         guard = self._of_topics.get(address)
         if guard is None and self.limits_topics:
@@ -119,20 +119,22 @@ class DestinationLimits:
             if policy.guards:
                 if len(self._of_topics) >= MAX_GUARDED_TOPICS:
                     self._of_topics.clear()
-                guard = self._of_topics[address] = Guard(policy)
+                guard = self._of_topics[address] = LimitUsage(policy)
         return guard
 
-    def of(self, address: str) -> Guard | None:
+    def of(self, address: str) -> LimitUsage | None:
         """The limits of a destination, which need not exist yet; None when it has none."""
         if address.startswith("/topic/"):
             return self.of_topic(address)
         queue = self._destinations.queues.get(address)
         if queue is not None:
-            return queue.guarded
+            return queue.limit_usage
         policy = self._turn.policies.of(address)
-        return Guard(policy) if policy.guards else None
+        return LimitUsage(policy) if policy.guards else None
 
-    def limited(self, address: str, guard: Guard | None) -> Iterator[tuple[str, Queue | None, Guard]]:
+    def limited(
+        self, address: str, guard: LimitUsage | None
+    ) -> Iterator[tuple[str, Queue | None, LimitUsage]]:
         """(address, queue if there is one, limits) of all that may be too full for a message to `address`: a
         queue with this `guard`, or durable subscriptions to a topic."""
         if not address.startswith("/topic/"):
@@ -140,8 +142,8 @@ class DestinationLimits:
                 yield address, self._destinations.queues.get(address), guard
         elif self.limits_topics:
             for named in self._destinations.topics.match(address.removeprefix("/topic/")).named:
-                if named.queue.guarded is not None:
-                    yield named.queue.address, named.queue, named.queue.guarded
+                if named.queue.limit_usage is not None:
+                    yield named.queue.address, named.queue, named.queue.limit_usage
 
     def emit_full(self, queue: Queue) -> None:
         """Publish that a queue is full, unless it was published lately."""
@@ -151,13 +153,13 @@ class DestinationLimits:
 
     def watch_consumers(self, queue: Queue) -> None:
         """Watch what consumers settle where bytes or groups are counted."""
-        counted = queue.counts or (queue.picking is not None and queue.picking.grouped)
+        counted = queue.counts or (queue.selective is not None and queue.selective.grouped)
         for subscription in queue.consumers:
             subscription.watched = subscription.lease_ms > 0 or counted
 
     def recount(self, queue: Queue) -> None:
         """Count the bytes of a queue anew: exactly in memory, by number in the journal."""
-        guard = queue.guarded
+        guard = queue.limit_usage
         if guard is None:
             return
         known = sum(len(message.body) for lane in queue.lanes for message in lane.in_memory())
@@ -175,7 +177,7 @@ class DestinationLimits:
 
     def trim(self, queue: Queue) -> bool:
         """Take waiting messages out of a queue that removes some at its limits; whether any went."""
-        guard, moved = queue.guarded, False
+        guard, moved = queue.limit_usage, False
         if guard is None or queue.gone or not guard.removes:
             return False
         while not self.fits(queue, guard, 0, 0):
@@ -188,7 +190,7 @@ class DestinationLimits:
             moved = True
         return moved
 
-    def _remove_first(self, queue: Queue, guard: Guard, lane: Lane) -> bool:
+    def _remove_first(self, queue: Queue, guard: LimitUsage, lane: Lane) -> bool:
         """Remove the oldest message of a lane; False when its body has to be read back before."""
         low = guard.policy.limit_behavior == REMOVE_LOW_PRIORITY
         message = lane.pop_first()

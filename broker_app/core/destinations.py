@@ -15,9 +15,9 @@ from broker_app.core.errors import Refused
 from broker_app.core.events import Events
 from broker_app.core.facts import (
     Arrived,
-    DestinationMade,
+    DestinationCreated,
 )
-from broker_app.core.limit_usage import Guard
+from broker_app.core.limit_usage import LimitUsage
 from broker_app.core.marks import (
     SYNC_ADDRESS,
     Mark,
@@ -50,7 +50,7 @@ class Destinations:
         self.named: dict[str, NamedSubscription] = {}
         #: stands for queues that are gone: what is sent there is counted and forgotten
         self.discard = Queue("/temp-queue/gone", durable=False)
-        self.discard.guarded = Guard(self.discard.policy)  # so that each arrival is looked at
+        self.discard.limit_usage = LimitUsage(self.discard.policy)  # so that each arrival is looked at
 
     def queue(self, address: str, *, durable: bool = True) -> Queue:
         """The queue of `address`, created when it does not exist."""
@@ -60,7 +60,7 @@ class Destinations:
             queue.forwarded = queue.in_order = is_forwarded(address)
             queue.obey(self._turn.policies.of(address))
             self.queues[address] = queue  # once it is whole
-            self._events.destination(DestinationMade(address))
+            self._events.destination(DestinationCreated(address))
         return queue
 
     def policy_of(self, queue: Queue) -> DestinationPolicy:

@@ -23,7 +23,7 @@ from broker_app.core.selection import (
     MOST_PASSED,
     Front,
     Selection,
-    Sorter,
+    SelectiveState,
     Survey,
     Track,
     beyond,
@@ -46,7 +46,7 @@ class DispatchRound:
         dead_letters: DeadLetters,
         leases: Leases,
         queue: Queue,
-        sorter: Sorter,
+        sorter: SelectiveState,
     ) -> None:
         self._turn = turn
         self._store = store
@@ -96,9 +96,9 @@ class DispatchRound:
         if last is not None and last.cursor < end_of(lane):
             for front in survey.fronts:
                 if front is last or self._is_hungry(lane, front):
-                    survey.hungry[front] = None
-        for front in sorted(survey.hungry, key=_cursor):
-            if front in survey.hungry:
+                    survey.starved[front] = None
+        for front in sorted(survey.starved, key=_cursor):
+            if front in survey.starved:
                 self._advance(lane, survey, front)
 
     def _note(self, survey: Survey, message: Message) -> None:
@@ -191,7 +191,7 @@ class DispatchRound:
         if not selection.line:
             return False
         if track.front is not None and track.front.cursor < end_of(lane):
-            survey.hungry[track.front] = None
+            survey.starved[track.front] = None
             survey.waiting[selection] = None
             return True
         return unread
@@ -317,8 +317,8 @@ class DispatchRound:
             self._settled += 1
             if message.recorded:
                 self._store.acknowledge(queue, message)
-            if queue.guarded is not None:
-                queue.guarded.bytes -= len(message.body)
+            if queue.limit_usage is not None:
+                queue.limit_usage.bytes -= len(message.body)
         else:
             tag = peer.next_tag
             peer.next_tag = tag + 1
@@ -386,9 +386,9 @@ class DispatchRound:
             lane.paged.remove(positions)
             lane.loading = array("Q", positions)
             turn.out.fetches.append(Fetch(self._queue.address, lane.priority, positions))
-        for front in [front for front in survey.hungry if not self._is_hungry(lane, front)]:
-            del survey.hungry[front]
-        if survey.hungry and survey.reading is None:
+        for front in [front for front in survey.starved if not self._is_hungry(lane, front)]:
+            del survey.starved[front]
+        if survey.starved and survey.reading is None:
             self._look_further(lane, survey, count)
 
     def _is_hungry(self, lane: Lane, front: Front) -> bool:
@@ -399,7 +399,7 @@ class DispatchRound:
     def _look_further(self, lane: Lane, survey: Survey, count: int) -> None:
         """Read the next run for one hungry front: the hindmost, or each second time the longest hungry."""
         survey.turns += 1
-        front = min(survey.hungry, key=_cursor) if survey.turns % 2 else next(iter(survey.hungry))
+        front = min(survey.starved, key=_cursor) if survey.turns % 2 else next(iter(survey.starved))
         next_, message = next(beyond(lane, front.cursor, {}))
         positions: list[int] = []
         if message is None:

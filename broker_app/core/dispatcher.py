@@ -44,11 +44,11 @@ class Dispatcher:
             dirty, self._store.dirty = self._store.dirty, []
             for queue in dirty:
                 queue.dirty = False
-                if queue.picking is None:
+                if queue.selective is None:
                     self._dispatch(queue)
                 else:
                     DispatchRound(
-                        self._turn, self._store, self._dead_letters, self._leases, queue, queue.picking
+                        self._turn, self._store, self._dead_letters, self._leases, queue, queue.selective
                     ).run()
 
     def loaded(self, command: c.Loaded) -> None:
@@ -56,17 +56,17 @@ class Dispatcher:
         queue = self._destinations.queues.get(command.address)
         if queue is None:
             return
-        if queue.picking is None:
+        if queue.selective is None:
             self._store.load(queue, command)
         else:
-            self._selective.load(queue, queue.picking, command)
+            self._selective.load(queue, queue.selective, command)
 
     def _dispatch(self, queue: Queue) -> None:
         """Deliver while there are both messages in memory and consumers with credit."""
         available = queue.available
         now_ms = self._turn.now_ms
         touched = self._turn.out.touched
-        guard = queue.guarded
+        guard = queue.limit_usage
         handed_out = settled = released = held = 0
         while available:
             lane = queue.first_lane()

@@ -19,7 +19,7 @@ from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused
 from broker_app.core.events import Events
 from broker_app.core.facts import (
-    DestinationGone,
+    DestinationDeleted,
 )
 from broker_app.core.message_store import MessageStore
 from broker_app.core.named import DURABLE_PREFIX, SHARED_PREFIX, NamedSubscription, Terms
@@ -109,7 +109,7 @@ class DurableSubscriptions:
         queue.gone = True
         del self._destinations.queues[queue.address]
         out.record(records.forgotten(out.destination(queue.address)))
-        self._events.destination(DestinationGone(queue.address))
+        self._events.destination(DestinationDeleted(queue.address))
 
     def deletable(self, name: str, owner: str, *leaving: Subscription) -> NamedSubscription:
         """The durable subscription of `name`; Refused when it cannot be deleted once `leaving` have left."""

@@ -11,9 +11,9 @@ from broker_app.core.facts import (
     ConsumerLeft,
     ConsumerSlow,
     DeadLetter,
+    DestinationCreated,
+    DestinationDeleted,
     DestinationFull,
-    DestinationGone,
-    DestinationMade,
 )
 from broker_app.core.message import (
     Message,
@@ -38,7 +38,7 @@ class Events:
         """Whether anybody subscribes to system topics."""
         return self._topics.reaches(SYSTEM)
 
-    def destination(self, fact: DestinationMade | DestinationGone | DestinationFull) -> None:
+    def destination(self, fact: DestinationCreated | DestinationDeleted | DestinationFull) -> None:
         """Publish an event of a destination; temporary ones have none."""
         if self.has_listeners and not fact.address.startswith("/temp-"):
             self._turn.out.facts.append(fact)

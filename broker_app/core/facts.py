@@ -11,11 +11,11 @@ from typing import NamedTuple
 from broker_app.core.subscription import Subscription
 
 
-class DestinationMade(NamedTuple):
+class DestinationCreated(NamedTuple):
     address: str
 
 
-class DestinationGone(NamedTuple):
+class DestinationDeleted(NamedTuple):
     address: str
 
 
@@ -66,8 +66,8 @@ class DeadLetter(NamedTuple):
 
 Fact = (
     Arrived
-    | DestinationMade
-    | DestinationGone
+    | DestinationCreated
+    | DestinationDeleted
     | DestinationFull
     | ConsumerJoined
     | ConsumerLeft

@@ -120,7 +120,7 @@ class Histories:
     def begin_replay(self, subscription: Subscription, start: Start, destination: Destination) -> None:
         """Let a subscription of a topic begin where `start` says. Refused when that is gone."""
         subscription.queue.in_order = True
-        subscription.look_key = None
+        subscription.render_key = None
         if start.kind == NOW:
             return
         if len(self.replays) >= self._turn.limits.replays:

@@ -13,7 +13,7 @@ from broker_app.core.destination import (
 from broker_app.core.destination_limits import DestinationLimits
 from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused, internal
-from broker_app.core.limit_usage import Guard
+from broker_app.core.limit_usage import LimitUsage
 from broker_app.core.marks import (
     SYNC_ADDRESS,
     Flow,
@@ -69,7 +69,7 @@ class InboundForwarding:
         self.changed_marks: dict[Mark, None] = {}
         subscriptions.on_end.append(self._subscription_ended)
 
-    def bridge_connected(self, command: c.MeetBridge) -> None:
+    def bridge_connected(self, command: c.BridgeConnected) -> None:
         self._destinations.queue(SYNC_ADDRESS)
 
     def check_begin_flow(self, command: c.BeginFlow) -> Mark:
@@ -165,9 +165,9 @@ class InboundForwarding:
                 elif envelope is not last:
                     queue = self._target_of_flow(flow, envelope)
                     last = envelope
-                    plain = envelope.special is None and queue.guarded is None
-                if fresh and queue.guarded is not None:
-                    self._check_forwarded(peer, queue, queue.guarded, len(body))
+                    plain = envelope.special is None and queue.limit_usage is None
+                if fresh and queue.limit_usage is not None:
+                    self._check_forwarded(peer, queue, queue.limit_usage, len(body))
             except Exception as error:
                 self._refuse_forwarded(flow, receipt, error)
                 continue
@@ -202,7 +202,7 @@ class InboundForwarding:
         assert queue is not None  # it was seen to be a queue when the flow began
         return queue
 
-    def _check_forwarded(self, peer: Peer, queue: Queue, guard: Guard, size: int) -> None:
+    def _check_forwarded(self, peer: Peer, queue: Queue, guard: LimitUsage, size: int) -> None:
         """Refused when a queue with limits has no room for one message."""
         self._destination_limits.check_admissible(peer, guard, queue.address, size)
         if self._destination_limits.is_full(queue, size):
@@ -229,20 +229,20 @@ class InboundForwarding:
         if not flow.mark.position:  # nothing ever came
             del self.marks[flow.mark.address]
 
-    def forget_mark(self, command: c.ForgetMark, mark: Mark) -> None:
+    def forget_mark(self, command: c.DeleteMark, mark: Mark) -> None:
         """Delete a mark."""
         del self.marks[mark.address]
         self.changed_marks.pop(mark, None)  # what came in this batch is not to bring it back
         self._turn.out.record(records.forgotten(self._turn.out.destination(mark.address)))
         self._turn.accept(command.peer, command.receipt)
 
-    def reassign_mark(self, command: c.HandMarkOver, mark: Mark) -> None:
+    def reassign_mark(self, command: c.ReassignMark, mark: Mark) -> None:
         """Let another user go on from a mark."""
         mark.owner = command.owner
         self.changed_marks[mark] = None
         self._turn.accept(command.peer, command.receipt)
 
-    def check_unused(self, command: c.ForgetMark | c.HandMarkOver) -> Mark:
+    def check_unused(self, command: c.DeleteMark | c.ReassignMark) -> Mark:
         """The mark of a queue that nobody forwards at the moment."""
         sender, source = command.sender, command.source
         address = address_of(sender, source)

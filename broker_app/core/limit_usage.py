@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 PRODUCER_MS = 60_000
 
 
-class Parked:
+class BlockedPublish:
     """A message that was received and not let in: its producer has no answer yet."""
 
     __slots__ = ("arrival", "body", "envelope", "peer", "receipt", "until_ms")
@@ -37,7 +37,7 @@ class Parked:
         return len(self.body) + self.envelope.weight
 
 
-class Guard:
+class LimitUsage:
     """The limits of one destination at work.
 
     `bytes` counts the bodies of what waits and what is unsettled, and is exact where there is a limit for
@@ -55,7 +55,7 @@ class Guard:
         #: the first position that was counted as it came
         self.since = 0
         self._read = self._read_bytes = 0
-        self.line: deque[Parked] = deque()
+        self.line: deque[BlockedPublish] = deque()
         #: when each producer sent last, ms
         self.producers: dict[Peer, int] = {}
 

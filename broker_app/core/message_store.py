@@ -64,7 +64,7 @@ class MessageStore:
             message.explicit_id = explicit_id
             message.order = out.first_position + out.count + lane.shift
             lane.shift += 1
-        guard = queue.guarded
+        guard = queue.limit_usage
         if guard is not None:
             if queue is self._destinations.discard:
                 turn.counters["discarded"] += 1
@@ -78,13 +78,13 @@ class MessageStore:
         if paging:
             lane.paged.append(message.position)
             lane.average += (message.size - lane.average) >> 4
-            if queue.picking is not None:
-                queue.picking.at_hand[message.position] = message
+            if queue.selective is not None:
+                queue.selective.at_hand[message.position] = message
         else:
             self.append(queue, lane, message)
         if message.expires_ms:
             queue.expiring = True
-        if not queue.dirty and (queue.available or queue.picking):
+        if not queue.dirty and (queue.available or queue.selective):
             queue.dirty = True
             self.dirty.append(queue)
         return message
@@ -137,7 +137,7 @@ class MessageStore:
         if not wanted or not wanted.issubset(command.positions):
             return  # the queue was purged meanwhile, or all of them were moved away
         del lane.loading[:]
-        read, guard = queue.reader.message, queue.guarded
+        read, guard = queue.reader.message, queue.limit_usage
         for position, record in zip(command.positions, command.records, strict=True):
             if position not in wanted:
                 continue  # moved away while it was read
@@ -174,7 +174,7 @@ class MessageStore:
         """Whether a message that was picked out of order comes back to a queue that does so no more, where
         what stands before it is not in memory."""
         if (
-            queue.picking is not None
+            queue.selective is not None
             or not message.recorded
             or message.order - message.position != lane.shift
         ):
@@ -205,8 +205,8 @@ class MessageStore:
 
     def drop(self, queue: Queue, message: Message, cause: int) -> None:
         """Forget a message that is in no lane and no longer unsettled."""
-        if queue.guarded is not None:
-            queue.guarded.bytes -= len(message.body)
+        if queue.limit_usage is not None:
+            queue.limit_usage.bytes -= len(message.body)
         if message.recorded:
             out = self._turn.out
             out.record(records.acked(out.destination(queue.address), cause, (message.position,)))

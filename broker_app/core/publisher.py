@@ -26,7 +26,7 @@ from broker_app.core.scheduler import Scheduler
 from broker_app.core.selective_delivery import SelectiveDelivery
 from broker_app.core.subscription import Subscription
 from broker_app.core.subscriptions import Subscriptions
-from broker_app.core.topic import Look, Match
+from broker_app.core.topic import FanoutGroup, Match
 from broker_app.core.turn import Turn
 
 #: topics whose messages are counted; of so many that rest the longest, one makes room for another
@@ -172,7 +172,7 @@ class Publisher:
         """The subscriptions whose selector, if any, matches `message`."""
         headers = block.headers(message.envelope.block)
 
-        def wants(of: Look | Subscription | NamedSubscription) -> bool:
+        def wants(of: FanoutGroup | Subscription | NamedSubscription) -> bool:
             return of.selector is None or of.selector.accepts(headers, message, self._turn.ids)
 
         looks, singles, named = matching

@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from broker_app.core.groups import group_of
-from broker_app.core.limit_usage import Guard
+from broker_app.core.limit_usage import LimitUsage
 from broker_app.core.message import DEFAULT_PRIORITY, Message
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.records import Reader
@@ -25,7 +25,7 @@ from broker_app.core.subscription import NO_SAMPLES, Subscription
 if TYPE_CHECKING:
     from broker_app.core.account import Account
     from broker_app.core.named import NamedSubscription
-    from broker_app.core.selection import Sorter, Survey
+    from broker_app.core.selection import SelectiveState, Survey
 
 DEFAULT_POLICY = DestinationPolicy()
 #: of the one lane of a queue that is in order
@@ -276,20 +276,20 @@ class Queue:
         "expiring",
         "forwarded",
         "gone",
-        "guarded",
         "held",
         "holds",
         "idle_since_ms",
         "in_order",
         "lanes",
         "last_grouped",
+        "limit_usage",
         "named",
-        "picking",
         "policy",
         "published_total",
         "reader",
         "removed_total",
         "sampled",
+        "selective",
         "shut",
         "unsettled",
         "waits",
@@ -299,7 +299,7 @@ class Queue:
         self.address = address
         self.durable = durable
         #: what its limits need, None when there are none
-        self.guarded: Guard | None = None
+        self.limit_usage: LimitUsage | None = None
         self.obey(DEFAULT_POLICY)
         #: who answers for the memory that it takes, None where bodies can go to the journal
         self.account: Account | None = None
@@ -310,7 +310,7 @@ class Queue:
         #: the exclusive consumer that is served; all others stand by
         self.active: Subscription | None = None
         #: set while consumers are choosy or messages have groups: then `core/selective_delivery.py` hands out
-        self.picking: Sorter | None = None
+        self.selective: SelectiveState | None = None
         #: the position of the newest recorded message that has a group
         self.last_grouped = 0
         self.acked: list[int] = []  # positions acknowledged in the batch being decided
@@ -355,15 +355,15 @@ class Queue:
         #: whether producers are refused, and whether consumers are handed nothing
         self.shut = policy.refuses_producers
         self.held = policy.holds_consumers
-        if self.guarded is not None:
-            self.guarded.policy = policy
+        if self.limit_usage is not None:
+            self.limit_usage.policy = policy
         elif policy.guards and self.durable:
-            self.guarded = Guard(policy)
+            self.limit_usage = LimitUsage(policy)
 
     @property
     def counts(self) -> bool:
         """Whether what is unsettled is counted too."""
-        return self.guarded is not None or self.account is not None
+        return self.limit_usage is not None or self.account is not None
 
     @property
     def paged_bytes(self) -> int:

@@ -34,8 +34,8 @@ class Recovery:
         self._since: dict[str, int] = {}
         self._all_since = 0
 
-    def thaw(self, blob: bytes) -> None:
-        for section in snapshot.thaw(blob):
+    def load_section(self, blob: bytes) -> None:
+        for section in snapshot.load_section(blob):
             self._since[section.address] = section.position
             self._all_since = max(self._all_since, section.position)
             if section.terms:
@@ -43,13 +43,13 @@ class Recovery:
             if section.mark:
                 self._broker.forwarding.marks[section.address] = of_address(section.address, section.mark)
             if section.delayed[0]:
-                self._schedule(section.address).thaw(*section.delayed)
+                self._schedule(section.address).load_section(*section.delayed)
             if section.dedup:
-                self._broker.publisher.duplicates.thaw(section.address, section.dedup)
+                self._broker.publisher.duplicates.load_section(section.address, section.dedup)
             if section.address == snapshot.LOST:
                 self._broker.histories.lost_to = section.history[0]
             elif section.history:
-                self._broker.histories.history(section.address).thaw(section.history, section.kept)
+                self._broker.histories.history(section.address).load_section(section.history, section.kept)
             for priority, mark, positions, attempts in section.lanes:
                 lane = self._broker.destinations.queue(section.address).lane(priority)
                 lane.mark = mark
@@ -144,8 +144,8 @@ class Recovery:
                 self._settle(lane, gone, self._attempts.get(address, {}))
             queue.lanes = [lane for lane in queue.lanes if len(lane)]
             queue.expiring = True
-            if queue.guarded is not None:
-                queue.guarded.recount(0, queue.depth, next_position)
+            if queue.limit_usage is not None:
+                queue.limit_usage.recount(0, queue.depth, next_position)
             if not queue.lanes and queue.named is None and address not in broker.scheduler.schedules:
                 del broker.destinations.queues[address]
             elif queue.last_grouped >= min((lane.paged.first for lane in queue.lanes), default=next_position):

@@ -12,17 +12,17 @@ GREEN, YELLOW, ORANGE, RED = MEMORY_LEVELS = ("green", "yellow", "orange", "red"
 _BEGINS = ((RED, 98), (ORANGE, 90), (YELLOW, 80))
 
 #: what never waits: the broker's own topics, and answers, for which somebody waits who may make room
-SPARED = ("/topic/$", "/temp-queue/", "/temp-topic/")
+EXEMPT = ("/topic/$", "/temp-queue/", "/temp-topic/")
 
 
-class Strain(NamedTuple):
+class ResourceAlarm(NamedTuple):
     """Why nothing comes in: `waits` is whether messages wait for better times before they are refused,
     `spares` are beginnings of addresses that are not concerned."""
 
     code: str
     detail: str
     waits: bool
-    spares: tuple[str, ...] = SPARED
+    exempt: tuple[str, ...] = EXEMPT
 
     @property
     def refusal(self) -> Refused:
@@ -30,18 +30,20 @@ class Strain(NamedTuple):
         return Refused(self.code, self.detail)
 
 
-STORE_FULL = Strain(
+STORE_FULL = ResourceAlarm(
     "store-full",
     "the broker has no space left to store messages; it takes some again when there is",
     waits=True,
 )
-BROKER_FULL = Strain(
+BROKER_FULL = ResourceAlarm(
     "queue-full", "the broker holds as many messages or bytes as it may, in all queues together", waits=True
 )
-MEMORY_ORANGE = Strain(
-    "busy", "messages that live in memory have nearly filled it", waits=True, spares=("/topic/$",)
+MEMORY_ORANGE = ResourceAlarm(
+    "busy", "messages that live in memory have nearly filled it", waits=True, exempt=("/topic/$",)
 )
-MEMORY_RED = Strain("busy", "messages that live in memory have filled it", waits=False, spares=("/topic/$",))
+MEMORY_RED = ResourceAlarm(
+    "busy", "messages that live in memory have filled it", waits=False, exempt=("/topic/$",)
+)
 
 
 def memory_level(used: int, most: int) -> str:

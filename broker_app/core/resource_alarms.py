@@ -16,7 +16,7 @@ from broker_app.core.resource_alarm import (
     ORANGE,
     RED,
     STORE_FULL,
-    Strain,
+    ResourceAlarm,
     memory_level,
 )
 from broker_app.core.turn import Turn
@@ -30,7 +30,7 @@ class ResourceAlarms:
         self._destinations = destinations
         self._store = store
         #: why the broker as a whole takes no messages, None when it does
-        self.alarm: Strain | None = None
+        self.alarm: ResourceAlarm | None = None
         #: one of MEMORY_LEVELS
         self.memory_level = GREEN
         #: bytes of messages that the journal has space for; None while that is more than enough

@@ -80,12 +80,12 @@ class Schedule:
                     array("Q", (dues[at] for at in kept)), array("Q", (positions[at] for at in kept))
                 )
 
-    def freeze(self) -> list[tuple[array[int], array[int]]]:
+    def take_snapshot(self) -> list[tuple[array[int], array[int]]]:
         """Due times and their positions, in order, in chunks that are not to be changed."""
         first = self.next_ms
         loading = sorted((min(due, first or due), position) for position, due in self.loading.items())
         dues, positions = array("Q", (due for due, _ in loading)), array("Q", (at for _, at in loading))
         return [(dues, positions), *((chunk[0], chunk[1]) for chunk in self.rows.chunks())]
 
-    def thaw(self, dues: array[int], positions: array[int]) -> None:
+    def load_section(self, dues: array[int], positions: array[int]) -> None:
         self.rows.extend(dues, positions)

@@ -123,12 +123,12 @@ class Survey:
     selections that are served from no lower lane before they have seen all of this one. `reading` are the
     positions that are being read to be looked at: None for nothing, empty for another turn in memory."""
 
-    __slots__ = ("fronts", "hungry", "reading", "tracks", "turns", "waiting")
+    __slots__ = ("fronts", "reading", "starved", "tracks", "turns", "waiting")
 
     def __init__(self) -> None:
         self.tracks: dict[Selection, Track] = {}
         self.fronts: list[Front] = []
-        self.hungry: dict[Front, None] = {}
+        self.starved: dict[Front, None] = {}
         self.waiting: dict[Selection, None] = {}
         self.reading: list[int] | None = None
         self.turns = 0
@@ -167,18 +167,18 @@ class Survey:
             track.front = other
         other.tracks.update(front.tracks)
         self.fronts.remove(front)
-        if front in self.hungry:
-            del self.hungry[front]
-            self.hungry[other] = None
+        if front in self.starved:
+            del self.starved[front]
+            self.starved[other] = None
 
     def _take_from(self, front: Front, track: Track) -> None:
         del front.tracks[track]
         if not front.tracks:
             self.fronts.remove(front)
-            self.hungry.pop(front, None)
+            self.starved.pop(front, None)
 
 
-class Sorter:
+class SelectiveState:
     """How one queue finds the consumer for each message while that is not simply the next one."""
 
     def __init__(self, most_idle: int) -> None:

@@ -23,7 +23,7 @@ from broker_app.core.message_store import MessageStore
 from broker_app.core.queue import Queue, order_of
 from broker_app.core.selection import (
     Selection,
-    Sorter,
+    SelectiveState,
 )
 from broker_app.core.subscription import Subscription
 from broker_app.core.turn import Turn
@@ -40,9 +40,9 @@ class SelectiveDelivery:
         """Find the selection of a new consumer. What waits for a named subscription was selected before."""
         queue = subscription.queue
         text = subscription.selector.text if subscription.selector and queue.named is None else ""
-        if text and queue.picking is None:
+        if text and queue.selective is None:
             self._begin(queue)
-        sorter = queue.picking
+        sorter = queue.selective
         if sorter is None:
             return
         chosen = sorter.selections.get(text)
@@ -57,7 +57,7 @@ class SelectiveDelivery:
         subscription.watched = subscription.watched or sorter.grouped
 
     def remove_consumer(self, subscription: Subscription) -> None:
-        chosen, sorter = subscription.selection, subscription.queue.picking
+        chosen, sorter = subscription.selection, subscription.queue.selective
         if chosen is None or sorter is None:
             return
         chosen.consumers -= 1
@@ -71,7 +71,7 @@ class SelectiveDelivery:
         sorter.wake(chosen)
         self._store.mark_dirty(subscription.queue)
 
-    def propose_held(self, queue: Queue, sorter: Sorter) -> None:
+    def propose_held(self, queue: Queue, sorter: SelectiveState) -> None:
         """Release the groups that waited for the credit of consumers that stand by now."""
         for lane in queue.lanes:
             for selection, track in lane.survey.tracks.items() if lane.survey is not None else ():
@@ -88,12 +88,12 @@ class SelectiveDelivery:
         self.keep_groups(queue)
 
     def keep_groups(self, queue: Queue) -> None:
-        """Deliver messages of one group to one consumer at a time from now on; at the broker that they are for."""
+        """Deliver messages of one group to one consumer at a time from now on; not of other brokers."""
         if queue.forwarded:
             return
-        if queue.picking is None:
+        if queue.selective is None:
             self._begin(queue)
-        sorter = queue.picking
+        sorter = queue.selective
         assert sorter is not None
         if not sorter.grouped:
             sorter.grouped = True
@@ -103,13 +103,13 @@ class SelectiveDelivery:
     def group_settled(self, queue: Queue, message: Message) -> None:
         """Note that a delivery was settled or returned."""
         name = queue.group_of(message)
-        if name and queue.picking is not None:
-            queue.picking.groups.settled(name)
-            if queue.picking.groups.freed:
+        if name and queue.selective is not None:
+            queue.selective.groups.settled(name)
+            if queue.selective.groups.freed:
                 self._store.mark_dirty(queue)
 
     def _begin(self, queue: Queue) -> None:
-        sorter = queue.picking = Sorter(self._turn.limits.idle_groups)
+        sorter = queue.selective = SelectiveState(self._turn.limits.idle_groups)
         everything = sorter.everything
         for subscription in queue.consumers:
             subscription.selection = everything
@@ -122,7 +122,7 @@ class SelectiveDelivery:
 
     def _end(self, queue: Queue) -> None:
         """Return to plain delivery: messages in memory must come before all others."""
-        sorter = queue.picking
+        sorter = queue.selective
         assert sorter is not None
         for lane in queue.lanes:
             lane.survey = None
@@ -138,12 +138,12 @@ class SelectiveDelivery:
         for subscription in queue.consumers:
             subscription.selection = None
             subscription.watched = subscription.lease_ms > 0 or queue.counts
-        queue.picking = None
+        queue.selective = None
         self._store.mark_dirty(queue)
 
     def tidy(self, queue: Queue) -> None:
         """Forget selections that nobody has used for a while, and the sorter when it is not needed."""
-        sorter = queue.picking
+        sorter = queue.selective
         assert sorter is not None
         long_ago = self._turn.now_ms - self._turn.limits.unused_selector_ms
         for text, selection in list(sorter.selections.items()):
@@ -164,7 +164,7 @@ class SelectiveDelivery:
         if len(sorter.selections) == 1 and not sorter.grouped:
             self._end(queue)
 
-    def load(self, queue: Queue, sorter: Sorter, command: c.Loaded) -> None:
+    def load(self, queue: Queue, sorter: SelectiveState, command: c.Loaded) -> None:
         """Put bodies that were read back into memory, or among those that are only looked at."""
         lane = queue.lane(command.priority)
         self._store.mark_dirty(queue)

@@ -97,7 +97,7 @@ class Section:
         return 1 + len(self._numbers)
 
 
-class Freezing:
+class SnapshotBuilder:
     """A snapshot in the making. `position` is where recovery begins to read the records.
 
     Begun and carried on between two calls of `Broker.decide`, `step` by step until that says True. All
@@ -165,14 +165,14 @@ class Freezing:
             _write_queue(section, queue, held)
             messages += sum(len(lane.ready) for lane in queue.lanes)
         if schedule is not None:
-            chunks = schedule.freeze()
+            chunks = schedule.take_snapshot()
             section.delayed = section.add(dues for dues, _ in chunks)
             section.add(positions for _, positions in chunks)
         since_ms = self._broker.turn.now_ms - self._broker.turn.policies.of(address).dedup_window_ms
-        section.dedup = section.add(self._broker.publisher.duplicates.freeze(address, since_ms))
+        section.dedup = section.add(self._broker.publisher.duplicates.take_snapshot(address, since_ms))
         history = self._broker.histories.histories.get(address)
         if history is not None:
-            section.history = history.freeze()
+            section.history = history.take_snapshot()
             section.add(block.positions for block in history.blocks)
         elif address == LOST and self._broker.histories.lost_to:
             section.history = (self._broker.histories.lost_to,)
@@ -189,9 +189,9 @@ class Freezing:
         return [bytes((FORMAT,)), *chain.from_iterable(parts for _, parts in self.sections)]
 
 
-def freeze(broker: Broker) -> bytes:
+def take_snapshot(broker: Broker) -> bytes:
     """The recorded state as bytes, at once. Equal for brokers that behave alike."""
-    freezing = Freezing(broker)
+    freezing = SnapshotBuilder(broker)
     while not freezing.step():
         pass
     freezing.sections.sort()
@@ -278,7 +278,7 @@ class Frozen:
         self.kept = numbers[at + dedup :]
 
 
-def thaw(blob: bytes) -> Iterator[Frozen]:
+def load_section(blob: bytes) -> Iterator[Frozen]:
     """The sections of a snapshot. Raises ValueError for another format."""
     view = memoryview(blob)
     if view[0] not in (FORMAT, _WITHOUT_MARKS):

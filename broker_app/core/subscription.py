@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from broker_app.core.replay import Replay
     from broker_app.core.selection import Selection
     from broker_app.core.selector import Selector
-    from broker_app.core.topic import Look
+    from broker_app.core.topic import FanoutGroup
 
 #: takes samples that nobody wants
 NO_SAMPLES: deque[int] = deque(maxlen=0)
@@ -38,11 +38,11 @@ class Subscription:
         "id",
         "lease_ms",
         "look",
-        "look_key",
         "peer",
         "probe_ms",
         "probe_tag",
         "queue",
+        "render_key",
         "replay",
         "returned",
         "selection",
@@ -53,7 +53,7 @@ class Subscription:
     )
 
     def __init__(
-        self, peer: Peer, id: str, address: str, ack: str, credit: int, lease_ms: int, look_key: object
+        self, peer: Peer, id: str, address: str, ack: str, credit: int, lease_ms: int, render_key: object
     ) -> None:
         self.peer = peer
         self.id = id
@@ -61,8 +61,8 @@ class Subscription:
         self.ack = ack
         self.credit = credit
         self.lease_ms = lease_ms
-        self.look_key = look_key
-        self.look: Look | None = None
+        self.render_key = render_key
+        self.look: FanoutGroup | None = None
         self.queue: Queue
         self.head: bytes | None = None
         self.unsettled = 0

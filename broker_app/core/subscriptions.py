@@ -26,7 +26,7 @@ from broker_app.core.facts import (
     ConsumerJoined,
     ConsumerLeft,
     ConsumerSlow,
-    DestinationGone,
+    DestinationDeleted,
     SnapshotWanted,
 )
 from broker_app.core.histories import Histories
@@ -50,7 +50,7 @@ from broker_app.core.turn import Turn
 
 
 class Subscriptions:
-    """Subscriptions of all peers. `on_begin` and `on_end` are called with each subscription that begins and ends."""
+    """Subscriptions of all peers. `on_begin` and `on_end` are called with each that begins and ends."""
 
     def __init__(
         self,
@@ -239,7 +239,7 @@ class Subscriptions:
         _check_number(queue.policy, address, len(queue.consumers))
         self._consumers.join(subscription)
 
-    def deliver_to(self, command: c.Hand) -> None:
+    def deliver_to(self, command: c.DeliverTo) -> None:
         """Deliver messages to one subscription alone."""
         subscription = command.subscription
         for envelope, body in command.messages:
@@ -272,12 +272,12 @@ class Subscriptions:
             raise Refused("conflict", f"subscription {subscription.id!r} is not durable; it keeps nothing")
         return self._durables.deletable(named.name, subscription.peer.user, subscription)
 
-    def check_delete_durable(self, command: c.Forget) -> NamedSubscription:
+    def check_delete_durable(self, command: c.DeleteSubscription) -> NamedSubscription:
         """The durable subscription to be deleted; Refused when others use it."""
         own = _consumers_of(command.peer, command.name)
         return self._durables.deletable(command.name, command.owner, *own)
 
-    def delete_durable(self, command: c.Forget, named: NamedSubscription) -> None:
+    def delete_durable(self, command: c.DeleteSubscription, named: NamedSubscription) -> None:
         """Delete a durable subscription, with all that waits."""
         for subscription in _consumers_of(command.peer, command.name):
             self.end(subscription, keep_unsettled=False)
@@ -445,7 +445,7 @@ class Subscriptions:
         if queue is not None:
             self._turn.counters["discarded"] += queue.depth
             self._store.close_queue(queue)
-            self._events.destination(DestinationGone(address))
+            self._events.destination(DestinationDeleted(address))
 
 
 def _consumers_of(peer: Peer, name: str) -> list[Subscription]:
@@ -463,7 +463,7 @@ def _check_replayable(command: c.Subscribe, destination: Destination) -> None:
 
 
 def _goes_together(subscription: Subscription) -> bool:
-    return subscription.ack == c.AUTO and subscription.look_key is not None and not subscription.peer.paused
+    return subscription.ack == c.AUTO and subscription.render_key is not None and not subscription.peer.paused
 
 
 def _check_filter(destination: Destination) -> None:

@@ -10,7 +10,7 @@ from broker_app.core.deliveries import Deliveries
 from broker_app.core.destinations import Destinations
 from broker_app.core.events import Events
 from broker_app.core.facts import (
-    DestinationGone,
+    DestinationDeleted,
 )
 from broker_app.core.histories import Histories
 from broker_app.core.marks import (
@@ -69,8 +69,8 @@ class Sweeper:
         for queue in self._destinations.queues.values():
             if queue.idle_since_ms:
                 queue.idle_since_ms += by_ms
-            if queue.picking is not None:
-                queue.picking.shift(by_ms)
+            if queue.selective is not None:
+                queue.selective.shift(by_ms)
 
     def run_due(self) -> None:
         for peer, tag in self._deliveries.leases.due(self._turn.now_ms):
@@ -97,7 +97,7 @@ class Sweeper:
             if self._destinations.queues.get(queue.address) is not queue:
                 continue
             work -= 1
-            if queue.picking is not None:
+            if queue.selective is not None:
                 self._selective.tidy(queue)
             if queue.expiring:
                 work -= self._expire_waiting(queue) // LOOKS
@@ -124,7 +124,7 @@ class Sweeper:
             queue.idle_since_ms = self._turn.now_ms
         elif self._turn.now_ms - queue.idle_since_ms >= self._turn.limits.idle_queue_ms:
             del self._destinations.queues[queue.address]
-            self._events.destination(DestinationGone(queue.address))
+            self._events.destination(DestinationDeleted(queue.address))
 
     def _forget_old_ids(self) -> None:
         found = self._publisher.duplicates.next_to_sweep()

@@ -23,7 +23,7 @@ class Fanout:
 
     __slots__ = ("_left", "look", "members", "messages")
 
-    def __init__(self, look: Look, members: tuple[Subscription, ...]) -> None:
+    def __init__(self, look: FanoutGroup, members: tuple[Subscription, ...]) -> None:
         self.look = look
         self.members = members
         self.messages: list[Message] = []
@@ -46,7 +46,7 @@ class Fanout:
         return bool(self.members)
 
 
-class Look:
+class FanoutGroup:
     """Subscriptions of one filter whose messages are rendered to equal bytes and need no settling."""
 
     __slots__ = ("_frozen", "fanned_out", "fanout", "members", "selector")
@@ -94,7 +94,7 @@ class _Node:
 
     def __init__(self) -> None:
         self.children: dict[str, _Node] = {}
-        self.looks: dict[object, Look] = {}
+        self.looks: dict[object, FanoutGroup] = {}
         self.singles: dict[Subscription, None] = {}
         self.named: dict[NamedSubscription, None] = {}
 
@@ -106,7 +106,7 @@ class _Node:
 class Match(NamedTuple):
     """Whose filter matches a name: served together, served one by one, and those that have a name."""
 
-    looks: list[Look]
+    looks: list[FanoutGroup]
     singles: list[Subscription]
     named: list[NamedSubscription]
 
@@ -134,9 +134,9 @@ class Topics:
         self.choosy += subscription.selector is not None
         node = self._grow(pattern)
         if together:
-            look = node.looks.get(subscription.look_key)
+            look = node.looks.get(subscription.render_key)
             if look is None:
-                look = node.looks[subscription.look_key] = Look(subscription.selector)
+                look = node.looks[subscription.render_key] = FanoutGroup(subscription.selector)
                 self._forget()
             look.add(subscription)
             subscription.look = look
@@ -152,7 +152,7 @@ class Topics:
             look.remove(subscription)
             if look.members:
                 return
-            del node.looks[subscription.look_key]
+            del node.looks[subscription.render_key]
         else:
             node.singles.pop(subscription, None)
         self._forget()

@@ -10,12 +10,12 @@ class Transaction:
     """`commands` in order, and about how many `bytes` of memory they take; why it cannot be committed,
     where it was `spoilt`."""
 
-    __slots__ = ("bytes", "commands", "spoilt")
+    __slots__ = ("bytes", "commands", "rollback_only")
 
     def __init__(self) -> None:
         self.commands: list[c.Publish | c.Settle | c.Return] = []
         self.bytes = 0
-        self.spoilt: Refused | None = None
+        self.rollback_only: Refused | None = None
 
     @property
     def targets(self) -> set[str]:

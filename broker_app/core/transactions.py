@@ -113,8 +113,8 @@ class Transactions:
         if transaction is None:
             raise _no_transaction(command.transaction)
         try:
-            if transaction.spoilt is not None:
-                raise transaction.spoilt
+            if transaction.rollback_only is not None:
+                raise transaction.rollback_only
             self._check_all(command.peer, transaction.commands)
         except Refused as refusal:
             detail = f"transaction {command.transaction!r} was rolled back: {refusal.detail}"
@@ -147,11 +147,11 @@ class Transactions:
                 settled.update(self._deliveries.check_tags(command))
         self._admission.check_all_fit(peer, published)
 
-    def mark_rollback_only(self, command: c.Spoil) -> None:
+    def mark_rollback_only(self, command: c.MarkRollbackOnly) -> None:
         """Have a transaction fail at its commit."""
         transaction = command.peer.transactions.get(command.transaction)
         if transaction is not None:
-            transaction.spoilt = command.refusal
+            transaction.rollback_only = command.refusal
 
     def check_abort(self, command: c.Abort) -> None:
         """Refused when there is no transaction of this name."""

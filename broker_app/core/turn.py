@@ -54,7 +54,7 @@ class Turn:
         return Message(envelope, body, self._unrecorded, self.now_ms, False)
 
     def accept(self, peer: Peer, receipt: Any, answer: object = None) -> None:
-        """Confirm a command; a detailed peer also gets `answer`: the message that was published, or what was moved."""
+        """Confirm a command; a detailed peer also gets `answer`: the published message, or what was moved."""
         if receipt is None:
             return
         peer.receipts.append((receipt, answer) if peer.detailed else receipt)
@@ -81,7 +81,7 @@ class Turn:
         self.schedule_flush(peer)
 
     def detail_of(self, peer: Peer, error: Exception) -> str:
-        """The reason why one part of a command is refused while the others are carried out; records a fault."""
+        """The reason why one part of a command is refused and the others are not; records a fault."""
         if isinstance(error, Refused):
             return error.detail
         self.out.failures.append(Failure(peer, error))

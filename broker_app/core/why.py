@@ -178,7 +178,7 @@ def _named_in(selector: str, message: Message) -> dict[str, str]:
 
 
 def _owner_of_group(queue: Queue, message: Message) -> Subscription | None:
-    name, sorter = queue.group_of(message), queue.picking
+    name, sorter = queue.group_of(message), queue.selective
     group = sorter.groups.find(name) if name and sorter is not None else None
     return group.owner if group is not None else None
 

@@ -22,7 +22,7 @@ class _Errand:
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
 
-class Errands(InnerReceiver):
+class EngineRequests(InnerReceiver):
     """The receiver behind the peer of all jobs."""
 
     def __init__(self, engine: Engine) -> None:

@@ -15,11 +15,11 @@ from pathlib import Path
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.jobs import filters, plan, store
-from broker_app.jobs.engine_requests import Errands
+from broker_app.jobs.engine_requests import EngineRequests
 from broker_app.jobs.exporting import Exporting
 from broker_app.jobs.importing import Importing
 from broker_app.jobs.job import CANCELLED, FAILED, Job
-from broker_app.jobs.plan import Plan, Wish
+from broker_app.jobs.plan import JobSpec, Plan
 from broker_app.jobs.purging import Purging
 from broker_app.jobs.reading import JournalRead
 from broker_app.jobs.replaying import Replaying
@@ -55,7 +55,7 @@ class Jobs:
     loop; `start` once the engine has recovered, before anybody is served; `stop` before the engine stops."""
 
     def __init__(self, engine: Engine, read: JournalRead, directory: Path, lines: Lines) -> None:
-        self._errands = Errands(engine)
+        self._errands = EngineRequests(engine)
         self._store = Store(directory)
         self._tools = Tools(self._errands, read, self._store, lines, secrets.token_hex(8), _now_ms)
         self._plans: OrderedDict[str, Plan] = OrderedDict()
@@ -99,7 +99,7 @@ class Jobs:
 
     # ------------------------------------------------------------------ plans
 
-    async def plan(self, wish: Wish, user: str) -> Plan:
+    async def plan(self, wish: JobSpec, user: str) -> Plan:
         """A dry run. Raises Refused."""
         if self._planning[user] >= MAX_PLANNING_OF_USER:
             raise Refused("busy", f"{MAX_PLANNING_OF_USER} plans of {user} are being made already")

@@ -19,7 +19,7 @@ from broker_app.core.message import Message
 from broker_app.core.records import Reader
 from broker_app.core.views import Stretch
 from broker_app.jobs import filters, reading
-from broker_app.jobs.engine_requests import Errands
+from broker_app.jobs.engine_requests import EngineRequests
 from broker_app.jobs.filters import Filter
 from broker_app.jobs.reading import JournalRead, Survey
 
@@ -50,7 +50,7 @@ MAX_WARNED = 20
 SLOWEST, FASTEST = 1, 1_000_000
 
 
-class Wish(msgspec.Struct, forbid_unknown_fields=True):
+class JobSpec(msgspec.Struct, forbid_unknown_fields=True):
     """What somebody wants done. `target` is a queue or "origin"; `limit` and `rate_per_s` bound it."""
 
     op: str
@@ -69,7 +69,7 @@ class Plan:
     below `next_position`); the rest is for people. Times are ms since 1970."""
 
     id: str
-    wish: Wish
+    wish: JobSpec
     source: str
     target: str
     valid_until_ms: int
@@ -97,7 +97,7 @@ class Plan:
 
 
 async def draw(
-    wish: Wish, plan_id: str, errands: Errands, read: JournalRead, now_ms: int, valid_until_ms: int
+    wish: JobSpec, plan_id: str, errands: EngineRequests, read: JournalRead, now_ms: int, valid_until_ms: int
 ) -> Plan:
     """Find what `wish` means. Nothing is changed. Raises Refused for what cannot be done."""
     chosen = _check(wish)
@@ -117,7 +117,7 @@ async def draw(
     return plan
 
 
-def _check(wish: Wish) -> Filter:
+def _check(wish: JobSpec) -> Filter:
     if wish.op not in PLANNED:
         raise Refused("invalid", f"op is {wish.op[:80]!r}; one of {', '.join(PLANNED)} is needed")
     if wish.limit is not None and not 1 <= wish.limit <= MAX_MESSAGES:
@@ -143,7 +143,7 @@ def _check(wish: Wish) -> Filter:
     return chosen
 
 
-def _target(wish: Wish) -> str:
+def _target(wish: JobSpec) -> str:
     """The address, ORIGIN, or nothing."""
     if wish.op == RETRY and wish.target is None:
         return c.ORIGIN

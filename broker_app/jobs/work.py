@@ -24,7 +24,7 @@ from broker_app.core.message import Envelope, Message
 from broker_app.core.records import Reader
 from broker_app.core.transfers import REFUSED
 from broker_app.jobs import reading
-from broker_app.jobs.engine_requests import Errands
+from broker_app.jobs.engine_requests import EngineRequests
 from broker_app.jobs.job import CANCELLED, DONE, FAILED, RUNNING, STOPPED, Job
 from broker_app.jobs.reading import JournalRead
 from broker_app.jobs.store import Store
@@ -60,7 +60,7 @@ class Lines(Protocol):
 class Tools:
     """What all jobs work with. `boot` tells this process from former ones, `now_ms` is the clock."""
 
-    errands: Errands
+    errands: EngineRequests
     read: JournalRead
     store: Store
     lines: Lines

@@ -13,15 +13,15 @@ from broker_app.journal.errors import JournalDamaged, JournalError, NoSpace
 from broker_app.journal.files import Files
 from broker_app.journal.reader import Reader
 from broker_app.journal.relocation import Carrying, Source, take_over
-from broker_app.journal.segment import MOSTLY_DEAD, Catalogue, Segment
-from broker_app.journal.segment_pool import Supply
+from broker_app.journal.segment import MOSTLY_DEAD, Segment, SegmentIndex
+from broker_app.journal.segment_pool import SegmentPool
 from broker_app.journal.worker import CallSoon, Worker
 
 _MAX_SOURCES = 16
 _COPY_PAUSE = 3.0  # copying rests so many times as long as it works
 
 
-class Reclaimer:
+class Compactor:
     """Takes segments out of the catalogue when nothing needs them, and carry files into it.
 
     Assumes: `run` is called after each snapshot, and when a segment has become mostly dead, or dead.
@@ -30,9 +30,9 @@ class Reclaimer:
     def __init__(
         self,
         files: Files,
-        catalogue: Catalogue,
+        catalogue: SegmentIndex,
         reader: Reader,
-        supply: Supply,
+        supply: SegmentPool,
         *,
         segment_bytes: int,
         retention_bytes: int,

@@ -18,7 +18,7 @@ from broker_app.journal.worker import CallSoon
 TICK_S = 1.0
 
 
-class Room:
+class FreeSpace:
     """The level, with hysteresis: short when `keep` bytes are left, until there are twice as many."""
 
     def __init__(self, keep: int) -> None:

@@ -10,7 +10,7 @@ from broker_app.journal import codec
 from broker_app.journal.errors import Busy, JournalDamaged, JournalFailed, NoSuchPosition, ways_out
 from broker_app.journal.files import File, Files
 from broker_app.journal.port import Damaged
-from broker_app.journal.segment import Catalogue, Segment
+from broker_app.journal.segment import Segment, SegmentIndex
 
 OPEN_FILES = 64
 #: what the system reports where content is gone for good; any other failure may pass, and costs no message
@@ -65,7 +65,7 @@ class Reader:
         self._open: OrderedDict[str, File] = OrderedDict()
         self.loads = 0
 
-    def read(self, catalogue: Catalogue, positions: Sequence[int]) -> list[bytes | Damaged]:
+    def read(self, catalogue: SegmentIndex, positions: Sequence[int]) -> list[bytes | Damaged]:
         """See `Journal.read`."""
         found: list[bytes | Damaged] = []
         add = found.append
@@ -87,7 +87,7 @@ class Reader:
                 raise NoSuchPosition(position, "it was freed, and its space reclaimed")
         return found
 
-    def _batch(self, catalogue: Catalogue, position: int) -> LoadedBatch:
+    def _batch(self, catalogue: SegmentIndex, position: int) -> LoadedBatch:
         segment = catalogue.find(position)
         number = -1 if segment is None else segment.batch_of(position)
         if segment is None or number < 0:

@@ -25,7 +25,7 @@ class Survey:
 
     segments: list[Segment] = field(default_factory=list)
     last: Segment | None = None
-    spares: list[str] = field(default_factory=list)  # segment files that hold nothing of worth
+    exempt: list[str] = field(default_factory=list)  # segment files that hold nothing of worth
     litter: list[str] = field(default_factory=list)  # other files to be deleted
     without_index: list[Segment] = field(default_factory=list)
     snapshot: bytes | None = None
@@ -83,7 +83,7 @@ def _read_headers(files: Files, names: Iterable[str], found: Survey) -> list[cod
             continue
         found.next_sequence = max(found.next_sequence, int(name.removesuffix(".seg").rpartition("-")[2]) + 1)
         if name.startswith("free-"):
-            found.spares.append(name)
+            found.exempt.append(name)
             continue
         header = codec.decode_segment_header(files.content(name, codec.SEGMENT_HEADER_BYTES))
         if header is None:
@@ -91,7 +91,7 @@ def _read_headers(files: Files, names: Iterable[str], found: Survey) -> list[cod
                 f"{files.directory / name}: the head of the file is damaged (offset 0); {_advice(files)}"
             )
         if segment_name(header.kind, header.sequence) != name:
-            found.spares.append(name)  # the power failed while it was being made ready for its next use
+            found.exempt.append(name)  # the power failed while it was being made ready for its next use
             continue
         headers.append(header)
     return sorted(headers, key=lambda header: header.sequence)
@@ -147,7 +147,7 @@ def _drop_superseded(segments: list[Segment], found: Survey) -> None:
     carries = [segment for segment in segments if segment.kind == codec.CARRY]
     for segment in segments:
         if any(_covers(carry, segment) for carry in carries):
-            found.spares.append(segment.name)
+            found.exempt.append(segment.name)
         else:
             found.segments.append(segment)
     found.without_index = [segment for segment in found.without_index if segment in found.segments]
@@ -178,7 +178,7 @@ def _find_end(files: Files, logs: list[Segment], found: Survey) -> None:
             f" when the snapshot was written that is damaged now; {_advice(files)}"
         )
     found.next_position = expected
-    found.spares += [segment.name for segment in empty]
+    found.exempt += [segment.name for segment in empty]
     if found.last is not None:
         last = found.last
         found.without_index = [segment for segment in found.without_index if segment is not last]
@@ -242,7 +242,7 @@ def repair(files: Files, found: Survey, spare_segments: int) -> list[str]:
     if found.last is not None:
         found.litter.append(index_name(found.last.name))
     free: list[str] = []
-    for name in found.spares:
+    for name in found.exempt:
         if len(free) == spare_segments:
             found.litter += (name, index_name(name))
         else:

@@ -184,7 +184,7 @@ def _array(content: bytes) -> "array[int]":
     return _little(numbers)
 
 
-class Catalogue:
+class SegmentIndex:
     """The segments that hold something, in the order of their positions; their ranges never overlap."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ _QUIET_TICKS = 10  # without a new segment for so long, spare files are let go, 
 _FILL_PAUSE = 2.0  # filling rests so many times as long as it works: at most a third of the disk's time
 
 
-class Supply:
+class SegmentPool:
     """Owns the segment files that are not in use, the numbers of those to come, and the reserve.
 
     `starved` says that the next segment could not be made ready because there is no space for it.
@@ -61,15 +61,15 @@ class Supply:
         self._hurry = Event()
         self.returned = 0  # segments given back so far
 
-    def stock(self, spares: list[str], next_sequence: int) -> None:
+    def stock(self, exempt: list[str], next_sequence: int) -> None:
         """Take up what recovery found."""
-        self._spares = spares
-        self._expected_spares = len(spares)
+        self._spares = exempt
+        self._expected_spares = len(exempt)
         self._sequence = next_sequence
         self._reserve.find()
 
     @property
-    def spares(self) -> int:
+    def exempt(self) -> int:
         """How many files wait to be used again."""
         return len(self._spares)
 

@@ -12,14 +12,14 @@ from functools import partial
 from pathlib import Path
 
 from broker_app.journal import codec, meta, recovery, snapshots
-from broker_app.journal.compaction import Reclaimer
+from broker_app.journal.compaction import Compactor
 from broker_app.journal.errors import JournalDamaged, JournalFailed, NoSpace, ways_out
 from broker_app.journal.files import File, Files
-from broker_app.journal.free_space import Room, Watch
+from broker_app.journal.free_space import FreeSpace, Watch
 from broker_app.journal.port import FIRST_POSITION, Batch, Damaged, Done, Recovery, StoredBatch
 from broker_app.journal.reader import Reader, load_frame
-from broker_app.journal.segment import Catalogue, Segment
-from broker_app.journal.segment_pool import Supply
+from broker_app.journal.segment import Segment, SegmentIndex
+from broker_app.journal.segment_pool import SegmentPool
 from broker_app.journal.worker import CallSoon, Worker
 
 SEGMENT_BYTES = 16 * 1024 * 1024
@@ -56,11 +56,11 @@ class SegmentJournal:
         self._inline_sync_bytes = inline_sync_bytes
         self._spare_segments = spare_segments
         self._reader = Reader(self._files, cache_bytes)
-        self._catalogue = Catalogue()
+        self._catalogue = SegmentIndex()
         self._syncer = Worker("journal-sync", call_soon_threadsafe)
         self._snapshotter = Worker("journal-snapshot", call_soon_threadsafe)
-        self._room = Room(segment_bytes // 2)
-        self._supply = Supply(
+        self._room = FreeSpace(segment_bytes // 2)
+        self._supply = SegmentPool(
             self._files,
             segment_bytes,
             spare_segments,
@@ -68,7 +68,7 @@ class SegmentJournal:
             taken=self._room.take,
             failed=self._background_failed,
         )
-        self._reclaimer = Reclaimer(
+        self._reclaimer = Compactor(
             self._files,
             self._catalogue,
             self._reader,
@@ -125,8 +125,8 @@ class SegmentJournal:
             found.report.append(f"{self._files.directory / meta.META} was missing; the journal has a new tag")
         if former is not None:
             recovery.note_what_may_be_cut(self._files, found, former.segment_bytes)
-        spares = recovery.repair(self._files, found, self._spare_segments)
-        self._supply.stock(spares, found.next_sequence)
+        exempt = recovery.repair(self._files, found, self._spare_segments)
+        self._supply.stock(exempt, found.next_sequence)
         now = self._advance(former, found.epoch)
         if found.last is not None:
             recovery.allocate(found.last, self._segment_bytes)
@@ -454,7 +454,7 @@ class SegmentJournal:
             "snapshot_position": self._snapshot_position,
             "segments": len(segments),
             "carry_files": sum(segment.kind == codec.CARRY for segment in segments),
-            "free_segments": self._supply.spares,
+            "free_segments": self._supply.exempt,
             "next_segment_ready": int(self._supply.ready),
             "segments_recycled": self._supply.returned,
             "segments_copied": self._reclaimer.segments_copied,

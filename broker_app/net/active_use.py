@@ -6,7 +6,7 @@ import asyncio
 from typing import NamedTuple
 
 from broker_app.core.destination import parse
-from broker_app.net.session_registry import Lobby
+from broker_app.net.session_registry import SessionRegistry
 from broker_app.rules.event import RECEIVE, Event
 
 #: connections that are looked at in one go
@@ -23,14 +23,14 @@ class Using(NamedTuple):
     receives: tuple[Event, ...]
 
 
-async def in_use(lobby: Lobby) -> list[Using]:
+async def in_use(registry: SessionRegistry) -> list[Using]:
     """All connections that are open. Others have their turn meanwhile."""
     found = []
-    for at, session in enumerate(list(lobby.sessions), 1):
+    for at, session in enumerate(list(registry.sessions), 1):
         client = session.client
         if client is not None and session.peer.connection:
             wanted = (
-                lobby.access.question(client, RECEIVE, parse(subscription.address))
+                registry.access.question(client, RECEIVE, parse(subscription.address))
                 for subscription in session.peer.subscriptions.values()
             )
             identity, way = client

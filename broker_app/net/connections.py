@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from broker_app.core.errors import Refused
-from broker_app.net.session_registry import OPENED_EVENT, Lobby
+from broker_app.net.session_registry import OPENED_EVENT, SessionRegistry
 from broker_app.telemetry import client_events
 from broker_app.telemetry.client_events import Caller, Happened, Visit
 from broker_app.telemetry.statistics import consumer, rfc3339
@@ -29,10 +29,10 @@ class Connections:
     """Those of the lobby that have logged in, and what was known of those that have gone since yesterday. An
     id is what CONNECTED told the client as `session`."""
 
-    def __init__(self, lobby: Lobby) -> None:
-        self._lobby = lobby
-        self.visits = lobby.visits
-        lobby.listeners.add(self._hear)
+    def __init__(self, registry: SessionRegistry) -> None:
+        self._registry = registry
+        self.visits = registry.visits
+        registry.listeners.add(self._hear)
         #: connections and destinations of subscriptions that were slow when they were looked at last
         self._slow: set[tuple[str, str]] = set()
         #: one connection in numbers. Bytes and frames are those of STOMP, without TLS and WebSocket.
@@ -72,11 +72,11 @@ class Connections:
     @property
     def bytes_total(self) -> tuple[int, int]:
         """Bytes from all clients, and to them, since the node started."""
-        return self._lobby.bytes_total
+        return self._registry.bytes_total
 
     def sessions(self) -> Iterator[StompSession]:
         """Those that have logged in, oldest first."""
-        return (session for session in self._lobby.sessions if session.peer.connection)
+        return (session for session in self._registry.sessions if session.peer.connection)
 
     def find(self, id: str) -> StompSession | None:
         return next((session for session in self.sessions() if session.peer.connection == id), None)
@@ -95,7 +95,7 @@ class Connections:
 
     def details(self, session: StompSession) -> Facts:
         """The same with the connection's subscriptions, of which the first ones are shown."""
-        broker = self._lobby.engine.broker
+        broker = self._registry.engine.broker
         first = islice(session.peer.subscriptions.values(), MAX_CONSUMERS)
         return {**self.facts(session), "consumers": [consumer(broker, one) for one in first]}
 
@@ -130,7 +130,7 @@ class Connections:
 
     def look(self) -> None:
         """Note whose subscriptions are slow by now, and whose are no longer; to be called once a second."""
-        slowness = self._lobby.engine.broker.subscriptions.slowness
+        slowness = self._registry.engine.broker.subscriptions.slowness
         if not (self._slow or len(slowness)):
             return
         slow = {(subscription.peer.connection, subscription.address) for subscription in slowness}
@@ -153,7 +153,7 @@ class Connections:
         return self.visits.rates(session.peer.connection, session.frames_in, _frames_out(session))
 
     def _is_slow(self, session: StompSession) -> bool:
-        slowness = self._lobby.engine.broker.subscriptions.slowness
+        slowness = self._registry.engine.broker.subscriptions.slowness
         if not len(slowness):
             return False
         return any(slowness.since_ms(subscription) for subscription in session.peer.subscriptions.values())

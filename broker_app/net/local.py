@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from broker_app.net.access import Way
 from broker_app.net.login import Identity
-from broker_app.net.session_registry import Lobby
+from broker_app.net.session_registry import SessionRegistry
 from broker_app.net.stomp import StompSession
 from broker_app.rules.event import LOCAL
 from mom_client.transport import PipeTransport, Transport
@@ -22,8 +22,8 @@ class LocalConnection:
     peer_name = "local"
     way = Way(LOCAL)
 
-    def __init__(self, lobby: Lobby, identity: Identity | None) -> None:
-        self._high_water = lobby.config.outbox_bytes
+    def __init__(self, registry: SessionRegistry, identity: Identity | None) -> None:
+        self._high_water = registry.config.outbox_bytes
         self._outbox: list[bytes] = []
         self._outbox_bytes = 0
         self._arrived = asyncio.Event()
@@ -31,7 +31,7 @@ class LocalConnection:
         self.readable = asyncio.Event()
         self.readable.set()
         self.ended = False
-        self.session = StompSession(lobby, self, identity)
+        self.session = StompSession(registry, self, identity)
         self.session.admitted()
 
     async def take(self) -> bytes:
@@ -83,8 +83,8 @@ class LocalConnection:
 class LocalPipe:
     """The client's end."""
 
-    def __init__(self, lobby: Lobby, identity: Identity | None = None) -> None:
-        self._connection = LocalConnection(lobby, identity)
+    def __init__(self, registry: SessionRegistry, identity: Identity | None = None) -> None:
+        self._connection = LocalConnection(registry, identity)
 
     async def send(self, data: bytes) -> None:
         """Hand bytes to the broker; waits while it takes none. Raises ConnectionResetError after the end."""
@@ -102,10 +102,12 @@ class LocalPipe:
         self._connection.close()
 
 
-def opener(lobby: Lobby, identity: Identity | None = None) -> Callable[[str], Awaitable[Transport]]:
+def opener(
+    registry: SessionRegistry, identity: Identity | None = None
+) -> Callable[[str], Awaitable[Transport]]:
     """For `mom_client.connect`: opens a pipe to this broker whatever the address says."""
 
     async def open_pipe(_address: str) -> Transport:
-        return PipeTransport(LocalPipe(lobby, identity))
+        return PipeTransport(LocalPipe(registry, identity))
 
     return open_pipe

@@ -48,7 +48,7 @@ class Transport(Protocol):
     def resume_reading(self) -> None: ...
 
 
-class Lobby:
+class SessionRegistry:
     """Shared by all STOMP sessions of a node."""
 
     #: a client that takes nothing of what was written for so long is cut off

@@ -37,7 +37,7 @@ from broker_app.net.login import Identity
 from broker_app.net.login_throttle import Slowed
 from broker_app.net.rate_limit import Pace
 from broker_app.net.rendering import Renderer
-from broker_app.net.session_registry import CLOSED_EVENT, OPENED_EVENT, VERSION, Lobby, Transport
+from broker_app.net.session_registry import CLOSED_EVENT, OPENED_EVENT, VERSION, SessionRegistry, Transport
 from broker_app.net.tags import Tag, Tags
 from broker_app.rules.event import RECEIVE, SEND
 from broker_app.telemetry import client_events
@@ -95,7 +95,6 @@ class StompSession:
         "_identity",
         "_last_word",
         "_leave_receipt",
-        "_lobby",
         "_names",
         "_offer",
         "_overdue",
@@ -103,6 +102,7 @@ class StompSession:
         "_parser",
         "_peer",
         "_refusals_sent",
+        "_registry",
         "_renderer",
         "_sender",
         "_sends",
@@ -125,9 +125,11 @@ class StompSession:
         "since_s",
     )
 
-    def __init__(self, lobby: Lobby, transport: Transport, identity: Identity | None = None) -> None:
-        config = lobby.config
-        self._lobby = lobby
+    def __init__(
+        self, registry: SessionRegistry, transport: Transport, identity: Identity | None = None
+    ) -> None:
+        config = registry.config
+        self._registry = registry
         self._transport = transport
         self._identity = identity
         #: whether its transport knew who it is before it logged in
@@ -146,7 +148,7 @@ class StompSession:
         )
         self._state = CONNECTING
         self._version = "1.2"
-        self._renderer = Renderer("1.2", lobby.ids)
+        self._renderer = Renderer("1.2", registry.ids)
         self._peer = Peer(self)
         self._names: headers.PrivateNames | None = None
         #: temporary destinations this session subscribed to, or was subscribed to for its reply-to
@@ -162,7 +164,7 @@ class StompSession:
         self._refusals_sent = 0
         #: whether a subscription with ack:client exists
         self._cumulative = False
-        self._tags = Tags(self._peer, lobby.ids, "1.2")
+        self._tags = Tags(self._peer, registry.ids, "1.2")
         #: where it has sent to lately: whether that was allowed by the policy of now, or by a former one
         self._sends: dict[Destination, bool] = {}
         self._leave_receipt: bytes | None = None
@@ -186,10 +188,10 @@ class StompSession:
         self.since_s = time.time()
         #: why it ended, as far as the broker knows
         self.parting = "the connection was lost"
-        lobby.sessions[self] = None
-        lobby.opened_total += 1
+        registry.sessions[self] = None
+        registry.opened_total += 1
         #: the number of this connection on the node, starting at 1
-        self.number = lobby.opened_total
+        self.number = registry.opened_total
 
     # ------------------------------------------------------------------ facts for people
 
@@ -250,9 +252,9 @@ class StompSession:
         client certificate that was accepted."""
         if certified and self._identity is None:
             self._certified = certified
-            self._identity = self._lobby.logins.certified(certified)
-        if self._lobby.full:
-            most = self._lobby.config.max_connections
+            self._identity = self._registry.logins.certified(certified)
+        if self._registry.full:
+            most = self._registry.config.max_connections
             self._refuse(
                 Refused("too-many", f"this node serves at most {most} connections"), None, soft=False
             )
@@ -269,21 +271,21 @@ class StompSession:
             self._frames += frames
         else:
             self._take(frames)
-        if self._state == CONNECTING and self._parser.buffered > 2 * self._lobby.config.max_header_bytes:
+        if self._state == CONNECTING and self._parser.buffered > 2 * self._registry.config.max_header_bytes:
             # Only a SEND may be so long; its body is not waited for.
             self._refuse(Refused("not-connected", "SEND came before CONNECT"), None, soft=False)
         if self._pace is not None and self._state < LEAVING:
             self._slow_down(self._pace, frames, len(data))
-        if self._lobby.engine.full and self._state == OPEN:
+        if self._registry.engine.full and self._state == OPEN:
             self._hold(ENGINE_FULL)
-            self._lobby.engine.tell_when_relieved(self)
+            self._registry.engine.tell_when_relieved(self)
 
     def _slow_down(self, pace: Pace, frames: Sequence[Frame | AckRun | Malformed], size: int) -> None:
         """Read no further for a while when it came too fast; refuse what came much too fast."""
         count = sum(len(frame.ids) if type(frame) is AckRun else 1 for frame in frames)
         wait = pace.spend(count, size, self._heard)
         if wait > TOO_FAST_S:
-            config = self._lobby.config
+            config = self._registry.config
             detail = (
                 f"{count} frames of {size} bytes came at once; a connection may send "
                 f"{config.max_frames_per_second or 'any number of'} frames and "
@@ -332,10 +334,10 @@ class StompSession:
             self._state = CLOSED
             self._frames.clear()
             self._tags.forget()
-        if self in self._lobby.sessions:
-            self._lobby.leave(self)
+        if self in self._registry.sessions:
+            self._registry.leave(self)
             if self._peer.connection:
-                self._lobby.tell(CLOSED_EVENT, self)
+                self._registry.tell(CLOSED_EVENT, self)
 
     def _take(self, frames: Sequence[Frame | AckRun | Malformed]) -> None:
         """Turn frames into commands; neighbouring SENDs become one."""
@@ -385,7 +387,7 @@ class StompSession:
         return []
 
     def _submit(self, command: c.Command, size: int = FRAME_BYTES) -> None:
-        self._lobby.engine.submit(command, size)
+        self._registry.engine.submit(command, size)
 
     def _do(self, frame: Frame) -> None:
         try:
@@ -403,13 +405,13 @@ class StompSession:
         given = frame.headers
         self._version = self._parser.version = negotiation.version(given.get("accept-version", "1.0"))
         host = given.get("host", "")
-        if not self._lobby.knows_host(host):
+        if not self._registry.knows_host(host):
             raise Refused(
                 "wrong-host",
-                f"there is no virtual host {host[:80]!r} here; use /, {self._lobby.config.name!r} or "
+                f"there is no virtual host {host[:80]!r} here; use /, {self._registry.config.name!r} or "
                 "a host name of this broker (more are listed in MOM_ALLOWED_HOSTS)",
             )
-        ours_ms = self._lobby.config.heartbeat_ms
+        ours_ms = self._registry.config.heartbeat_ms
         self._offer = "" if "heart-beat" in given else f"{ours_ms},{ours_ms}"
         self._beat_in_s, self._beat_out_s = negotiation.heart_beats(given.get("heart-beat", "0,0"), ours_ms)
         self._client_id = given.get("client-id", "")
@@ -422,19 +424,19 @@ class StompSession:
         if self._identity is not None and not login:
             self._open(self._identity)
             return
-        identity = self._lobby.logins.cached(login, passcode)
+        identity = self._registry.logins.cached(login, passcode)
         if identity is not None:
             self._open(identity)
             return
         self._state = LOGGING_IN
         self._hold(LOGIN)  # nobody fills our memory before we know who it is
-        self._lobby.spawn(self._log_in(login, passcode))
+        self._registry.spawn(self._log_in(login, passcode))
 
     async def _log_in(self, login: str, passcode: str) -> None:
         slowed = None
         try:
             address = self._transport.way.address or ""
-            identity = await self._lobby.logins.authenticate(login, passcode, address)
+            identity = await self._registry.logins.authenticate(login, passcode, address)
         except Slowed as refusal:
             identity, slowed = None, refusal
         if self._state != LOGGING_IN:
@@ -462,12 +464,12 @@ class StompSession:
         self._peer.user = identity.user
         self._peer.strict = not self._soft_errors
         self._names = headers.PrivateNames(secrets.token_hex(8))
-        self._renderer = Renderer(self._version, self._lobby.ids)
-        self._tags = Tags(self._peer, self._lobby.ids, self._version)
+        self._renderer = Renderer(self._version, self._registry.ids)
+        self._tags = Tags(self._peer, self._registry.ids, self._version)
         self._state = OPEN
         self._transport.trust()
         self._peer.connection = secrets.token_hex(8)
-        self._lobby.tell(OPENED_EVENT, self)
+        self._registry.tell(OPENED_EVENT, self)
         connected = {
             "version": self._version,
             "session": self._peer.connection,
@@ -478,15 +480,15 @@ class StompSession:
         if self._version == "1.0":
             del connected["heart-beat"]
         if self._sender:
-            self._bridged = Bridged(self._sender, self._peer, self._client, self._lobby.access)
-            self._submit(c.MeetBridge(self._peer))
+            self._bridged = Bridged(self._sender, self._peer, self._client, self._registry.access)
+            self._submit(c.BridgeConnected(self._peer))
             connected[bridged.SENDER] = bridged.DIALECT
-            connected[bridged.MAX_BODY] = str(self._lobby.config.max_body_bytes)
+            connected[bridged.MAX_BODY] = str(self._registry.config.max_body_bytes)
         self.frames_out += 1
         self._write(rendering.answer(wire.CONNECTED, list(connected.items())))
         fastest_s = min(filter(None, self.heart_beats), default=0.0)
         if fastest_s:
-            self._lobby.hasten(self, fastest_s)
+            self._registry.hasten(self, fastest_s)
 
     # ------------------------------------------------------------------ SEND
 
@@ -514,7 +516,7 @@ class StompSession:
     def _permit_send(self, destination: Destination) -> None:
         """Raises Refused where the client may not send. Whoever may is asked again after the next change of
         the policy, whatever headers it sends until then."""
-        self._lobby.access.check(self._client, SEND, destination)
+        self._registry.access.check(self._client, SEND, destination)
         if destination not in self._sends and len(self._sends) >= MAX_SENDS:
             del self._sends[next(iter(self._sends))]
         self._sends[destination] = True
@@ -599,7 +601,7 @@ class StompSession:
         if bridged.SOURCE in given:
             self._begin_flow(frame, id, destination)
             return
-        self._lobby.access.check(self._client, RECEIVE, destination)
+        self._registry.access.check(self._client, RECEIVE, destination)
         assert self._names is not None
         if destination.kind in (TEMP_QUEUE, TEMP_TOPIC) and not self._names.owns(destination):
             raise Refused(
@@ -609,8 +611,8 @@ class StompSession:
             self._temporary.add(destination.address)
         ack = headers.ack_mode(given)
         self._cumulative |= ack == c.CLIENT
-        limits = self._lobby.engine.broker.turn.limits
-        credit = headers.credit(given, self._lobby.config.credit, limits.max_credit)
+        limits = self._registry.engine.broker.turn.limits
+        credit = headers.credit(given, self._registry.config.credit, limits.max_credit)
         self._renderer.nameless.discard(id)
         if "id" not in given:
             self._renderer.nameless.add(id)
@@ -636,10 +638,10 @@ class StompSession:
         id = frame.headers.get("id")
         forget = durable_names.to_forget(frame.headers, id, self._client_id)
         if forget:
-            named = self._lobby.engine.broker.destinations.named.get(DURABLE_PREFIX + forget)
+            named = self._registry.engine.broker.destinations.named.get(DURABLE_PREFIX + forget)
             if named is not None:  # whose it is, is the core's to ask
-                self._lobby.access.check(self._client, RECEIVE, parse(named.terms.filter))
-            self._submit(c.Forget(self._peer, forget, self._peer.user, frame.receipt))
+                self._registry.access.check(self._client, RECEIVE, parse(named.terms.filter))
+            self._submit(c.DeleteSubscription(self._peer, forget, self._peer.user, frame.receipt))
             return
         if id is None:
             id = frame.headers.get("destination")
@@ -770,12 +772,12 @@ class StompSession:
         comes after the answers to all that was asked before."""
         if soft and self._soft_errors:
             self._say_no(refusal, receipt)
-        elif self._state == OPEN and self._lobby.engine.ended is None:
+        elif self._state == OPEN and self._registry.engine.ended is None:
             self._state = LEAVING
             self._last_word = refusal, receipt
             self._stuck_since = time.monotonic()
             self._submit(c.Disconnect(self._peer, _LEAVE, abandon=True))
-        elif self._state == LEAVING and self._lobby.engine.ended is None:
+        elif self._state == LEAVING and self._registry.engine.ended is None:
             self._last_word = self._last_word or (refusal, receipt)
             self._stuck_since = self._stuck_since or time.monotonic()
         else:
@@ -812,7 +814,7 @@ class StompSession:
 
     def _note(self, event: str, detail: str, code: str = "", by: str = "") -> None:
         """For people who ask what happened to this client."""
-        self._lobby.visits.note(self._peer.connection, event, code=code, detail=detail, by=by)
+        self._registry.visits.note(self._peer.connection, event, code=code, detail=detail, by=by)
 
     def _end(self) -> None:
         """No further word from or to this client."""
@@ -837,8 +839,8 @@ class StompSession:
 
     def tick(self, now: float, step: float) -> None:
         """Heart-beats and time-outs; called every `step` seconds by the lobby."""
-        if self._stuck_since and now - self._stuck_since > self._lobby.STUCK_S:
-            log.info("%s took nothing for %d s and was cut off", self.peer_name, self._lobby.STUCK_S)
+        if self._stuck_since and now - self._stuck_since > self._registry.STUCK_S:
+            log.info("%s took nothing for %d s and was cut off", self.peer_name, self._registry.STUCK_S)
             self._transport.abort()
             self.lost()  # now, for a WebSocket's server may go on to wait for the client
         elif self._state == OPEN and self._is_drained(now):
@@ -858,7 +860,7 @@ class StompSession:
 
     def _late(self, now: float, step: float) -> Refused | None:
         """What did not come in time, if anything."""
-        timeout = self._lobby.config.connect_timeout
+        timeout = self._registry.config.connect_timeout
         if self._state == CONNECTING and now - self._since > timeout:
             return Refused("login-timeout", f"no CONNECT within {timeout:g} s")
         silent = 0.0 if self._holds else now - self._heard
@@ -878,7 +880,7 @@ class StompSession:
 
     def configured(self) -> None:
         """The settings of the node are others."""
-        config = self._lobby.config
+        config = self._registry.config
         frames, bytes_ = config.max_frames_per_second, config.max_bytes_per_second
         self._pace = Pace(frames, bytes_, time.monotonic()) if frames or bytes_ else None
 
@@ -891,17 +893,17 @@ class StompSession:
 
     def look_at_login(self) -> None:
         """End where the login is no longer valid."""
-        if self._identity is not None and not self._lobby.logins.goes_on(self._identity):
+        if self._identity is not None and not self._registry.logins.goes_on(self._identity):
             detail = f"the login of {self._identity.user} is no longer valid"
             self._refuse(Refused("not-authenticated", detail), None, soft=False)
 
     def look_again(self) -> None:
         """End what the client has lost the right to: subscriptions, transactions that would send, or, where
         that is the setting, all of it."""
-        if self._state != OPEN or self._lobby.access.is_unbound(self._client.identity):
+        if self._state != OPEN or self._registry.access.is_unbound(self._client.identity):
             return
         self._spoil_transactions()
-        closes = self._lobby.config.revoked == CLOSE
+        closes = self._registry.config.revoked == CLOSE
         for subscription in list(self._peer.subscriptions.values()):
             if subscription.id in self._peer.flows:
                 self._look_again_at(self._peer.flows[subscription.id], closes=closes)
@@ -934,10 +936,10 @@ class StompSession:
             refusals = (self._lost(SEND, parse(address)) for address in transaction.targets)
             refusal = next(filter(None, refusals), None)
             if refusal is not None:
-                self._submit(c.Spoil(self._peer, name, refusal))
+                self._submit(c.MarkRollbackOnly(self._peer, name, refusal))
 
     def _lost(self, right: str, destination: Destination) -> Refused | None:
-        return self._lobby.access.refusal(self._client, right, destination)
+        return self._registry.access.refusal(self._client, right, destination)
 
 
 def _size(entries: Sequence[c.Entry]) -> int:

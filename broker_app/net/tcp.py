@@ -12,9 +12,9 @@ from broker_app.net.certificates import Certificates
 from broker_app.net.descriptors import has_room
 from broker_app.net.hangup import hung_up
 from broker_app.net.rendering import Renderer
-from broker_app.net.session_registry import Lobby
+from broker_app.net.session_registry import SessionRegistry
 from broker_app.net.stomp import StompSession
-from broker_app.net.tls_listener import Door
+from broker_app.net.tls_listener import TlsListener
 from broker_app.rules.event import STOMP
 
 _PLAIN = Refused("tls-required", "this port speaks STOMP over TLS alone: connect to it with TLS")
@@ -23,12 +23,12 @@ _PLAIN = Refused("tls-required", "this port speaks STOMP over TLS alone: connect
 class TcpConnection(asyncio.Protocol):
     """One accepted connection; the `Transport` of its session."""
 
-    __slots__ = ("_certificates", "_lobby", "_session", "_transport", "peer_name", "way")
+    __slots__ = ("_certificates", "_registry", "_session", "_transport", "peer_name", "way")
 
-    def __init__(self, lobby: Lobby, certificates: Certificates | None = None) -> None:
+    def __init__(self, registry: SessionRegistry, certificates: Certificates | None = None) -> None:
         self.peer_name = "tcp"
         self.way = Way(STOMP)
-        self._lobby = lobby
+        self._registry = registry
         self._certificates = certificates
         self._transport: asyncio.Transport
         #: begins with the connection: a handshake that fails never was one
@@ -45,8 +45,8 @@ class TcpConnection(asyncio.Protocol):
         self.way = Way(STOMP, address[0] if address else None, encrypted)
         connection: socket.socket = transport.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._transport.set_write_buffer_limits(high=self._lobby.config.outbox_bytes)
-        self._session = StompSession(self._lobby, self)
+        self._transport.set_write_buffer_limits(high=self._registry.config.outbox_bytes)
+        self._session = StompSession(self._registry, self)
         names = self._certificates.names_of(transport) if self._certificates is not None else ()
         self._session.admitted(names)
         if not has_room(connection):
@@ -90,18 +90,18 @@ class TcpConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
 
-async def listen(lobby: Lobby, listener: socket.socket) -> asyncio.Server:
+async def listen(registry: SessionRegistry, listener: socket.socket) -> asyncio.Server:
     """Accept STOMP clients on `listener`."""
     loop = asyncio.get_running_loop()
-    return await loop.create_server(lambda: TcpConnection(lobby), sock=listener, backlog=2048)
+    return await loop.create_server(lambda: TcpConnection(registry), sock=listener, backlog=2048)
 
 
-def listen_tls(lobby: Lobby, listener: socket.socket, certificates: Certificates) -> Door:
+def listen_tls(registry: SessionRegistry, listener: socket.socket, certificates: Certificates) -> TlsListener:
     """Accept STOMP clients over TLS on `listener`."""
-    return Door(
+    return TlsListener(
         listener,
         certificates,
-        lambda: TcpConnection(lobby, certificates),
-        plain_answer=Renderer("1.2", lobby.ids).error(_PLAIN, None),
-        patience_s=lobby.config.connect_timeout,
+        lambda: TcpConnection(registry, certificates),
+        plain_answer=Renderer("1.2", registry.ids).error(_PLAIN, None),
+        patience_s=registry.config.connect_timeout,
     )

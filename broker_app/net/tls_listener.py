@@ -43,7 +43,7 @@ def _plain_http_answer() -> bytes:
 PLAIN_HTTP_ANSWER = _plain_http_answer()
 
 
-class Door:
+class TlsListener:
     """Serves `listener` from now on until `close`. `make_protocol` gets connections whose handshake is done;
     `plain_answer` is what whoever does not begin with TLS is told; `patience_s` is the time for a handshake.
     """

@@ -14,7 +14,7 @@ from broker_app.core.errors import Refused
 from broker_app.net.access import Way
 from broker_app.net.login import Identity
 from broker_app.net.rendering import Renderer
-from broker_app.net.session_registry import Lobby
+from broker_app.net.session_registry import SessionRegistry
 from broker_app.net.stomp import StompSession
 from broker_app.rules.event import WEBSOCKET
 
@@ -49,11 +49,15 @@ class WebSocketConnection:
     )
 
     def __init__(
-        self, lobby: Lobby, scope: MutableMapping[str, Any], send: Send, identity: Identity | None
+        self,
+        registry: SessionRegistry,
+        scope: MutableMapping[str, Any],
+        send: Send,
+        identity: Identity | None,
     ) -> None:
         client = scope.get("client") or ("?", 0)
         self.peer_name = f"websocket {client[0]}:{client[1]}"
-        self.way = Way.of_scope(WEBSOCKET, scope, behind_tls=lobby.config.behind_tls)
+        self.way = Way.of_scope(WEBSOCKET, scope, behind_tls=registry.config.behind_tls)
         self._certified: tuple[str, ...] = scope.get("mom.certified", ())
         self._send = send
         #: tells the web server, where it wants to know, that the client has logged in
@@ -63,14 +67,14 @@ class WebSocketConnection:
         self._text = False
         #: asks the web server, where it knows
         self._hung_up: Callable[[], bool] = scope.get("mom.hung_up", lambda: False)
-        self._high_water = lobby.config.outbox_bytes
+        self._high_water = registry.config.outbox_bytes
         self._outbox: list[bytes] = []
         self._outbox_bytes = 0
         self._wake: asyncio.Future[None] | None = None
         self._closing = False
         self._paused = False
         self._resumed: asyncio.Future[None] | None = None
-        self._session = StompSession(lobby, self, identity)
+        self._session = StompSession(registry, self, identity)
 
     async def run(self, receive: Receive) -> None:
         """The conversation, from the accepted handshake to the end."""
@@ -168,7 +172,11 @@ class WebSocketConnection:
 
 
 async def serve(
-    lobby: Lobby, scope: MutableMapping[str, Any], receive: Receive, send: Send, identity: Identity | None
+    registry: SessionRegistry,
+    scope: MutableMapping[str, Any],
+    receive: Receive,
+    send: Send,
+    identity: Identity | None,
 ) -> None:
     """Accept a WebSocket and hold the conversation. `identity` is who a valid session cookie names."""
     await receive()  # websocket.connect
@@ -178,8 +186,8 @@ async def serve(
     if offered and chosen is None:
         theirs, ours = ", ".join(offered)[:120], ", ".join(SUBPROTOCOLS)
         detail = f"the subprotocols {theirs} are not spoken here; offer {ours}"
-        error = Renderer("1.2", lobby.ids).error(Refused("unsupported-protocol", detail), None)
+        error = Renderer("1.2", registry.ids).error(Refused("unsupported-protocol", detail), None)
         await send({"type": "websocket.send", "bytes": error})
         await send({"type": "websocket.close", "code": PROTOCOL_ERROR})
         return
-    await WebSocketConnection(lobby, scope, send, identity).run(receive)
+    await WebSocketConnection(registry, scope, send, identity).run(receive)

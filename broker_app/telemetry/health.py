@@ -64,7 +64,7 @@ def _wants_consumers(broker: Broker, address: str) -> bool:
 
 
 def _fill(broker: Broker, queue: Queue) -> float | None:
-    guard, policy = queue.guarded, queue.policy
+    guard, policy = queue.limit_usage, queue.policy
     if guard is None or not (policy.max_messages or policy.max_bytes):
         return None
     # What is scheduled has its place already.

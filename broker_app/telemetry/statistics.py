@@ -67,7 +67,7 @@ class Past:
         self.hold = Durations()
 
 
-class Pulse:
+class ActivityCounters:
     """A destination that was active since the start: its totals, and how they moved in the last pass that
     found them changed. The `course` is of what waits in a queue, and of what comes to a topic."""
 
@@ -90,7 +90,7 @@ class Statistics:
         self._version = version
         self._most = destinations
         #: the latest to be active last
-        self._pulses: OrderedDict[str, Pulse] = OrderedDict()
+        self._pulses: OrderedDict[str, ActivityCounters] = OrderedDict()
         #: addresses with a past, the one at rest the longest first
         self._remembered: OrderedDict[str, Past] = OrderedDict()
         #: the second of the pass under way, and of the last one that is whole
@@ -273,12 +273,12 @@ class Statistics:
             )
             past.history.put(self._second, row)
 
-    def _beat(self, address: str, totals: Totals, *, anew: bool = False) -> Pulse:
+    def _beat(self, address: str, totals: Totals, *, anew: bool = False) -> ActivityCounters:
         """What a destination has moved since it was looked at last; from zero when it was made `anew`."""
         pulse = self._pulses.get(address)
         if pulse is None:
             course = Traffic() if address.startswith("/topic/") else Course()
-            pulse = self._pulses[address] = Pulse(course)
+            pulse = self._pulses[address] = ActivityCounters(course)
         self._pulses.move_to_end(address)
         before = Totals() if anew else pulse.totals
         pulse.moved = Totals(*map(int.__sub__, totals, before))
@@ -286,7 +286,7 @@ class Statistics:
         pulse.second = self._second
         return pulse
 
-    def _past(self, address: str, pulse: Pulse) -> Past | None:
+    def _past(self, address: str, pulse: ActivityCounters) -> Past | None:
         """The past of an active destination; None when too many others are active, and for temporary ones."""
         if pulse.past is None:
             if address.startswith("/temp-"):

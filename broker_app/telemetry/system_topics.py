@@ -109,9 +109,9 @@ class News:
         """Facts of one batch of the core."""
         for fact in told:
             match fact:
-                case facts.DestinationMade(address):
+                case facts.DestinationCreated(address):
                     self._note(MADE, "mom.dest.created", address, {"destination": address})
-                case facts.DestinationGone(address):
+                case facts.DestinationDeleted(address):
                     self._note(GONE, "mom.dest.deleted", address, {"destination": address})
                 case facts.DestinationFull(address, detail):
                     self._hear_full(address, detail)

@@ -83,17 +83,17 @@ async def test_two_queues_share_one_connection_and_one_rests_alone(tmp_path: Pat
         await until(lambda: len(both.report()["flows"]) == 2)
         assert both.flow("b")["state"] == "suspended"
         assert (both.flow("b")["paused"], both.flow("b")["depth"]) == (True, 1)
-        (connection,) = both.away.node.lobby.sessions
+        (connection,) = both.away.node.registry.sessions
         await both.change()
         await until(lambda: both.away.depth("b") == 1)
-        assert list(both.away.node.lobby.sessions) == [connection]
+        assert list(both.away.node.registry.sessions) == [connection]
         await both.change(paused_queues=["a"])
         await both.send(john, "a", b"3")
         await both.send(john, "b", b"4")
         await until(lambda: both.away.depth("b") == 2)
         assert both.away.depth("a") == 1
         assert both.flow("a")["depth"] == 1
-        assert list(both.away.node.lobby.sessions) == [connection]
+        assert list(both.away.node.registry.sessions) == [connection]
 
 
 async def test_idle_flows_sleep_and_then_their_connection_ends_until_something_comes(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ async def test_idle_flows_sleep_and_then_their_connection_ends_until_something_c
         await until(lambda: both.away.depth("a") == both.away.depth("b") == 1)
         await until(lambda: both.report()["state"] == "suspended")
         assert {flow["state"] for flow in both.report()["flows"]} == {"suspended"}
-        await until(lambda: not both.away.node.lobby.sessions)
+        await until(lambda: not both.away.node.registry.sessions)
         began = time.monotonic()
         await both.send(john, "a", b"2")
         await until(lambda: both.away.depth("a") == 2)
@@ -127,7 +127,7 @@ async def test_a_paused_bridge_has_no_connection_and_goes_on_where_it_was(tmp_pa
         await both.send(john, "orders", *(str(number) for number in range(500)))
         await both.change(desired="paused")
         await until(lambda: both.report()["state"] == "suspended")
-        await until(lambda: len(both.away.node.lobby.sessions) == 1)
+        await until(lambda: len(both.away.node.registry.sessions) == 1)
         await both.send(john, "orders", *(str(number) for number in range(500, 600)))
         flow = both.flow("orders")
         assert flow["state"] == "suspended"

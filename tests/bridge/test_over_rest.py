@@ -86,7 +86,7 @@ async def test_testing_a_connection_disturbs_nothing_and_leaves_nothing(tmp_path
         assert {step["name"]: step["ok"] for step in found["steps"]} == {
             "dns": True, "tcp": True, "login": True, "sync-queue": True, "target": True,
         }  # fmt: skip
-        await until(lambda: len(both.away.node.lobby.sessions) == 1)
+        await until(lambda: len(both.away.node.registry.sessions) == 1)
         assert (
             set(both.away.node.broker.destinations.queues),
             dict(both.away.node.broker.forwarding.marks),

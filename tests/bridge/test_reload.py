@@ -12,7 +12,7 @@ from tests.support.small_node import policy_of, small_node
 
 def remote_sessions(both: Pair) -> list[int]:
     """The connections of bridges at the remote broker, as numbers that are never used twice."""
-    return [session.number for session in both.away.node.lobby.sessions]
+    return [session.number for session in both.away.node.registry.sessions]
 
 
 def read(outcome: str = "unchanged", version: int | None = None) -> dict[str, Any]:
@@ -77,4 +77,4 @@ async def test_a_new_password_is_used_at_once_and_nothing_is_lost_or_sent_twice(
         await until(lambda: both.flow("orders")["depth"] == 0)
         assert both.flow("orders")["gap"] == 0
         assert both.away.depth("orders") == 0
-        assert {session.user for session in both.away.node.lobby.sessions} == {"spare", "john"}
+        assert {session.user for session in both.away.node.registry.sessions} == {"spare", "john"}

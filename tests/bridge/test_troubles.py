@@ -149,7 +149,7 @@ async def test_a_right_that_is_missing_away_is_the_trouble_of_one_flow(tmp_path:
         await both.away.rule(SYNCS, OTHERS)
         await both.send(john, "other", b"1")
         await until(lambda: both.away.depth("other") == 1)
-        (connection,) = both.away.node.lobby.sessions
+        (connection,) = both.away.node.registry.sessions
         await both.send(john, "orders", b"1", b"2")
         await until(lambda: both.flow("orders")["error"])
         assert both.flow("orders")["error"]["code"] == "AUTH_TARGET_QUEUE"
@@ -161,7 +161,7 @@ async def test_a_right_that_is_missing_away_is_the_trouble_of_one_flow(tmp_path:
         await both.away.rule(SYNCS, OTHERS, SENDS)
         await until(lambda: both.away.depth("orders") == 2)
         assert both.flow("orders")["error"] is None
-        assert list(both.away.node.lobby.sessions) == [connection]
+        assert list(both.away.node.registry.sessions) == [connection]
 
 
 async def test_a_full_target_holds_one_flow_up_until_it_has_room(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ async def test_one_bridge_connects_anew_and_the_other_keeps_its_socket(tmp_path:
         await both.send(john, "a", b"1")
         await john.send(both.source("b", "rome"), b"1")
         await until(lambda: both.away.depth("a") == both.away.depth("b") == 1)
-        before = set(both.away.node.lobby.sessions)
+        before = set(both.away.node.registry.sessions)
         assert len(before) == 2
         await both.bridges(
             dataclasses.replace(oslo, idle_s=99.0),
@@ -271,7 +271,7 @@ async def test_one_bridge_connects_anew_and_the_other_keeps_its_socket(tmp_path:
         await until(lambda: both.flow("b", "rome")["accepted"] == 2)
         await both.send(john, "a", b"2")
         await until(lambda: both.away.depth("a") == 2)
-        assert len(set(both.away.node.lobby.sessions) & before) == 1
+        assert len(set(both.away.node.registry.sessions) & before) == 1
         assert both.away.depth("b") == 1
         assert elsewhere.engine.broker.destinations.queues["/queue/b"].depth == 1
 

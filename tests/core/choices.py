@@ -105,7 +105,7 @@ class Choices:
                 if not wants(selector, each.envelope):
                     continue
                 name = _group_in(queue, each.envelope)
-                group = queue.picking.groups.find(name) if queue.picking and name else None
+                group = queue.selective.groups.find(name) if queue.selective and name else None
                 assert name, "nobody waits in vain"
                 assert group is not None, f"group {name} is free"
                 assert group.owner is not subscription, f"group {name} is this consumer's"
@@ -117,7 +117,7 @@ def check_groups(held: list[tuple[Subscription, Message]]) -> None:
     holders: dict[tuple[Queue, str], Subscription] = {}
     for subscription, message in held:
         name = _group_in(subscription.queue, message.envelope)
-        if name and subscription.queue.picking is not None:
+        if name and subscription.queue.selective is not None:
             holder = holders.setdefault((subscription.queue, name), subscription)
             assert holder is subscription, "a group is with one consumer at a time"
 

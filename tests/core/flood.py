@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.limit_usage import Parked
+from broker_app.core.limit_usage import BlockedPublish
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Special
 from broker_app.core.named import DURABLE_PREFIX
 from broker_app.core.peer import Peer
@@ -32,7 +32,7 @@ from broker_app.core.policy import (
     Policies,
 )
 from broker_app.core.queue import Queue
-from broker_app.core.snapshot import freeze
+from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage, read
 
 QUEUES = ("/queue/a", "/queue/b")
@@ -131,8 +131,8 @@ class Flood:
 
     def _restart(self) -> None:
         stage = self.stage
-        frozen = stage.freeze()
-        assert freeze(stage.recovered()) == frozen
+        frozen = stage.take_snapshot()
+        assert take_snapshot(stage.recovered()) == frozen
         stage.restart()
         self.clients.clear()
         self.leaving.clear()
@@ -331,15 +331,15 @@ class Flood:
 
     def _check_lines(self) -> None:
         broker = self.stage.broker
-        lines: list[Parked] = list(broker.admission.line)
+        lines: list[BlockedPublish] = list(broker.admission.line)
         for queue in broker.destinations.queues.values():
-            if queue.guarded is not None:
-                lines += queue.guarded.line
+            if queue.limit_usage is not None:
+                lines += queue.limit_usage.line
         assert {parked.receipt for parked in lines} == self.open.keys(), "who has no answer is in line"
         assert all(parked.until_ms > self.stage.now_ms - 1_000 for parked in lines)
         for line in [
             broker.admission.line,
-            *(queue.guarded.line for queue in broker.destinations.queues.values() if queue.guarded),
+            *(queue.limit_usage.line for queue in broker.destinations.queues.values() if queue.limit_usage),
         ]:
             arrivals = [parked.arrival for parked in line]
             assert arrivals == sorted(arrivals), "a line is in the order of arrival"
@@ -360,7 +360,7 @@ class Flood:
             assert client.throttled or settles or not much, "who has much waiting is read no further"
 
     def _check_limits(self, queue: Queue, count_before: int, weight_before: int, reconfigured: bool) -> None:
-        guard, policy = queue.guarded, queue.policy
+        guard, policy = queue.limit_usage, queue.policy
         assert (guard is not None) == policy.guards or (guard is not None and guard.line), queue.address
         if guard is None:
             return

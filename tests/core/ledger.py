@@ -35,7 +35,7 @@ from broker_app.core.outcome import DUE, Outcome
 from broker_app.core.peer import Delivery, Peer
 from broker_app.core.queue import Queue
 from broker_app.core.scheduler import RUNS
-from broker_app.core.snapshot import freeze
+from broker_app.core.snapshot import take_snapshot
 from broker_app.core.subscription import Subscription
 from broker_app.core.transfers import DONE, FULL, UNSETTLED, Moved
 from broker_app.core.turn import UNRECORDED
@@ -269,8 +269,8 @@ class Ledger:
                 self.all_policies.append(self.policies)
                 self.removed.clear()
                 self.there_before.update(self.policies.exact)
-            elif isinstance(command, c.RemoveQueue):
-                self._follow_removequeue(command, used)
+            elif isinstance(command, c.DeleteQueue):
+                self._follow_deletequeue(command, used)
             elif isinstance(command, c.Purge) and command.receipt in self.answers:
                 if command.address in depths:  # else it was made in this run
                     queue, depth = depths[command.address]
@@ -323,7 +323,7 @@ class Ledger:
 
     # ------------------------------------------------------------------ following the commands
 
-    def _follow_removequeue(self, command: c.RemoveQueue, used: set[str]) -> None:
+    def _follow_deletequeue(self, command: c.DeleteQueue, used: set[str]) -> None:
         address = command.address
         if command.receipt not in self.answers:
             assert address in used or address not in self.there_before
@@ -530,7 +530,7 @@ class Ledger:
         if self.names.get(name.address) is name:
             del self.names[name.address]
 
-    def _follow_forget(self, session: Session, command: c.Forget) -> None:
+    def _follow_deletesubscription(self, session: Session, command: c.DeleteSubscription) -> None:
         name = self.names.get("/topic-subscription/" + command.name)
         if self._accepted(session, command):
             assert name is not None
@@ -635,7 +635,7 @@ class Ledger:
     def _follow_answer(self, session: Session, command: c.Answer) -> None:
         assert self._accepted(session, command)
 
-    def _follow_meetbridge(self, session: Session, command: c.MeetBridge) -> None:
+    def _follow_bridgeconnected(self, session: Session, command: c.BridgeConnected) -> None:
         assert SYNC_ADDRESS in self.stage.queues
 
     def _follow_beginflow(self, session: Session, command: c.BeginFlow) -> None:
@@ -1097,20 +1097,20 @@ class Ledger:
             paged = [position for chunk in lane.paged.chunks() for position in chunk]
             recorded += [*lane.loading, *paged]
             assert len(recorded) == len(set(recorded))
-            assert queue.picking is not None or recorded == sorted(recorded)
+            assert queue.selective is not None or recorded == sorted(recorded)
             assert len(paged) == len(lane.paged)
             self._held += [(queue.address, position) for position in recorded]
             self._bytes += sum(message.size for message in waiting)
             if queue.account is not None:
                 self._of_accounts[queue.account] += sum(message.size for message in waiting)
-            if queue.durable and queue.picking is None:
+            if queue.durable and queue.selective is None:
                 assert len(lane.ready) <= max(limits.window, limits.fetch_messages * 2)
             if queue.durable and not queue.forwarded and not queue.address.endswith(".dead"):
                 most = max(self._limits_of_attempts(queue.address))
                 assert all(
                     message.attempts < most or message.position < self.life_began_at for message in waiting
                 )
-        if queue.picking is not None:
+        if queue.selective is not None:
             assert not queue.available
             if not any(fetch.address == queue.address for fetch in self.stage.fetches):
                 selectors = [(s, self.interests[s]) for s in queue.consumers if s.available]
@@ -1152,11 +1152,11 @@ class Ledger:
     def _check_facts(self, told: list[Fact]) -> None:
         for fact in told:
             match fact:
-                case facts.DestinationMade(address):
+                case facts.DestinationCreated(address):
                     assert address not in self.told_queues
                     self.told_queues.add(address)
                     del self.told_dead[address]
-                case facts.DestinationGone(address):
+                case facts.DestinationDeleted(address):
                     self.told_queues.remove(address)
                 case facts.ConsumerJoined(subscription):
                     assert subscription not in self.told_consumers
@@ -1167,7 +1167,7 @@ class Ledger:
                     self.told_dead[fact.address] += fact.messages
         queues = self.stage.queues
         for fact in told:  # dead letters come last, also those of one that was gone and made anew since
-            if isinstance(fact, facts.DestinationGone) and fact.address in queues:
+            if isinstance(fact, facts.DestinationDeleted) and fact.address in queues:
                 self.told_dead[fact.address] = queues[fact.address].dead_total
         assert self.told_queues == {address for address in queues if not address.startswith("/temp-queue/")}
         assert all(queues[address].dead_total == self.told_dead[address] for address in self.told_queues)
@@ -1182,7 +1182,7 @@ class Ledger:
 
     def check_replay(self, snapshot: bytes, batches_before: int) -> None:
         """The journal gives the same broker, read from the start or from a snapshot."""
-        frozen = self.stage.freeze()
-        assert freeze(self.stage.recovered()) == frozen
-        assert freeze(self.stage.recovered(snapshot, batches_before)) == frozen
-        assert freeze(self.stage.recovered(frozen, len(self.stage.batches))) == frozen
+        frozen = self.stage.take_snapshot()
+        assert take_snapshot(self.stage.recovered()) == frozen
+        assert take_snapshot(self.stage.recovered(snapshot, batches_before)) == frozen
+        assert take_snapshot(self.stage.recovered(frozen, len(self.stage.batches))) == frozen

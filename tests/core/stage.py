@@ -20,7 +20,7 @@ from broker_app.core.peer import Delivery, Peer
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.queue import Queue
 from broker_app.core.recovery import Recovery
-from broker_app.core.snapshot import freeze
+from broker_app.core.snapshot import take_snapshot
 from broker_app.core.subscription import Subscription
 
 START_US = 1_800_000_000_000_000
@@ -140,15 +140,15 @@ class Stage:
             peer.receiver.throttle(on)
         self.fetches += outcome.fetches
 
-    def freeze(self) -> bytes:
-        return freeze(self.broker)
+    def take_snapshot(self) -> bytes:
+        return take_snapshot(self.broker)
 
     def recovered(self, snapshot: bytes | None = None, batches_before: int = 0) -> Broker:
         """A new broker from the journal: from `snapshot`, taken after so many batches, or from the start."""
         broker = Broker(tag=self.tag, limits=self.limits, policies=self.broker.turn.policies)
         recovery = Recovery(broker)
         if snapshot is not None:
-            recovery.thaw(snapshot)
+            recovery.load_section(snapshot)
         for batch in self.batches[batches_before:]:
             recovery.replay(*batch)
         recovery.finish(self.broker.turn.next_position, self.broker.turn.now_ms)

@@ -16,7 +16,7 @@ from broker_app.core.errors import Refused
 from broker_app.core.marks import SYNC_ADDRESS
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Special
 from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
-from broker_app.core.snapshot import Freezing
+from broker_app.core.snapshot import SnapshotBuilder
 from tests.core.choices import COLOURS, SELECTORS
 from tests.core.homes import Home, Sent
 from tests.core.ledger import Ledger, Session, has_expired
@@ -129,8 +129,8 @@ class Storm:
         self.serial = self.token = self.joined = 0
         #: flows that begin in the run that is drawn: their senders wait for the mark
         self.beginning: set[tuple[Session, str]] = set()
-        self.snapshot = (self.stage.freeze(), 0)
-        self.freezing: tuple[Freezing, int] | None = None
+        self.snapshot = (self.stage.take_snapshot(), 0)
+        self.freezing: tuple[SnapshotBuilder, int] | None = None
 
     def blow(self, commands: int) -> None:
         """Draw about so many commands, then see that the journal brings everything back."""
@@ -156,7 +156,7 @@ class Storm:
         """Now and then begin a snapshot, which is made in steps while other things happen."""
         if self.freezing is None:
             if self.random.random() < 0.15:
-                self.freezing = (Freezing(self.stage.broker), len(self.stage.batches))
+                self.freezing = (SnapshotBuilder(self.stage.broker), len(self.stage.batches))
             return
         freezing, batches_before = self.freezing
         if freezing.step(self.random.choice((1, 1, 50))):
@@ -240,7 +240,7 @@ class Storm:
             if not session.leaving:
                 run.append(getattr(self, "_draw_" + kind)(session))
         if fetches and random.random() < 0.6:
-            first = sum(isinstance(command, c.Purge | c.Reconfigure | c.RemoveQueue) for command in run)
+            first = sum(isinstance(command, c.Purge | c.Reconfigure | c.DeleteQueue) for command in run)
             loaded = self.stage.loaded(fetches.pop(random.randrange(len(fetches))))
             run.insert(random.randint(first, len(run)), loaded)
         return run
@@ -346,8 +346,8 @@ class Storm:
         keep, forget = self.random.random() < 0.5, self.random.random() < 0.2
         return c.Unsubscribe(session.peer, id, self._next_token(), keep, forget)
 
-    def _draw_forget(self, session: Session) -> c.Forget:
-        return c.Forget(session.peer, self.random.choice(NAMES), receipt=self._next_token())
+    def _draw_forget(self, session: Session) -> c.DeleteSubscription:
+        return c.DeleteSubscription(session.peer, self.random.choice(NAMES), receipt=self._next_token())
 
     def _draw_pause(self, session: Session) -> c.Pause:
         return c.Pause(session.peer)
@@ -407,15 +407,15 @@ class Storm:
         entries = [(b"%036d" % self._next_token(), envelope, self._body()) for _ in range(2)]
         return c.Insert(session.peer, envelope.address, entries, self._next_token())
 
-    def _draw_begin_flow(self, session: Session) -> c.BeginFlow | c.MeetBridge:
+    def _draw_begin_flow(self, session: Session) -> c.BeginFlow | c.BridgeConnected:
         if not self.ledger.homes:
-            return c.MeetBridge(session.peer)
+            return c.BridgeConnected(session.peer)
         home, id = self.random.choice(self.ledger.homes), self.random.choice("123")
         self.beginning.add((session, id))
         names = home.sender, home.source, home.target
         return c.BeginFlow(session.peer, id, *names, self._next_token())
 
-    def _draw_forward(self, session: Session) -> c.Forward | c.BeginFlow | c.MeetBridge:
+    def _draw_forward(self, session: Session) -> c.Forward | c.BeginFlow | c.BridgeConnected:
         if not session.courses and self.random.random() < 0.9:
             return self._draw_begin_flow(session)
         flow = self.random.choice([*session.courses, *session.courses, "9"])
@@ -446,9 +446,9 @@ class Storm:
             )
         )
 
-    def _draw_remove(self, session: Session) -> c.RemoveQueue:
+    def _draw_remove(self, session: Session) -> c.DeleteQueue:
         address = self.random.choice((*self.queues, "/queue/none"))
-        return c.RemoveQueue(session.peer, address, self.random.random() < 0.6, self._next_token())
+        return c.DeleteQueue(session.peer, address, self.random.random() < 0.6, self._next_token())
 
     def _draw_answer(self, session: Session) -> c.Answer:
         return c.Answer(session.peer, self._next_token())

@@ -377,14 +377,14 @@ def test_an_unlimited_queue_lets_everybody_in_who_waits() -> None:
     send(client, b"1", b"2", b"3")
     stage.decide(c.Reconfigure(Policies()))
     assert waiting(stage) == [b"1", b"2", b"3"]
-    assert stage.queue(Q).guarded is None
+    assert stage.queue(Q).limit_usage is None
 
 
 def test_a_removed_queue_is_made_anew_by_what_waits_for_it() -> None:
     stage = stage_with(max_messages=1)
     client = stage.client()
     send(client, b"1", b"2")
-    client.do(c.RemoveQueue(client.peer, Q, force=True))
+    client.do(c.DeleteQueue(client.peer, Q, force=True))
     assert waiting(stage) == [b"2"]
 
 
@@ -431,7 +431,7 @@ def test_bytes_are_estimated_after_a_restart_until_they_were_read_back() -> None
     client.settle(1)
     client.settle(2)
     client.settle(3)
-    assert stage.queue(Q).guarded.estimated_bytes == 0
+    assert stage.queue(Q).limit_usage.estimated_bytes == 0
 
 
 @pytest.mark.parametrize("behavior", [FLOW_CONTROL, REJECT_NEWEST])

@@ -7,7 +7,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.message import Special
-from broker_app.core.snapshot import freeze
+from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage
 
 A = "/queue/a"
@@ -118,7 +118,7 @@ class TestGroups:
         client = deep.client()
         send(client, "a1", "b1", "a2", "b2", "a3")
         client.subscribe(A, credit=1)
-        assert freeze(deep.recovered()) == deep.freeze()
+        assert take_snapshot(deep.recovered()) == deep.take_snapshot()
         deep.restart()
         one, two = deep.client(), deep.client()
         one.subscribe(A, credit=1)
@@ -132,17 +132,17 @@ class TestGroups:
         one.subscribe(A)
         send(one, "a1", "b1", "c1")
         one.settle(*one.tags)
-        assert len(stage.queue(A).picking.groups) == 2
+        assert len(stage.queue(A).selective.groups) == 2
 
     def test_a_queue_forgets_groups_when_it_has_been_empty_for_a_while(self, stage: Stage) -> None:
         client = stage.client()
         client.subscribe(A)
         send(client, "a1")
         client.settle(1)
-        assert stage.queue(A).picking is not None
+        assert stage.queue(A).selective is not None
         for _ in range(40):
             stage.pass_time(1_000)
-        assert stage.queue(A).picking is None
+        assert stage.queue(A).selective is None
         send(client, "-1")
         assert client.take() == [b"a1", b"-1"]
 
@@ -188,7 +188,7 @@ class TestExclusive:
     def test_the_queue_stays_on_the_short_way(self, stage: Stage) -> None:
         client = stage.client()
         client.subscribe(A, exclusive=True)
-        assert stage.queue(A).picking is None
+        assert stage.queue(A).selective is None
         assert stage.queue(A).active is client.peer.subscriptions["1"]
 
     def test_an_active_consumer_that_is_slow_stays_the_active_one(self, stage: Stage) -> None:

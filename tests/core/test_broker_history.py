@@ -10,7 +10,7 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
 from broker_app.core.policy import DestinationPolicy, Policies
-from broker_app.core.snapshot import freeze
+from broker_app.core.snapshot import take_snapshot
 from broker_app.core.subscription import Subscription
 from tests.core.stage import START_US, Client, Stage, read
 
@@ -271,7 +271,7 @@ class TestKeeping:
         assert outcome.freed == positions
         causes = {record.flags for record in read(stage.batches[-1]) if record.kind == records.ACKED}
         assert causes == {records.TRIMMED}
-        assert freeze(stage.recovered()) == stage.freeze()
+        assert take_snapshot(stage.recovered()) == stage.take_snapshot()
 
     def test_a_topic_without_retention_any_more_gives_all_up(self, stage: Stage) -> None:
         send(stage, b"1")
@@ -311,7 +311,7 @@ class TestKeeping:
         assert list(stage.broker.histories.histories) == [EU]
         with pytest.raises(Refused, match="no longer reaches back"):
             listen(stage, f"seq:{positions[0]}", "/topic/prices.0")
-        assert freeze(stage.recovered()) == stage.freeze()
+        assert take_snapshot(stage.recovered()) == stage.take_snapshot()
 
     def test_a_delayed_message_enters_history_when_it_is_due(self, stage: Stage) -> None:
         from broker_app.core.message import Special
@@ -320,7 +320,7 @@ class TestKeeping:
         send(stage, b"now")
         stage.pass_time(6_000)
         assert listen(stage, "first").take() == [b"now", b"later"]
-        assert freeze(stage.recovered()) == stage.freeze()
+        assert take_snapshot(stage.recovered()) == stage.take_snapshot()
 
 
 def test_the_position_of_a_message_lets_its_reader_go_on(stage: Stage) -> None:

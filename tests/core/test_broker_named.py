@@ -11,7 +11,7 @@ from broker_app.core import records
 from broker_app.core.destination import dead_letters_of, parse, topic_of_dead_letters
 from broker_app.core.errors import Refused
 from broker_app.core.policy import DestinationPolicy, Policies
-from broker_app.core.snapshot import freeze
+from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage, read
 
 TOPIC, KEPT = "/topic/prices.eu", "/topic-subscription/audit"
@@ -276,7 +276,7 @@ class TestHolding:
         first.unsubscribe()
         durable(stage.client(), shared=True)
         durable(stage.client(), shared=True)
-        assert freeze(stage.recovered()) == stage.freeze()
+        assert take_snapshot(stage.recovered()) == stage.take_snapshot()
 
     def test_a_name_is_its_owners(self, stage: Stage) -> None:
         ann = stage.client("ann")
@@ -350,11 +350,11 @@ class TestDeleting:
         reader, other = stage.client(), stage.client()
         durable(reader)
         with pytest.raises(Refused, match="consumed by"):
-            other.do(c.Forget(other.peer, "audit"))
-        reader.do(c.Forget(reader.peer, "audit"))
+            other.do(c.DeleteSubscription(other.peer, "audit"))
+        reader.do(c.DeleteSubscription(reader.peer, "audit"))
         assert (stage.broker.destinations.named, reader.peer.subscriptions) == ({}, {})
         with pytest.raises(Refused) as refused:
-            other.do(c.Forget(other.peer, "audit"))
+            other.do(c.DeleteSubscription(other.peer, "audit"))
         assert refused.value.code == "not-found"
 
     def test_it_is_deleted_by_its_owner(self, stage: Stage) -> None:
@@ -363,9 +363,9 @@ class TestDeleting:
         ann.disconnect()
         bob = stage.client("bob")
         with pytest.raises(Refused) as refused:
-            bob.do(c.Forget(bob.peer, "audit", owner="bob"))
+            bob.do(c.DeleteSubscription(bob.peer, "audit", owner="bob"))
         assert refused.value.code == "not-allowed"
-        bob.do(c.Forget(bob.peer, "audit"))
+        bob.do(c.DeleteSubscription(bob.peer, "audit"))
 
     def test_what_waits_for_another_attempt_goes_with_it(self) -> None:
         stage = Stage(policy=DestinationPolicy(retry_delay_ms=60_000))

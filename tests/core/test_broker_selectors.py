@@ -8,7 +8,7 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
-from broker_app.core.snapshot import freeze
+from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage
 
 A = "/queue/a"
@@ -157,8 +157,8 @@ def test_what_was_picked_is_redelivered_after_a_crash_and_what_was_not_is_not(de
     red(client)
     assert client.take() == [b"3", b"5"]
     client.settle(client.tags[0])
-    snapshot, before = deep.freeze(), len(deep.batches)
-    assert freeze(deep.recovered(snapshot, before)) == freeze(deep.recovered()) == snapshot
+    snapshot, before = deep.take_snapshot(), len(deep.batches)
+    assert take_snapshot(deep.recovered(snapshot, before)) == take_snapshot(deep.recovered()) == snapshot
     deep.restart()
     client = deep.client()
     client.subscribe(A)
@@ -175,7 +175,7 @@ def test_attempts_survive_leaving_memory(deep: Stage) -> None:
     queue = deep.queue(A)
     deep.pass_time(32_000)
     deep.pass_time(2_000)
-    assert queue.picking is None
+    assert queue.selective is None
     client = deep.client()
     client.subscribe(A)
     assert client.take_attempts() == [*((b"%d" % n, 0) for n in range(1, 11)), (b"11", 4)]
@@ -189,7 +189,7 @@ def test_a_queue_returns_to_the_short_way_in_order(deep: Stage) -> None:
     client.unsubscribe(keep_unsettled=True)
     deep.pass_time(32_000)
     deep.pass_time(2_000)
-    assert deep.queue(A).picking is None
+    assert deep.queue(A).selective is None
     client.disconnect()
     other.subscribe(A)
     assert other.take() == [b"%d" % n for n in range(1, 15)]

@@ -70,12 +70,12 @@ def test_looking_changes_nothing(stage: Stage) -> None:
     fill(stage, 6)
     client = consumer(stage, 2)
     before, memory, counters = (
-        stage.freeze(),
+        stage.take_snapshot(),
         stage.broker.store.memory_bytes,
         dict(stage.broker.turn.counters),
     )
     pages(stage, 2)
-    assert (stage.freeze(), stage.broker.store.memory_bytes, stage.broker.turn.counters) == (
+    assert (stage.take_snapshot(), stage.broker.store.memory_bytes, stage.broker.turn.counters) == (
         before,
         memory,
         counters,

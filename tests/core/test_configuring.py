@@ -25,7 +25,7 @@ def reconfigure(stage: Stage, new: Policies) -> None:
 
 
 def remove(client: Client, address: str = A, *, force: bool = False) -> None:
-    client.do(c.RemoveQueue(client.peer, address, force))
+    client.do(c.DeleteQueue(client.peer, address, force))
 
 
 def test_a_policy_is_the_own_one_then_that_of_the_longest_pattern_then_the_default() -> None:
@@ -243,5 +243,5 @@ def test_removing_a_temporary_queue_gives_its_users_share_of_memory_back() -> No
     operator.publish("/temp-queue/replies", b"waits")
     owner.unsubscribe("1", keep_unsettled=True)
     assert stage.broker.accounts.users["ada"].waiting > 0
-    operator.do(c.RemoveQueue(operator.peer, "/temp-queue/replies", force=True))
+    operator.do(c.DeleteQueue(operator.peer, "/temp-queue/replies", force=True))
     assert stage.broker.accounts.users["ada"].waiting == 0

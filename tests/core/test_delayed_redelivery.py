@@ -177,7 +177,7 @@ def test_a_window_holds_over_a_crash_after_the_message_is_gone_and_ends_in_time(
     client = one_at_a_time(stage)
     client.publish(A, b"1", special=Special(dedup_id="x"))
     client.settle(1)
-    snapshot, before = stage.freeze(), len(stage.batches)
+    snapshot, before = stage.take_snapshot(), len(stage.batches)
     stage.broker = stage.recovered(snapshot, before)
     stage.client().publish(A, b"1", special=Special(dedup_id="x"))
     assert stage.broker.turn.counters["duplicates"] == 1

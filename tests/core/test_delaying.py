@@ -7,7 +7,7 @@ from broker_app.core import records
 from broker_app.core.errors import Refused
 from broker_app.core.message import Special
 from broker_app.core.scheduler import RUN
-from broker_app.core.snapshot import freeze
+from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage, read
 
 A = "/queue/a"
@@ -68,8 +68,8 @@ def test_an_absolute_time_in_the_past_is_no_delay(stage: Stage, consumer: Client
 
 def test_a_delay_of_years_survives_restarts_with_and_without_a_snapshot(stage: Stage) -> None:
     later(stage, b"1", 9 * YEAR_MS)
-    snapshot, before = stage.freeze(), len(stage.batches)
-    assert freeze(stage.recovered(snapshot, before)) == freeze(stage.recovered()) == snapshot
+    snapshot, before = stage.take_snapshot(), len(stage.batches)
+    assert take_snapshot(stage.recovered(snapshot, before)) == take_snapshot(stage.recovered()) == snapshot
     stage.restart()
     assert stage.broker.scheduler.delayed(A) == 1
     client = stage.client()
@@ -166,7 +166,7 @@ def test_purging_a_queue_removes_what_is_delayed_where_it_is_asked_for(stage: St
     client.do(c.Purge(client.peer, A))
     stage.pass_time(1_000)
     assert stage.queue(A).depth == 0
-    assert freeze(stage.recovered()) == stage.freeze()
+    assert take_snapshot(stage.recovered()) == stage.take_snapshot()
 
 
 def test_a_purge_while_bodies_are_read_back_takes_those_too(stage: Stage, consumer: Client) -> None:

@@ -68,12 +68,12 @@ def test_its_state_is_the_same_from_the_journal_and_from_a_snapshot() -> None:
         producer.publish(QUEUE, b"%d" % number, priority=number, persistent=number % 2 == 0)
     bridge.subscribe(QUEUE, credit=4)
     bridge.settle(1, 3)
-    frozen = stage.freeze()
+    frozen = stage.take_snapshot()
     for broker in (stage.recovered(), stage.recovered(frozen, len(stage.batches))):
         assert broker.destinations.queues[QUEUE].depth == 4
         assert [lane.priority for lane in broker.destinations.queues[QUEUE].lanes] == [4]
     stage.restart()
-    assert stage.freeze() == frozen
+    assert stage.take_snapshot() == frozen
 
 
 def test_what_comes_back_is_neither_given_up_nor_left_behind() -> None:

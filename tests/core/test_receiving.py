@@ -13,7 +13,7 @@ from broker_app.core.marks import SYNC_ADDRESS, Mark
 from broker_app.core.message import Envelope, Special
 from broker_app.core.policy import REJECT_NEWEST, REMOVE_OLDEST, DestinationPolicy, Policies
 from broker_app.core.recovery import Recovery
-from broker_app.core.snapshot import Freezing
+from broker_app.core.snapshot import SnapshotBuilder
 from tests.core.stage import Client, Stage, read
 
 TARGET = "/queue/t"
@@ -78,12 +78,12 @@ def mark(stage: Stage) -> Mark:
 
 def forget(stage: Stage, source: str = SOURCE) -> None:
     client = stage.client()
-    client.do(c.ForgetMark(client.peer, SENDER, source))
+    client.do(c.DeleteMark(client.peer, SENDER, source))
 
 
 def hand_over(stage: Stage, owner: str) -> None:
     client = stage.client()
-    client.do(c.HandMarkOver(client.peer, SENDER, SOURCE, owner))
+    client.do(c.ReassignMark(client.peer, SENDER, SOURCE, owner))
 
 
 def test_a_message_is_stored_and_answered_and_its_repeat_answered_alone(stage: Stage, bridge: Bridge) -> None:
@@ -117,9 +117,9 @@ def test_a_mark_outlives_connections_and_crashes(stage: Stage, bridge: Bridge) -
     assert bridge.begin() == (2, 2)
     bridge.answers()
     bridge.forward(7)
-    frozen = stage.freeze()
+    frozen = stage.take_snapshot()
     stage.restart()
-    assert stage.freeze() == frozen
+    assert stage.take_snapshot() == frozen
     assert SYNC_ADDRESS in stage.queues
     bridge = Bridge(stage)
     assert bridge.begin() == (7, 3)
@@ -127,15 +127,15 @@ def test_a_mark_outlives_connections_and_crashes(stage: Stage, bridge: Bridge) -
 
 
 def test_from_every_cut_of_the_journal_come_messages_and_mark_alike(stage: Stage, bridge: Bridge) -> None:
-    snapshots = [(stage.freeze(), 0)]
+    snapshots = [(stage.take_snapshot(), 0)]
     for position in range(1, 6):
         bridge.forward(position)
-        snapshots.append((stage.freeze(), len(stage.batches)))
+        snapshots.append((stage.take_snapshot(), len(stage.batches)))
     for cut in range(len(stage.batches) + 1):
         for snapshot, before in snapshots[: cut + 1]:
             broker = type(stage.broker)(tag=stage.tag)
             recovery = Recovery(broker)
-            recovery.thaw(snapshot)
+            recovery.load_section(snapshot)
             for batch in stage.batches[before:cut]:
                 recovery.replay(*batch)
             recovery.finish(sum(len(list(read(batch))) for batch in stage.batches[:cut]) + 1)
@@ -148,7 +148,7 @@ def test_from_every_cut_of_the_journal_come_messages_and_mark_alike(stage: Stage
 
 def test_a_snapshot_between_two_messages_counts_neither_twice(stage: Stage, bridge: Bridge) -> None:
     bridge.forward(1)
-    snapshot, before = stage.freeze(), len(stage.batches) - 1  # the batch before it is read again
+    snapshot, before = stage.take_snapshot(), len(stage.batches) - 1  # the batch before it is read again
     bridge.forward(2)
     broker = stage.recovered(snapshot, before)
     assert [found.facts[1:3] for found in broker.forwarding.marks.values()] == [(2, 2)]
@@ -279,7 +279,7 @@ def test_the_mark_of_a_flow_that_runs_is_not_forgotten(stage: Stage, bridge: Bri
 
 def test_what_comes_and_is_forgotten_in_one_batch_stays_forgotten(stage: Stage, bridge: Bridge) -> None:
     client = stage.client()
-    ends, forgets = c.Unsubscribe(bridge.peer, "f"), c.ForgetMark(client.peer, SENDER, SOURCE)
+    ends, forgets = c.Unsubscribe(bridge.peer, "f"), c.DeleteMark(client.peer, SENDER, SOURCE)
     stage.decide(bridge.forwarding(5), ends, forgets)
     assert records.MARKED not in [record.kind for record in read(stage.batches[-1])]
     stage.restart()
@@ -288,12 +288,12 @@ def test_what_comes_and_is_forgotten_in_one_batch_stays_forgotten(stage: Stage, 
 
 def test_from_every_cut_of_the_journal_a_mark_is_there_or_forgotten(stage: Stage, bridge: Bridge) -> None:
     held: list[list[tuple[str, int, int, int]]] = [[]]
-    frozen = [(stage.freeze(), 0)]
+    frozen = [(stage.take_snapshot(), 0)]
 
     def note() -> None:
         facts = [found.facts for found in stage.broker.forwarding.marks.values() if found.position]
         held.extend([facts] * (len(stage.batches) + 1 - len(held)))
-        frozen.append((stage.freeze(), len(stage.batches)))
+        frozen.append((stage.take_snapshot(), len(stage.batches)))
 
     for user in ("", "second", "third"):
         bridge = Bridge(stage)
@@ -317,7 +317,7 @@ def test_from_every_cut_of_the_journal_a_mark_is_there_or_forgotten(stage: Stage
             for start in range(before + 1):
                 broker = type(stage.broker)(tag=stage.tag)
                 recovery = Recovery(broker)
-                recovery.thaw(snapshot)
+                recovery.load_section(snapshot)
                 for batch in stage.batches[start:cut]:
                     recovery.replay(*batch)
                 recovery.finish(sum(len(list(read(batch))) for batch in stage.batches[:cut]) + 1)
@@ -331,7 +331,7 @@ def test_a_mark_that_is_forgotten_while_a_snapshot_is_made_stays_forgotten(
     bridge.forward(1)
     bridge.disconnect()
     for work in range(1, 10):
-        freezing = Freezing(stage.broker)
+        freezing = SnapshotBuilder(stage.broker)
         done, before = False, len(stage.batches)
         for _ in range(work):
             done = done or freezing.step(1)
@@ -406,7 +406,7 @@ def test_what_is_forwarded_may_be_forwarded_further(stage: Stage, bridge: Bridge
 def test_the_sync_queue_is_there_from_the_first_bridge_on_and_stays(stage: Stage) -> None:
     bridge = Bridge(stage)
     assert SYNC_ADDRESS not in stage.queues
-    stage.decide(c.MeetBridge(bridge.peer))
+    stage.decide(c.BridgeConnected(bridge.peer))
     bridge.disconnect()
     for _ in range(20):
         stage.pass_time(60_000)
@@ -421,7 +421,7 @@ def test_nobody_else_uses_the_sync_queue(stage: Stage, bridge: Bridge) -> None:
         lambda: client.publish(SYNC_ADDRESS),
         lambda: client.subscribe(SYNC_ADDRESS),
         lambda: client.purge(SYNC_ADDRESS),
-        lambda: client.do(c.RemoveQueue(client.peer, SYNC_ADDRESS, force=True)),
+        lambda: client.do(c.DeleteQueue(client.peer, SYNC_ADDRESS, force=True)),
         lambda: client.do(c.Transfer(client.peer, "/queue/a", [c.Chosen(position)], SYNC_ADDRESS)),
     ):
         with pytest.raises(Refused, match=r"how far other brokers have come.*/forwarding") as refused:

@@ -9,7 +9,7 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.broker import Broker
 from broker_app.core.recovery import Recovery, live_positions
-from broker_app.core.snapshot import FORMAT, Freezing, freeze, thaw
+from broker_app.core.snapshot import FORMAT, SnapshotBuilder, load_section, take_snapshot
 from tests.core.stage import Client, Stage
 
 
@@ -79,8 +79,8 @@ def test_what_is_held_at_each_end_of_the_broker_becomes_a_dead_letter(
     for attempt in range(5):
         assert client.take_attempts() == [(b"poison", attempt)]
         if snapshots:
-            snapshot = stage.freeze()
-            assert freeze(stage.recovered(snapshot, len(stage.batches))) == snapshot
+            snapshot = stage.take_snapshot()
+            assert take_snapshot(stage.recovered(snapshot, len(stage.batches))) == snapshot
         stage.restart()
         client = consumer(stage, credit=1, **facts)
     assert client.take_attempts() == [(b"behind it", 0)]
@@ -117,10 +117,14 @@ def test_a_snapshot_stands_for_the_batches_before_it(stage: Stage) -> None:
     client = consumer_of(stage, *numbered(5), credit=2)
     client.give_back(1)
     client.give_back(3)
-    snapshot, before = stage.freeze(), len(stage.batches)
+    snapshot, before = stage.take_snapshot(), len(stage.batches)
     client.settle(2)
     stage.client().publish("/queue/a", b"5")
-    assert freeze(stage.recovered(snapshot, before)) == freeze(stage.recovered()) == stage.freeze()
+    assert (
+        take_snapshot(stage.recovered(snapshot, before))
+        == take_snapshot(stage.recovered())
+        == stage.take_snapshot()
+    )
 
 
 def test_a_snapshot_of_an_idle_broker_holds_no_queues(stage: Stage) -> None:
@@ -129,14 +133,14 @@ def test_a_snapshot_of_an_idle_broker_holds_no_queues(stage: Stage) -> None:
     client.subscribe("/temp-queue/mine", id="2")
     stage.client().publish("/temp-queue/mine", b"")
     stage.client().publish("/queue/b", b"", persistent=False)
-    assert stage.freeze() == bytes((FORMAT,))
+    assert stage.take_snapshot() == bytes((FORMAT,))
 
 
 def test_a_snapshot_is_written_as_documented(stage: Stage) -> None:
     client = consumer_of(stage, b"1", b"2", b"3", credit=2)
     client.give_back(1)
     client.give_back(3)
-    (section,) = thaw(stage.freeze())
+    (section,) = load_section(stage.take_snapshot())
     assert (section.address, section.position) == ("/queue/a", stage.broker.turn.next_position)
     assert section.lanes == [(4, 2, array("Q", (1, 2, 3)), {1: 3})]
 
@@ -146,7 +150,7 @@ def test_a_snapshot_may_be_made_in_steps_while_the_broker_works_on(stage: Stage)
     for number in range(20):
         producer.publish(f"/queue/{number}", b"before")
     consumer.subscribe("/queue/3", ack=c.INDIVIDUAL)
-    freezing, before = Freezing(stage.broker), len(stage.batches)
+    freezing, before = SnapshotBuilder(stage.broker), len(stage.batches)
     number = 0
     while not freezing.step(work=1):
         producer.publish(f"/queue/{number}", b"meanwhile")
@@ -156,7 +160,7 @@ def test_a_snapshot_may_be_made_in_steps_while_the_broker_works_on(stage: Stage)
     assert number >= 19
     assert freezing.position < freezing.through <= stage.broker.turn.next_position
     consumer.settle(1)
-    assert freeze(stage.recovered(b"".join(freezing.parts()), before)) == stage.freeze()
+    assert take_snapshot(stage.recovered(b"".join(freezing.parts()), before)) == stage.take_snapshot()
 
 
 def test_a_snapshot_from_before_there_were_marks_is_read(stage: Stage) -> None:
@@ -164,13 +168,13 @@ def test_a_snapshot_from_before_there_were_marks_is_read(stage: Stage) -> None:
     head = msgpack.encode(["/queue/a", stage.broker.turn.next_position, [[4, 0, 2, 0]], 0, [], 0, 0, []])
     numbers = array("Q", (1, 2)).tobytes()
     old = bytes((FORMAT - 1,)) + Struct("<IQ").pack(len(head), len(numbers)) + head + numbers
-    (section,) = thaw(old)
+    (section,) = load_section(old)
     assert (section.lanes, section.mark) == ([(4, 0, array("Q", (1, 2)), {})], ())
 
 
 def test_a_snapshot_of_another_format_is_refused() -> None:
     with pytest.raises(ValueError, match=f"has format {FORMAT + 1}, this program reads format {FORMAT}"):
-        Recovery(Broker()).thaw(bytes((FORMAT + 1,)))
+        Recovery(Broker()).load_section(bytes((FORMAT + 1,)))
 
 
 def test_a_record_of_an_unknown_type_is_refused() -> None:

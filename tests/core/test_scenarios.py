@@ -4,7 +4,7 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
-from broker_app.core.snapshot import freeze
+from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Stage
 
 
@@ -87,10 +87,10 @@ def test_scenario_09_the_mark_of_an_empty_lane_made_equal_brokers_differ() -> No
     client.subscribe("/queue/a")
     client.publish("/queue/a", b"1")
     client.settle(1)
-    snapshot, before = stage.freeze(), len(stage.batches)
+    snapshot, before = stage.take_snapshot(), len(stage.batches)
     client.unsubscribe()
     client.publish("/queue/a", b"2")
-    assert freeze(stage.recovered(snapshot, before)) == stage.freeze()
+    assert take_snapshot(stage.recovered(snapshot, before)) == stage.take_snapshot()
 
 
 def test_scenario_10_what_came_back_after_its_time_was_never_swept() -> None:

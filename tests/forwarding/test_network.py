@@ -33,7 +33,7 @@ async def line(nodes: Nodes) -> AsyncIterator[Line]:
         yield Line(home, away, network)
 
 
-Trouble = Callable[[Proxy], Awaitable[None]]
+BridgeError = Callable[[Proxy], Awaitable[None]]
 
 
 async def cuts(network: Proxy) -> None:
@@ -93,7 +93,7 @@ async def throttles(network: Proxy) -> None:
     network.heal()
 
 
-TROUBLES: tuple[Trouble, ...] = (
+TROUBLES: tuple[BridgeError, ...] = (
     cuts,
     refuses,
     swallows_what_is_sent,
@@ -105,7 +105,7 @@ TROUBLES: tuple[Trouble, ...] = (
 )
 
 
-async def survive(line: Line, *troubles: Trouble) -> None:
+async def survive(line: Line, *troubles: BridgeError) -> None:
     """Load on all flows while the network has these troubles; then the account."""
     accounts = [Account(f"/bridge/away/orders-{one}", padding=100) for one in range(FLOWS)]
     async with working(*(one.send_for_ever(line.home, pause_s=0.01) for one in accounts)):
@@ -122,7 +122,7 @@ async def survive(line: Line, *troubles: Trouble) -> None:
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)
 async def test_each_message_arrives_once_and_in_order_over_a_network_that(
-    line: Line, trouble: Trouble
+    line: Line, trouble: BridgeError
 ) -> None:
     random.seed(trouble.__name__)
     await survive(line, *[trouble] * 4)

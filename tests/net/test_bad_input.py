@@ -289,11 +289,11 @@ async def test_nothing_is_read_while_a_login_is_checked(broker: SmallBroker) -> 
         await checked.wait()
         return Identity(login)
 
-    broker.lobby.logins.authenticate = authenticate  # type: ignore[method-assign]
+    broker.registry.logins.authenticate = authenticate  # type: ignore[method-assign]
     client = await broker.stranger()
     client.send(CONNECT)
     async with asyncio.timeout(10):
-        while not any(is_paused(session) for session in broker.lobby.sessions):
+        while not any(is_paused(session) for session in broker.registry.sessions):
             await asyncio.sleep(0)
     client.send(b"SEND\ndestination:/queue/a\nreceipt:1\n\nx\0")
     checked.set()
@@ -324,10 +324,10 @@ async def test_a_client_that_takes_nothing_gives_back_what_it_holds(broker: Smal
         b"SUBSCRIBE\nid:1\ndestination:/queue/held\nack:client\n\n\0SEND\ndestination:/queue/held\n\nx\0"
     )
     assert got.endswith(b"x")
-    (session,) = broker.lobby.sessions
+    (session,) = broker.registry.sessions
     session.congested()
-    session.tick(time.monotonic() + broker.lobby.STUCK_S + 1, 1.0)
-    assert session not in broker.lobby.sessions
+    session.tick(time.monotonic() + broker.registry.STUCK_S + 1, 1.0)
+    assert session not in broker.registry.sessions
     await broker.engine.wait_idle()
     assert broker.engine.broker.destinations.queues["/queue/held"].depth == 1
     assert (await client.ended()).strip(b"\n") == b""

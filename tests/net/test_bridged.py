@@ -194,11 +194,11 @@ TO_SYNC = Rule("syncs", conditions="(/event/queue == storeAndForwardSyncQueue)",
 
 async def rule(broker: SmallBroker, *rules: Rule) -> None:
     """Let these rules hold, and be obeyed by all sessions."""
-    logins = broker.lobby.access._logins
+    logins = broker.registry.access._logins
     users = {name: replace(facts, admin=False) for name, facts in logins.policy.users.items()}
     logins.reload(replace(logins.policy, users=users, rules=Rules(rules)))
-    broker.lobby.policy_changed()
-    await broker.lobby.look_again()
+    broker.registry.policy_changed()
+    await broker.registry.look_again()
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ async def test_a_right_that_is_lost_breaks_the_flow_and_one_that_returns_lets_it
 async def test_another_user_cannot_push_ahead_the_mark_of_a_sender_that_is_away(
     broker: SmallBroker, bridge: Connect
 ) -> None:
-    logins = broker.lobby.logins
+    logins = broker.registry.logins
     users = {name: UserFacts(name, PASSWORD) for name in ("anna", "mallory")}
     logins.reload(replace(logins.policy, version=logins.policy.version + 1, users=users))
     client = await bridge()
@@ -280,7 +280,7 @@ async def test_after_its_mark_was_forgotten_a_flow_begins_at_nothing(
     assert await client.ask(message(9, "9")) == receipt(9)
     assert await client.ask(b"UNSUBSCRIBE\nid:f\nreceipt:u\n\n\0") == receipt("u")
     operator = Peer(InnerReceiver())
-    broker.engine.submit(c.ForgetMark(operator, "home~7f", SOURCE))
+    broker.engine.submit(c.DeleteMark(operator, "home~7f", SOURCE))
     assert await begun(client) == ("0", "0")
     assert await client.ask(message(9, "9")) == receipt(9)
     assert bodies(broker) == [b"9", b"9"]

@@ -89,7 +89,7 @@ async def test_a_message_id_names_the_delivery_of_a_message(broker: SmallBroker,
         id = header(message, b"message-id")
         client.send(b"%b\nid:%b\nreceipt:r\nrequeue:false\n\n\0" % (command, id))
         assert await client.frame() == b"RECEIPT\nreceipt-id:r\n\n"
-    (session,) = [session for session in broker.lobby.sessions if session.peer.unsettled]
+    (session,) = [session for session in broker.registry.sessions if session.peer.unsettled]
     assert len(session.peer.unsettled) == 1
     answer = await client.ask(b"ACK\nid:%b\n\n\0" % header(messages[0], b"message-id"))
     assert b"unknown-delivery" in answer, "it is settled"
@@ -164,7 +164,7 @@ async def test_who_names_no_heart_beats_is_offered_some_and_owes_none(broker: Sm
     stranger = await broker.stranger()
     login = b"CONNECT\naccept-version:1.2\nlogin:anna\npasscode:secret\n\n\0"
     assert header(await stranger.ask(login), b"heart-beat") == b"10000,10000"
-    (session,) = broker.lobby.sessions
+    (session,) = broker.registry.sessions
     assert session.heart_beats == (0.0, 0.0)
 
 
@@ -183,7 +183,7 @@ async def test_all_fast_heart_beats_share_one_timer_that_runs_while_there_are_an
 
     def recorded(delay: float, callback: Any, *given: Any, **facts: Any) -> asyncio.TimerHandle:
         timer = call_later(delay, callback, *given, **facts)
-        if getattr(callback, "__self__", None) is broker.lobby:
+        if getattr(callback, "__self__", None) is broker.registry:
             timers.append(timer)
         return timer
 
@@ -199,7 +199,7 @@ async def test_all_fast_heart_beats_share_one_timer_that_runs_while_there_are_an
             assert waiting() <= 1
         for client in clients:
             await client.close()
-        while broker.lobby.sessions:
+        while broker.registry.sessions:
             await asyncio.sleep(0.01)
         assert timers
         while waiting():
@@ -212,7 +212,7 @@ async def test_all_fast_heart_beats_share_one_timer_that_runs_while_there_are_an
 async def test_what_lies_in_the_socket_counts_before_a_client_is_given_up(broker: SmallBroker) -> None:
     """As after the broker itself was stopped for a while."""
     client = await broker.client(**{"heart-beat": "10000,0"})
-    (session,) = broker.lobby.sessions
+    (session,) = broker.registry.sessions
     session.tick(session._heard + 33.0, 1.0)
     await sent(client, b"1")  # it was on its way
     session.tick(session._heard + 1.0, 1.0)

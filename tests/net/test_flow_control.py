@@ -118,7 +118,7 @@ async def test_what_waited_too_long_ends_the_connection_with_the_reason() -> Non
             b"ERROR\nreceipt-id:1\nmessage:/queue/a is full\\c it holds at most 1 messages\n"
         )
         assert b'"type":"/docs/problems/queue-full"' in said
-        await until(lambda: not broker.lobby.sessions)
+        await until(lambda: not broker.registry.sessions)
         await producer.close()
 
 
@@ -156,7 +156,7 @@ async def test_a_throttled_client_is_not_taken_for_dead() -> None:
         producer.send(sending(0) + sending(1))
         await producer.frame()
         await until(lambda: broker.engine.broker.admission.blocked.throttled)
-        (session,) = broker.lobby.sessions
+        (session,) = broker.registry.sessions
         for _ in range(5):  # ten intervals without a sign of life
             session.tick(session._heard + 1.0, 0.025)
         assert await consume(broker, 2) == [0, 1]
@@ -199,7 +199,7 @@ async def test_a_websocket_producer_is_refused_in_the_end() -> None:
 async def test_a_client_in_the_brokers_process_waits_too() -> None:
     async with small_broker(limits=Limits(parked_per_peer=1)) as broker:
         limit(broker, max_messages=1)
-        opener = local.opener(broker.lobby, Identity("anna"))
+        opener = local.opener(broker.registry, Identity("anna"))
         async with mom_client.connect("stomp://local", opener=opener) as mom:
             sending = asyncio.create_task(_send_all(mom, 4))
             await until(lambda: broker.engine.broker.admission.blocked.throttled)
@@ -290,17 +290,17 @@ async def test_what_was_sent_before_a_disconnect_comes_in_although_the_client_di
         await until(lambda: broker.engine.broker.admission.blocked.throttled)
         producer.send(sending(2) + b"DISCONNECT\n\n\0")
         await producer.close()
-        await until(lambda: not broker.lobby.sessions)
+        await until(lambda: not broker.registry.sessions)
         assert await consume(broker, 3) == [0, 1, 2]
 
 
 async def test_a_client_that_takes_its_leave_hears_of_its_lost_login_after_its_receipts() -> None:
     async with small_broker() as broker:
         client = await broker.client()
-        (session,) = broker.lobby.sessions
+        (session,) = broker.registry.sessions
         session.receive(sending(0) + b"DISCONNECT\nreceipt:bye\n\n\0")
-        broker.lobby.logins.reload(Policy())
-        broker.lobby.look_at_logins()
+        broker.registry.logins.reload(Policy())
+        broker.registry.look_at_logins()
         told = await client.ended()
     receipts, _, error = told.partition(b"ERROR\n")
     assert b"receipt-id:0\n" in receipts and b"receipt-id:bye\n" in receipts

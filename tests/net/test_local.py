@@ -14,7 +14,7 @@ ANNA = Identity("anna")
 
 async def test_a_local_client_sends_receives_and_acknowledges() -> None:
     async with small_broker() as broker:
-        async with mom_client.connect("stomp://local", opener=local.opener(broker.lobby, ANNA)) as mom:
+        async with mom_client.connect("stomp://local", opener=local.opener(broker.registry, ANNA)) as mom:
             async with mom.subscribe("/queue/a", ack="client-individual") as messages:
                 for number in range(100):
                     await mom.send("/queue/a", f"{number}")
@@ -25,12 +25,12 @@ async def test_a_local_client_sends_receives_and_acknowledges() -> None:
             await mom.send("/queue/left", "stays")
         await broker.engine.wait_idle()
         assert broker.engine.broker.destinations.queues["/queue/left"].depth == 1
-        assert len(broker.lobby.sessions) == 0
+        assert len(broker.registry.sessions) == 0
 
 
 async def test_a_local_client_without_identity_has_to_log_in() -> None:
     async with small_broker() as broker:
-        pipe = local.LocalPipe(broker.lobby)
+        pipe = local.LocalPipe(broker.registry)
         await pipe.send(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0")
         assert (await pipe.receive()).startswith(b"ERROR\n")
         assert await pipe.receive() == b""
@@ -40,7 +40,7 @@ async def test_a_local_client_without_identity_has_to_log_in() -> None:
 
 async def test_a_local_client_that_reads_nothing_gets_no_more_than_fits() -> None:
     async with small_broker(outbox_bytes=64 * 1024) as broker:
-        pipe = local.LocalPipe(broker.lobby, ANNA)
+        pipe = local.LocalPipe(broker.registry, ANNA)
         await pipe.send(b"CONNECT\naccept-version:1.2\nhost:/\n\n\0")
         await pipe.send(b"SUBSCRIBE\nid:1\ndestination:/queue/big\n\n\0")
         await pipe.receive()

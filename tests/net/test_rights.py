@@ -181,7 +181,7 @@ async def test_a_durable_subscription_is_ended_by_who_may_receive(node: SmallNod
             pass
         assert (await mary.delete("/subscriptions/mine")).status_code == 403
         unsubscribe = b"UNSUBSCRIBE\ndurable-name:mine\ndelete:true\nid:x\nreceipt:1\n\n\0"
-        pipe = local.LocalPipe(node.node.lobby, Identity("john"))
+        pipe = local.LocalPipe(node.node.registry, Identity("john"))
         await pipe.send(b"CONNECT\naccept-version:1.2\nhost:/\nmom-soft-errors:true\n\n\0")
         await pipe.receive()
         await node.rule(Rule("mary-manages", conditions="/event/method == MANAGE", users=("mary",)))

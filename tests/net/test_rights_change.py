@@ -38,7 +38,7 @@ async def connected(
     node: SmallNode, user: str = "john", token: str | None = None, **headers: str
 ) -> local.LocalPipe:
     """A client within the process, which says bytes and has no opinion."""
-    pipe = local.LocalPipe(node.node.lobby, Identity(user, token))
+    pipe = local.LocalPipe(node.node.registry, Identity(user, token))
     lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
     await pipe.send(f"CONNECT\naccept-version:1.2\nhost:/\n{lines}\n\0".encode())
     assert (await frame(pipe)).startswith("CONNECTED")
@@ -127,7 +127,7 @@ async def test_a_client_without_soft_errors_is_told_and_disconnected(node: Small
 
 async def test_what_was_asked_for_just_before_is_found_and_ended(node: SmallNode) -> None:
     pipe = await connected(node, **{"mom-soft-errors": "true"})
-    (session,) = node.node.lobby.sessions
+    (session,) = node.node.registry.sessions
     session.receive(b"SUBSCRIBE\nid:1\ndestination:/queue/a\n\n\0")
     assert not session.peer.subscriptions, "the engine has not had a turn"
     await node.rule(NOBODY_RECEIVES, ALL)
@@ -299,7 +299,7 @@ async def test_the_brokers_limits_change_while_messages_come(node: SmallNode) ->
 
 async def test_how_fast_a_client_may_send_changes_while_it_sends(node: SmallNode) -> None:
     pipe = await connected(node)
-    (session,) = node.node.lobby.sessions
+    (session,) = node.node.registry.sessions
     await settings(node, max_frames_per_second=10)
     await pipe.send(b"SEND\ndestination:/queue/a\n\n\0" * 15)
     assert session.held_back

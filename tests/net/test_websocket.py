@@ -29,7 +29,7 @@ class Conversation:
         self.incoming.put_nowait({"type": "websocket.connect"})
         scope = {"type": "websocket", "subprotocols": list(offered), "client": ("127.0.0.1", 5)}
         self.task = asyncio.create_task(
-            websocket.serve(broker.lobby, scope, self.incoming.get, self._send, identity)  # type: ignore[arg-type]
+            websocket.serve(broker.registry, scope, self.incoming.get, self._send, identity)  # type: ignore[arg-type]
         )
 
     async def _send(self, event: Any) -> None:
@@ -151,7 +151,10 @@ async def test_what_a_client_held_returns_when_its_websocket_ends(broker: SmallB
     assert b"MESSAGE\n" in await client.data()
     await client.leave()
     await broker.engine.wait_idle()
-    assert (broker.engine.broker.destinations.queues["/queue/q"].depth, len(broker.lobby.sessions)) == (1, 0)
+    assert (broker.engine.broker.destinations.queues["/queue/q"].depth, len(broker.registry.sessions)) == (
+        1,
+        0,
+    )
 
 
 async def test_a_client_that_speaks_in_text_is_answered_in_text(broker: SmallBroker) -> None:

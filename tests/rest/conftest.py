@@ -26,7 +26,7 @@ from broker_app.net.operator_audit import Acts
 from broker_app.net.policy import Policy, TokenFacts, UserFacts
 from broker_app.net.rest import RestLimits, RestPlane
 from broker_app.net.rest.ndjson import MessageLines
-from broker_app.net.session_registry import Lobby
+from broker_app.net.session_registry import SessionRegistry
 from broker_app.remote import Remote
 from broker_app.rules.ruleset import Rules
 from broker_app.telemetry import Statistics
@@ -115,7 +115,9 @@ class Rest:
         self.statistics = Statistics(self.engine.broker, "mom", "0")
         self.access = Access(self.logins)
         self.acts = Acts()
-        self.lobby = Lobby(self.engine, self.logins, self.access, Config(), ids=self.engine.broker.turn.ids)
+        self.registry = SessionRegistry(
+            self.engine, self.logins, self.access, Config(), ids=self.engine.broker.turn.ids
+        )
         self.bridges = FakeBridges()
         self.events = EventLog(lambda: 1_750_000_000.0)
         self.now = 1_750_000_000.0
@@ -136,7 +138,7 @@ class Rest:
             limits=limits,
             statistics=self.statistics,
             control_document=control_document,
-            connections=Connections(self.lobby),
+            connections=Connections(self.registry),
             forwarding=self.bridges,
             trial=self.bridges.trial,
             sizes=self.journal.statistics,

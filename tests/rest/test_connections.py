@@ -19,7 +19,7 @@ class Client:
     """A STOMP client within the process."""
 
     def __init__(self, rest: Rest, user: str) -> None:
-        self.pipe = local.LocalPipe(rest.lobby, Identity(user))
+        self.pipe = local.LocalPipe(rest.registry, Identity(user))
         self.id = ""
 
     async def connect(self, **headers: str) -> Client:
@@ -76,7 +76,7 @@ async def test_a_connection_in_numbers(rest: Rest) -> None:
 
 async def test_connections_come_in_pages_and_by_user(rest: Rest) -> None:
     clients = [await Client(rest, user).connect() for user in ("alice", "bob") * 4]
-    local.LocalPipe(rest.lobby)  # has not logged in
+    local.LocalPipe(rest.registry)  # has not logged in
     seen: list[str] = []
     query: dict[str, Any] = {"limit": 3}
     while True:
@@ -193,7 +193,7 @@ async def test_a_drained_client_gets_nothing_new_and_ends_when_it_has_settled_wh
     reply = await rest.alice.post(f"/connections/{client.id}/drain", json={"reason": "for repairs"})
     assert (reply.status_code, reply.json()["draining"], reply.json()["congested"]) == (202, True, False)
     await rest.publish("a", "2")
-    for session in list(rest.lobby.sessions):
+    for session in list(rest.registry.sessions):
         session.tick(0.0, 0.1)
     assert rest.depth("a") == 1, "it does not get it"
     assert (await shown(rest, f"/connections/{client.id}"))["unsettled"] == 1, (
@@ -202,7 +202,7 @@ async def test_a_drained_client_gets_nothing_new_and_ends_when_it_has_settled_wh
     ack = first.decode().partition("ack:")[2].partition("\n")[0]
     await client.pipe.send(f"ACK\nid:{ack}\n\n\0".encode())
     await rest.engine.wait_idle()
-    for session in list(rest.lobby.sessions):
+    for session in list(rest.registry.sessions):
         session.tick(0.0, 0.1)
     assert "for repairs" in (await client.pipe.receive()).decode()
     assert rest.depth("a") == 1
@@ -216,7 +216,7 @@ async def test_a_client_that_does_not_settle_is_drained_for_so_long_and_no_longe
     refused = await rest.alice.post(f"/connections/{client.id}/drain", json={"within_s": 601})
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (400, "/within_s")
     assert (await rest.alice.post(f"/connections/{client.id}/drain", json={"within_s": 0})).status_code == 202
-    for session in list(rest.lobby.sessions):
+    for session in list(rest.registry.sessions):
         session.tick(float("inf"), 0.1)
     assert "disconnected" in (await client.pipe.receive()).decode()
 

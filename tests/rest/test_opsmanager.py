@@ -85,7 +85,7 @@ async def test_bytes_of_those_who_have_gone_stay_counted(rest: Rest) -> None:
     before = (await stats(rest.alice))["stats"]
     await client.pipe.send(b"DISCONNECT\n\n\0")
     await client.pipe.close()
-    await rest.until(lambda: not rest.lobby.sessions)
+    await rest.until(lambda: not rest.registry.sessions)
     after = (await stats(rest.alice))["stats"]
     assert after["bytesReceived"] > before["bytesReceived"]
     assert after["bytesSent"] >= before["bytesSent"] > 0

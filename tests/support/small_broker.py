@@ -20,8 +20,8 @@ from broker_app.net.access import Access
 from broker_app.net.certificates import Certificates
 from broker_app.net.login import Logins
 from broker_app.net.policy import Policy, UserFacts
-from broker_app.net.session_registry import Lobby
-from broker_app.net.tls_listener import Door
+from broker_app.net.session_registry import SessionRegistry
+from broker_app.net.tls_listener import TlsListener
 
 PASSWORD = "secret"
 
@@ -34,7 +34,7 @@ class SmallBroker:
         self,
         engine: Engine,
         journal: MemoryJournal,
-        lobby: Lobby,
+        registry: SessionRegistry,
         port: int,
         certificates: Certificates | None = None,
     ) -> None:
@@ -45,7 +45,7 @@ class SmallBroker:
         self.tls: ssl.SSLContext | None = None
         self.engine = engine
         self.journal = journal
-        self.lobby = lobby
+        self.registry = registry
         self.port = port
 
     async def client(self, version: str = "1.2", **headers: str) -> RawClient:
@@ -112,24 +112,24 @@ async def small_broker(
     engine.recover()
     policy = Policy(users={"anna": UserFacts("anna", PASSWORD)})
     logins = Logins(policy, lambda given, expected: given == expected, failure_delay_s=0.01)
-    lobby = Lobby(engine, logins, Access(logins), config, ids=engine.broker.turn.ids)
+    registry = SessionRegistry(engine, logins, Access(logins), config, ids=engine.broker.turn.ids)
     listener = socket.create_server(("127.0.0.1", 0))
     certificates = Certificates(config) if config.tls_cert is not None else None
-    server: asyncio.Server | Door
+    server: asyncio.Server | TlsListener
     if certificates is None:
-        server = await tcp.listen(lobby, listener)
+        server = await tcp.listen(registry, listener)
     else:
-        server = tcp.listen_tls(lobby, listener, certificates)
-    clock = asyncio.create_task(lobby.keep_time())
+        server = tcp.listen_tls(registry, listener, certificates)
+    clock = asyncio.create_task(registry.keep_time())
     try:
-        broker = SmallBroker(engine, journal, lobby, listener.getsockname()[1], certificates)
+        broker = SmallBroker(engine, journal, registry, listener.getsockname()[1], certificates)
         yield broker
         for client in broker.clients:
             await client.close()
     finally:
         clock.cancel()
         server.close()
-        await lobby.close_all("the test is over")
+        await registry.close_all("the test is over")
         if engine.ended is None:
             await engine.stop()
         journal.close()

@@ -49,7 +49,7 @@ class Heard(Stage):
         self.decide(c.Publish(self.voice.peer, [(envelope, body, None) for envelope, body in entries]))
 
     def hand(self, subscription: Subscription, entries: list[tuple[Envelope, bytes]]) -> None:
-        self.decide(c.Hand(subscription, entries))
+        self.decide(c.DeliverTo(subscription, entries))
 
     def second(self) -> None:
         self.pass_time(1_000)

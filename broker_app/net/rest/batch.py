@@ -12,7 +12,7 @@ from broker_app.core.destination import Destination
 from broker_app.core.message import Duplicate, Envelope, Message
 from broker_app.core.peer import Peer
 from broker_app.net.rest import cloudevents
-from broker_app.net.rest.engine_client import Desk, Tally, Ticket
+from broker_app.net.rest.engine_client import BatchReply, EngineClient, PendingReply
 from broker_app.net.rest.envelopes import Envelopes, Item
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.publish import COMMAND_BYTES, Publisher
@@ -33,7 +33,9 @@ _Answer = Message | Refusal | None
 class BatchPublisher:
     """Endpoints `…/messages/batch`."""
 
-    def __init__(self, desk: Desk, publisher: Publisher, envelopes: Envelopes, limits: RestLimits) -> None:
+    def __init__(
+        self, desk: EngineClient, publisher: Publisher, envelopes: Envelopes, limits: RestLimits
+    ) -> None:
         self._desk = desk
         self._publisher = publisher
         self._envelopes = envelopes
@@ -78,7 +80,7 @@ class BatchPublisher:
 
     # ------------------------------------------------------------------ carrying out
 
-    def _start(self, outcomes: Sequence[_Outcome]) -> Tally | None:
+    def _start(self, outcomes: Sequence[_Outcome]) -> BatchReply | None:
         """Publish what is well-formed, each message by itself."""
         good = [outcome for outcome in outcomes if not isinstance(outcome, Refusal)]
         if not good:
@@ -89,14 +91,14 @@ class BatchPublisher:
         desk.submit(c.Publish(desk.peer, entries), _size(good))
         return tally
 
-    async def _answers(self, tally: Tally | None) -> Sequence[_Answer]:
+    async def _answers(self, tally: BatchReply | None) -> Sequence[_Answer]:
         """What became of each message, in order."""
         if tally is None:
             return ()
         await self._desk.answer(tally)
         return tally.answers
 
-    def _enlist(self, peer: Peer, outcomes: Sequence[_Outcome], transaction: str) -> Ticket | None:
+    def _enlist(self, peer: Peer, outcomes: Sequence[_Outcome], transaction: str) -> PendingReply | None:
         good = [outcome for outcome in outcomes if not isinstance(outcome, Refusal)]
         if not good:
             return None
@@ -150,7 +152,7 @@ class BatchPublisher:
 
     async def _stream(self, request: Request, destination: Destination) -> Reply:
         """Publish line by line while they arrive; what was accepted stays, whatever comes after it."""
-        runs: list[tuple[list[_Outcome], Tally | None]] = []
+        runs: list[tuple[list[_Outcome], BatchReply | None]] = []
         results: list[bytes] = []
         count = waiting = 0
         try:
@@ -183,7 +185,9 @@ class BatchPublisher:
         await self._finish(runs, results)
         return Reply(200, NDJSON, b"\n".join(results) + b"\n" if results else b"")
 
-    async def _finish(self, runs: list[tuple[list[_Outcome], Tally | None]], results: list[bytes]) -> None:
+    async def _finish(
+        self, runs: list[tuple[list[_Outcome], BatchReply | None]], results: list[bytes]
+    ) -> None:
         """Wait for the answers to all runs, and add their results."""
         for outcomes, tally in runs:
             results += self._results(outcomes, await self._answers(tally), len(results))

@@ -7,13 +7,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from broker_app.core.commands import MakeQueue
+from broker_app.core.commands import CreateQueue
 from broker_app.core.destination import parse
 from broker_app.net.policy import Policy
 from broker_app.net.rest.bridges import no_such
 from broker_app.net.rest.browse import Browser
 from broker_app.net.rest.destinations import QueueFacts
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.publish import Publisher
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import Reply
@@ -31,7 +31,7 @@ class BridgeQueues:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: EngineClient,
         policy: Callable[[], Policy],
         publisher: Publisher,
         browser: Browser,
@@ -56,7 +56,7 @@ class BridgeQueues:
         request.permitted(SEND, found.address)
         there = found.address in self._desk.engine.broker.destinations.queues
         ticket = self._desk.ticket()
-        self._desk.submit(MakeQueue(self._desk.peer, found.address, ticket))
+        self._desk.submit(CreateQueue(self._desk.peer, found.address, ticket))
         await self._desk.answer(ticket)
         reply = await self._facts.of(request, found.address)
         place = f"/api/v1/bridges/{quote(found.broker, safe='')}/queues/{quote(found.queue)}"

@@ -17,7 +17,7 @@ from broker_app.core.destination import parse
 from broker_app.core.marks import address_of
 from broker_app.net import operator_audit
 from broker_app.net.policy import Policy
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, busy, invalid
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
@@ -60,7 +60,7 @@ class BridgeDesk:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: EngineClient,
         statistics: Statistics,
         forwarding: Forwarding,
         trial: Trial,
@@ -209,7 +209,7 @@ class BridgeDesk:
         administrator's deed, for what was not answered yet may come a second time."""
         sender, source = self._chosen_mark(self._asked_of_mark(request))
         ticket = self._desk.ticket()
-        self._desk.submit(c.ForgetMark(self._desk.peer, sender, source, ticket))
+        self._desk.submit(c.DeleteMark(self._desk.peer, sender, source, ticket))
         await self._desk.answer(ticket)
         request.tell(operator_audit.DELETED, "marks", f"{sender}/{source}")
         return NO_CONTENT
@@ -223,7 +223,7 @@ class BridgeDesk:
         if owner not in (users := self._policy().users):
             raise no_such("user", owner, users)
         ticket = self._desk.ticket()
-        self._desk.submit(c.HandMarkOver(self._desk.peer, sender, source, owner, ticket))
+        self._desk.submit(c.ReassignMark(self._desk.peer, sender, source, owner, ticket))
         await self._desk.answer(ticket)
         request.tell(operator_audit.HANDED_OVER, "marks", f"{sender}/{source}", owner=owner)
         return NO_CONTENT

@@ -19,7 +19,7 @@ from broker_app.jobs import filters
 from broker_app.jobs.filters import Filter
 from broker_app.net import operator_audit
 from broker_app.net.rest import items
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.replies import JSON, NO_CONTENT, Reply, encode
@@ -76,7 +76,7 @@ class Browser:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: EngineClient,
         journal_read: JournalRead,
         blocks: items.Blocks,
         limits: RestLimits,

@@ -9,7 +9,7 @@ import msgspec
 
 from broker_app.net import operator_audit
 from broker_app.net.connections import MAX_DRAIN_S, MAX_REASON, Connections
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
@@ -41,7 +41,7 @@ class ConnectionDesk:
     """Endpoints `connections…`. Where there are rules, those who are no
     administrators see their own connections alone."""
 
-    def __init__(self, desk: Desk, connections: Connections, limits: RestLimits) -> None:
+    def __init__(self, desk: EngineClient, connections: Connections, limits: RestLimits) -> None:
         self._desk = desk
         self._connections = connections
         self._max_page = limits.max_page

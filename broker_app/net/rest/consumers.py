@@ -10,7 +10,7 @@ from broker_app.core.subscription import Subscription
 from broker_app.core.topic import Match
 from broker_app.net.connections import MAX_CONSUMERS, Connections
 from broker_app.net.rest.connections import is_own
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request
@@ -24,7 +24,7 @@ CAME_BY = ("client", "address", "protocol", "transport")
 class ConsumerDesk:
     """Endpoints `queues/{name}/consumers` and `topics/{name}/consumers`: in the order in which they came."""
 
-    def __init__(self, desk: Desk, connections: Connections) -> None:
+    def __init__(self, desk: EngineClient, connections: Connections) -> None:
         self._desk = desk
         self._connections = connections
 

@@ -17,7 +17,7 @@ from broker_app.core.subscription import Subscription
 from broker_app.net.destinations import Destinations, is_pattern
 from broker_app.net.policy import ADMINISTER
 from broker_app.net.rest.consumers import receivers
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import Refusal
@@ -36,7 +36,7 @@ class QueueFacts:
     """Endpoints below `queues`. `said` has what is said about destinations at the moment."""
 
     def __init__(
-        self, desk: Desk, said: Callable[[], Destinations], statistics: Statistics, limits: RestLimits
+        self, desk: EngineClient, said: Callable[[], Destinations], statistics: Statistics, limits: RestLimits
     ) -> None:
         self._desk = desk
         self._said = said
@@ -126,7 +126,7 @@ class TopicFacts:
     is said about it."""
 
     def __init__(
-        self, desk: Desk, said: Callable[[], Destinations], statistics: Statistics, limits: RestLimits
+        self, desk: EngineClient, said: Callable[[], Destinations], statistics: Statistics, limits: RestLimits
     ) -> None:
         self._desk = desk
         self._said = said
@@ -265,7 +265,7 @@ def _rights(request: Request, address: str) -> list[str]:
 
 def _usage(queue: Queue) -> dict[str, int | None]:
     """How much of each limit is used; None for what is not counted, for there is no limit."""
-    guard = queue.guarded
+    guard = queue.limit_usage
     return {
         "messages": queue.depth + queue.unsettled,
         "bytes": guard.estimated_bytes if guard and guard.policy.max_bytes else None,

@@ -20,7 +20,7 @@ from broker_app.net.login import Logins
 from broker_app.net.policy import Policy
 from broker_app.net.rest import refusals
 from broker_app.net.rest.credentials import Credentials
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.publish import COMMAND_BYTES, Publisher, Target
@@ -72,7 +72,7 @@ class Post:
     __slots__ = ("_connection", "_desk", "_number", "_publisher", "_target")
 
     def __init__(
-        self, desk: Desk, publisher: Publisher, connection: Connection, target: Target, number: int
+        self, desk: EngineClient, publisher: Publisher, connection: Connection, target: Target, number: int
     ) -> None:
         self._desk = desk
         self._publisher = publisher
@@ -109,7 +109,7 @@ class Direct:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: EngineClient,
         router: Router,
         credentials: Credentials,
         logins: Logins,

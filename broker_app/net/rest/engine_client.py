@@ -27,7 +27,7 @@ _Value = TypeVar("_Value")
 _SEPARATOR = "\0"
 
 
-class Ticket:
+class PendingReply:
     """Waits for the answers to one or more commands: `messages` in the order of submission, or a refusal."""
 
     __slots__ = ("_awaited", "_future", "messages", "refusal")
@@ -64,7 +64,7 @@ class Ticket:
         return self.messages
 
 
-class Tally(Ticket):
+class BatchReply(PendingReply):
     """Waits for the answers to many messages, and keeps each by itself: the message, or why there is none."""
 
     __slots__ = ("answers",)
@@ -87,7 +87,7 @@ class Place:
 
     __slots__ = ("_index", "_tally")
 
-    def __init__(self, tally: Tally, index: int) -> None:
+    def __init__(self, tally: BatchReply, index: int) -> None:
         self._tally = tally
         self._index = index
 
@@ -101,7 +101,7 @@ class Place:
         self._tally.failed(error)
 
 
-class Glance(Ticket):
+class ReadRequest(PendingReply):
     """Looks at the broker between two batches, when all it holds is in the journal."""
 
     __slots__ = ("_error", "_look", "_seen")
@@ -134,13 +134,13 @@ class Awaiting(Protocol):
     def failed(self, error: Exception) -> None: ...
 
 
-class Collector(Protocol):
+class DeliverySink(Protocol):
     """Whoever takes the deliveries of one subscription."""
 
     def collect(self, tag: int, message: Message) -> None: ...
 
 
-class Desk(InnerReceiver):
+class EngineClient(InnerReceiver):
     """The receiver of the plane's peers. `boot` tells receipts of this process from those of former ones;
     `patience_ms` is how long a message waits for room in a full queue."""
 
@@ -153,7 +153,7 @@ class Desk(InnerReceiver):
         self._boot = self.boot.encode()
         self.peer = Peer(self, user="rest", detailed=True, patience_ms=patience_ms)
         self._numbers = itertools.count(1)
-        self._collectors: dict[str, Collector] = {}
+        self._collectors: dict[str, DeliverySink] = {}
         self._open: set[Awaiting] = set()
         self.relief = Relief(engine)
         self._settled: OrderedDict[int, None] = OrderedDict()
@@ -164,10 +164,10 @@ class Desk(InnerReceiver):
 
     # ------------------------------------------------------------------ commands
 
-    def ticket(self, awaited: int = 1) -> Ticket:
+    def ticket(self, awaited: int = 1) -> PendingReply:
         """A ticket for `awaited` answers; hand it to commands as their receipt."""
         self.check_alive()
-        ticket = Ticket(awaited)
+        ticket = PendingReply(awaited)
         self.watch(ticket)
         return ticket
 
@@ -178,14 +178,14 @@ class Desk(InnerReceiver):
     def submit(self, command: Command, size: int = 0) -> None:
         self.engine.submit(command, size)
 
-    def tally(self, awaited: int) -> Tally:
+    def tally(self, awaited: int) -> BatchReply:
         """A ticket for so many messages, each of which is answered by itself."""
         self.check_alive()
-        tally = Tally(awaited)
+        tally = BatchReply(awaited)
         self.watch(tally)
         return tally
 
-    async def answer(self, ticket: Ticket) -> list[Message | None]:
+    async def answer(self, ticket: PendingReply) -> list[Message | None]:
         """What the engine says to the commands of `ticket`, after their commit. Raises Refusal."""
         try:
             return await ticket.wait()
@@ -199,7 +199,7 @@ class Desk(InnerReceiver):
     async def glance(self, look: Callable[[], _Value]) -> _Value:
         """What `look` returns when it is called between two batches."""
         self.check_alive()
-        glance = Glance(look)
+        glance = ReadRequest(look)
         self._open.add(glance)
         self.submit(Answer(self.peer, glance))
         try:
@@ -224,7 +224,7 @@ class Desk(InnerReceiver):
 
     # ------------------------------------------------------------------ leases
 
-    def open_collection(self, collector: Collector, user: str) -> str:
+    def open_collection(self, collector: DeliverySink, user: str) -> str:
         """A subscription id for `collector`, whose leases will belong to `user`."""
         subscription_id = f"{next(self._numbers)}{_SEPARATOR}{user}"
         self._collectors[subscription_id] = collector

@@ -9,7 +9,7 @@ from broker_app.net.rest.requests import Request, whole_number
 from broker_app.telemetry.eventlog import KINDS, EventLog, Logged
 
 
-class Happenings:
+class EventLogEndpoint:
     """Endpoint `events`."""
 
     def __init__(self, events: EventLog, limits: RestLimits) -> None:

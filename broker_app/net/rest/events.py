@@ -11,7 +11,7 @@ from broker_app.core import commands as c
 from broker_app.core import selector
 from broker_app.core.message import Message
 from broker_app.net.rest import items
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.long_poll import Waiting
 from broker_app.net.rest.replies import Reply
@@ -38,7 +38,7 @@ class Events:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: EngineClient,
         waiting: Waiting,
         blocks: items.Blocks,
         limits: RestLimits,

@@ -10,7 +10,7 @@ from broker_app.core.replay import LAST, NOW, SEQ, TIME, Start, parse_start
 from broker_app.net import times
 from broker_app.net.rest import items
 from broker_app.net.rest.browse import READY
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import JSON, Reply, encode
@@ -23,7 +23,7 @@ class Histories:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: EngineClient,
         journal_read: Callable[[Sequence[int]], list[bytes]],
         blocks: items.Blocks,
         limits: RestLimits,

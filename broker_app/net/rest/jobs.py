@@ -15,7 +15,7 @@ from broker_app.core.destination import parse
 from broker_app.jobs import filters
 from broker_app.jobs.job import STATUSES, Job
 from broker_app.jobs.job_manager import Jobs
-from broker_app.jobs.plan import Plan, Wish
+from broker_app.jobs.plan import JobSpec, Plan
 from broker_app.net import operator_audit
 from broker_app.net.rest import items
 from broker_app.net.rest.limits import RestLimits
@@ -65,7 +65,7 @@ class JobDesk:
         if isinstance(wanted.op, UnsetType) or isinstance(wanted.source, UnsetType):
             missing = "op" if isinstance(wanted.op, UnsetType) else "source"
             raise invalid(f"/{missing}", "is missing, and there is no plan")
-        wish = Wish(
+        wish = JobSpec(
             wanted.op,
             wanted.source,
             wanted.target,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.long_poll import Waiting
 from broker_app.net.rest.refusals import Refusal
@@ -19,7 +19,7 @@ class NodeFacts:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: EngineClient,
         waiting: Waiting,
         limits: RestLimits,
         document: Mapping[str, Any],

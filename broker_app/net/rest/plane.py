@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from broker_app.config import Config
-from broker_app.core.commands import RemoveQueue
+from broker_app.core.commands import DeleteQueue
 from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
@@ -33,9 +33,9 @@ from broker_app.net.rest.consumers import ConsumerDesk
 from broker_app.net.rest.credentials import Credentials
 from broker_app.net.rest.destinations import QueueFacts, TopicFacts
 from broker_app.net.rest.direct import Direct
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.envelopes import Envelopes
-from broker_app.net.rest.event_log import Happenings
+from broker_app.net.rest.event_log import EventLogEndpoint
 from broker_app.net.rest.events import Events
 from broker_app.net.rest.histories import Histories
 from broker_app.net.rest.idempotency import Repeats
@@ -109,7 +109,7 @@ class RestPlane:
         self._behind_tls = config.behind_tls
         self._uploads = Uploads()
         self._waiting = Waiting(self._limits)
-        self._desk = Desk(engine, round(self._limits.max_queue_wait_s * 1000))
+        self._desk = EngineClient(engine, round(self._limits.max_queue_wait_s * 1000))
         self._numbers = itertools.count(1)
         self._blocks = items.Blocks()
         self._repeats = Repeats(asyncio.get_running_loop().time)
@@ -120,7 +120,7 @@ class RestPlane:
         self._smash = Router(opsmanager.PREFIX)
         self._smash.add("GET", Place((b"application", b"_self")), monitored.stats)
         self._bridges = BridgeDesk(self._desk, statistics, forwarding, trial, self._policy, self._limits)
-        self._router.add("GET", Place((b"events",)), Happenings(events, self._limits).page)
+        self._router.add("GET", Place((b"events",)), EventLogEndpoint(events, self._limits).page)
         self._add_alerts(AlertDesk(alerts, self._limits), control=control_document is not None)
         self._add_endpoints(journal_read, jobs, statistics, connections, forwarding, control_document)
 
@@ -334,7 +334,7 @@ class RestPlane:
     async def remove_queue(self, address: str, *, force: bool) -> None:
         """End a queue, as `commands.RemoveQueue` says. Raises Refusal."""
         ticket = self._desk.ticket()
-        self._desk.submit(RemoveQueue(self._desk.peer, address, force, ticket))
+        self._desk.submit(DeleteQueue(self._desk.peer, address, force, ticket))
         await self._desk.answer(ticket)
 
     # ------------------------------------------------------------------ one request

@@ -10,7 +10,7 @@ from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
 from broker_app.core.message import Duplicate, Message
 from broker_app.net.rest import cloudevents
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.envelopes import Envelopes
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal
@@ -35,7 +35,7 @@ class Publisher:
 
     MAX_CACHED = 1_024
 
-    def __init__(self, desk: Desk, envelopes: Envelopes, limits: RestLimits) -> None:
+    def __init__(self, desk: EngineClient, envelopes: Envelopes, limits: RestLimits) -> None:
         self._desk = desk
         self._envelopes = envelopes
         self._limits = limits

@@ -13,7 +13,7 @@ from broker_app.core import selector
 from broker_app.core.destination import Destination
 from broker_app.core.message import Message
 from broker_app.net.rest import items
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.long_poll import Waiting
 from broker_app.net.rest.refusals import invalid
@@ -52,7 +52,9 @@ class Receiver:
     #: rounds in which bodies are read back from the journal for a request that does not want to wait
     MAX_ROUNDS = 200
 
-    def __init__(self, desk: Desk, waiting: Waiting, blocks: items.Blocks, limits: RestLimits) -> None:
+    def __init__(
+        self, desk: EngineClient, waiting: Waiting, blocks: items.Blocks, limits: RestLimits
+    ) -> None:
         self._desk = desk
         self._waiting = waiting
         self._blocks = blocks

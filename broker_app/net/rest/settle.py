@@ -10,7 +10,7 @@ import msgspec
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.net import scheduling_headers
-from broker_app.net.rest.engine_client import Desk, Ticket
+from broker_app.net.rest.engine_client import EngineClient, PendingReply
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, of_core, too_large
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
@@ -51,19 +51,19 @@ class SettleRequest(msgspec.Struct, forbid_unknown_fields=True):
 class _Started(NamedTuple):
     """A command on its way: `ends` when its deliveries are no longer unsettled after it."""
 
-    ticket: Ticket
+    ticket: PendingReply
     tags: list[int]
     ends: bool
 
 
 #: makes the command that settles deliveries, given their tags and who waits for the answer
-_Deed = Callable[[Sequence[int], Ticket], c.Command]
+_Deed = Callable[[Sequence[int], PendingReply], c.Command]
 
 
 class Settler:
     """Endpoints `leases/…`."""
 
-    def __init__(self, desk: Desk, limits: RestLimits) -> None:
+    def __init__(self, desk: EngineClient, limits: RestLimits) -> None:
         self._desk = desk
         self._limits = limits
 
@@ -107,7 +107,7 @@ class Settler:
 
     # ------------------------------------------------------------------ deeds
 
-    def _ack(self, tags: Sequence[int], ticket: Ticket) -> c.Command:
+    def _ack(self, tags: Sequence[int], ticket: PendingReply) -> c.Command:
         return c.Settle(self._desk.peer, tags, receipt=ticket)
 
     def _extend(self, seconds: float, pointer: str) -> _Deed:

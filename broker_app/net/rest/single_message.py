@@ -20,7 +20,7 @@ from broker_app.net import operator_audit
 from broker_app.net.rest import items
 from broker_app.net.rest.bridge_reason import with_bridge
 from broker_app.net.rest.browse import READY, UNSETTLED, JournalRead, Shown, load, may_read, queue_of
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import JSON, NO_CONTENT, Reply, json_reply
@@ -41,7 +41,7 @@ class OneMessage:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: EngineClient,
         journal_read: JournalRead,
         blocks: items.Blocks,
         limits: RestLimits,

@@ -13,7 +13,7 @@ from broker_app.core.named import DURABLE_PREFIX, NamedSubscription
 from broker_app.core.queue import Queue
 from broker_app.core.topic import matches
 from broker_app.net import operator_audit
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
@@ -30,7 +30,7 @@ class Subscriptions:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: EngineClient,
         journal_read: Callable[[Sequence[int]], list[bytes]],
         limits: RestLimits,
     ) -> None:
@@ -72,7 +72,7 @@ class Subscriptions:
         if terms.owner == request.user:
             request.permitted(RECEIVE, terms.filter)
         ticket = self._desk.ticket()
-        self._desk.submit(c.Forget(self._desk.peer, request.name, owner, ticket))
+        self._desk.submit(c.DeleteSubscription(self._desk.peer, request.name, owner, ticket))
         await self._desk.answer(ticket)
         request.tell(operator_audit.DELETED, "subscriptions", request.name, destination=terms.filter)
         return NO_CONTENT

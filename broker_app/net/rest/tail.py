@@ -14,7 +14,7 @@ from broker_app.core.destination import Destination
 from broker_app.core.tap import Tap
 from broker_app.net.rest import items
 from broker_app.net.rest.browse import READY
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.long_poll import Waiting
 from broker_app.net.rest.replies import Reply
 from broker_app.net.rest.requests import Request, whole_number
@@ -30,7 +30,7 @@ _PREVIEW_BYTES = 8 * 1024
 class Tails:
     """Endpoints `queues/{name}/tail` and `topics/{name}/tail`."""
 
-    def __init__(self, desk: Desk, waiting: Waiting, blocks: items.Blocks) -> None:
+    def __init__(self, desk: EngineClient, waiting: Waiting, blocks: items.Blocks) -> None:
         self._broker = desk.engine.broker
         self._waiting = waiting
         self._blocks = blocks

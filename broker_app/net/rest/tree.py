@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from broker_app.core.destination import QUEUE, TOPIC
-from broker_app.net.rest.engine_client import Desk
+from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import Reply, json_reply
@@ -41,7 +41,7 @@ class Tree:
 
     def __init__(
         self,
-        desk: Desk,
+        desk: EngineClient,
         statistics: Statistics,
         names: Mapping[str, Callable[[], Iterable[str]]],
         limits: RestLimits,
