@@ -113,8 +113,8 @@ class Node:
         #: set when a policy came that is not obeyed yet
         self._came = asyncio.Event()
         #: the version that all sessions obey, and who waits for a later one
-        self._obeyed = logins.policy.version
-        self._obeying = asyncio.Condition()
+        self._applied_version = logins.policy.version
+        self._policy_applied = asyncio.Condition()
         #: when a policy of this version is there, all bridges are to begin anew
         self._bridges_anew: int | None = None
         self.journal = SegmentJournal(
@@ -233,7 +233,7 @@ class Node:
         self.engine.clock_listeners.add(self.statistics.clock_stepped)
         self.engine.clock_listeners.add(self.alerts.clock_stepped)
         self._tasks.start("time-outs", self.registry.keep_time)
-        self._tasks.start("rights", self._obey)
+        self._tasks.start("rights", self._apply_policy)
         self._tasks.start("browser sessions", self._watch_sessions)
         for act in (self._look_at_journal, self.connections.look, self.alerts.look, self.news.tell):
             self._each_second.add(act)
@@ -247,7 +247,7 @@ class Node:
             self.statistics,
             bridges=self.bridges.reports,
             taken=self._store_taken,
-            flapping=self.connections.visits.flapping,
+            flapping=self.connections.client_events.flapping,
             events=self.events.all,
         )
         duty = Duty(self.config.data / "alerts.json", symptoms, lambda: self.logins.policy.alerts, time.time)
@@ -309,7 +309,7 @@ class Node:
             for session in over:
                 self.end_session(session)
 
-    async def _obey(self) -> None:
+    async def _apply_policy(self) -> None:
         """After each new policy, end what sessions have lost the right to."""
         while True:
             await self._came.wait()
@@ -323,9 +323,9 @@ class Node:
             if self._bridges_anew is not None and self._bridges_anew <= version:
                 self._bridges_anew = None
                 self.bridges.restart_all("files of the configuration were read again")
-            async with self._obeying:
-                self._obeyed = version
-                self._obeying.notify_all()
+            async with self._policy_applied:
+                self._applied_version = version
+                self._policy_applied.notify_all()
 
     async def _end_what_lost_its_right(self) -> None:
         with contextlib.suppress(Refusal):  # the engine has ended, and nothing is left to see to
@@ -339,7 +339,7 @@ class Node:
         self.news.files(about)
         self._log_files(about, refused=refused)
         if not refused and self.config.reload_bridges == ALL_BRIDGES:
-            self._bridges_anew = about["version"] or self._obeyed
+            self._bridges_anew = about["version"] or self._applied_version
             self._came.set()
 
     def _log_files(self, about: dict[str, Any], *, refused: bool) -> None:
@@ -355,8 +355,8 @@ class Node:
 
     async def wait_policy(self, version: int) -> None:
         """Wait until the policy of this version, or a later one, holds for everybody and everything."""
-        async with self._obeying:
-            await self._obeying.wait_for(lambda: self._obeyed >= version)
+        async with self._policy_applied:
+            await self._policy_applied.wait_for(lambda: self._applied_version >= version)
 
     def _tell_of_bridge(self, name: str, event: BridgeEvent) -> None:
         self.events.note(BRIDGES, name, event.event, code=event.code, detail=event.detail, queue=event.queue)
@@ -379,7 +379,7 @@ class Node:
 
     def _tell_of_connection(self, event: str, session: StompSession) -> None:
         if self.news.listened:
-            self.news.connection(event, self.connections.facts(session), session.parting)
+            self.news.connection(event, self.connections.facts(session), session.close_reason)
 
     async def _keep_statistics(self) -> None:
         """One sample a second, and what is told to whoever listens."""

@@ -255,18 +255,18 @@ class Pipe:
         self._link = link
         self.state, self.trouble, self.attempts, self.connected_at = RUNNING, None, 0, time.time()
         self.timeline.note("connected", detail=self.server)
-        parting: asyncio.Future[BridgeError | None] = asyncio.get_running_loop().create_future()
-        self._parting = parting
+        close_reason: asyncio.Future[BridgeError | None] = asyncio.get_running_loop().create_future()
+        self._parting = close_reason
         reading = asyncio.create_task(link.run(self._take))
         try:
             for flow in list(self.flows.values()):
                 flow.connected(link)
             self._tick(link)
-            endings: set[asyncio.Future[Any]] = {reading, parting}
+            endings: set[asyncio.Future[Any]] = {reading, close_reason}
             await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
                 return self._why_lost(reading)
-            why = parting.result()
+            why = close_reason.result()
             if why is None:
                 for flow in self.flows.values():
                     flow.leave(Phase.WAITING)

@@ -15,7 +15,7 @@ import typer
 
 from broker_app import config
 from broker_app.cli import completion, invocation
-from broker_app.cli import impact as foretelling
+from broker_app.cli import impact as impact_report
 from broker_app.cli.destination_settings import (
     DryRun,
     Idempotent,
@@ -219,8 +219,8 @@ def _ask(given: Invocation, kind: Kind, name: str, write: Callable[..., Any]) ->
             "this is the first rule: until now everybody who is logged in may do everything; from now on all "
             "but administrators may do only what a rule allows"
         )
-    if first or (impact and foretelling.takes_away(impact)):
-        for sentence in foretelling.sentences(impact):
+    if first or (impact and impact_report.takes_away(impact)):
+        for sentence in impact_report.sentences(impact):
             given.output.say(sentence)
         confirm(name, f"save rule {name}", production=given.target().production)
 
@@ -273,7 +273,7 @@ def _remove(
     if not yes:
         if kind is RULES:
             tried, _ = _write(given, "DELETE", kind, name, None, condition, reason, dry_run=True)
-            for sentence in foretelling.sentences((tried or {}).get("impact")):
+            for sentence in impact_report.sentences((tried or {}).get("impact")):
                 given.output.say(sentence)
         confirm(name, f"remove {kind.one} {name}", production=given.target().production)
     _write(given, "DELETE", kind, name, None, condition, reason, dry_run=False)
@@ -326,7 +326,7 @@ def foretell(given: Invocation, reply: dict[str, Any] | None) -> None:
     given.output.rows(("what", "before", "after"), [readable(given, row) for row in rows])
     _warn(given, reply)
     if impact := reply.get("impact"):
-        for sentence in foretelling.sentences(impact):
+        for sentence in impact_report.sentences(impact):
             given.output.say(sentence)
 
 

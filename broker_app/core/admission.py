@@ -382,7 +382,7 @@ class Admission:
     def apply_policy(self, queue: Queue, policy: DestinationPolicy) -> None:
         """Apply another policy to a queue while messages are in it."""
         weighed = queue.limit_usage is not None and queue.policy.max_bytes > 0
-        queue.obey(policy)
+        queue.apply_policy(policy)
         guard = queue.limit_usage
         if guard is not None and not policy.guards and not guard.line:
             queue.limit_usage = None

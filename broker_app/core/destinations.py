@@ -58,7 +58,7 @@ class Destinations:
         if queue is None:
             queue = SyncQueue(self._marks) if address == SYNC_ADDRESS else Queue(address, durable=durable)
             queue.forwarded = queue.in_order = is_forwarded(address)
-            queue.obey(self._turn.policies.of(address))
+            queue.apply_policy(self._turn.policies.of(address))
             self.queues[address] = queue  # once it is whole
             self._events.destination(DestinationCreated(address))
         return queue

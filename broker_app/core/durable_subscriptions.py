@@ -79,7 +79,7 @@ class DurableSubscriptions:
         name = address.removeprefix(DURABLE_PREFIX if durable else SHARED_PREFIX)
         named = queue.named = self._destinations.named[address] = NamedSubscription(name, terms, queue)
         if durable:
-            queue.obey(self._destinations.policy_of(queue))
+            queue.apply_policy(self._destinations.policy_of(queue))
         self._destinations.topics.add_named(parse(terms.filter).name, named)
         return named
 

@@ -111,8 +111,8 @@ class SyncQueue(Queue):
         self._marks = marks
         super().__init__(SYNC_ADDRESS, durable=True)
 
-    def obey(self, policy: DestinationPolicy) -> None:
-        super().obey(policy)
+    def apply_policy(self, policy: DestinationPolicy) -> None:
+        super().apply_policy(policy)
         self.shut = True  # so that senders are looked at
 
     @property

@@ -300,7 +300,7 @@ class Queue:
         self.durable = durable
         #: what its limits need, None when there are none
         self.limit_usage: LimitUsage | None = None
-        self.obey(DEFAULT_POLICY)
+        self.apply_policy(DEFAULT_POLICY)
         #: who answers for the memory that it takes, None where bodies can go to the journal
         self.account: Account | None = None
         self.lanes: list[Lane] = []  # highest priority first
@@ -349,7 +349,7 @@ class Queue:
         """Messages that wait and are in no journal: they are lost when the broker stops."""
         return sum(not message.recorded for lane in self.lanes for message in lane.in_memory())
 
-    def obey(self, policy: DestinationPolicy) -> None:
+    def apply_policy(self, policy: DestinationPolicy) -> None:
         """Take over new rules, and what follows from them for every message or consumer."""
         self.policy = policy
         #: whether producers are refused, and whether consumers are handed nothing

@@ -365,7 +365,7 @@ class _Compiler:
 
     def _calculated(self, tree: Tree[Token], depth: int) -> _Part:
         first, *others = (self.term(child, depth) for child in _trees(tree))
-        steps = [(_DEEDS[str(sign)], part.value) for sign, part in zip(_tokens(tree), others, strict=True)]
+        steps = [(_HANDLERS[str(sign)], part.value) for sign, part in zip(_tokens(tree), others, strict=True)]
         start = first.value
 
         def calculated(headers: Mapping[str, str], message: Message, ids: MessageIds) -> Value:
@@ -464,7 +464,7 @@ def _divide(one: float, other: float) -> float:
     return one / other
 
 
-_DEEDS: dict[str, Callable[[float, float], float]] = {
+_HANDLERS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,

@@ -31,7 +31,7 @@ class Connections:
 
     def __init__(self, registry: SessionRegistry) -> None:
         self._registry = registry
-        self.visits = registry.visits
+        self.client_events = registry.client_events
         registry.listeners.add(self._hear)
         #: connections and destinations of subscriptions that were slow when they were looked at last
         self._slow: set[tuple[str, str]] = set()
@@ -103,12 +103,12 @@ class Connections:
 
     def close(self, session: StompSession, reason: str, by: str) -> None:
         """End a connection for the operator `by`; its client is told why."""
-        self.visits.note(session.peer.connection, client_events.DISCONNECTING, detail=reason, by=by)
+        self.client_events.note(session.peer.connection, client_events.DISCONNECTING, detail=reason, by=by)
         session.close(Refused("disconnected", reason))
 
     def drain(self, session: StompSession, reason: str, within_s: float, by: str) -> None:
         """The same, once its client has settled what it holds; until then it gets nothing new."""
-        self.visits.note(session.peer.connection, client_events.DRAINING, detail=reason, by=by)
+        self.client_events.note(session.peer.connection, client_events.DRAINING, detail=reason, by=by)
         session.drain(reason, within_s)
 
     # ------------------------------------------------------------------ what happened
@@ -119,13 +119,13 @@ class Connections:
 
     def gone(self) -> Iterator[Facts]:
         """The last facts of those that ended within the day, the last one first."""
-        return (dict(visit.facts) for visit in self.visits.gone() if visit.facts is not None)
+        return (dict(visit.facts) for visit in self.client_events.gone() if visit.facts is not None)
 
     def flapping(self) -> list[Facts]:
         """Clients that come again and again, the worst first."""
         return [
             {**caller._asdict(), "connects": connects, "last_at": rfc3339(last_s), "last_reason": reason}
-            for caller, connects, last_s, reason in self.visits.flapping()
+            for caller, connects, last_s, reason in self.client_events.flapping()
         ]
 
     def look(self) -> None:
@@ -135,22 +135,22 @@ class Connections:
             return
         slow = {(subscription.peer.connection, subscription.address) for subscription in slowness}
         for connection, destination in slow - self._slow:
-            self.visits.note(connection, client_events.SLOW, detail=destination)
+            self.client_events.note(connection, client_events.SLOW, detail=destination)
         for connection, destination in self._slow - slow:
-            self.visits.note(connection, client_events.RECOVERED, detail=destination)
+            self.client_events.note(connection, client_events.RECOVERED, detail=destination)
         self._slow = slow
 
     def _hear(self, event: str, session: StompSession) -> None:
         id = session.peer.connection
         if event == OPENED_EVENT:
             caller = Caller(session.user, _client_id(session), _machine(session))
-            self.visits.begin(id, caller, browser=_is_browser(session))
+            self.client_events.begin(id, caller, browser=_is_browser(session))
         else:
-            closed = {"closed_at": rfc3339(self.visits.now()), "reason": session.parting}
-            self.visits.end(id, {**self.facts(session), **closed}, session.parting)
+            closed = {"closed_at": rfc3339(self.client_events.now()), "reason": session.close_reason}
+            self.client_events.end(id, {**self.facts(session), **closed}, session.close_reason)
 
     def _rates(self, session: StompSession) -> tuple[float, float]:
-        return self.visits.rates(session.peer.connection, session.frames_in, _frames_out(session))
+        return self.client_events.rates(session.peer.connection, session.frames_in, _frames_out(session))
 
     def _is_slow(self, session: StompSession) -> bool:
         slowness = self._registry.engine.broker.subscriptions.slowness
@@ -161,7 +161,7 @@ class Connections:
 
 def _is_browser(session: StompSession) -> bool:
     """Whether it is a page of the console: a WebSocket that came with the cookie of somebody signed in."""
-    return session.introduced and session.peer_name.startswith("websocket ")
+    return session.preauthenticated and session.peer_name.startswith("websocket ")
 
 
 def _client_id(session: StompSession) -> str:

@@ -79,7 +79,7 @@ class SessionRegistry:
         #: hear of connections that log in and of those that end
         self.listeners: EventListeners[[str, StompSession]] = EventListeners("the connections' listeners")
         #: what happens to clients
-        self.visits = Visits(time.time)
+        self.client_events = Visits(time.time)
         self._hosts = {"", "/", config.name, *config.known_hosts, socket.gethostname(), socket.getfqdn()}
         self._hosts = {host.lower() for host in self._hosts}
 
@@ -197,7 +197,7 @@ class SessionRegistry:
     async def close_all(self, reason: str) -> None:
         """Tell every client that the broker stops, and end the connections."""
         for session in list(self.sessions):
-            session.go_away(reason)
+            session.shutdown(reason)
         for task in list(self.tasks):
             task.cancel()
 

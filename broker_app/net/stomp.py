@@ -89,11 +89,11 @@ class StompSession:
         "_client_id",
         "_cumulative",
         "_drain",
+        "_final_error",
         "_frames",
         "_heard",
         "_holds",
         "_identity",
-        "_last_word",
         "_leave_receipt",
         "_names",
         "_offer",
@@ -117,11 +117,11 @@ class StompSession:
         "_version",
         "bytes_in",
         "bytes_out",
+        "close_reason",
         "frames_in",
         "frames_out",
-        "introduced",
         "number",
-        "parting",
+        "preauthenticated",
         "since_s",
     )
 
@@ -133,7 +133,7 @@ class StompSession:
         self._transport = transport
         self._identity = identity
         #: whether its transport knew who it is before it logged in
-        self.introduced = identity is not None
+        self.preauthenticated = identity is not None
         #: who it is and how it came here, once it has logged in
         self._client: Client
         #: what the client certificate says
@@ -169,7 +169,7 @@ class StompSession:
         self._sends: dict[Destination, bool] = {}
         self._leave_receipt: bytes | None = None
         #: why it ends, and the receipt asked for by what is refused: its client hears it in its turn
-        self._last_word: tuple[Refused, bytes | None] | None = None
+        self._final_error: tuple[Refused, bytes | None] | None = None
         #: why it is to end when it holds nothing any more, and when it ends at the latest; None for others
         self._drain: tuple[str, float] | None = None
         self._beat_in_s = self._beat_out_s = 0.0
@@ -187,7 +187,7 @@ class StompSession:
         #: when it began, seconds since 1970
         self.since_s = time.time()
         #: why it ended, as far as the broker knows
-        self.parting = "the connection was lost"
+        self.close_reason = "the connection was lost"
         registry.sessions[self] = None
         registry.opened_total += 1
         #: the number of this connection on the node, starting at 1
@@ -393,7 +393,7 @@ class StompSession:
         try:
             if self._state != OPEN and frame.command not in (wire.CONNECT, wire.STOMP):
                 raise Refused("not-connected", f"{frame.command.decode()} came before CONNECT")
-            _DEEDS[frame.command](self, frame)
+            _HANDLERS[frame.command](self, frame)
         except Refused as refusal:
             self._refuse_act(frame, refusal)
 
@@ -660,12 +660,12 @@ class StompSession:
         name = frame.headers.get("transaction")
         if not name:
             raise Refused("malformed-frame", f"{frame.command.decode()} needs a transaction header")
-        deed: type[c.Begin | c.Commit | c.Abort] = _TRANSACTION_DEEDS[frame.command]
+        deed: type[c.Begin | c.Commit | c.Abort] = _TRANSACTION_COMMANDS[frame.command]
         self._submit(deed(self._peer, name, frame.receipt))
 
     def _disconnect(self, frame: Frame) -> None:
         self._state = LEAVING
-        self.parting = client_events.LEFT
+        self.close_reason = client_events.LEFT
         self._leave_receipt = frame.receipt
         # Answered in its turn, after everything that came before it is safe.
         self._submit(c.Disconnect(self._peer, _LEAVE))
@@ -696,11 +696,11 @@ class StompSession:
             refusals, peer.refusals = peer.refusals, []
             for receipt, refusal in refusals:
                 if self._soft_errors:
-                    self._say_no(refusal, receipt)
+                    self._send_refusal(refusal, receipt)
                 else:
-                    self._say_error(refusal, receipt)
-        if leaving and self._last_word is not None:
-            self._say_error(*self._last_word)
+                    self._send_error(refusal, receipt)
+        if leaving and self._final_error is not None:
+            self._send_error(*self._final_error)
         elif leaving:
             self._close()
 
@@ -724,7 +724,7 @@ class StompSession:
         internal_errors.note("a session", error, f"{self.peer_name} {self.user}")
         try:
             if self._state == LEAVING:  # the fault may have taken the answer that its end waits for
-                self._say_error(internal(), None)
+                self._send_error(internal(), None)
             else:
                 self.close(internal())
         except Exception as failure:
@@ -757,7 +757,7 @@ class StompSession:
     def _refuse_act(self, frame: Frame, refusal: Refused) -> None:
         transaction = frame.headers.get("transaction")
         goes_on = self._state == OPEN and self._soft_errors
-        if goes_on and transaction is not None and frame.command not in _TRANSACTION_DEEDS:
+        if goes_on and transaction is not None and frame.command not in _TRANSACTION_COMMANDS:
             # What remains of it must not be committed by a client that goes on.
             self._submit(c.Abort(self._peer, transaction))
         flow = frame.headers.get(bridged.FLOW)
@@ -771,19 +771,19 @@ class StompSession:
         """Say no to one act (`soft`, for clients that asked for it), or end the connection by an ERROR, which
         comes after the answers to all that was asked before."""
         if soft and self._soft_errors:
-            self._say_no(refusal, receipt)
+            self._send_refusal(refusal, receipt)
         elif self._state == OPEN and self._registry.engine.ended is None:
             self._state = LEAVING
-            self._last_word = refusal, receipt
+            self._final_error = refusal, receipt
             self._stuck_since = time.monotonic()
             self._submit(c.Disconnect(self._peer, _LEAVE, abandon=True))
         elif self._state == LEAVING and self._registry.engine.ended is None:
-            self._last_word = self._last_word or (refusal, receipt)
+            self._final_error = self._final_error or (refusal, receipt)
             self._stuck_since = self._stuck_since or time.monotonic()
         else:
-            self._say_error(refusal, receipt)
+            self._send_error(refusal, receipt)
 
-    def _say_no(self, refusal: Refused, receipt: bytes | None) -> None:
+    def _send_refusal(self, refusal: Refused, receipt: bytes | None) -> None:
         """Refuse one act of a client that goes on."""
         if self._state == CLOSED:
             return
@@ -791,12 +791,12 @@ class StompSession:
         self._refusals_sent += 1
         self._write(self._renderer.soft_refusal(refusal, receipt, f"refused-{self._refusals_sent}"))
 
-    def _say_error(self, refusal: Refused, receipt: bytes | None) -> None:
+    def _send_error(self, refusal: Refused, receipt: bytes | None) -> None:
         """Refuse by an ERROR, and end the connection."""
         if self._state == CLOSED:
             return
         self._note_refusal(refusal)
-        self.parting = str(refusal)
+        self.close_reason = str(refusal)
         log.info("%s %s refused: %s", self.peer_name, self.user, refusal)
         extra = (
             (("version", ",".join(reversed(negotiation.VERSIONS))),)
@@ -814,7 +814,7 @@ class StompSession:
 
     def _note(self, event: str, detail: str, code: str = "", by: str = "") -> None:
         """For people who ask what happened to this client."""
-        self._registry.visits.note(self._peer.connection, event, code=code, detail=detail, by=by)
+        self._registry.client_events.note(self._peer.connection, event, code=code, detail=detail, by=by)
 
     def _end(self) -> None:
         """No further word from or to this client."""
@@ -828,9 +828,9 @@ class StompSession:
         self._stuck_since = self._stuck_since or time.monotonic()
         self._transport.close()
 
-    def go_away(self, reason: str) -> None:
+    def shutdown(self, reason: str) -> None:
         """The broker stops: say so, and end."""
-        self.parting = reason
+        self.close_reason = reason
         if self._state == OPEN:
             self._write(self._renderer.error(Refused("not-active", reason), None))
         self._end()
@@ -902,7 +902,7 @@ class StompSession:
         that is the setting, all of it."""
         if self._state != OPEN or self._registry.access.is_unbound(self._client.identity):
             return
-        self._spoil_transactions()
+        self._mark_rollback_only()
         closes = self._registry.config.revoked == CLOSE
         for subscription in list(self._peer.subscriptions.values()):
             if subscription.id in self._peer.flows:
@@ -930,7 +930,7 @@ class StompSession:
         elif lost is not None:
             self._submit(c.BreakFlow(self._peer, flow.id, lost))
 
-    def _spoil_transactions(self) -> None:
+    def _mark_rollback_only(self) -> None:
         """What was sent with a right that is lost by now must not be committed."""
         for name, transaction in self._peer.transactions.items():
             refusals = (self._lost(SEND, parse(address)) for address in transaction.targets)
@@ -950,13 +950,13 @@ def _size(entries: Sequence[c.Entry]) -> int:
 #: the token of the session's own Disconnect; no receipt of a client holds a NUL
 _LEAVE = b"\0leave"
 
-_TRANSACTION_DEEDS: dict[bytes, type[c.Begin | c.Commit | c.Abort]] = {
+_TRANSACTION_COMMANDS: dict[bytes, type[c.Begin | c.Commit | c.Abort]] = {
     wire.BEGIN: c.Begin,
     wire.COMMIT: c.Commit,
     wire.ABORT: c.Abort,
 }
 
-_DEEDS: dict[bytes, Callable[[StompSession, Frame], None]] = {
+_HANDLERS: dict[bytes, Callable[[StompSession, Frame], None]] = {
     wire.CONNECT: StompSession._connect,
     wire.STOMP: StompSession._connect,
     wire.SEND: StompSession._send,

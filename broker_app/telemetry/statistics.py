@@ -25,7 +25,7 @@ from broker_app.telemetry.health import Condition
 from broker_app.telemetry.histogram import Durations, Percentiles
 from broker_app.telemetry.loop_lag import LoopLag
 from broker_app.telemetry.timeseries import History, Layout, Window
-from broker_app.telemetry.trend import Course, Traffic
+from broker_app.telemetry.trend import Traffic, Trend
 
 MAX_DESTINATIONS = 1_000
 #: destinations looked at in one go, so that a pass over many does not hold up messages
@@ -73,7 +73,7 @@ class ActivityCounters:
 
     __slots__ = ("course", "moved", "past", "second", "totals")
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, course: Trend) -> None:
         self.course = course
         self.second = 0
         self.totals = Totals()
@@ -277,7 +277,7 @@ class Statistics:
         """What a destination has moved since it was looked at last; from zero when it was made `anew`."""
         pulse = self._pulses.get(address)
         if pulse is None:
-            course = Traffic() if address.startswith("/topic/") else Course()
+            course = Traffic() if address.startswith("/topic/") else Trend()
             pulse = self._pulses[address] = ActivityCounters(course)
         self._pulses.move_to_end(address)
         before = Totals() if anew else pulse.totals

@@ -17,7 +17,7 @@ _LOOK_STEPS = 3
 _MOST = (1 << 32) - 1
 
 
-class Course:
+class Trend:
     """How high something stood at the end of each step: `put` whenever it changes."""
 
     __slots__ = ("_last", "_steps")
@@ -65,7 +65,7 @@ class Course:
         return self._steps[-1] if self._steps else 0
 
 
-class Traffic(Course):
+class Traffic(Trend):
     """How much came within each step."""
 
     __slots__ = ()

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 #: a node that has not answered by then is busy
 _ANSWERS_S = 5.0
 #: a node that does not obey by then is stuck; what was written holds nonetheless, when it goes on
-_OBEYS_S = 60.0
+_APPLIES_S = 60.0
 #: versions that the request in hand has made
 _made: ContextVar[list[int] | None] = ContextVar("made", default=None)
 
@@ -84,7 +84,7 @@ def ask(node: Node, deed: Coroutine[Any, Any, _T], within_s: float = _ANSWERS_S)
         raise Refusal("busy", "the node has not answered in time; look again in a moment") from None
 
 
-class ObeyedFirst:
+class AppliedFirst:
     """Holds an answer back until the node here, if there is one, obeys what its request has changed."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -105,9 +105,11 @@ class ObeyedFirst:
 
 def _wait(node: Node, version: int) -> None:
     try:
-        ask(node, node.wait_policy(version), within_s=_OBEYS_S)
+        ask(node, node.wait_policy(version), within_s=_APPLIES_S)
     except Refusal:
-        log.warning("version %d of the configuration is saved, and not obeyed after %g s", version, _OBEYS_S)
+        log.warning(
+            "version %d of the configuration is saved, and not obeyed after %g s", version, _APPLIES_S
+        )
 
 
 def _note(version: int, **_: Any) -> None:

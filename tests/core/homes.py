@@ -47,7 +47,7 @@ class Home:
         self.count += 1
 
 
-class Course:
+class Trend:
     """A flow in the ledger's eyes. `cursor` is where its sender goes on in the outbox."""
 
     def __init__(self, home: Home) -> None:

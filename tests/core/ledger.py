@@ -40,7 +40,7 @@ from broker_app.core.subscription import Subscription
 from broker_app.core.transfers import DONE, FULL, UNSETTLED, Moved
 from broker_app.core.turn import UNRECORDED
 from tests.core import choices
-from tests.core.homes import Course, Home
+from tests.core.homes import Home, Trend
 from tests.core.stage import Client, Stage, read
 
 
@@ -126,7 +126,7 @@ class Session:
         #: those that the broker ended in this run, which may have got something before
         self.ended: dict[str, Interest] = {}
         #: the flows that it began, and the marks that it was told in this run
-        self.courses: dict[str, Course] = {}
+        self.courses: dict[str, Trend] = {}
         self.marks: list[Message] = []
         self.held: dict[int, tuple[Interest, Message]] = {}
         self.until_ms: dict[int, int] = {}
@@ -655,7 +655,7 @@ class Ledger:
         if command.id in session.interests:  # that one was ended in this run
             assert session.closed
             self._leave(session, session.interests.pop(command.id))
-        session.courses[command.id] = Course(home)
+        session.courses[command.id] = Trend(home)
         interest = Interest(c.Subscribe(session.peer, command.id, SYNC_ADDRESS, c.AUTO, 1), None)
         interest.deliveries = 1
         session.interests[command.id] = interest

@@ -90,13 +90,13 @@ class TestGroups:
         assert two.take() == [b"a3", b"a2"]
 
     def test_a_group_whose_consumer_left_its_deliveries_behind_waits_for_them(self, stage: Stage) -> None:
-        desk, other = stage.client(), stage.client()
-        send(desk, "a1", "a2", "b1")
-        desk.subscribe(A, credit=1, lease_ms=30_000)
-        desk.unsubscribe(keep_unsettled=True)
+        engine_client, other = stage.client(), stage.client()
+        send(engine_client, "a1", "a2", "b1")
+        engine_client.subscribe(A, credit=1, lease_ms=30_000)
+        engine_client.unsubscribe(keep_unsettled=True)
         other.subscribe(A)
-        assert (desk.take(), other.take()) == ([b"a1"], [b"b1"])
-        desk.settle(1)
+        assert (engine_client.take(), other.take()) == ([b"a1"], [b"b1"])
+        engine_client.settle(1)
         assert other.take() == [b"a2"]
 
     def test_groups_are_sorted_out_in_a_backlog_that_is_outside_memory(self, deep: Stage) -> None:

@@ -195,4 +195,4 @@ async def test_a_failed_commit_leaves_no_success(rest: Rest) -> None:
     rest.engine._failed = rest.plane.engine_ended
     reply = await rest.alice.post("/queues/a/messages/batch?atomic=true", json=[{"body": "x"}])
     assert reply.status_code == 503
-    assert not rest.plane._desk._open
+    assert not rest.plane._engine_client._open

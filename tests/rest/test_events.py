@@ -122,8 +122,8 @@ async def test_the_stream_of_a_revoked_token_ends(rest: Rest) -> None:
 
 
 async def test_a_silent_stream_is_kept_alive(rest: Rest) -> None:
-    desk, plane = rest.plane._desk, rest.plane
-    quick = Events(desk, plane._waiting, plane._blocks, plane._limits, ping_s=0.001)
+    engine_client, plane = rest.plane._engine_client, rest.plane
+    quick = Events(engine_client, plane._waiting, plane._blocks, plane._limits, ping_s=0.001)
     for place, methods in rest.plane._router._places.items():
         if place.behind == (b"events",):
             methods["GET"] = quick.stream

@@ -10,7 +10,7 @@ from broker_app.core import commands as c
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy, Policies
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.health import Condition
-from broker_app.telemetry.trend import STEPS, Course, Traffic
+from broker_app.telemetry.trend import STEPS, Traffic, Trend
 from tests.core.stage import Stage
 
 
@@ -83,7 +83,7 @@ def test_a_limit_that_is_reached_and_a_pause_are_said_before_all_else() -> None:
 
 
 def test_a_course_remembers_five_minutes_and_fills_what_was_not_told() -> None:
-    course, traffic = Course(), Traffic()
+    course, traffic = Trend(), Traffic()
     assert course.trend(1_000) == []
     for second, number in ((1_000, 5), (1_009, 7), (1_031, 2)):
         course.put(second, number)

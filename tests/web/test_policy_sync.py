@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 
 from broker_app.web import actions, policy_sync
 from broker_app.web.actions import SYSTEM
-from broker_app.web.policy_sync import ObeyedFirst
+from broker_app.web.policy_sync import AppliedFirst
 from broker_app.web.snapshot import read_version
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -57,12 +57,12 @@ def make_token(request: HttpRequest) -> HttpResponse:
 
 def test_a_change_is_answered_once_the_node_obeys_it(admin: User, node: Held) -> None:
     node.loop.call_soon_threadsafe(node.let.set)
-    assert ObeyedFirst(make_token)(asked_for(node)).status_code == 200
+    assert AppliedFirst(make_token)(asked_for(node)).status_code == 200
     assert node.asked == [read_version()]
 
 
 def test_what_changes_nothing_waits_for_nothing(admin: User, node: Held) -> None:
-    assert ObeyedFirst(lambda request: HttpResponse("seen"))(asked_for(node)).status_code == 200
+    assert AppliedFirst(lambda request: HttpResponse("seen"))(asked_for(node)).status_code == 200
     assert node.asked == []
 
 
@@ -71,5 +71,5 @@ def test_a_node_that_is_stuck_keeps_no_answer_that_is_saved(
 ) -> None:
     monkeypatch.setattr(policy_sync, "_OBEYS_S", 0.05)
     with caplog.at_level(logging.WARNING):
-        assert ObeyedFirst(make_token)(asked_for(node)).status_code == 200
+        assert AppliedFirst(make_token)(asked_for(node)).status_code == 200
     assert "is saved, and not obeyed" in caplog.text

@@ -34,13 +34,13 @@ class BatchPublisher:
     """Endpoints `…/messages/batch`."""
 
     def __init__(
-        self, desk: EngineClient, publisher: Publisher, envelopes: Envelopes, limits: RestLimits
+        self, engine_client: EngineClient, publisher: Publisher, envelopes: Envelopes, limits: RestLimits
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._publisher = publisher
         self._envelopes = envelopes
         self._limits = limits
-        self._ids = desk.engine.broker.turn.ids
+        self._ids = engine_client.engine.broker.turn.ids
         self._transactions = itertools.count(1)
 
     async def to_queue(self, request: Request) -> Reply:
@@ -58,8 +58,8 @@ class BatchPublisher:
     async def publish(self, request: Request, destination: Destination, *, atomic: bool = False) -> Reply:
         """Publish the messages in the body of a request, which its client may."""
         _check_headers(request)
-        if self._desk.engine.full:
-            await self._desk.relief.wait()
+        if self._engine_client.engine.full:
+            await self._engine_client.relief.wait()
         if request.check_json(NDJSON, cloudevents.BATCH) == NDJSON:
             if atomic:
                 raise Refusal("unsupported-type", "an atomic batch is known whole: send application/json")
@@ -85,27 +85,27 @@ class BatchPublisher:
         good = [outcome for outcome in outcomes if not isinstance(outcome, Refusal)]
         if not good:
             return None
-        desk = self._desk
-        tally = desk.tally(len(good))
+        engine_client = self._engine_client
+        tally = engine_client.tally(len(good))
         entries = [(envelope, body, tally.place(i)) for i, (envelope, body) in enumerate(good)]
-        desk.submit(c.Publish(desk.peer, entries), _size(good))
+        engine_client.submit(c.Publish(engine_client.peer, entries), _size(good))
         return tally
 
     async def _answers(self, tally: BatchReply | None) -> Sequence[_Answer]:
         """What became of each message, in order."""
         if tally is None:
             return ()
-        await self._desk.answer(tally)
+        await self._engine_client.answer(tally)
         return tally.answers
 
     def _enlist(self, peer: Peer, outcomes: Sequence[_Outcome], transaction: str) -> PendingReply | None:
         good = [outcome for outcome in outcomes if not isinstance(outcome, Refusal)]
         if not good:
             return None
-        ticket = self._desk.ticket(len(good))
-        command = c.Publish(peer, [(envelope, body, ticket) for envelope, body in good])
-        self._desk.submit(c.Enlist(peer, transaction, command), _size(good))
-        return ticket
+        pending_reply = self._engine_client.pending_reply(len(good))
+        command = c.Publish(peer, [(envelope, body, pending_reply) for envelope, body in good])
+        self._engine_client.submit(c.Enlist(peer, transaction, command), _size(good))
+        return pending_reply
 
     async def _atomic(self, outcomes: list[_Outcome]) -> Reply:
         """All or nothing: one transaction."""
@@ -117,20 +117,20 @@ class BatchPublisher:
         ]
         if errors:
             raise Refusal("invalid", f"nothing was published: {len(errors)} errors", errors=errors)
-        desk = self._desk
-        peer = Peer(desk, user="rest", detailed=True)
+        engine_client = self._engine_client
+        peer = Peer(engine_client, user="rest", detailed=True)
         transaction = str(next(self._transactions))
-        desk.submit(c.Begin(peer, transaction))
+        engine_client.submit(c.Begin(peer, transaction))
         published = self._enlist(peer, outcomes, transaction)
-        done = desk.ticket()
-        desk.submit(c.Commit(peer, transaction, done))
-        desk.submit(c.Disconnect(peer))
+        done = engine_client.pending_reply()
+        engine_client.submit(c.Commit(peer, transaction, done))
+        engine_client.submit(c.Disconnect(peer))
         try:
-            await desk.answer(done)
-            messages = [] if published is None else await desk.answer(published)
+            await engine_client.answer(done)
+            messages = [] if published is None else await engine_client.answer(published)
         finally:
             if published is not None:
-                desk.forget(published)
+                engine_client.forget(published)
         return Reply(200, JSON, b'{"results":[' + b",".join(self._results(outcomes, messages, 0)) + b"]}")
 
     def _results(self, outcomes: Sequence[_Outcome], answers: Sequence[_Answer], first: int) -> list[bytes]:
@@ -174,7 +174,7 @@ class BatchPublisher:
                     await self._finish(runs, results)
                 if count > self._limits.max_stream_items:
                     break
-                await self._desk.relief.wait()
+                await self._engine_client.relief.wait()
         except Refusal as refusal:
             if not count:
                 raise

@@ -31,13 +31,13 @@ class BridgeQueues:
 
     def __init__(
         self,
-        desk: EngineClient,
+        engine_client: EngineClient,
         policy: Callable[[], Policy],
         publisher: Publisher,
         browser: Browser,
         facts: QueueFacts,
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._policy = policy
         self._publisher = publisher
         self._browser = browser
@@ -54,10 +54,10 @@ class BridgeQueues:
         await request.json(Nothing, required=False)
         found = self._enter(request, SEND)
         request.permitted(SEND, found.address)
-        there = found.address in self._desk.engine.broker.destinations.queues
-        ticket = self._desk.ticket()
-        self._desk.submit(CreateQueue(self._desk.peer, found.address, ticket))
-        await self._desk.answer(ticket)
+        there = found.address in self._engine_client.engine.broker.destinations.queues
+        pending_reply = self._engine_client.pending_reply()
+        self._engine_client.submit(CreateQueue(self._engine_client.peer, found.address, pending_reply))
+        await self._engine_client.answer(pending_reply)
         reply = await self._facts.of(request, found.address)
         place = f"/api/v1/bridges/{quote(found.broker, safe='')}/queues/{quote(found.queue)}"
         return reply._replace(

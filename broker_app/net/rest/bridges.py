@@ -60,14 +60,14 @@ class BridgeDesk:
 
     def __init__(
         self,
-        desk: EngineClient,
+        engine_client: EngineClient,
         statistics: Statistics,
         forwarding: Forwarding,
         trial: Trial,
         policy: Callable[[], Policy],
         limits: RestLimits,
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._statistics = statistics
         self._forwarding = forwarding
         self._trial = trial
@@ -208,9 +208,9 @@ class BridgeDesk:
         """DELETE forwarding/incoming: how far another broker has come with a queue is known no longer. An
         administrator's deed, for what was not answered yet may come a second time."""
         sender, source = self._chosen_mark(self._asked_of_mark(request))
-        ticket = self._desk.ticket()
-        self._desk.submit(c.DeleteMark(self._desk.peer, sender, source, ticket))
-        await self._desk.answer(ticket)
+        pending_reply = self._engine_client.pending_reply()
+        self._engine_client.submit(c.DeleteMark(self._engine_client.peer, sender, source, pending_reply))
+        await self._engine_client.answer(pending_reply)
         request.tell(operator_audit.DELETED, "marks", f"{sender}/{source}")
         return NO_CONTENT
 
@@ -222,9 +222,11 @@ class BridgeDesk:
         sender, source = self._chosen_mark(query)
         if owner not in (users := self._policy().users):
             raise no_such("user", owner, users)
-        ticket = self._desk.ticket()
-        self._desk.submit(c.ReassignMark(self._desk.peer, sender, source, owner, ticket))
-        await self._desk.answer(ticket)
+        pending_reply = self._engine_client.pending_reply()
+        self._engine_client.submit(
+            c.ReassignMark(self._engine_client.peer, sender, source, owner, pending_reply)
+        )
+        await self._engine_client.answer(pending_reply)
         request.tell(operator_audit.HANDED_OVER, "marks", f"{sender}/{source}", owner=owner)
         return NO_CONTENT
 
@@ -249,7 +251,7 @@ class BridgeDesk:
 
     def _check_known(self, sender: str, source: str) -> None:
         """Refused with the nearest name there is."""
-        marks = self._desk.engine.broker.forwarding.marks
+        marks = self._engine_client.engine.broker.forwarding.marks
         if address_of(sender, source) in marks:
             return
         sources = [mark.source for mark in marks.values() if mark.sender == sender]

@@ -76,20 +76,20 @@ class Browser:
 
     def __init__(
         self,
-        desk: EngineClient,
+        engine_client: EngineClient,
         journal_read: JournalRead,
         blocks: items.Blocks,
         limits: RestLimits,
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._read = journal_read
         self._blocks = blocks
         self._limits = limits
-        self.ids = desk.engine.broker.turn.ids
+        self.ids = engine_client.engine.broker.turn.ids
 
     @property
     def _broker(self) -> Broker:
-        return self._desk.engine.broker
+        return self._engine_client.engine.broker
 
     # ------------------------------------------------------------------ endpoints
 
@@ -133,11 +133,11 @@ class Browser:
         address = request.permitted(MANAGE, "/queue/" + request.name).address
         if not truth(query, "all"):
             raise invalid("query/all", "must be true: everything that waits in the queue is removed")
-        ticket = self._desk.ticket()
+        pending_reply = self._engine_client.pending_reply()
         queue = self._broker.destinations.queues.get(address)
         waiting = queue.depth if queue is not None else 0
-        self._desk.submit(c.Purge(self._desk.peer, address, ticket))
-        await self._desk.answer(ticket)
+        self._engine_client.submit(c.Purge(self._engine_client.peer, address, pending_reply))
+        await self._engine_client.answer(pending_reply)
         request.tell(operator_audit.PURGED, "queues", address, messages=waiting)
         return NO_CONTENT
 
@@ -152,7 +152,7 @@ class Browser:
         size = 0
         while True:
             left = sought._replace(limit=sought.limit - len(page.rows))
-            run = await self._desk.glance(partial(self._run, left, page.next))
+            run = await self._engine_client.inspect(partial(self._run, left, page.next))
             page = Page(page.rows + run.rows, run.next, run.approx_total, page.scanned + run.scanned)
             size += sum(len(row.message.body) for row in run.rows)
             full = len(page.rows) >= sought.limit or size >= self._limits.max_page_bytes

@@ -41,8 +41,8 @@ class ConnectionDesk:
     """Endpoints `connections…`. Where there are rules, those who are no
     administrators see their own connections alone."""
 
-    def __init__(self, desk: EngineClient, connections: Connections, limits: RestLimits) -> None:
-        self._desk = desk
+    def __init__(self, engine_client: EngineClient, connections: Connections, limits: RestLimits) -> None:
+        self._engine_client = engine_client
         self._connections = connections
         self._max_page = limits.max_page
         self._open: Listing[StompSession] = Listing(
@@ -104,7 +104,7 @@ class ConnectionDesk:
             self._check_seen(request, session)
         else:
             self._gone(request)
-        visit = self._connections.visits.find(request.name)
+        visit = self._connections.client_events.find(request.name)
         items = self._connections.events(visit) if visit is not None else []
         total = len(items) + (visit.dropped if visit is not None else 0)
         return json_reply({"items": items[:limit], "next": None, "approx_total": total})
@@ -151,7 +151,7 @@ class ConnectionDesk:
 
     def _gone(self, request: Request) -> dict[str, Any]:
         """The last facts of a connection that has ended. Raises Refusal."""
-        visit = self._connections.visits.find(request.name)
+        visit = self._connections.client_events.find(request.name)
         if visit is None or visit.facts is None:
             raise self._unknown(request.name)
         own = request.access.is_wholly(request.client.identity, visit.caller.user)
@@ -160,7 +160,7 @@ class ConnectionDesk:
         return dict(visit.facts)
 
     def _unknown(self, id: str) -> Refusal:
-        visit = self._connections.visits.find(id)
+        visit = self._connections.client_events.find(id)
         if visit is not None and visit.facts is not None:
             return Refusal("not-found", f"connection {id[:40]!r} ended at {visit.facts['closed_at']}")
         return Refusal("not-found", f"there is no connection {id[:40]!r}, and none has ended within a day")

@@ -24,15 +24,15 @@ CAME_BY = ("client", "address", "protocol", "transport")
 class ConsumerDesk:
     """Endpoints `queues/{name}/consumers` and `topics/{name}/consumers`: in the order in which they came."""
 
-    def __init__(self, desk: EngineClient, connections: Connections) -> None:
-        self._desk = desk
+    def __init__(self, engine_client: EngineClient, connections: Connections) -> None:
+        self._engine_client = engine_client
         self._connections = connections
 
     async def of_queue(self, request: Request) -> Reply:
         """GET queues/{name}/consumers"""
         request.query(("queue",))
         destination = request.permitted(BROWSE, "/queue/" + request.name)
-        queue = self._desk.engine.broker.destinations.queues.get(destination.address)
+        queue = self._engine_client.engine.broker.destinations.queues.get(destination.address)
         if queue is None:
             raise Refusal("not-found", f"there is no queue {destination.name}")
         return self._page(request, queue.consumers[:MAX_CONSUMERS], len(queue.consumers))
@@ -41,7 +41,7 @@ class ConsumerDesk:
         """GET topics/{name}/consumers: whoever gets what is published there, by whatever filter"""
         request.query(("topic",))
         destination = request.permitted(BROWSE, "/topic/" + request.name)
-        match = self._desk.engine.broker.destinations.topics.match(destination.name)
+        match = self._engine_client.engine.broker.destinations.topics.match(destination.name)
         found = list(islice(receivers(match), MAX_CONSUMERS))
         total = len(found) if len(found) < MAX_CONSUMERS else sum(1 for _ in receivers(match))
         return self._page(request, found, total)
@@ -54,7 +54,7 @@ class ConsumerDesk:
             session = sessions.get(subscription.peer.connection)
             if session is not None and not (sees_all or is_own(request, session)):
                 session = None  # rules hide the connections of others
-            facts = consumer(self._desk.engine.broker, subscription)
+            facts = consumer(self._engine_client.engine.broker, subscription)
             came_by = {
                 name: self._connections.members[name](session) if session else None for name in CAME_BY
             }

@@ -36,12 +36,16 @@ class QueueFacts:
     """Endpoints below `queues`. `said` has what is said about destinations at the moment."""
 
     def __init__(
-        self, desk: EngineClient, said: Callable[[], Destinations], statistics: Statistics, limits: RestLimits
+        self,
+        engine_client: EngineClient,
+        said: Callable[[], Destinations],
+        statistics: Statistics,
+        limits: RestLimits,
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._said = said
         of = _Figures(statistics)
-        delayed = desk.engine.broker.scheduler.delayed
+        delayed = engine_client.engine.broker.scheduler.delayed
         facts: Mapping[str, Callable[[Queue], Any]] = {
             "name": lambda queue: queue.address.removeprefix("/queue/"),
             "depth": lambda queue: queue.depth,
@@ -82,7 +86,7 @@ class QueueFacts:
             request.name = query.pop("queue")
             return await self.one(request)
         _check_states(query)
-        queues = await self._desk.glance(lambda: list(self._queues()))
+        queues = await self._engine_client.inspect(lambda: list(self._queues()))
         seen = await request.access.visible(request.client, [queue.address for queue in queues])
         page = await self._listing.page_of_many((queue for queue in queues if queue.address in seen), query)
         return json_reply(page._asdict())
@@ -95,7 +99,7 @@ class QueueFacts:
     async def of(self, request: Request, address: str) -> Reply:
         """The facts of a queue. Raises Refusal when there is none."""
         said = self._said()
-        facts = await self._desk.glance(lambda: self._facts(address, declared=address in said.rows))
+        facts = await self._engine_client.inspect(lambda: self._facts(address, declared=address in said.rows))
         return _with_settings(facts | {"may": _rights(request, address)}, said, address)
 
     def names(self) -> list[str]:
@@ -103,17 +107,17 @@ class QueueFacts:
         return [queue.address.removeprefix("/queue/") for queue in self._queues()]
 
     def _queues(self) -> Iterator[Queue]:
-        for address, queue in self._desk.engine.broker.destinations.queues.items():
+        for address, queue in self._engine_client.engine.broker.destinations.queues.items():
             if address.startswith("/queue/"):
                 yield queue
 
     def _facts(self, address: str, *, declared: bool) -> dict[str, Any]:
-        queue = self._desk.engine.broker.destinations.queues.get(address)
+        queue = self._engine_client.engine.broker.destinations.queues.get(address)
         if queue is None and not declared:
             raise Refusal("not-found", f"there is no queue {address}; queues are made by their first use")
         # What was declared a moment ago, or removed without taking back its settings, is empty.
         queue = queue or Queue(address, durable=True)
-        broker = self._desk.engine.broker
+        broker = self._engine_client.engine.broker
         return self._listing.row(queue) | {
             "dedup": _dedup(broker, address),
             "subscriptions": _subscriptions(broker, queue.consumers),
@@ -126,12 +130,16 @@ class TopicFacts:
     is said about it."""
 
     def __init__(
-        self, desk: EngineClient, said: Callable[[], Destinations], statistics: Statistics, limits: RestLimits
+        self,
+        engine_client: EngineClient,
+        said: Callable[[], Destinations],
+        statistics: Statistics,
+        limits: RestLimits,
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._said = said
         of = _Figures(statistics)
-        broker = desk.engine.broker
+        broker = engine_client.engine.broker
         facts: Mapping[str, Callable[[str], Any]] = {
             "name": lambda name: name,
             "published": lambda name: broker.publisher.topic_published.get(name, 0),
@@ -168,7 +176,7 @@ class TopicFacts:
             request.name = query.pop("topic")
             return await self.one(request)
         _check_states(query)
-        names = await self._desk.glance(self.names)
+        names = await self._engine_client.inspect(self.names)
         seen = await request.access.visible(request.client, [f"/topic/{name}" for name in names])
         page = await self._listing.page_of_many((name for name in names if f"/topic/{name}" in seen), query)
         return json_reply(page._asdict())
@@ -177,7 +185,7 @@ class TopicFacts:
         """GET topics/{name}"""
         request.query(("topic",))
         name = request.permitted(BROWSE, f"/{TOPIC}/{request.name}").name
-        facts = await self._desk.glance(lambda: self._facts(name))
+        facts = await self._engine_client.inspect(lambda: self._facts(name))
         address = f"/{TOPIC}/{name}"
         return _with_settings(facts | {"may": _rights(request, address)}, self._said(), address)
 
@@ -185,7 +193,7 @@ class TopicFacts:
         facts = self._listing.row(name)
         if not (facts["consumers"] or facts["named"] or facts["declared"] or name in self.names()):
             raise Refusal("not-found", f"nobody has published or subscribed to the topic {name!r}")
-        broker = self._desk.engine.broker
+        broker = self._engine_client.engine.broker
         return facts | {
             "dedup": _dedup(broker, f"/{TOPIC}/{name}"),
             "subscriptions": _subscriptions(broker, self._matching(name)),
@@ -195,11 +203,11 @@ class TopicFacts:
         """Of all topics that somebody published to, or said something about."""
         said = (at for at in self._said().rows if at.startswith("/topic/") and not is_pattern(at))
         declared = (address.removeprefix("/topic/") for address in said)
-        published = self._desk.engine.broker.publisher.topic_published
+        published = self._engine_client.engine.broker.publisher.topic_published
         return {name for name in (*published, *declared) if not is_reserved(name)}
 
     def _matching(self, name: str) -> Iterator[Subscription]:
-        return receivers(self._desk.engine.broker.destinations.topics.match(name))
+        return receivers(self._engine_client.engine.broker.destinations.topics.match(name))
 
 
 class _Figures:

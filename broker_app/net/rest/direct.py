@@ -69,12 +69,17 @@ class Connection(Protocol):
 class Post:
     """One request, from its submission to its answer."""
 
-    __slots__ = ("_connection", "_desk", "_number", "_publisher", "_target")
+    __slots__ = ("_connection", "_engine_client", "_number", "_publisher", "_target")
 
     def __init__(
-        self, desk: EngineClient, publisher: Publisher, connection: Connection, target: Target, number: int
+        self,
+        engine_client: EngineClient,
+        publisher: Publisher,
+        connection: Connection,
+        target: Target,
+        number: int,
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._publisher = publisher
         self._connection = connection
         self._target = target
@@ -89,13 +94,13 @@ class Post:
 
     def failed(self, error: Exception) -> None:
         if not isinstance(error, Refusal):
-            _log.error("request %s-%x failed: %s", self._desk.boot, self._number, error)
+            _log.error("request %s-%x failed: %s", self._engine_client.boot, self._number, error)
             error = Refusal("internal", "the node failed; its log has the details")
         self._answer(problem_reply(error, None))
 
     def _answer(self, reply: Reply) -> None:
-        self._desk.forget(self)
-        self._connection.answer(reply, [self._desk.request_id(self._number)])
+        self._engine_client.forget(self)
+        self._connection.answer(reply, [self._engine_client.request_id(self._number)])
 
 
 class Direct:
@@ -109,7 +114,7 @@ class Direct:
 
     def __init__(
         self,
-        desk: EngineClient,
+        engine_client: EngineClient,
         router: Router,
         credentials: Credentials,
         logins: Logins,
@@ -121,7 +126,7 @@ class Direct:
         *,
         behind_tls: bool,
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._router = router
         self._credentials = credentials
         self._logins = logins
@@ -137,12 +142,12 @@ class Direct:
 
     def take(self, connection: Connection, url: bytes, headers: list[Header], body: bytes) -> bool:
         """Publish the body of a POST to `url`; False, with nothing done, when it must go the long way."""
-        desk = self._desk
+        engine_client = self._engine_client
         try:
             target = self._targets[url]
         except KeyError:
             target = self._find(url)
-        if target is None or desk.engine.full or desk.engine.ended is not None:
+        if target is None or engine_client.engine.full or engine_client.engine.ended is not None:
             return False
         caller = self._caller(connection, headers)
         if caller is None:
@@ -153,9 +158,11 @@ class Direct:
             envelope = self._envelopes.of_request(target.destination.address, headers)
         except (Refused, Refusal):
             return False
-        post = Post(desk, self._publisher, connection, target, next(self._numbers))
-        desk.watch(post)
-        desk.submit(c.Publish(desk.peer, [(envelope, body, post)]), len(body) + COMMAND_BYTES)
+        post = Post(engine_client, self._publisher, connection, target, next(self._numbers))
+        engine_client.watch(post)
+        engine_client.submit(
+            c.Publish(engine_client.peer, [(envelope, body, post)]), len(body) + COMMAND_BYTES
+        )
         return True
 
     def _find(self, url: bytes) -> Target | None:

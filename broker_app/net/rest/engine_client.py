@@ -164,12 +164,12 @@ class EngineClient(InnerReceiver):
 
     # ------------------------------------------------------------------ commands
 
-    def ticket(self, awaited: int = 1) -> PendingReply:
+    def pending_reply(self, awaited: int = 1) -> PendingReply:
         """A ticket for `awaited` answers; hand it to commands as their receipt."""
         self.check_alive()
-        ticket = PendingReply(awaited)
-        self.watch(ticket)
-        return ticket
+        pending_reply = PendingReply(awaited)
+        self.watch(pending_reply)
+        return pending_reply
 
     def watch(self, waiting: Awaiting) -> None:
         """Tell `waiting` when the engine fails, until it is forgotten."""
@@ -185,31 +185,31 @@ class EngineClient(InnerReceiver):
         self.watch(tally)
         return tally
 
-    async def answer(self, ticket: PendingReply) -> list[Message | None]:
+    async def answer(self, pending_reply: PendingReply) -> list[Message | None]:
         """What the engine says to the commands of `ticket`, after their commit. Raises Refusal."""
         try:
-            return await ticket.wait()
+            return await pending_reply.wait()
         finally:
-            self._open.discard(ticket)
+            self._open.discard(pending_reply)
 
     def forget(self, waiting: Awaiting) -> None:
         """It was answered, or nobody waits for the answer any more."""
         self._open.discard(waiting)
 
-    async def glance(self, look: Callable[[], _Value]) -> _Value:
+    async def inspect(self, look: Callable[[], _Value]) -> _Value:
         """What `look` returns when it is called between two batches."""
         self.check_alive()
-        glance = ReadRequest(look)
-        self._open.add(glance)
-        self.submit(Answer(self.peer, glance))
+        inspect = ReadRequest(look)
+        self._open.add(inspect)
+        self.submit(Answer(self.peer, inspect))
         try:
-            return await glance.seen()  # type: ignore[return-value]
+            return await inspect.seen()  # type: ignore[return-value]
         finally:
-            self._open.discard(glance)
+            self._open.discard(inspect)
 
     async def turn(self) -> None:
         """Wait until what was submitted before is decided and let out."""
-        await self.glance(lambda: None)
+        await self.inspect(lambda: None)
 
     def check_alive(self) -> None:
         """Refusal when the engine carries out nothing any more."""
@@ -218,8 +218,10 @@ class EngineClient(InnerReceiver):
 
     def engine_ended(self, error: BaseException) -> None:
         """Fail everything that waits for an answer that cannot come any more."""
-        for ticket in list(self._open):
-            ticket.failed(Refusal("store-unavailable", f"the node stopped before it was done: {error}"))
+        for pending_reply in list(self._open):
+            pending_reply.failed(
+                Refusal("store-unavailable", f"the node stopped before it was done: {error}")
+            )
         self.relief.relieved()
 
     # ------------------------------------------------------------------ leases
@@ -285,17 +287,19 @@ class EngineClient(InnerReceiver):
             deliveries, peer.deliveries = peer.deliveries, []
             self._hand_over(deliveries)
         receipts, peer.receipts = peer.receipts, []
-        for ticket, message in receipts:
+        for pending_reply, message in receipts:
             try:
-                ticket.accepted(message)
+                pending_reply.accepted(message)
             except Exception as error:  # it is this request's failure, not that of the others
                 internal_errors.note("answering a request", error)
-                ticket.failed(Refusal("internal", "the node failed at this request; its log has the details"))
+                pending_reply.failed(
+                    Refusal("internal", "the node failed at this request; its log has the details")
+                )
         if peer.refusals:
             refused, peer.refusals = peer.refusals, []
-            for ticket, refusal in refused:
-                if ticket is not None:
-                    ticket.refused(refusal)
+            for pending_reply, refusal in refused:
+                if pending_reply is not None:
+                    pending_reply.refused(refusal)
 
     def _hand_over(self, deliveries: list[Delivery]) -> None:
         unwanted: list[int] = []

@@ -38,19 +38,19 @@ class Events:
 
     def __init__(
         self,
-        desk: EngineClient,
+        engine_client: EngineClient,
         waiting: Waiting,
         blocks: items.Blocks,
         limits: RestLimits,
         *,
         ping_s: float = PING_S,
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._waiting = waiting
         self._blocks = blocks
         self._limits = limits
         self._ping_s = ping_s
-        self._ids = desk.engine.broker.turn.ids
+        self._ids = engine_client.engine.broker.turn.ids
 
     async def stream(self, request: Request) -> Reply | None:
         """GET queues/{name}/events. HEAD subscribes to nothing."""
@@ -61,22 +61,24 @@ class Events:
             selector.compile(query["selector"])
         if request.method == "HEAD":
             return Reply(200, MEDIA_TYPE)
-        desk = self._desk
+        engine_client = self._engine_client
         wait = self._waiting.enter(request.client, destination)
         arrivals = Arrivals(wait.woken)
-        subscription = desk.open_collection(arrivals, request.user)
+        subscription = engine_client.open_collection(arrivals, request.user)
         try:
-            ticket = desk.ticket()
-            subscribe = c.Subscribe(desk.peer, subscription, destination.address, c.INDIVIDUAL, credit)
-            subscribe.selector, subscribe.receipt = query.get("selector", ""), ticket
-            desk.submit(subscribe)
-            await desk.answer(ticket)
+            pending_reply = engine_client.pending_reply()
+            subscribe = c.Subscribe(
+                engine_client.peer, subscription, destination.address, c.INDIVIDUAL, credit
+            )
+            subscribe.selector, subscribe.receipt = query.get("selector", ""), pending_reply
+            engine_client.submit(subscribe)
+            await engine_client.answer(pending_reply)
             await stream(request, wait, partial(self._arrived, arrivals), self._ping_s)
         finally:
             self._waiting.leave(wait)
-            desk.close_collection(subscription)
-            if desk.engine.ended is None:
-                desk.submit(c.Unsubscribe(desk.peer, subscription))
+            engine_client.close_collection(subscription)
+            if engine_client.engine.ended is None:
+                engine_client.submit(c.Unsubscribe(engine_client.peer, subscription))
         return None
 
     def _arrived(self, arrivals: Arrivals) -> Iterator[bytes]:
@@ -86,6 +88,10 @@ class Events:
     def _event(self, tag: int, message: Message) -> bytes:
         message_id = self._ids.of(message)
         item = items.received(
-            message, message_id, self._desk.receipt(tag), self._desk.lease_until_ms(tag), self._blocks
+            message,
+            message_id,
+            self._engine_client.receipt(tag),
+            self._engine_client.lease_until_ms(tag),
+            self._blocks,
         )
         return b"id: %b\nevent: message\ndata: %b\n\n" % (message_id, item)

@@ -23,12 +23,12 @@ class Histories:
 
     def __init__(
         self,
-        desk: EngineClient,
+        engine_client: EngineClient,
         journal_read: Callable[[Sequence[int]], list[bytes]],
         blocks: items.Blocks,
         limits: RestLimits,
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._read = journal_read
         self._blocks = blocks
         self._limits = limits
@@ -39,10 +39,10 @@ class Histories:
         destination = request.permitted(READ, "/topic/" + request.name)
         limit = whole_number(query, "limit", 50, 1, self._limits.max_page)
         start = times.start(query.get("from", "first"))
-        found, following, total = await self._desk.glance(
+        found, following, total = await self._engine_client.inspect(
             lambda: self._page(destination.address, start, limit)
         )
-        ids, preview = self._desk.engine.broker.turn.ids, self._limits.max_preview_bytes
+        ids, preview = self._engine_client.engine.broker.turn.ids, self._limits.max_preview_bytes
         rows = [items.browsed(message, ids.of(message), READY, preview, self._blocks, 0) for message in found]
         request.tell_reading("topics", destination.address, len(rows))
         tail = b'],"next":%b,"approx_total":%d}' % (encode(following), total)
@@ -52,7 +52,7 @@ class Histories:
         """Up to `limit` messages, fewer where the page is full of bytes; where the next page begins; how many
         messages there are."""
         start = parse_start(text)
-        history = self._desk.engine.broker.histories.histories.get(address)
+        history = self._engine_client.engine.broker.histories.histories.get(address)
         if history is None or start.kind == NOW:
             return [], None, 0 if history is None else len(history)
         found: list[Message] = []

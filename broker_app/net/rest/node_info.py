@@ -19,12 +19,12 @@ class NodeFacts:
 
     def __init__(
         self,
-        desk: EngineClient,
+        engine_client: EngineClient,
         waiting: Waiting,
         limits: RestLimits,
         document: Mapping[str, Any],
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._waiting = waiting
         self._limits = limits
         self._document = encode(document)
@@ -47,7 +47,7 @@ class NodeFacts:
     async def ready(self, request: Request) -> Reply:
         """GET health/ready: the node takes and hands out messages."""
         request.query()
-        self._desk.check_alive()
+        self._engine_client.check_alive()
         if self._waiting.stopped:
             raise Refusal("not-active", "the node is stopping")
         return json_reply({"status": "ready"})

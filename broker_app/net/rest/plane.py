@@ -109,7 +109,7 @@ class RestPlane:
         self._behind_tls = config.behind_tls
         self._uploads = Uploads()
         self._waiting = Waiting(self._limits)
-        self._desk = EngineClient(engine, round(self._limits.max_queue_wait_s * 1000))
+        self._engine_client = EngineClient(engine, round(self._limits.max_queue_wait_s * 1000))
         self._numbers = itertools.count(1)
         self._blocks = items.Blocks()
         self._repeats = Repeats(asyncio.get_running_loop().time)
@@ -119,7 +119,9 @@ class RestPlane:
         )
         self._smash = Router(opsmanager.PREFIX)
         self._smash.add("GET", Place((b"application", b"_self")), monitored.stats)
-        self._bridges = BridgeDesk(self._desk, statistics, forwarding, trial, self._policy, self._limits)
+        self._bridges = BridgeDesk(
+            self._engine_client, statistics, forwarding, trial, self._policy, self._limits
+        )
         self._router.add("GET", Place((b"events",)), EventLogEndpoint(events, self._limits).page)
         self._add_alerts(AlertDesk(alerts, self._limits), control=control_document is not None)
         self._add_endpoints(journal_read, jobs, statistics, connections, forwarding, control_document)
@@ -138,11 +140,11 @@ class RestPlane:
     def configure(self, config: Config) -> None:
         """Go on with other settings."""
         self._limits.follow(config)
-        self._desk.peer.patience_ms = round(self._limits.max_queue_wait_s * 1000)
+        self._engine_client.peer.patience_ms = round(self._limits.max_queue_wait_s * 1000)
 
     async def turn(self) -> None:
         """Wait until what was submitted before is decided and let out. Raises Refusal where none will be."""
-        await self._desk.turn()
+        await self._engine_client.turn()
 
     def policy_changed(self) -> None:
         """End what waits for users and tokens that are gone, or have lost the right to it."""
@@ -154,7 +156,7 @@ class RestPlane:
 
     def engine_ended(self, error: BaseException) -> None:
         """Answer everybody who waits for the engine, which will carry out nothing any more."""
-        self._desk.engine_ended(error)
+        self._engine_client.engine_ended(error)
         self.stop()
 
     def _add_endpoints(
@@ -166,11 +168,11 @@ class RestPlane:
         forwarding: Forwarding,
         control_document: Mapping[str, Any] | None,
     ) -> None:
-        desk, limits, add = self._desk, self._limits, self._router.add
+        engine_client, limits, add = self._engine_client, self._limits, self._router.add
         blocks, envelopes = self._blocks, Envelopes(limits)
-        publisher = Publisher(desk, envelopes, limits)
+        publisher = Publisher(engine_client, envelopes, limits)
         self.direct = Direct(
-            desk,
+            engine_client,
             self._router,
             self._credentials,
             self._logins,
@@ -181,14 +183,14 @@ class RestPlane:
             self._numbers,
             behind_tls=self._behind_tls,
         )
-        batches = BatchPublisher(desk, publisher, envelopes, limits)
+        batches = BatchPublisher(engine_client, publisher, envelopes, limits)
         publisher.publish_batch = batches.publish
-        receiver = Receiver(desk, self._waiting, blocks, limits)
-        settler = Settler(desk, limits)
-        browser = Browser(desk, journal_read, blocks, limits)
-        facts = NodeFacts(desk, self._waiting, limits, openapi.document(control_document))
-        figures = Figures(desk.engine.broker, statistics, self._waiting, self._bridges.seen)
-        people = ConnectionDesk(desk, connections, limits)
+        receiver = Receiver(engine_client, self._waiting, blocks, limits)
+        settler = Settler(engine_client, limits)
+        browser = Browser(engine_client, journal_read, blocks, limits)
+        facts = NodeFacts(engine_client, self._waiting, limits, openapi.document(control_document))
+        figures = Figures(engine_client.engine.broker, statistics, self._waiting, self._bridges.seen)
+        people = ConnectionDesk(engine_client, connections, limits)
 
         queue_batch = _queue(b"messages", b"batch")
         topic_batch = Place((b"topics",), (b"messages", b"batch"), True, "topic")
@@ -200,18 +202,18 @@ class RestPlane:
         add("GET", _queue(b"digest"), Digests(browser).digest)
         add("POST", Place((b"topics",), (b"messages",), True, "topic"), publisher.to_topic)
         add("POST", _queue(b"receive"), receiver.receive)
-        histories = Histories(desk, journal_read, blocks, limits)
+        histories = Histories(engine_client, journal_read, blocks, limits)
         add("GET", Place((b"topics",), (b"messages",), True, "topic"), histories.messages)
-        subscriptions = Subscriptions(desk, journal_read, limits)
+        subscriptions = Subscriptions(engine_client, journal_read, limits)
         add("GET", Place((b"topics",), (b"subscriptions",), True, "topic"), subscriptions.of_topic)
         add("GET", Place((b"subscriptions",)), subscriptions.all)
         add("GET", Place((b"subscriptions",), (), True), subscriptions.one)
         add("DELETE", Place((b"subscriptions",), (), True), subscriptions.delete)
-        add("GET", _queue(b"events"), Events(desk, self._waiting, blocks, limits).stream)
-        tails = Tails(desk, self._waiting, blocks)
+        add("GET", _queue(b"events"), Events(engine_client, self._waiting, blocks, limits).stream)
+        tails = Tails(engine_client, self._waiting, blocks)
         add("GET", _queue(b"tail"), tails.of_queue)
         add("GET", Place((b"topics",), (b"tail",), True, "topic"), tails.of_topic)
-        job_desk = JobDesk(jobs, desk.engine.broker, blocks, limits)
+        job_desk = JobDesk(jobs, engine_client.engine.broker, blocks, limits)
         add("POST", _queue(b"import"), job_desk.upload)
         add("GET", Place((b"jobs",)), job_desk.all)
         add("POST", Place((b"jobs",)), job_desk.begin)
@@ -229,7 +231,7 @@ class RestPlane:
             job_desk.begin,
             job_desk.upload,
         }
-        one = OneMessage(desk, journal_read, blocks, limits, forwarding)
+        one = OneMessage(engine_client, journal_read, blocks, limits, forwarding)
         add("GET", Place((b"messages",), (b"body",), True), one.body)
         add("GET", Place((b"messages",), (b"why",), True), one.why)
         add("GET", Place((b"messages",), (), True), one.one)
@@ -243,7 +245,7 @@ class RestPlane:
         add("GET", Place((b"stats",)), figures.node)
         add("GET", Place((b"node", b"stats")), figures.past_of_node)
         add("GET", Place((b"stats", b"stream")), figures.stream)
-        consumers = ConsumerDesk(desk, connections)
+        consumers = ConsumerDesk(engine_client, connections)
         add("GET", _queue(b"consumers"), consumers.of_queue)
         add("GET", Place((b"topics",), (b"consumers",), True, "topic"), consumers.of_topic)
         add("GET", Place((b"connections",)), people.page)
@@ -251,10 +253,10 @@ class RestPlane:
         add("POST", Place((b"connections",), (b"drain",), True), people.drain)
         add("GET", Place((b"connections",), (), True), people.one)
         add("DELETE", Place((b"connections",), (), True), people.close)
-        queues = QueueFacts(desk, self._said, statistics, limits)
-        topics = TopicFacts(desk, self._said, statistics, limits)
+        queues = QueueFacts(engine_client, self._said, statistics, limits)
+        topics = TopicFacts(engine_client, self._said, statistics, limits)
         self._add_bridges(publisher, browser, queues, control=control_document is not None)
-        tree = Tree(desk, statistics, {QUEUE: queues.names, TOPIC: topics.names}, limits)
+        tree = Tree(engine_client, statistics, {QUEUE: queues.names, TOPIC: topics.names}, limits)
         add("GET", Place((b"destinations", b"tree")), tree.level)
         if control_document is not None:
             for place in (_SETTINGS, _SETTINGS._replace(named=True)):
@@ -273,11 +275,11 @@ class RestPlane:
                 if control_document is not None:
                     self._router.leave(("PUT", "PATCH", "DELETE"), place)
 
-    def _add_alerts(self, desk: AlertDesk, *, control: bool) -> None:
+    def _add_alerts(self, engine_client: AlertDesk, *, control: bool) -> None:
         add, word = self._router.add, (b"alerts",)
-        add("GET", Place(word), desk.page)
-        add("POST", Place(word, (b"acknowledge",), True), desk.acknowledge)
-        add("POST", Place(word, (b"silence",), True), desk.silence)
+        add("GET", Place(word), engine_client.page)
+        add("POST", Place(word, (b"acknowledge",), True), engine_client.acknowledge)
+        add("POST", Place(word, (b"silence",), True), engine_client.silence)
         if control:
             for place in (Place((b"alerts", b"rules")), Place((b"alerts", b"rules"), (), True)):
                 self._router.leave(("GET", "PUT", "PATCH", "DELETE"), place)
@@ -285,22 +287,22 @@ class RestPlane:
     def _add_bridges(
         self, publisher: Publisher, browser: Browser, queues: QueueFacts, *, control: bool
     ) -> None:
-        add, desk = self._router.add, self._bridges
-        of_bridges = BridgeQueues(self._desk, self._policy, publisher, browser, queues)
+        add, engine_client = self._router.add, self._bridges
+        of_bridges = BridgeQueues(self._engine_client, self._policy, publisher, browser, queues)
         self._once |= {of_bridges.publish, of_bridges.make}
         messages, queue = _of_bridge(b"messages"), _of_bridge()
         add("GET", messages, of_bridges.browse)
         add("POST", messages, of_bridges.publish)
         add("GET", queue, of_bridges.one)
         add("POST", queue, of_bridges.make)
-        add("GET", Place((b"forwarding",)), desk.all)
-        add("DELETE", Place((b"forwarding", b"incoming")), desk.forget)
-        add("PATCH", Place((b"forwarding", b"incoming")), desk.hand_over)
+        add("GET", Place((b"forwarding",)), engine_client.all)
+        add("DELETE", Place((b"forwarding", b"incoming")), engine_client.forget)
+        add("PATCH", Place((b"forwarding", b"incoming")), engine_client.hand_over)
         for method, word, endpoint in (
-            ("GET", b"status", desk.status),
-            ("GET", b"events", desk.events),
-            ("POST", b"retry", desk.retry),
-            ("POST", b"test", desk.test),
+            ("GET", b"status", engine_client.status),
+            ("GET", b"events", engine_client.events),
+            ("POST", b"retry", engine_client.retry),
+            ("POST", b"test", engine_client.test),
         ):
             add(method, Place((b"bridges",), (word,), True), endpoint)
         if control:
@@ -333,15 +335,15 @@ class RestPlane:
 
     async def remove_queue(self, address: str, *, force: bool) -> None:
         """End a queue, as `commands.RemoveQueue` says. Raises Refusal."""
-        ticket = self._desk.ticket()
-        self._desk.submit(DeleteQueue(self._desk.peer, address, force, ticket))
-        await self._desk.answer(ticket)
+        pending_reply = self._engine_client.pending_reply()
+        self._engine_client.submit(DeleteQueue(self._engine_client.peer, address, force, pending_reply))
+        await self._engine_client.answer(pending_reply)
 
     # ------------------------------------------------------------------ one request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send, self._access, self._limits, self._uploads, self._acts)
-        own = [self._desk.request_id(next(self._numbers))]
+        own = [self._engine_client.request_id(next(self._numbers))]
         trace_id = None
         if trace := trace_of(request.headers):
             own.append((b"traceparent", trace[0]))

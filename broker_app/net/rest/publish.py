@@ -35,11 +35,11 @@ class Publisher:
 
     MAX_CACHED = 1_024
 
-    def __init__(self, desk: EngineClient, envelopes: Envelopes, limits: RestLimits) -> None:
-        self._desk = desk
+    def __init__(self, engine_client: EngineClient, envelopes: Envelopes, limits: RestLimits) -> None:
+        self._engine_client = engine_client
         self._envelopes = envelopes
         self._limits = limits
-        self._ids = desk.engine.broker.turn.ids
+        self._ids = engine_client.engine.broker.turn.ids
         self._targets: dict[str, Target] = {}
         #: publishes a batch of CloudEvents
         self.publish_batch: Callable[[Request, Destination], Awaitable[Reply]]
@@ -57,7 +57,7 @@ class Publisher:
         query = request.query(("topic", "mandatory"))
         target = self.permitted(request, "/topic/" + request.name)
         destination = target.destination
-        copies = self._desk.engine.broker.destinations.topics.match(destination.name).copies
+        copies = self._engine_client.engine.broker.destinations.topics.match(destination.name).copies
         if truth(query, "mandatory") and not copies:
             raise Refusal("no-route", f"nobody is subscribed to {destination.address}")
         if request.media_type == cloudevents.BATCH:
@@ -101,13 +101,13 @@ class Publisher:
         return Reply(201, JSON, body, headers)
 
     async def _publish(self, request: Request, target: Target) -> Message:
-        desk = self._desk
+        engine_client = self._engine_client
         headers, address = request.headers, target.destination.address
         is_event = request.media_type == cloudevents.STRUCTURED
         if not is_event:
             envelope = self._envelopes.of_request(address, headers)
-        if desk.engine.full:
-            await desk.relief.wait()
+        if engine_client.engine.full:
+            await engine_client.relief.wait()
         body = await request.body(self._limits.max_body_bytes)
         if request.once is not None:
             headers = request.once.with_dedup_id(headers)
@@ -116,8 +116,10 @@ class Publisher:
         if is_event or request.once is not None:
             envelope = self._envelopes.of_request(address, headers)
         request.access.recheck(request.client, SEND, target.destination)
-        ticket = desk.ticket()
-        desk.submit(c.Publish(desk.peer, [(envelope, body, ticket)]), len(body) + COMMAND_BYTES)
-        message = (await desk.answer(ticket))[0]
+        pending_reply = engine_client.pending_reply()
+        engine_client.submit(
+            c.Publish(engine_client.peer, [(envelope, body, pending_reply)]), len(body) + COMMAND_BYTES
+        )
+        message = (await engine_client.answer(pending_reply))[0]
         assert message is not None, "a detailed peer gets the message"
         return message

@@ -53,13 +53,13 @@ class Receiver:
     MAX_ROUNDS = 200
 
     def __init__(
-        self, desk: EngineClient, waiting: Waiting, blocks: items.Blocks, limits: RestLimits
+        self, engine_client: EngineClient, waiting: Waiting, blocks: items.Blocks, limits: RestLimits
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._waiting = waiting
         self._blocks = blocks
         self._limits = limits
-        self._ids = desk.engine.broker.turn.ids
+        self._ids = engine_client.engine.broker.turn.ids
 
     async def receive(self, request: Request) -> Reply:
         """POST queues/{name}/receive"""
@@ -72,10 +72,10 @@ class Receiver:
             raise invalid("query/raw", "a raw reply holds one message; ask for max=1", most)
         began = time.monotonic()
         lease_s = wanted.lease_s if wanted.lease_s is not None else self._limits.default_lease_s
-        subscribe = c.Subscribe(self._desk.peer, "", destination.address, c.INDIVIDUAL, most)
+        subscribe = c.Subscribe(self._engine_client.peer, "", destination.address, c.INDIVIDUAL, most)
         subscribe.lease_ms, subscribe.selector = round(lease_s * 1000), wanted.selector or ""
         found = await self._collect(request, subscribe, destination, wanted.wait_s)
-        leases = [(tag, message, self._desk.lease_until_ms(tag)) for tag, message in found]
+        leases = [(tag, message, self._engine_client.lease_until_ms(tag)) for tag, message in found]
         if wanted.ack == AUTO and found:
             await self._settle([tag for tag, _ in found])
             leases = [(0, message, 0) for _, message in found]
@@ -106,18 +106,18 @@ class Receiver:
     ) -> list[tuple[int, Message]]:
         """Deliveries, as soon as there is one; none when the wait is over. When the client, its right or the
         plane's time ends first, what came goes back."""
-        desk = self._desk
+        engine_client = self._engine_client
         request.access.recheck(request.client, RECEIVE, source)
         wait = self._waiting.enter(request.client, source)
         arrived = wait.woken
         collection = Collection(arrived)
-        subscription = desk.open_collection(collection, request.user)
+        subscription = engine_client.open_collection(collection, request.user)
         keep = False
         try:
-            ticket = desk.ticket()
-            subscribe.id, subscribe.receipt = subscription, ticket
-            desk.submit(subscribe)
-            await desk.answer(ticket)
+            pending_reply = engine_client.pending_reply()
+            subscribe.id, subscribe.receipt = subscription, pending_reply
+            engine_client.submit(subscribe)
+            await engine_client.answer(pending_reply)
             await self._read_back(subscribe.address, arrived)
             if not arrived.is_set() and wait_s:
                 await _wait(arrived, request.wait_departed, wait_s)
@@ -126,32 +126,34 @@ class Receiver:
             keep = True
         finally:
             self._waiting.leave(wait)
-            ticket = desk.ticket()
-            desk.submit(c.Unsubscribe(desk.peer, subscription, ticket, keep_unsettled=keep))
+            pending_reply = engine_client.pending_reply()
+            engine_client.submit(
+                c.Unsubscribe(engine_client.peer, subscription, pending_reply, keep_unsettled=keep)
+            )
             # Whatever happens to this request, the collection stays open until its last delivery came.
-            closing = asyncio.ensure_future(desk.answer(ticket))
-            closing.add_done_callback(lambda _: desk.close_collection(subscription))
+            closing = asyncio.ensure_future(engine_client.answer(pending_reply))
+            closing.add_done_callback(lambda _: engine_client.close_collection(subscription))
             await asyncio.shield(closing)
         return collection.found
 
     async def _read_back(self, address: str, arrived: asyncio.Event) -> None:
         """Give messages that are just being read from the journal the time to arrive."""
-        queue = self._desk.engine.broker.destinations.queues.get(address)
+        queue = self._engine_client.engine.broker.destinations.queues.get(address)
         for _ in range(self.MAX_ROUNDS):
             if arrived.is_set() or queue is None or not queue.being_read:
                 return
-            await self._desk.turn()
+            await self._engine_client.turn()
 
     async def _settle(self, tags: list[int]) -> None:
         """Messages of ack=auto are gone before the reply leaves."""
-        ticket = self._desk.ticket()
-        self._desk.submit(c.Settle(self._desk.peer, tags, receipt=ticket))
-        await self._desk.answer(ticket)
+        pending_reply = self._engine_client.pending_reply()
+        self._engine_client.submit(c.Settle(self._engine_client.peer, tags, receipt=pending_reply))
+        await self._engine_client.answer(pending_reply)
 
     # ------------------------------------------------------------------ replying
 
     def _reply(self, leases: list[tuple[int, Message, int]], waited_s: float, address: str) -> Reply:
-        queue = self._desk.engine.broker.destinations.queues.get(address)
+        queue = self._engine_client.engine.broker.destinations.queues.get(address)
         more = queue is not None and queue.depth > 0
         rows = [
             items.received(message, self._ids.of(message), self._receipt(tag), until_ms, self._blocks)
@@ -161,7 +163,7 @@ class Receiver:
         return Reply(200, JSON, b'{"items":[' + b",".join(rows) + tail)
 
     def _receipt(self, tag: int) -> str | None:
-        return self._desk.receipt(tag) if tag else None
+        return self._engine_client.receipt(tag) if tag else None
 
     def _raw(self, tag: int, message: Message, until_ms: int) -> Reply:
         """The bytes of the message as the body, everything else as `Mom-` headers."""
@@ -173,7 +175,7 @@ class Receiver:
             (b"mom-time", items.rfc3339(message.time_ms)),
         ]
         if tag:
-            headers.append((b"mom-receipt", self._desk.receipt(tag).encode()))
+            headers.append((b"mom-receipt", self._engine_client.receipt(tag).encode()))
         if until_ms:
             headers.append((b"mom-lease-until", items.rfc3339(until_ms)))
         headers += items.mom_headers(facts)

@@ -51,7 +51,7 @@ class SettleRequest(msgspec.Struct, forbid_unknown_fields=True):
 class _Started(NamedTuple):
     """A command on its way: `ends` when its deliveries are no longer unsettled after it."""
 
-    ticket: PendingReply
+    pending_reply: PendingReply
     tags: list[int]
     ends: bool
 
@@ -63,8 +63,8 @@ _Deed = Callable[[Sequence[int], PendingReply], c.Command]
 class Settler:
     """Endpoints `leases/…`."""
 
-    def __init__(self, desk: EngineClient, limits: RestLimits) -> None:
-        self._desk = desk
+    def __init__(self, engine_client: EngineClient, limits: RestLimits) -> None:
+        self._engine_client = engine_client
         self._limits = limits
 
     async def acknowledge(self, request: Request) -> Reply:
@@ -107,12 +107,12 @@ class Settler:
 
     # ------------------------------------------------------------------ deeds
 
-    def _ack(self, tags: Sequence[int], ticket: PendingReply) -> c.Command:
-        return c.Settle(self._desk.peer, tags, receipt=ticket)
+    def _ack(self, tags: Sequence[int], pending_reply: PendingReply) -> c.Command:
+        return c.Settle(self._engine_client.peer, tags, receipt=pending_reply)
 
     def _extend(self, seconds: float, pointer: str) -> _Deed:
         lease_ms = round(within(pointer, seconds, 1, self._limits.max_lease_s) * 1000)
-        return lambda tags, ticket: c.Extend(self._desk.peer, tags, lease_ms, ticket)
+        return lambda tags, pending_reply: c.Extend(self._engine_client.peer, tags, lease_ms, pending_reply)
 
     def _nack(self, wanted: NackRequest, pointer: str) -> _Deed:
         delay_s = within(f"{pointer}/delay_s", wanted.delay_s, 0, scheduling_headers.MAX_DELAY_S)
@@ -123,12 +123,12 @@ class Settler:
         if "\0" in wanted.reason:
             raise invalid(f"{pointer}/reason", "has a NUL, which a header cannot carry")
         dead = REJECTED if wanted.dead else ""
-        return lambda tags, ticket: c.Return(
-            self._desk.peer,
+        return lambda tags, pending_reply: c.Return(
+            self._engine_client.peer,
             tags,
             dead_reason=dead,
             detail=wanted.reason,
-            receipt=ticket,
+            receipt=pending_reply,
             delay_ms=round(delay_s * 1000),
         )
 
@@ -139,9 +139,9 @@ class Settler:
 
     def _tag(self, request: Request, receipt: str) -> int:
         """The delivery behind a receipt, if the client may still receive from there. Raises Refusal."""
-        tag = self._desk.tag_of(receipt, request.user)
+        tag = self._engine_client.tag_of(receipt, request.user)
         try:
-            request.permitted(RECEIVE, self._desk.source_of(tag))
+            request.permitted(RECEIVE, self._engine_client.source_of(tag))
         except Refused as refused:
             raise of_core(refused) from None
         return tag
@@ -150,20 +150,20 @@ class Settler:
         await self._finish(self._submit(tags, deed))
 
     def _submit(self, tags: list[int], deed: _Deed) -> _Started:
-        ticket = self._desk.ticket()
-        command = deed(tags, ticket)
-        self._desk.submit(command, 100 * len(tags))
-        return _Started(ticket, tags, ends=not isinstance(command, c.Extend))
+        pending_reply = self._engine_client.pending_reply()
+        command = deed(tags, pending_reply)
+        self._engine_client.submit(command, 100 * len(tags))
+        return _Started(pending_reply, tags, ends=not isinstance(command, c.Extend))
 
     async def _finish(self, started: _Started) -> None:
-        desk = self._desk
+        engine_client = self._engine_client
         try:
-            await desk.answer(started.ticket)
+            await engine_client.answer(started.pending_reply)
         except Refusal as refusal:
             # Between the check and the deed a lease may have ended.
-            raise desk.lost(started.tags[0]) if refusal.name == "lease-lost" else refusal from None
+            raise engine_client.lost(started.tags[0]) if refusal.name == "lease-lost" else refusal from None
         if started.ends:
-            desk.remember_settled(started.tags)
+            engine_client.remember_settled(started.tags)
 
     # ------------------------------------------------------------------ many
 

@@ -41,22 +41,22 @@ class OneMessage:
 
     def __init__(
         self,
-        desk: EngineClient,
+        engine_client: EngineClient,
         journal_read: JournalRead,
         blocks: items.Blocks,
         limits: RestLimits,
         forwarding: Forwarding,
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._read = journal_read
         self._blocks = blocks
         self._limits = limits
         self._forwarding = forwarding
-        self._ids = desk.engine.broker.turn.ids
+        self._ids = engine_client.engine.broker.turn.ids
 
     @property
     def _broker(self) -> Broker:
-        return self._desk.engine.broker
+        return self._engine_client.engine.broker
 
     async def one(self, request: Request) -> Reply:
         """GET messages/{id}"""
@@ -102,13 +102,15 @@ class OneMessage:
         address, row = await self._find(request, MANAGE, _pair)
         status = UNSETTLED
         if row.state != UNSETTLED:
-            ticket = self._desk.ticket()
+            pending_reply = self._engine_client.pending_reply()
             position = row.message.position
             # The record says when a delayed message is due, and so where it is.
             record = reading.record_of(self._read, position) if row.state == DELAYED else None
             chosen = (c.Chosen(position, record),)
-            self._desk.submit(c.Transfer(self._desk.peer, address, chosen, receipt=ticket))
-            (answer,) = await self._desk.answer(ticket)
+            self._engine_client.submit(
+                c.Transfer(self._engine_client.peer, address, chosen, receipt=pending_reply)
+            )
+            (answer,) = await self._engine_client.answer(pending_reply)
             status = cast("list[Moved]", answer)[0].status
         if status == UNSETTLED:
             raise Refusal("conflict", "the message is handed out; who holds it settles it")
@@ -127,13 +129,13 @@ class OneMessage:
             raise invalid("query/queue", "is missing: a message is looked for in one queue")
         address = request.permitted(right, "/queue/" + query["queue"]).address
         message_id = request.name
-        desk, position, found = self._desk, MessageIds.position(message_id), None
+        engine_client, position, found = self._engine_client, MessageIds.position(message_id), None
         if position is not None:
-            found = await desk.glance(partial(self._look, address, message_id, position, then))
+            found = await engine_client.inspect(partial(self._look, address, message_id, position, then))
             if found is None:
                 position = await self._scan(address, message_id.encode())
         if position is not None and found is None:
-            found = await desk.glance(partial(self._look, address, message_id, position, then))
+            found = await engine_client.inspect(partial(self._look, address, message_id, position, then))
         if found is None:
             name = address.removeprefix("/queue/")
             raise Refusal("not-found", f"there is no message {message_id[:80]!r} in queue {name!r}")
@@ -142,7 +144,7 @@ class OneMessage:
     async def _scan(self, address: str, message_id: bytes) -> int | None:
         """Where a message with an id of its own is, which says nothing of its place: a dead letter, for
         instance. Others have their turn meanwhile."""
-        surveyed = await self._desk.glance(
+        surveyed = await self._engine_client.inspect(
             lambda: reading.survey(self._broker, queue_of(self._broker, address))
         )
         scanned = 0

@@ -30,17 +30,17 @@ class Subscriptions:
 
     def __init__(
         self,
-        desk: EngineClient,
+        engine_client: EngineClient,
         journal_read: Callable[[Sequence[int]], list[bytes]],
         limits: RestLimits,
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._read = journal_read
         self._max_page = limits.max_page
 
     @property
     def _broker(self) -> Broker:
-        return self._desk.engine.broker
+        return self._engine_client.engine.broker
 
     async def all(self, request: Request) -> Reply:
         """GET subscriptions: by name; with ?topic= those of one topic filter"""
@@ -60,7 +60,7 @@ class Subscriptions:
         terms = self._find(request.name).terms
         if not request.access.is_wholly(request.client.identity, terms.owner):
             request.permitted(BROWSE, terms.filter)
-        return json_reply(await self._desk.glance(lambda: self._facts(self._find(request.name))))
+        return json_reply(await self._engine_client.inspect(lambda: self._facts(self._find(request.name))))
 
     async def delete(self, request: Request) -> Reply:
         """DELETE subscriptions/{name}: its owner's right, as long as he may receive from its topic; an
@@ -71,9 +71,11 @@ class Subscriptions:
         owner = "" if others_too else request.user
         if terms.owner == request.user:
             request.permitted(RECEIVE, terms.filter)
-        ticket = self._desk.ticket()
-        self._desk.submit(c.DeleteSubscription(self._desk.peer, request.name, owner, ticket))
-        await self._desk.answer(ticket)
+        pending_reply = self._engine_client.pending_reply()
+        self._engine_client.submit(
+            c.DeleteSubscription(self._engine_client.peer, request.name, owner, pending_reply)
+        )
+        await self._engine_client.answer(pending_reply)
         request.tell(operator_audit.DELETED, "subscriptions", request.name, destination=terms.filter)
         return NO_CONTENT
 
@@ -98,7 +100,7 @@ class Subscriptions:
             following = wanted[limit - 1] if len(wanted) > limit else None
             return {"items": rows, "next": following, "approx_total": len(fitting)}
 
-        return json_reply(await self._desk.glance(look))
+        return json_reply(await self._engine_client.inspect(look))
 
     def _find(self, name: str) -> NamedSubscription:
         named = self._broker.destinations.named.get(DURABLE_PREFIX + name)

@@ -30,8 +30,8 @@ _PREVIEW_BYTES = 8 * 1024
 class Tails:
     """Endpoints `queues/{name}/tail` and `topics/{name}/tail`."""
 
-    def __init__(self, desk: EngineClient, waiting: Waiting, blocks: items.Blocks) -> None:
-        self._broker = desk.engine.broker
+    def __init__(self, engine_client: EngineClient, waiting: Waiting, blocks: items.Blocks) -> None:
+        self._broker = engine_client.engine.broker
         self._waiting = waiting
         self._blocks = blocks
 

@@ -41,12 +41,12 @@ class Tree:
 
     def __init__(
         self,
-        desk: EngineClient,
+        engine_client: EngineClient,
         statistics: Statistics,
         names: Mapping[str, Callable[[], Iterable[str]]],
         limits: RestLimits,
     ) -> None:
-        self._desk = desk
+        self._engine_client = engine_client
         self._statistics = statistics
         self._names = names
         self._limits = limits
@@ -80,7 +80,7 @@ class Tree:
         asked_at, names = self._sorted.get(kind, (0.0, []))
         now = asyncio.get_running_loop().time()
         if now - asked_at >= _KEPT_S or not names:
-            names = await self._desk.glance(lambda: sorted(self._names[kind]()))
+            names = await self._engine_client.inspect(lambda: sorted(self._names[kind]()))
             self._sorted[kind] = now, names
         return names
 
