@@ -168,7 +168,7 @@ async def test_a_delayed_message_comes_behind_what_was_sent_later_and_not_before
     assert (await message(client))[1] == "now"
     headers, body = await message(client)
     assert body == "later"
-    assert time.time() >= due
+    assert time.time() >= due - 0.002, "the broker counts in whole milliseconds"
     assert name not in headers, "who passes it on would delay it once more"
 
 
