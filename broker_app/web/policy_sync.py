@@ -108,7 +108,7 @@ def _wait(node: Node, version: int) -> None:
         ask(node, node.wait_policy(version), within_s=_APPLIES_S)
     except Refusal:
         log.warning(
-            "version %d of the configuration is saved, and not obeyed after %g s", version, _APPLIES_S
+            "version %d of the configuration is saved, but was not applied within %g s", version, _APPLIES_S
         )
 
 

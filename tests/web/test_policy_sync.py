@@ -69,7 +69,7 @@ def test_what_changes_nothing_waits_for_nothing(admin: User, node: Held) -> None
 def test_a_node_that_is_stuck_keeps_no_answer_that_is_saved(
     admin: User, node: Held, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(policy_sync, "_OBEYS_S", 0.05)
+    monkeypatch.setattr(policy_sync, "_APPLIES_S", 0.05)
     with caplog.at_level(logging.WARNING):
         assert AppliedFirst(make_token)(asked_for(node)).status_code == 200
-    assert "is saved, and not obeyed" in caplog.text
+    assert "is saved, but was not applied" in caplog.text
