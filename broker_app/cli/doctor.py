@@ -152,7 +152,8 @@ def _port(check: str, host: str, port: int, option: str) -> Finding:
     except PermissionError:
         return Finding(check, ERROR, f"{port} may not be taken", f"take a port from 1024 on with {option}")
     except OSError as error:
-        if _speaks_stomp(host, port) or _speaks_rest(host, port):
+        likely = (_speaks_rest, _speaks_stomp) if check == "web port" else (_speaks_stomp, _speaks_rest)
+        if any(speaks(host, port) for speaks in likely):
             return Finding(check, OK, f"{port} is served by a broker")
         return Finding(
             check,

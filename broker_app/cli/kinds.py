@@ -140,7 +140,7 @@ BRIDGES = Kind(
         "park_after": Field("refusals after which a message becomes a dead letter; 0: never", int),
         "comment": Field("for people"),
     },
-    "See and steer bridges: connections by which messages of store-and-forward queues get to other brokers.",
+    "Show and control bridges: connections that take messages of store-and-forward queues to other brokers.",
     "dc-west hostname=west.example.org protocol=stomps user=east password=@west.password",
 )
 ALERT_RULES = Kind(

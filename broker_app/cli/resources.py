@@ -43,6 +43,11 @@ Fields = Annotated[
 ]
 
 
+def _a(noun: str) -> str:
+    """The noun with its article."""
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
 def commands(kind: Kind) -> typer.Typer:
     """The commands of a kind."""
     app = typer.Typer(no_args_is_help=True, help=kind.about)
@@ -58,7 +63,7 @@ def _add_reading(app: typer.Typer, kind: Kind) -> None:
         rows = given.rest().pages(kind.path)
         given.output.rows(kind.columns, (readable(given, row) for row in rows), whole=True)
 
-    @app.command(help=f"Show a {kind.one}.")
+    @app.command(help=f"Show {_a(kind.one)}.")
     def show(ctx: typer.Context, name: Name) -> None:
         given = invocation.of(ctx)
         given.output.facts(readable(given, given.rest().get(path_of(kind, name))))
@@ -67,7 +72,7 @@ def _add_reading(app: typer.Typer, kind: Kind) -> None:
 def add_writing(app: typer.Typer, kind: Kind) -> None:
     """Gives `app` the commands that change things of a kind."""
 
-    @app.command(help=f"Make a {kind.one}.\n\n{_words(kind)}")
+    @app.command(help=f"Make {_a(kind.one)}.\n\n{_words(kind)}")
     def create(
         ctx: typer.Context,
         name: Name,
@@ -80,7 +85,7 @@ def add_writing(app: typer.Typer, kind: Kind) -> None:
         given, values = invocation.of(ctx), said(kind, fields)
         _create(given, kind, name, values, reason, yes=yes, dry_run=dry_run, idempotent=idempotent)
 
-    @app.command("set", help=f"Change a {kind.one}.\n\n{_words(kind)}", hidden=not kind.fields)
+    @app.command("set", help=f"Change {_a(kind.one)}.\n\n{_words(kind)}", hidden=not kind.fields)
     def change(
         ctx: typer.Context,
         name: Name,
@@ -91,7 +96,7 @@ def add_writing(app: typer.Typer, kind: Kind) -> None:
     ) -> None:
         change_thing(invocation.of(ctx), kind, name, said(kind, fields), reason, yes=yes, dry_run=dry_run)
 
-    @app.command(help=f"Change a {kind.one} in your editor ($EDITOR).", hidden=not kind.fields)
+    @app.command(help=f"Change {_a(kind.one)} in your editor ($EDITOR).", hidden=not kind.fields)
     def edit(
         ctx: typer.Context,
         name: Name,
@@ -101,7 +106,7 @@ def add_writing(app: typer.Typer, kind: Kind) -> None:
     ) -> None:
         _edit(invocation.of(ctx), kind, name, reason, yes=yes, dry_run=dry_run)
 
-    @app.command("rm", help=f"Remove a {kind.one}.")
+    @app.command("rm", help=f"Remove {_a(kind.one)}.")
     def remove(
         ctx: typer.Context,
         name: Name,
@@ -141,7 +146,7 @@ def _unknown_field(kind: Kind, name: str) -> Failure:
     if kind is BROKERS and name in {setting.name for setting in config.settings()}:
         fix = f"it is a setting of the broker itself: `mom config set {name}=…` changes it"
     return Failure(
-        USAGE, f"a {kind.one} has no field {name}{f'; did you mean {near[0]}?' if near else ''}", fix=fix
+        USAGE, f"{_a(kind.one)} has no field {name}{f'; did you mean {near[0]}?' if near else ''}", fix=fix
     )
 
 

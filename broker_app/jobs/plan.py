@@ -258,7 +258,8 @@ def _warnings(plan: Plan, broker: Broker, surveyed: Survey) -> Iterator[str]:
     if plan.target == c.ORIGIN:
         lost = plan.matches - sum(plan.by_origin.values())
         if lost:
-            yield f"{lost} messages name no origin and will be refused"
+            named = "message names" if lost == 1 else "messages name"
+            yield f"{lost} {named} no origin and will be refused"
         for origin, count in plan.by_origin.most_common(MAX_WARNED):
             if origin != filters.OTHERS:
                 yield from _of_target(broker, origin, count)
