@@ -184,14 +184,7 @@ class Admission:
             self._turn.counters["refused"] += 1
             self._turn.refuse(parked.peer, parked.receipt, why)
 
-    def end_turn(self) -> None:
-        """Admit what has room now, trim what holds too much, and throttle or release producers."""
-        if self._store.over_limit or self.blocked_queues or self.line:
-            self._admit_blocked()
-        if self.blocked.changed:
-            self._turn.out.throttles += self.blocked.turns()
-
-    def _admit_blocked(self) -> None:
+    def admit_blocked(self) -> None:
         """Admit and trim until nothing changes any more."""
         moved = True
         while moved:

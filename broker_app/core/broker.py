@@ -168,14 +168,20 @@ class Broker:
 
         `onto` is the outcome of the former call when it was not committed yet: it grows and is returned.
         """
-        turn = self.turn
+        # Conditions stand here, and not in what they guard: most turns are short, and a call costs more.
+        turn, store, admission, alarms = self.turn, self.store, self.admission, self.resource_alarms
         out = turn.begin(now_us, onto)
-        self.resource_alarms.begin_turn()
-        execute = self._execute
+        if alarms.checked_each_turn or store.memory_bytes > turn.limits.memory_bytes:
+            alarms.check()
+        commands = self._commands
         for command in run:
             if turn.stopped_peers and _comes_too_late(command):
                 continue
-            execute(command)
+            check, apply = commands[type(command)]
+            if check is None:
+                apply(command)
+            else:
+                self._check_and_apply(command, check, apply)
         if turn.now_ms >= self.next_deadline_ms:
             self.sweeper.run_due()
         self.dispatcher.run()
@@ -183,9 +189,12 @@ class Broker:
             self.subscriptions.end_outrun()
         if self.histories.replays:
             self.histories.advance_replays()
-        self.admission.end_turn()
-        if self.store.acknowledging:
-            self.store.record_acks()
+        if store.over_limit or admission.blocked_queues or admission.line:
+            admission.admit_blocked()
+        if admission.blocked.changed:
+            out.throttles += admission.blocked.turns()
+        if store.acknowledging:
+            store.record_acks()
         if self.forwarding.changed_marks:
             self.forwarding.record_marks()
         if out.fanouts:
@@ -201,12 +210,15 @@ class Broker:
         sweep = self.sweeper.sweep_ms
         return min(self.deliveries.leases.next_ms or sweep, self.scheduler.alarms.next_ms or sweep, sweep)
 
-    def _execute(self, command: Any) -> None:
-        """Carry out a command whose check passes; an error of the check is answered to its peer."""
+    def _execute(self, command: c.Command) -> None:
         check, apply = self._commands[type(command)]
         if check is None:
             apply(command)
-            return
+        else:
+            self._check_and_apply(command, check, apply)
+
+    def _check_and_apply(self, command: Any, check: Check, apply: Apply) -> None:
+        """Carry out a command whose check passes; an error of the check is answered to its peer."""
         try:
             checked = check(command)
         except Exception as error:

@@ -37,12 +37,7 @@ class ResourceAlarms:
         self.store_room: int | None = None
         self._count_again_at = 0
         #: whether there is anything to check in each turn but memory that is full
-        self._checked_each_turn = turn.limits.max_messages > 0 or turn.limits.max_bytes > 0
-
-    def begin_turn(self) -> None:
-        """Check what has to be checked before each run of commands."""
-        if self._checked_each_turn or self._store.memory_bytes > self._turn.limits.memory_bytes:
-            self.check()
+        self.checked_each_turn = turn.limits.max_messages > 0 or turn.limits.max_bytes > 0
 
     def check(self) -> None:
         """Raise or clear the alarm, by memory, disk space and totals."""
@@ -59,7 +54,7 @@ class ResourceAlarms:
             self.alarm = BROKER_FULL if self._total_is_reached() else None
         limits = self._turn.limits
         counting = limits.max_messages > 0 or limits.max_bytes > 0
-        self._checked_each_turn = counting or self.store_room is not None or level is not GREEN
+        self.checked_each_turn = counting or self.store_room is not None or level is not GREEN
 
     def limits_changed(self) -> None:
         """Check at once against other limits of the broker."""
