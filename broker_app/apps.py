@@ -11,6 +11,6 @@ class BrokerConfig(AppConfig):
         from broker_app.web.lazy_imports import spare_unused
 
         spare_unused()
-        from broker_app.web.auditing import watch_logins
+        from broker_app.web.audit_sources import watch_logins
 
         watch_logins()

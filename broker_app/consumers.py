@@ -2,7 +2,7 @@
 
 from channels.consumer import AsyncConsumer
 
-from broker_app.net.asgi import Receive, Scope, Send
+from broker_app.net.http.asgi import Receive, Scope, Send
 
 
 class StompConsumer(AsyncConsumer):  # type: ignore[misc]

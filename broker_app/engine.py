@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from broker_app.attention import BusyPoll
+from broker_app.broker_recovery import rebuild
+from broker_app.busy_poll import BusyPoll
 from broker_app.core.broker import Broker
 from broker_app.core.commands import ClockStepped, Command, Disconnect, Loaded, StoreSpace
 from broker_app.core.errors import Refused, internal
@@ -31,7 +32,6 @@ from broker_app.core.topic import Fanout
 from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.journal.errors import Busy
 from broker_app.journal.port import Batch, Damaged, Journal
-from broker_app.rebuilding import rebuild
 
 log = logging.getLogger(__name__)
 

@@ -60,7 +60,7 @@ class LoginLink(models.Model):
 class DestinationSettings(models.Model):
     """What was said about a destination ("/queue/orders"), a pattern ("/queue/orders.>") or all (">").
 
-    `values` are by name, as `broker_app.net.destinations` lists them; what is not there was not said.
+    `values` are by name, as `net.policy.destination_settings` lists them; what is not there was not set.
     """
 
     address = models.CharField(max_length=300, unique=True)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from broker_app.bridge.connection_test import try_connection
-from broker_app.bridge.draining import with_draining
+from broker_app.bridge.drain import with_draining
 from broker_app.bridge.supervisor import Supervisor
 from broker_app.bridge.timeline import Event as BridgeEvent
 from broker_app.config import ALL_BRIDGES, Config, overridden
@@ -32,31 +32,31 @@ from broker_app.engine import Engine
 from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.jobs.job_manager import Jobs
 from broker_app.journal.segments import SegmentJournal
-from broker_app.listening import Listeners
-from broker_app.net import tcp, websocket
-from broker_app.net.access import Access
-from broker_app.net.active_use import Using, in_use
-from broker_app.net.certificates import Certificates
-from broker_app.net.connections import Connections
-from broker_app.net.decisions import Decisions
-from broker_app.net.login import Identity, Logins
+from broker_app.listeners import Listeners
+from broker_app.net.auth.login import Identity, Logins
 from broker_app.net.operator_audit import Acts
-from broker_app.net.policy import Policy
+from broker_app.net.policy.access import Access
+from broker_app.net.policy.active_use import Using, in_use
+from broker_app.net.policy.decisions import Decisions
+from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import RestLimits, RestPlane
 from broker_app.net.rest.ndjson import MessageLines
 from broker_app.net.rest.refusals import Refusal
-from broker_app.net.session_registry import VERSION, SessionRegistry
-from broker_app.net.stomp import StompSession
-from broker_app.net.tls_listener import TlsListener
-from broker_app.notices import Notice, Outbox, Post, Target
-from broker_app.notices.delivering import NOTICED, deliver, notice, targets
+from broker_app.net.stomp import tcp, websocket
+from broker_app.net.stomp.connections import Connections
+from broker_app.net.stomp.session import StompSession
+from broker_app.net.stomp.session_registry import VERSION, SessionRegistry
+from broker_app.net.tls.certificates import Certificates
+from broker_app.net.tls.listener import TlsListener
+from broker_app.notifications import Notice, Outbox, Post, Target
+from broker_app.notifications.delivery import NOTICED, deliver, notice, targets
 from broker_app.serve import serve
 from broker_app.task_supervisor import TaskSupervisor, count_unhandled, supervised
 from broker_app.telemetry import News, Statistics
 from broker_app.telemetry.alerts import Duty, Symptoms, Told
 from broker_app.telemetry.alerts.texts import shown
 from broker_app.telemetry.bridges import standing
-from broker_app.telemetry.eventlog import ALERTS, BRIDGES, FILES, EventLog
+from broker_app.telemetry.event_log import ALERTS, BRIDGES, FILES, EventLog
 
 log = logging.getLogger(__name__)
 

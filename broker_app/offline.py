@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from broker_app.broker_recovery import rebuild
 from broker_app.core import records
 from broker_app.core.broker import Broker
 from broker_app.core.recovery import Recovery, forget, live_positions
@@ -17,7 +18,6 @@ from broker_app.journal.files import Files
 from broker_app.journal.repair import Damage, Repair
 from broker_app.journal.segments import SEGMENT_BYTES, SegmentJournal
 from broker_app.journal.snapshots import KEPT
-from broker_app.rebuilding import rebuild
 
 #: a record that says that nothing is gone
 _NOTHING = records.acked(0, records.DISCARDED, ())

@@ -15,9 +15,9 @@ import uvicorn
 
 from broker_app.config import Config
 from broker_app.internal_errors import internal_errors
-from broker_app.net.certificates import Certificates
 from broker_app.net.rest.direct import Direct
-from broker_app.net.tls_listener import PLAIN_HTTP_ANSWER, TlsListener
+from broker_app.net.tls.certificates import Certificates
+from broker_app.net.tls.listener import PLAIN_HTTP_ANSWER, TlsListener
 from broker_app.serve_http import HttpConnection, connection_type
 from broker_app.serve_websocket import websocket_type
 

@@ -17,10 +17,10 @@ import time
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from broker_app.net.certificates import Certificates
 from broker_app.net.descriptors import has_room
 from broker_app.net.rest.direct import Caller, Direct
 from broker_app.net.rest.replies import Header, Reply
+from broker_app.net.tls.certificates import Certificates
 
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 _PATH_TOO_LONG = b"HTTP/1.1 414 URI Too Long\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"

@@ -25,8 +25,8 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import CloseCode, apply_mask  # type: ignore[attr-defined]  # the C one where there is one
 from websockets.http11 import Request
 
-from broker_app.net.certificates import Certificates
-from broker_app.net.hangup import hung_up
+from broker_app.net.http.client_hangup import hung_up
+from broker_app.net.tls.certificates import Certificates
 
 _VERSION = "13"
 _FINAL = 0x80

@@ -11,14 +11,14 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from django.core.asgi import get_asgi_application
 from django.urls import path, re_path
 
-from broker_app.net.asgi import Receive, Scope, Send
-from broker_app.net.base_path import Below
-from broker_app.net.body_limit import BoundedBody
-from broker_app.net.login import Identity, Logins
-from broker_app.net.origin import Origins
+from broker_app.net.auth.login import Identity, Logins
+from broker_app.net.http.asgi import Receive, Scope, Send
+from broker_app.net.http.base_path import Below
+from broker_app.net.http.body_limit import BoundedBody
+from broker_app.net.http.origin_check import Origins
+from broker_app.net.http.proxy_headers import believe_proxy
+from broker_app.net.http.tracing import Traced, trace_member
 from broker_app.net.problems import send_problem, stand_below
-from broker_app.net.proxy_headers import believe_proxy
-from broker_app.net.tracing import Traced, trace_member
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
 _django = get_asgi_application()

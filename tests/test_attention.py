@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from broker_app.attention import MOMENT_S, RARELY, TRUST, BusyPoll
+from broker_app.busy_poll import MOMENT_S, RARELY, TRUST, BusyPoll
 
 
 async def fall_asleep(attention: BusyPoll) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from broker_app import offline
+from broker_app.broker_recovery import rebuild
 from broker_app.core import commands as c
 from broker_app.core.block import headers
 from broker_app.core.broker import Broker
@@ -19,7 +20,6 @@ from broker_app.engine import Engine
 from broker_app.journal import codec
 from broker_app.journal.errors import JournalDamaged, JournalInUse
 from broker_app.journal.segments import SegmentJournal
-from broker_app.rebuilding import rebuild
 from tests.support.listener import Listener
 
 SEGMENT = 64 * 1024

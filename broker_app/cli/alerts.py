@@ -9,7 +9,7 @@ import typer
 
 from broker_app.cli import invocation, resources
 from broker_app.cli.invocation import Invocation
-from broker_app.cli.kinds import ALERT_RULES
+from broker_app.cli.resource_types import ALERT_RULES
 
 app = typer.Typer(no_args_is_help=True, help="See and answer alerts, and say what they are looked for by.")
 app.add_typer(resources.commands(ALERT_RULES), name="rule")

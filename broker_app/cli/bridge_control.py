@@ -11,7 +11,7 @@ from broker_app.cli import invocation, resources
 from broker_app.cli.destination_settings import Reason, reason_header
 from broker_app.cli.failures import FAILED, Failure
 from broker_app.cli.invocation import Invocation
-from broker_app.cli.kinds import BRIDGES
+from broker_app.cli.resource_types import BRIDGES
 from broker_app.cli.resources import Fields, Name
 from broker_app.cli.versions import is_for_programs
 from broker_app.remote import DRAINING, PAUSED, RUNNING

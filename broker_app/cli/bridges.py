@@ -10,8 +10,8 @@ import typer
 from broker_app import spans
 from broker_app.cli import bridge_control, destination_settings, invocation, resources
 from broker_app.cli.failures import NOT_FOUND, Failure
-from broker_app.cli.kinds import BRIDGES
 from broker_app.cli.prompts import confirm
+from broker_app.cli.resource_types import BRIDGES
 from broker_app.cli.top import beats
 from broker_app.cli.versions import is_for_programs
 

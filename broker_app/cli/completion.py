@@ -12,12 +12,12 @@ import typer
 from typer.core import CompletionItem, TyperCommand  # type: ignore[attr-defined]
 
 from broker_app import config
-from broker_app.cli import contexts
+from broker_app.cli import contexts, resource_types
 from broker_app.cli.failures import Failure
 from broker_app.cli.output import FORMATS
 
 if TYPE_CHECKING:
-    from broker_app.cli.kinds import Kind
+    from broker_app.cli.resource_types import Kind
 
 _MOST = 100
 _PATIENCE_S = 2.0
@@ -54,7 +54,7 @@ def destinations(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def destination_settings(incomplete: str) -> list[str]:
-    from broker_app.net.destinations import SETTINGS
+    from broker_app.net.policy.destination_settings import SETTINGS
 
     return _beginning(incomplete, [f"{name}=" for name in SETTINGS])
 
@@ -85,13 +85,19 @@ class Up(TyperCommand):
 
 
 def _kind_of(ctx: typer.Context) -> Kind | None:
-    from broker_app.cli import kinds
 
     words = [parent.info_name for parent in _up_from(ctx)]
     if "alert" in words:
-        return kinds.ALERT_RULES
+        return resource_types.ALERT_RULES
     known = {
-        kind.one: kind for kind in (kinds.RULES, kinds.USERS, kinds.GROUPS, kinds.BROKERS, kinds.BRIDGES)
+        kind.one: kind
+        for kind in (
+            resource_types.RULES,
+            resource_types.USERS,
+            resource_types.GROUPS,
+            resource_types.BROKERS,
+            resource_types.BRIDGES,
+        )
     }
     return next((known[word] for word in words if word in known), None)
 

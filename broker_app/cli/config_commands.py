@@ -12,7 +12,7 @@ import typer
 from broker_app.cli import completion, invocation, resources, versions
 from broker_app.cli.destination_settings import DryRun, Reason
 from broker_app.cli.failures import FAILED, UNREACHABLE, USAGE, Failure
-from broker_app.cli.kinds import BROKERS
+from broker_app.cli.resource_types import BROKERS
 
 if TYPE_CHECKING:
     from broker_app.cli.invocation import Invocation

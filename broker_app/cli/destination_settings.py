@@ -16,7 +16,7 @@ from broker_app.cli.prompts import confirm
 
 if TYPE_CHECKING:
     from broker_app.cli.rest import Rest
-    from broker_app.net.destinations import Setting
+    from broker_app.net.policy.destination_settings import Setting
 
 _T = TypeVar("_T")
 
@@ -49,7 +49,7 @@ def path_of(kind: str, name: str) -> str:
 
 def values_of(assignments: Sequence[str] | None) -> dict[str, Any]:
     """Settings by name; None for one that is taken back. Raises Failure."""
-    from broker_app.net.destinations import SETTINGS, faults
+    from broker_app.net.policy.destination_settings import SETTINGS, faults
 
     values: dict[str, Any] = {}
     for assignment in assignments or ():

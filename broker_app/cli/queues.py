@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from broker_app.cli import completion, destination_settings, explaining, invocation
+from broker_app.cli import completion, destination_settings, explain, invocation
 from broker_app.cli.prompts import confirm
 
 app = typer.Typer(no_args_is_help=True, help="List, show, configure, pause, empty and remove queues.")
 
-app.command("why")(explaining.why)
+app.command("why")(explain.why)
 
 _COLUMNS = (
     "name",

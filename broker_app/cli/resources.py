@@ -26,8 +26,8 @@ from broker_app.cli.destination_settings import (
 )
 from broker_app.cli.failures import CONFLICT, NOT_FOUND, USAGE, Failure
 from broker_app.cli.invocation import Invocation
-from broker_app.cli.kinds import BROKERS, GROUPS, RULES, USERS, Kind
 from broker_app.cli.prompts import confirm
+from broker_app.cli.resource_types import BROKERS, GROUPS, RULES, USERS, Kind
 
 #: where that is from which holds although nobody said anything
 BUILT_IN = "built-in"

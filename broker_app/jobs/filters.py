@@ -13,7 +13,7 @@ import re2
 from broker_app.core import block, dead_letter_headers, selector
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message, MessageIds
-from broker_app.jobs import where
+from broker_app.jobs import filter_text
 
 Fits = Callable[[Message, bytes], bool]
 
@@ -58,7 +58,7 @@ def of(given: str | dict[str, object] | None) -> Filter:
     if isinstance(given, str) and len(given) > MAX_LINE:
         raise Refused("invalid", f"filter: the line has {len(given)} characters; {MAX_LINE} are allowed")
     try:
-        members = where.parse(given) if isinstance(given, str) else given or {}
+        members = filter_text.parse(given) if isinstance(given, str) else given or {}
         chosen = msgspec.convert(members, Filter)
     except (ValueError, msgspec.ValidationError) as error:
         raise Refused("invalid", f"filter: {error}") from None

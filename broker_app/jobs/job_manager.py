@@ -16,17 +16,17 @@ from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.jobs import filters, plan, store
 from broker_app.jobs.engine_requests import EngineRequests
-from broker_app.jobs.exporting import Exporting
-from broker_app.jobs.importing import Importing
+from broker_app.jobs.export_job import Exporting
+from broker_app.jobs.import_job import Importing
 from broker_app.jobs.job import CANCELLED, FAILED, Job
+from broker_app.jobs.message_reader import JournalRead
 from broker_app.jobs.plan import JobSpec, Plan
-from broker_app.jobs.purging import Purging
-from broker_app.jobs.reading import JournalRead
-from broker_app.jobs.replaying import Replaying
+from broker_app.jobs.purge_job import Purging
+from broker_app.jobs.replay_job import Replaying
 from broker_app.jobs.slots import Slots
 from broker_app.jobs.store import Store
-from broker_app.jobs.transferring import Transferring
-from broker_app.jobs.work import Lines, Tools, Work
+from broker_app.jobs.transfer_job import Transferring
+from broker_app.jobs.worker import Lines, Tools, Work
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.records import Reader
 from broker_app.core.views import Stretch
-from broker_app.jobs import filters, reading
+from broker_app.jobs import filters, message_reader
 from broker_app.jobs.engine_requests import EngineRequests
 from broker_app.jobs.filters import Filter
-from broker_app.jobs.reading import JournalRead, Survey
+from broker_app.jobs.message_reader import JournalRead, Survey
 
 MOVE, COPY, DELETE, RETRY, PURGE, EXPORT, REPLAY, IMPORT, UNDO = (
     "move",
@@ -167,15 +167,15 @@ def _survey(broker: Broker, op: str, source: str, state: str | None) -> Survey:
     if op == REPLAY:
         if source not in broker.histories.histories:
             raise Refused("not-found", f"no messages of {source} are retained; `topic:<name>` names a topic")
-        return reading.survey_history(broker, source)
+        return message_reader.survey_history(broker, source)
     if state == "delayed" and source in broker.scheduler.schedules:
-        return reading.survey_scheduled(broker, source)
+        return message_reader.survey_scheduled(broker, source)
     queue = broker.destinations.queues.get(source)
     if queue is None or not queue.durable:
         raise Refused("not-found", f"there is no queue {source.removeprefix('/queue/')!r}")
     if state == "delayed":
         return Survey([], 0, broker.turn.next_position)
-    return reading.survey(broker, queue)
+    return message_reader.survey(broker, queue)
 
 
 def _take_all(plan: Plan, surveyed: Survey, read: JournalRead, most: int) -> None:
@@ -188,7 +188,7 @@ def _take_all(plan: Plan, surveyed: Survey, read: JournalRead, most: int) -> Non
     for stretch in surveyed.stretches:
         plan.sample += stretch.messages[: SAMPLE - len(plan.sample)]
         if len(plan.sample) < SAMPLE and stretch.outside:
-            more = reading.Survey([Stretch([], stretch.outside[: SAMPLE - len(plan.sample)])], 0, 0)
+            more = message_reader.Survey([Stretch([], stretch.outside[: SAMPLE - len(plan.sample)])], 0, 0)
             plan.sample += _read_all(plan.source, more, read)
 
 
@@ -205,7 +205,7 @@ def _read_all(address: str, surveyed: Survey, read: JournalRead) -> list[Message
     found = []
     for stretch in surveyed.stretches:
         for position in stretch.outside:
-            record = reading.record_of(read, position)
+            record = message_reader.record_of(read, position)
             if record is not None:
                 found.append(reader.message(record, position))
     return found
@@ -217,7 +217,7 @@ async def _match(
     """Read what waits and keep what fits."""
     of = broker.turn.ids.of
     seen = 0
-    async for message in reading.messages(read, plan.source, surveyed):
+    async for message in message_reader.messages(read, plan.source, surveyed):
         if plan.scanned >= MAX_SCANNED or seen >= MAX_SCANNED_BYTES:
             plan.complete = False
             return

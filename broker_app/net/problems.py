@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from broker_app.net.asgi import Send
+from broker_app.net.http.asgi import Send
 
 MEDIA_TYPE = "application/problem+json"
 DOCS = "/docs/problems/"

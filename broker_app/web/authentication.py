@@ -15,8 +15,8 @@ from rest_framework.exceptions import AuthenticationFailed, PermissionDenied, Th
 from rest_framework.request import Request
 
 from broker_app.models import Token
-from broker_app.net.login import Identity
-from broker_app.net.origin import Origins
+from broker_app.net.auth.login import Identity
+from broker_app.net.http.origin_check import Origins
 from broker_app.web.backends import slowed
 
 

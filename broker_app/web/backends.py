@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest
 
-from broker_app.net.login_throttle import Guesses, Places, Slowed
+from broker_app.net.auth.login_throttle import Guesses, Places, Slowed
 
 #: how Django names the way in by password, where there are several
 PASSWORD = "broker_app.web.backends.PatientBackend"

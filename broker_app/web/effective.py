@@ -8,8 +8,8 @@ from typing import Any
 
 from broker_app import config
 from broker_app.config import Config
-from broker_app.net.destinations import SETTINGS, node_values
-from broker_app.web.kinds import KINDS
+from broker_app.net.policy.destination_settings import SETTINGS, node_values
+from broker_app.web.resource_types import KINDS
 
 #: stands for a secret that is set
 MASK = "********"

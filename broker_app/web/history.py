@@ -17,7 +17,7 @@ from django.db import transaction
 from broker_app.models import Change, ChangedObject, PolicyVersion
 from broker_app.web import actions
 from broker_app.web.actions import By, Changed, Edit
-from broker_app.web.kinds import KINDS, Said
+from broker_app.web.resource_types import KINDS, Said
 
 
 class NoSuchVersion(Exception):

@@ -7,16 +7,16 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from broker_app.net.active_use import Using
-from broker_app.net.decisions import Decided
+from broker_app.net.policy.active_use import Using
+from broker_app.net.policy.decisions import Decided
 from broker_app.rules.decision import Decision
 from broker_app.rules.event import SEND, Event
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
 from broker_app.web.actions import Changed
 from broker_app.web.events import shown
-from broker_app.web.kinds import KINDS, Said
 from broker_app.web.policy_sync import Node, ask
+from broker_app.web.resource_types import KINDS, Said
 
 #: of what would turn into its opposite, and of clients that would lose something
 MOST_SHOWN = 100

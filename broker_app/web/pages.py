@@ -4,8 +4,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.csrf import csrf_exempt
 
+from broker_app.net.http.tracing import trace_member
 from broker_app.net.problems import MEDIA_TYPE, PROBLEMS, problem_json
-from broker_app.net.tracing import trace_member
 
 
 def problems(request: HttpRequest) -> HttpResponse:

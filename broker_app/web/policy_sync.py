@@ -16,11 +16,11 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from rest_framework.request import Request
 
-from broker_app.net.active_use import Using
-from broker_app.net.decisions import Decisions
+from broker_app.net.policy.active_use import Using
+from broker_app.net.policy.decisions import Decisions
 from broker_app.net.rest.refusals import Refusal
 from broker_app.remote import Remote
-from broker_app.telemetry.eventlog import EventLog
+from broker_app.telemetry.event_log import EventLog
 from broker_app.web.actions import policy_changed
 
 _T = TypeVar("_T")

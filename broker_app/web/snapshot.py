@@ -23,16 +23,16 @@ from broker_app import models
 from broker_app.config import Config, fault_of_override, overridden
 from broker_app.models import AlertRule as AlertRuleRow
 from broker_app.models import Broker, DestinationSettings, Entry, PolicyVersion, Token
-from broker_app.net.destinations import Destinations, Own, node_values
-from broker_app.net.login import Logins
-from broker_app.net.policy import Grant, Policy, TokenFacts, UserFacts
+from broker_app.net.auth.login import Logins
+from broker_app.net.policy.destination_settings import Destinations, Own, node_values
+from broker_app.net.policy.policy import Grant, Policy, TokenFacts, UserFacts
 from broker_app.rules.errors import RuleError
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
 from broker_app.telemetry.alerts.rule import AlertRule, rules_with
 from broker_app.web import backends
 from broker_app.web.actions import note_use, policy_changed
-from broker_app.web.kinds.bridges import remotes
+from broker_app.web.resource_types.bridges import remotes
 from broker_app.web.sessions import SessionStore
 
 log = logging.getLogger(__name__)

@@ -7,11 +7,11 @@ them (`Words`), so this room knows neither Django nor what a rule is.
 """
 
 from broker_app.zero.errors import Bad, ZeroError
+from broker_app.zero.file_reader import File, Fingerprint, Folder, Missing, Seen, Texts, with_included
 from broker_app.zero.keys import KEYS
 from broker_app.zero.loaded import Document, Loaded, Said, Words
-from broker_app.zero.loading import load
-from broker_app.zero.places import Place
-from broker_app.zero.reading import File, Fingerprint, Folder, Missing, Seen, Texts, with_included
+from broker_app.zero.loader import load
+from broker_app.zero.positions import Place
 
 __all__ = [
     "KEYS",

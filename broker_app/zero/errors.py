@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from broker_app.zero.places import Place, Source
-from broker_app.zero.reading import Fingerprint
+from broker_app.zero.file_reader import Fingerprint
+from broker_app.zero.positions import Place, Source
 
 LookedFor = Mapping[str, Fingerprint | None]
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker_app.zero.errors import Errors
-from broker_app.zero.places import STATEMENT, Place, Source
+from broker_app.zero.positions import STATEMENT, Place, Source
 from broker_app.zero.values import Pieces, Reference, Value
 
 if TYPE_CHECKING:

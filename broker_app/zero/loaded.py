@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from broker_app.zero.errors import LookedFor, ZeroError
-from broker_app.zero.places import Place, Source
-from broker_app.zero.reading import File
+from broker_app.zero.file_reader import File
+from broker_app.zero.positions import Place, Source
 from broker_app.zero.values import Value
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from broker_app.zero.errors import Errors
 from broker_app.zero.grammar import Append, Set
-from broker_app.zero.places import Place
+from broker_app.zero.positions import Place
 from broker_app.zero.values import Pieces, Reference, Value
 
 #: values that references may make of those in the files

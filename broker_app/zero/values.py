@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from broker_app.zero.places import Place
+from broker_app.zero.positions import Place
 
 Scalar = str | int | float | bool | None
 

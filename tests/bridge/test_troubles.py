@@ -12,7 +12,7 @@ import pytest
 
 from broker_app.bridge.bridge_errors import pause_s, told_wait_s
 from broker_app.bridge.inflight_window import FLIGHT_BYTES
-from broker_app.net.destinations import Destinations, Own
+from broker_app.net.policy.destination_settings import Destinations, Own
 from broker_app.remote import Remote
 from broker_app.rules.rule import Rule
 from mom_client import Refused

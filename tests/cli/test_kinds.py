@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from broker_app.cli.failures import CONFLICT, NOT_FOUND, OK, REFUSED, USAGE
-from broker_app.cli.kinds import BRIDGES, BROKERS, GROUPS, RULES, USERS
+from broker_app.cli.resource_types import BRIDGES, BROKERS, GROUPS, RULES, USERS
 from broker_app.web.api.schemas import SAID, SECRETS
 from tests.cli.conftest import CommandLine
 from tests.support.broker_process import StartBroker

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from broker_app.net import scheduling_headers
-from broker_app.net.destinations import SETTINGS, Setting
+from broker_app.net.policy.destination_settings import SETTINGS, Setting
 from broker_app.net.problems import PROBLEMS
+from broker_app.net.stomp import scheduling_headers
 
 PROTOCOL = Path(__file__).resolve().parents[2] / "docs" / "protocol.md"
 

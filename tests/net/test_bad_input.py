@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from broker_app.net.login import Identity
-from broker_app.net.stomp import StompSession
-from broker_app.net.tcp import TcpConnection
+from broker_app.net.auth.login import Identity
+from broker_app.net.stomp.session import StompSession
+from broker_app.net.stomp.tcp import TcpConnection
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:anna\npasscode:secret\n\n\0"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker_app.net.asgi import Event
-from broker_app.net.base_path import Below
+from broker_app.net.http.asgi import Event
+from broker_app.net.http.base_path import Below
 
 
 async def sent(below: Below, path: str, location: bytes) -> tuple[dict[str, Any], list[Event]]:

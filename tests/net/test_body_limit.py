@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from broker_app.net.body_limit import BoundedBody
+from broker_app.net.http.body_limit import BoundedBody
 
 
 class Exchange:

@@ -11,7 +11,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core.marks import SYNC_ADDRESS
 from broker_app.core.peer import InnerReceiver, Peer
-from broker_app.net.policy import UserFacts
+from broker_app.net.policy.policy import UserFacts
 from broker_app.rules.rule import DENY, Rule
 from broker_app.rules.ruleset import Rules
 from tests.support.small_broker import PASSWORD, RawClient, SmallBroker, small_broker

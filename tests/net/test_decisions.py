@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_app.net.decisions import Decisions, Hourly
+from broker_app.net.policy.decisions import Decisions, Hourly
 from broker_app.rules.event import Event
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules

@@ -8,7 +8,14 @@ import pytest
 
 from broker_app.core.errors import Refused
 from broker_app.core.policy import DestinationPolicy
-from broker_app.net.destinations import SETTINGS, Destinations, Effective, Own, check_address, faults
+from broker_app.net.policy.destination_settings import (
+    SETTINGS,
+    Destinations,
+    Effective,
+    Own,
+    check_address,
+    faults,
+)
 
 A = "/queue/a"
 

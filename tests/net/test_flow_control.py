@@ -11,10 +11,10 @@ from broker_app.core import commands as c
 from broker_app.core.limits import Limits
 from broker_app.core.message import OVERHEAD_BYTES
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy, Policies
-from broker_app.net import local, websocket
-from broker_app.net.login import Identity
-from broker_app.net.policy import Policy
-from broker_app.net.rate_limit import Pace
+from broker_app.net.auth.login import Identity
+from broker_app.net.policy.policy import Policy
+from broker_app.net.stomp import local, websocket
+from broker_app.net.stomp.rate_limit import Pace
 from tests.net.test_websocket import opened
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 

@@ -3,7 +3,7 @@
 import pytest
 
 from broker_app.core.errors import Refused
-from broker_app.net.headers import UNBOUNDED_CREDIT, credit
+from broker_app.net.stomp.headers import UNBOUNDED_CREDIT, credit
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import mom_client
-from broker_app.net import local
-from broker_app.net.login import Identity
+from broker_app.net.auth.login import Identity
+from broker_app.net.stomp import local
 from tests.support.small_broker import small_broker
 
 ANNA = Identity("anna")

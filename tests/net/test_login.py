@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_app.net.login import ANONYMOUS, Identity, Logins
-from broker_app.net.login_throttle import Guesses, Slowed
-from broker_app.net.policy import Policy, TokenFacts, UserFacts
+from broker_app.net.auth.login import ANONYMOUS, Identity, Logins
+from broker_app.net.auth.login_throttle import Guesses, Slowed
+from broker_app.net.policy.policy import Policy, TokenFacts, UserFacts
 from tests.support.clock import Clock
 
 

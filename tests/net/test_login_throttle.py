@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from broker_app.net.login_throttle import _REMEMBERED, Guesses, Places, Slowed, place_of
+from broker_app.net.auth.login_throttle import _REMEMBERED, Guesses, Places, Slowed, place_of
 from tests.support.clock import Clock
 
 

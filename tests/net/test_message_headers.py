@@ -10,7 +10,7 @@ import pytest
 
 from broker_app.core.destination import parse
 from broker_app.core.errors import Refused
-from broker_app.net.headers import envelope
+from broker_app.net.stomp.headers import envelope
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 
 Q, T = "/queue/a", "/topic/a"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_app.net.origin import Origins
+from broker_app.net.http.origin_check import Origins
 
 origins = Origins(["Broker.example", ".inside.example"], ["https://ops.example/"])
 

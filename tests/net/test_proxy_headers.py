@@ -2,8 +2,8 @@
 
 import pytest
 
-from broker_app.net.asgi import Scope
-from broker_app.net.proxy_headers import believe_proxy
+from broker_app.net.http.asgi import Scope
+from broker_app.net.http.proxy_headers import believe_proxy
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ import pytest
 
 import mom_client
 from broker_app.core.destination import parse
-from broker_app.net import local
-from broker_app.net.access import Access, Client, Way
-from broker_app.net.login import Identity, Logins
-from broker_app.net.policy import ADMINISTER, Grant
+from broker_app.net.auth.login import Identity, Logins
+from broker_app.net.policy.access import Access, Client, Way
+from broker_app.net.policy.policy import ADMINISTER, Grant
+from broker_app.net.stomp import local
 from broker_app.rules.event import BROWSE, MANAGE, READ, RECEIVE, SEND
 from broker_app.rules.rule import DENY, Rule
 from mom_client import Refused

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from broker_app.net import local, stomp
-from broker_app.net.login import Identity
+from broker_app.net.auth.login import Identity
+from broker_app.net.stomp import local, session
 from broker_app.rules.rule import DENY, Rule
 from mom_client import ConnectionLost, Refused
 from tests.support.small_node import SmallNode, policy_of, small_node
@@ -89,7 +89,7 @@ async def test_a_subscription_to_what_is_forwarded_ends_with_the_rule_that_allow
 async def test_a_client_is_asked_for_once_by_destination_and_policy_however_it_sends(
     node: SmallNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stomp, "MAX_SENDS", 2)
+    monkeypatch.setattr(session, "MAX_SENDS", 2)
     await node.rule(ALL)
 
     def counted() -> dict[str | None, int]:

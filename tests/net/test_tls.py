@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker_app.config import Config, ConfigError
-from broker_app.net.certificates import Certificates
+from broker_app.net.tls.certificates import Certificates
 from tests.support.authority import Authority
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 
@@ -42,7 +42,7 @@ async def test_a_client_that_trusts_the_authority_talks_over_tls(authority: Auth
 
 @pytest.mark.filterwarnings("ignore:ssl.OP_NO:DeprecationWarning")
 async def test_tls_before_1_2_is_not_spoken(authority: Authority, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "broker_app.net.tls_listener")
+    caplog.set_level(logging.INFO, "broker_app.net.tls.listener")
     async with small_broker(**authority.server()) as broker:
         broker.tls = authority.trusted()
         broker.tls.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
@@ -56,7 +56,7 @@ async def test_tls_before_1_2_is_not_spoken(authority: Authority, caplog: pytest
 async def test_a_client_of_another_authority_refuses_us_and_the_log_says_so(
     authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "broker_app.net.tls_listener")
+    caplog.set_level(logging.INFO, "broker_app.net.tls.listener")
     async with small_broker(**authority.server()) as broker:
         broker.tls = Authority(tmp_path, "other").trusted()
         with pytest.raises(ssl.SSLCertVerificationError):
@@ -71,7 +71,7 @@ async def test_who_speaks_in_the_plain_on_the_tls_port_is_told(
     authority: Authority, said: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with small_broker(**authority.server()) as broker:
-        with caplog.at_level(logging.INFO, "broker_app.net.tls_listener"):
+        with caplog.at_level(logging.INFO, "broker_app.net.tls.listener"):
             client = await broker.stranger()
             client.send(said)
             answer = await client.ended()
@@ -91,7 +91,7 @@ async def test_who_begins_a_handshake_and_stops_is_sent_away_in_time(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with small_broker(**authority.server(), connect_timeout=0.2) as broker:
-        with caplog.at_level(logging.INFO, "broker_app.net.tls_listener"):
+        with caplog.at_level(logging.INFO, "broker_app.net.tls.listener"):
             client = await broker.stranger()
             client.send(b"\x16\x03\x01\x02\x00\x01")
             await client.ended()
@@ -250,7 +250,7 @@ async def test_a_certificate_of_another_authority_ends_the_handshake(
     stranger = Authority(tmp_path, "other").user("anna")
     tls = authority.trusted(stranger)
     async with small_broker(**asking(authority)) as broker:
-        with caplog.at_level(logging.INFO, "broker_app.net.tls_listener"), pytest.raises((OSError, EOFError)):
+        with caplog.at_level(logging.INFO, "broker_app.net.tls.listener"), pytest.raises((OSError, EOFError)):
             await login(broker, tls)
         await until(lambda: "the client's certificate is refused" in caplog.text)
 

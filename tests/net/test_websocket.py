@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from broker_app.net import websocket
-from broker_app.net.login import Identity
+from broker_app.net.auth.login import Identity
+from broker_app.net.stomp import websocket
 from tests.support.small_broker import SmallBroker, small_broker
 
 CONNECT = b"CONNECT\naccept-version:1.2\nhost:/\nlogin:anna\npasscode:secret\n\n\0"

@@ -19,19 +19,19 @@ from broker_app.core.limits import Limits
 from broker_app.engine import Engine
 from broker_app.jobs.job_manager import Jobs
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
-from broker_app.net.access import Access
-from broker_app.net.connections import Connections
-from broker_app.net.login import Logins
+from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import Acts
-from broker_app.net.policy import Policy, TokenFacts, UserFacts
+from broker_app.net.policy.access import Access
+from broker_app.net.policy.policy import Policy, TokenFacts, UserFacts
 from broker_app.net.rest import RestLimits, RestPlane
 from broker_app.net.rest.ndjson import MessageLines
-from broker_app.net.session_registry import SessionRegistry
+from broker_app.net.stomp.connections import Connections
+from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.remote import Remote
 from broker_app.rules.ruleset import Rules
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.alerts import DEFAULT_RULES, Duty, Symptoms
-from broker_app.telemetry.eventlog import EventLog
+from broker_app.telemetry.event_log import EventLog
 from tests.rest.bridging import BOBS, report
 
 TOKENS = {"mom_alice": "alice", "mom_bob": "bob"}

@@ -9,7 +9,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
 from broker_app.core.peer import InnerReceiver, Peer
-from broker_app.net.policy import UserFacts
+from broker_app.net.policy.policy import UserFacts
 from broker_app.rules.ruleset import Rules
 from tests.rest.bridging import BOBS, ORDERS
 from tests.rest.conftest import Rest

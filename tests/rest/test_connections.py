@@ -7,9 +7,9 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from broker_app.net import local
-from broker_app.net.login import Identity
-from broker_app.net.policy import UserFacts
+from broker_app.net.auth.login import Identity
+from broker_app.net.policy.policy import UserFacts
+from broker_app.net.stomp import local
 from broker_app.rules.rule import Rule
 from broker_app.rules.ruleset import Rules
 from tests.rest.conftest import Rest, policy

@@ -7,8 +7,8 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.dedup import Duplicates
-from broker_app.net.destinations import Destinations, Own
-from broker_app.net.policy import Policy
+from broker_app.net.policy.destination_settings import Destinations, Own
+from broker_app.net.policy.policy import Policy
 from tests.rest.conftest import Rest, policy
 from tests.support.listener import Listener
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from broker_app.config import Config
-from broker_app.listening import listen
-from broker_app.net.policy import UserFacts
+from broker_app.listeners import listen
+from broker_app.net.policy.policy import UserFacts
 from broker_app.net.rest.direct import Caller
 from broker_app.serve import serve
 from tests.rest.conftest import Rest, policy

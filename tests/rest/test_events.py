@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from broker_app.net.policy import Policy
+from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import RestLimits
 from broker_app.net.rest.events import Events
 from tests.rest.conftest import MakeRest, Rest, policy

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from broker_app.internal_errors import internal_errors
-from broker_app.listening import listen
+from broker_app.listeners import listen
 from broker_app.serve import Server
 from broker_app.serve_http import HttpConnection, connection_type
 from broker_app.serve_websocket import websocket_type

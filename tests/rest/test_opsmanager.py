@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 
-from broker_app.net.policy import UserFacts
-from broker_app.telemetry.eventlog import MOST
+from broker_app.net.policy.policy import UserFacts
+from broker_app.telemetry.event_log import MOST
 from tests.rest.bridging import ORDERS
 from tests.rest.conftest import Rest
 from tests.rest.test_connections import Client

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_app.config import Config
-from broker_app.listening import listen
+from broker_app.listeners import listen
 from broker_app.net.rest import RestLimits
 from broker_app.serve import serve
 from tests.rest.conftest import MakeRest, Rest

@@ -21,10 +21,10 @@ import uvloop
 
 from broker_app import node
 from broker_app.config import Config
-from broker_app.listening import bound
-from broker_app.net.login import Logins
+from broker_app.listeners import bound
+from broker_app.net.auth.login import Logins
 from broker_app.net.operator_audit import Acts
-from broker_app.net.policy import Policy
+from broker_app.net.policy.policy import Policy
 
 _log = logging.getLogger(__name__)
 

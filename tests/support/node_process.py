@@ -21,7 +21,7 @@ import httpx
 
 import mom_client
 from broker_app.config import MIB
-from broker_app.net.policy import Policy, UserFacts
+from broker_app.net.policy.policy import Policy, UserFacts
 from broker_app.remote import Remote
 from tests.support.broker_process import ROOT, BrokerFailed
 from tests.support.node_fork import Order

@@ -15,13 +15,13 @@ from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
 from broker_app.engine import Engine
 from broker_app.journal.memory import MemoryJournal
-from broker_app.net import tcp
-from broker_app.net.access import Access
-from broker_app.net.certificates import Certificates
-from broker_app.net.login import Logins
-from broker_app.net.policy import Policy, UserFacts
-from broker_app.net.session_registry import SessionRegistry
-from broker_app.net.tls_listener import TlsListener
+from broker_app.net.auth.login import Logins
+from broker_app.net.policy.access import Access
+from broker_app.net.policy.policy import Policy, UserFacts
+from broker_app.net.stomp import tcp
+from broker_app.net.stomp.session_registry import SessionRegistry
+from broker_app.net.tls.certificates import Certificates
+from broker_app.net.tls.listener import TlsListener
 
 PASSWORD = "secret"
 

@@ -15,7 +15,7 @@ from broker_app.telemetry.alerts import DEFAULT_RULES, Alert, AlertRule, Duty, S
 from broker_app.telemetry.alerts.alert_state import CALM_S, MOST_ENDED, MOST_OF_RULE
 from broker_app.telemetry.alerts.texts import page, sentence, shown
 from broker_app.telemetry.client_events import Caller
-from broker_app.telemetry.eventlog import FILES, EventLog
+from broker_app.telemetry.event_log import FILES, EventLog
 from tests.core.stage import Stage
 
 NOW = 1_800_000_000.0

@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from broker_app.net.login_throttle import Guesses
+from broker_app.net.auth.login_throttle import Guesses
 from broker_app.web import actions, backends
 from broker_app.web.actions import SYSTEM
 

@@ -15,10 +15,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mom_site.settings")
 from mom_site.asgi import Site  # isort: skip
 
 from broker_app import config, serve
-from broker_app.listening import listen
-from broker_app.net.certificates import Certificates
-from broker_app.net.login import Identity, Logins
-from broker_app.net.policy import Policy, UserFacts
+from broker_app.listeners import listen
+from broker_app.net.auth.login import Identity, Logins
+from broker_app.net.policy.policy import Policy, UserFacts
+from broker_app.net.tls.certificates import Certificates
 
 
 class EchoRest:

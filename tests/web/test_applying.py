@@ -15,7 +15,7 @@ from django.utils import timezone
 from broker_app.models import AuditChain, AuditEntry, Bridge, Change, ChangedObject, Entry, Rule, Token
 from broker_app.web import actions, snapshot
 from broker_app.web.actions import By, Edit, Outcome, apply, audit
-from broker_app.web.kinds import KINDS
+from broker_app.web.resource_types import KINDS
 
 pytestmark = pytest.mark.django_db
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from broker_app.models import AuditEntry, Change
 from broker_app.net.operator_audit import PURGED, Act, Acts, Doer
-from broker_app.web import actions, auditing
+from broker_app.web import actions, audit_sources
 from broker_app.web.actions import audit
 
 pytestmark = pytest.mark.django_db
@@ -41,7 +41,7 @@ def john() -> User:
 
 def test_acts_of_the_data_plane_are_entries_with_their_author_and_time() -> None:
     act = Act(NOON.timestamp(), ANN, PURGED, "queues", "/queue/orders", {"messages": 3})
-    assert auditing.write([act, act])
+    assert audit_sources.write([act, act])
     first, _ = entries()
     assert (first.author, first.token, first.way, first.address) == ("ann", "laptop", "console", "192.0.2.7")
     assert (first.reason, first.trace_id, first.time) == ("too many", "4b" * 16, NOON)
@@ -55,13 +55,13 @@ def test_a_database_that_cannot_be_written_makes_acts_wait(monkeypatch: pytest.M
         raise DatabaseError("disk I/O error")
 
     monkeypatch.setattr(audit, "record_all", fails)
-    assert not auditing.write([])
+    assert not audit_sources.write([])
 
 
 @pytest.mark.django_db(transaction=True)
 async def test_the_keeper_writes_what_comes_and_what_is_left_at_its_end() -> None:
     acts = Acts()
-    keeping = asyncio.create_task(auditing.keep(acts, interval_s=0.01))
+    keeping = asyncio.create_task(audit_sources.keep(acts, interval_s=0.01))
     acts.note(ANN, PURGED, "queues", "/queue/first")
     async with asyncio.timeout(10):
         while not await AuditEntry.objects.filter(key="/queue/first").aexists():
@@ -110,8 +110,8 @@ def test_requests_of_who_is_logged_in_are_no_logins(john: User, client: Client) 
 def test_a_flood_of_wrong_passwords_does_not_fill_the_log(
     john: User, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(auditing, "MOST_FAILED", 3)
-    monkeypatch.setattr("broker_app.web.auditing.time.time", lambda: 1_000_000.0)
+    monkeypatch.setattr(audit_sources, "MOST_FAILED", 3)
+    monkeypatch.setattr("broker_app.web.audit_sources.time.time", lambda: 1_000_000.0)
     for number in range(6):
         client.post("/login/", {"username": f"nobody{number}", "password": "x"})
     assert [entry.act for entry in entries()] == ["login failed"] * 3 + ["logins fail"]
@@ -129,12 +129,12 @@ def test_what_is_too_old_goes_and_what_is_left_verifies(john: User, monkeypatch:
     for number in range(20):
         actions.apply(actions.SYSTEM, [actions.Edit("groups", f"g{number}", {})])
     old = timezone.now() - timedelta(days=settings.MOM.audit_days + 1)
-    auditing.write([Act(old.timestamp(), ANN, PURGED, "queues", "/queue/old", {})])
+    audit_sources.write([Act(old.timestamp(), ANN, PURGED, "queues", "/queue/old", {})])
     audit.prune(timezone.now() + timedelta(days=1))
-    auditing.write([Act(old.timestamp(), ANN, PURGED, "queues", "/queue/older", {})] * 3)
-    auditing.write([Act(timezone.now().timestamp(), ANN, PURGED, "queues", "/queue/new", {})])
+    audit_sources.write([Act(old.timestamp(), ANN, PURGED, "queues", "/queue/older", {})] * 3)
+    audit_sources.write([Act(timezone.now().timestamp(), ANN, PURGED, "queues", "/queue/new", {})])
     monkeypatch.setattr(settings, "MOM", replace(settings.MOM, history_versions=10))
-    auditing.prune()
+    audit_sources.prune()
     assert [entry.key for entry in entries()] == ["/queue/new"]
     assert audit.verify().broken_at is None
     assert list(Change.objects.order_by("number").values_list("number", flat=True)) == list(range(12, 22))

@@ -16,7 +16,7 @@ from django.db.backends.utils import CursorWrapper
 
 import mom_client
 from broker_app.config import MIB, Config
-from broker_app.listening import listen
+from broker_app.listeners import listen
 from broker_app.node import Node
 from broker_app.serve import serve
 from broker_app.web import actions, snapshot

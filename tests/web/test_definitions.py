@@ -14,7 +14,7 @@ from broker_app.models import Change
 from broker_app.web import actions, definitions, snapshot
 from broker_app.web.actions import By, Edit
 from broker_app.web.definitions import InvalidDocument, from_json, from_yaml, to_json, to_yaml
-from broker_app.web.kinds import KINDS
+from broker_app.web.resource_types import KINDS
 
 pytestmark = pytest.mark.django_db
 

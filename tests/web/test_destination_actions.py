@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 
 from broker_app.models import DestinationSettings
 from broker_app.web import actions, snapshot
-from broker_app.web.kinds import destinations
+from broker_app.web.resource_types import destinations
 
 pytestmark = pytest.mark.django_db
 

@@ -11,9 +11,9 @@ from django.core.cache import cache
 from django.test import Client
 
 from broker_app.core.destination import parse
-from broker_app.net.access import Access, Way
-from broker_app.net.access import Client as access_client
-from broker_app.net.login import Identity
+from broker_app.net.auth.login import Identity
+from broker_app.net.policy.access import Access, Way
+from broker_app.net.policy.access import Client as access_client
 from broker_app.rules.event import BROWSE, MANAGE, READ, RECEIVE, SEND
 from broker_app.web import actions
 from broker_app.web.snapshot import make_logins

@@ -12,10 +12,10 @@ from broker_app.config import Config
 from broker_app.models import Change, Entry
 from broker_app.web import actions, files
 from broker_app.web.actions import By, Edit, apply
-from broker_app.web.files import Reload, Watch, watching
-from broker_app.web.files.ordering import positions
-from broker_app.web.kinds import KINDS
-from broker_app.web.kinds.bridges import remotes
+from broker_app.web.files import Reload, Watch, file_watcher
+from broker_app.web.files.rule_order import positions
+from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types.bridges import remotes
 from broker_app.zero import Bad
 
 pytestmark = pytest.mark.django_db
@@ -519,10 +519,10 @@ def test_settings_of_the_node_need_a_restart_unless_a_variable_says_them(tmp_pat
 def test_the_history_of_reloads_is_bounded(follower: Follower) -> None:
     follower.write("")
     follower.watch.start()
-    for number in range(watching.MOST_RELOADS + 5):
+    for number in range(file_watcher.MOST_RELOADS + 5):
         follower.change(f"# {number}")
     reloads = follower.watch.shown()["reloads"]
-    assert len(reloads) == watching.MOST_RELOADS
+    assert len(reloads) == file_watcher.MOST_RELOADS
     assert reloads[0]["time"] > reloads[-1]["time"]
 
 
@@ -533,7 +533,7 @@ def test_a_database_that_cannot_be_written_is_tried_again(
     follower.watch.start()
     follower.write(RULE % "a")
     with monkeypatch.context() as full:
-        full.setattr(watching, "carry_out", _fails)
+        full.setattr(file_watcher, "carry_out", _fails)
         with pytest.raises(DatabaseError):
             follower.look()
     follower.watch.again()

@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from broker_app.models import Bridge, Change, PolicyVersion, Token
 from broker_app.web import actions, history
 from broker_app.web.actions import By, Edit, apply
-from broker_app.web.kinds import KINDS
+from broker_app.web.resource_types import KINDS
 
 pytestmark = pytest.mark.django_db
 

@@ -16,9 +16,9 @@ from django.test import Client, RequestFactory, override_settings
 from rest_framework.request import Request
 
 from broker_app.models import AuditEntry
-from broker_app.net.login import Logins
-from broker_app.net.login_throttle import LOOKS, Places
-from broker_app.net.policy import Policy
+from broker_app.net.auth.login import Logins
+from broker_app.net.auth.login_throttle import LOOKS, Places
+from broker_app.net.policy.policy import Policy
 from broker_app.web import actions, backends
 from broker_app.web.authentication import PasswordAuthentication
 from broker_app.web.backends import slowed

@@ -7,7 +7,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
-from broker_app.web.kinds import KINDS
+from broker_app.web.resource_types import KINDS
 
 OLD = {
     "hostname": "far", "port": 61613, "protocol": "stomp", "user": "", "retry_s": 5.0, "idle_s": 60.0,

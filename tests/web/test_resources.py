@@ -11,7 +11,7 @@ from django.test import Client
 
 from broker_app.models import Change, PolicyVersion, Rule
 from broker_app.web import actions
-from broker_app.web.kinds.bridges import remotes
+from broker_app.web.resource_types.bridges import remotes
 
 pytestmark = pytest.mark.django_db
 

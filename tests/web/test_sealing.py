@@ -16,7 +16,7 @@ from pytest_django.fixtures import Settings
 from broker_app.models import Bridge
 from broker_app.web import actions
 from broker_app.web.actions import SYSTEM, Edit
-from broker_app.web.kinds.bridges import remotes, reseal, whole
+from broker_app.web.resource_types.bridges import remotes, reseal, whole
 from tests.support.broker_process import BrokerProcess, StartBroker
 
 PASSWORD = "sekret-of-the-bridge"

@@ -13,7 +13,7 @@ import pytest
 from websockets.frames import Frame, Opcode
 
 from broker_app.config import Config
-from broker_app.listening import listen
+from broker_app.listeners import listen
 from broker_app.serve import serve
 from broker_app.serve_websocket import STRANGER_BYTES
 

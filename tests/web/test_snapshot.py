@@ -13,9 +13,9 @@ from django.db import connection
 from django.test import Client
 
 from broker_app.config import Config
-from broker_app.net.destinations import Destinations, node_values
-from broker_app.net.login import Identity
-from broker_app.net.policy import Policy
+from broker_app.net.auth.login import Identity
+from broker_app.net.policy.destination_settings import Destinations, node_values
+from broker_app.net.policy.policy import Policy
 from broker_app.web import actions, snapshot
 
 

@@ -13,7 +13,7 @@ from broker_app.models import AuditEntry
 from broker_app.web import actions, history
 from broker_app.web.actions import Edit, apply
 from broker_app.web.api import audit as audit_api
-from broker_app.web.kinds import KINDS
+from broker_app.web.resource_types import KINDS
 from tests.web.test_resources import Ask, asking, by_token, john
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from broker_app.zero.errors import Errors
 from broker_app.zero.grammar import parse
-from broker_app.zero.places import Source
+from broker_app.zero.positions import Source
 from tests.zero.words import faults, load, settings
 
 SEED = """\

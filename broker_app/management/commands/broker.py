@@ -22,15 +22,15 @@ from django.urls import get_resolver
 from broker_app import config, node, offline
 from broker_app.config import Config, ConfigError
 from broker_app.journal.errors import JournalError
-from broker_app.listening import Listeners, PortTaken, bound
+from broker_app.listeners import Listeners, PortTaken, bound
 from broker_app.management.welcome import Welcome, write_private
 from broker_app.net import descriptors
 from broker_app.private import close_to_others, write_for_owner_alone
-from broker_app.web import actions, api, auditing, snapshot
+from broker_app.web import actions, api, audit_sources, snapshot
+from broker_app.web.encryption import Unreadable
 from broker_app.web.files import REFUSED, Reload, Watch, owner_of, release
 from broker_app.web.first_password import FirstPassword
-from broker_app.web.kinds.bridges import reseal
-from broker_app.web.sealing import Unreadable
+from broker_app.web.resource_types.bridges import reseal
 from broker_app.web.sessions import session_ended
 from broker_app.zero import Bad
 from mom_site.asgi import Site
@@ -131,7 +131,7 @@ class Command(BaseCommand):
                 listeners,
                 site=site,
                 follow=follow,
-                keep=auditing.keep,
+                keep=audit_sources.keep,
                 ready=ready,
                 control_document=api.document(),
             )

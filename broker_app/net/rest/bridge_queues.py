@@ -9,7 +9,7 @@ import msgspec
 
 from broker_app.core.commands import CreateQueue
 from broker_app.core.destination import parse
-from broker_app.net.policy import Policy
+from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.bridges import no_such
 from broker_app.net.rest.browse import Browser
 from broker_app.net.rest.destinations import QueueFacts

@@ -16,7 +16,7 @@ from broker_app.core import commands as c
 from broker_app.core.destination import parse
 from broker_app.core.marks import address_of
 from broker_app.net import operator_audit
-from broker_app.net.policy import Policy
+from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, busy, invalid

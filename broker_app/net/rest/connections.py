@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from broker_app.net import operator_audit
-from broker_app.net.connections import MAX_DRAIN_S, MAX_REASON, Connections
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request, whole_number
-from broker_app.net.stomp import StompSession
+from broker_app.net.stomp.connections import MAX_DRAIN_S, MAX_REASON, Connections
+from broker_app.net.stomp.session import StompSession
 from broker_app.telemetry.client_events import MAX_EACH
 
 

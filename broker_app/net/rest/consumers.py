@@ -8,12 +8,12 @@ from typing import Any
 
 from broker_app.core.subscription import Subscription
 from broker_app.core.topic import Match
-from broker_app.net.connections import MAX_CONSUMERS, Connections
 from broker_app.net.rest.connections import is_own
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request
+from broker_app.net.stomp.connections import MAX_CONSUMERS, Connections
 from broker_app.rules.event import BROWSE
 from broker_app.telemetry.statistics import consumer, hold_s
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import base64
 import binascii
 
-from broker_app.net.login import Identity, Logins
-from broker_app.net.login_throttle import Slowed
-from broker_app.net.origin import Origins
+from broker_app.net.auth.login import Identity, Logins
+from broker_app.net.auth.login_throttle import Slowed
+from broker_app.net.http.origin_check import Origins
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.replies import Header
 from broker_app.net.rest.requests import Request

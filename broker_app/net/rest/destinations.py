@@ -14,8 +14,8 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, is_reserved, parse
 from broker_app.core.queue import Queue
 from broker_app.core.subscription import Subscription
-from broker_app.net.destinations import Destinations, is_pattern
-from broker_app.net.policy import ADMINISTER
+from broker_app.net.policy.destination_settings import Destinations, is_pattern
+from broker_app.net.policy.policy import ADMINISTER
 from broker_app.net.rest.consumers import receivers
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits

@@ -15,9 +15,9 @@ from typing import Protocol
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.net.access import Access, Client, Way
-from broker_app.net.login import Logins
-from broker_app.net.policy import Policy
+from broker_app.net.auth.login import Logins
+from broker_app.net.policy.access import Access, Client, Way
+from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import refusals
 from broker_app.net.rest.credentials import Credentials
 from broker_app.net.rest.engine_client import EngineClient

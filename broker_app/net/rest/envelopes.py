@@ -14,11 +14,12 @@ from msgspec import UNSET, UnsetType
 
 from broker_app.core.destination import parse
 from broker_app.core.message import Envelope
-from broker_app.net import headers as stomp_headers
-from broker_app.net import scheduling_headers, times
+from broker_app.net import times
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, too_large, unknown
 from broker_app.net.rest.replies import Header
+from broker_app.net.stomp import headers as stomp_headers
+from broker_app.net.stomp import scheduling_headers
 
 #: header of a publishing request → STOMP header
 _CARRIED = {

@@ -6,7 +6,7 @@ from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request, whole_number
-from broker_app.telemetry.eventlog import KINDS, EventLog, Logged
+from broker_app.telemetry.event_log import KINDS, EventLog, Logged
 
 
 class EventLogEndpoint:

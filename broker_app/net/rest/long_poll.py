@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from broker_app.core.destination import Destination
 from broker_app.core.errors import Refused
-from broker_app.net.access import Access, Client
-from broker_app.net.login import Identity
+from broker_app.net.auth.login import Identity
+from broker_app.net.policy.access import Access, Client
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import busy
 from broker_app.rules.event import RECEIVE

@@ -16,12 +16,12 @@ from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, parse
 from broker_app.core.queue import Queue
-from broker_app.net.connections import Connections
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request
-from broker_app.net.session_registry import VERSION
-from broker_app.net.stomp import StompSession
+from broker_app.net.stomp.connections import Connections
+from broker_app.net.stomp.session import StompSession
+from broker_app.net.stomp.session_registry import VERSION
 from broker_app.rules.event import BROWSE
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.bridges import Facts, Forwarding

@@ -15,13 +15,13 @@ from broker_app.core.destination import QUEUE, TOPIC
 from broker_app.core.errors import Refused
 from broker_app.engine import Engine
 from broker_app.jobs.job_manager import Jobs
-from broker_app.net.access import Access, Client, Way
-from broker_app.net.connections import Connections
-from broker_app.net.destinations import Destinations
-from broker_app.net.login import Identity, Logins
+from broker_app.net.auth.login import Identity, Logins
+from broker_app.net.http.origin_check import Origins
+from broker_app.net.http.tracing import trace_of
 from broker_app.net.operator_audit import Acts
-from broker_app.net.origin import Origins
-from broker_app.net.policy import Policy
+from broker_app.net.policy.access import Access, Client, Way
+from broker_app.net.policy.destination_settings import Destinations
+from broker_app.net.policy.policy import Policy
 from broker_app.net.rest import items, openapi, opsmanager, refusals
 from broker_app.net.rest.alerts import AlertDesk, Alerts
 from broker_app.net.rest.batch import BatchPublisher
@@ -56,12 +56,12 @@ from broker_app.net.rest.subscriptions import Subscriptions
 from broker_app.net.rest.summary import Digests
 from broker_app.net.rest.tail import Tails
 from broker_app.net.rest.tree import Tree
-from broker_app.net.tracing import trace_of
+from broker_app.net.stomp.connections import Connections
 from broker_app.remote import Remote
 from broker_app.rules.event import REST
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.bridges import Facts, Forwarding
-from broker_app.telemetry.eventlog import EventLog
+from broker_app.telemetry.event_log import EventLog
 
 _log = logging.getLogger(__name__)
 #: what is said about patterns, beside what there is

@@ -11,12 +11,12 @@ import msgspec
 
 from broker_app.core.destination import Destination, parse
 from broker_app.net import operator_audit
-from broker_app.net.access import Access, Client
+from broker_app.net.http.tracing import trace_of
 from broker_app.net.operator_audit import Acts, Doer
+from broker_app.net.policy.access import Access, Client
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, busy, invalid, too_large, unknown
 from broker_app.net.rest.replies import JSON, Header
-from broker_app.net.tracing import trace_of
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]

@@ -9,12 +9,12 @@ import msgspec
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
-from broker_app.net import scheduling_headers
 from broker_app.net.rest.engine_client import EngineClient, PendingReply
 from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid, of_core, too_large
 from broker_app.net.rest.replies import NO_CONTENT, Reply, json_reply
 from broker_app.net.rest.requests import Request, within
+from broker_app.net.stomp import scheduling_headers
 from broker_app.rules.event import RECEIVE
 
 REJECTED = "REJECTED"

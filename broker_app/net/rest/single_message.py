@@ -15,7 +15,7 @@ from broker_app.core.message import Message, MessageIds
 from broker_app.core.queue import Queue
 from broker_app.core.transfers import GONE, Moved
 from broker_app.core.why import Reason, why
-from broker_app.jobs import reading
+from broker_app.jobs import message_reader
 from broker_app.net import operator_audit
 from broker_app.net.rest import items
 from broker_app.net.rest.bridge_reason import with_bridge
@@ -105,7 +105,7 @@ class OneMessage:
             pending_reply = self._engine_client.pending_reply()
             position = row.message.position
             # The record says when a delayed message is due, and so where it is.
-            record = reading.record_of(self._read, position) if row.state == DELAYED else None
+            record = message_reader.record_of(self._read, position) if row.state == DELAYED else None
             chosen = (c.Chosen(position, record),)
             self._engine_client.submit(
                 c.Transfer(self._engine_client.peer, address, chosen, receipt=pending_reply)
@@ -145,10 +145,10 @@ class OneMessage:
         """Where a message with an id of its own is, which says nothing of its place: a dead letter, for
         instance. Others have their turn meanwhile."""
         surveyed = await self._engine_client.inspect(
-            lambda: reading.survey(self._broker, queue_of(self._broker, address))
+            lambda: message_reader.survey(self._broker, queue_of(self._broker, address))
         )
         scanned = 0
-        async for message in reading.messages(self._read, address, surveyed):
+        async for message in message_reader.messages(self._read, address, surveyed):
             scanned += 1
             if message.explicit_id == message_id:
                 return message.position

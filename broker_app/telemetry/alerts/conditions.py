@@ -12,7 +12,7 @@ from broker_app.telemetry.alerts import rule as rules
 from broker_app.telemetry.alerts.rule import AlertRule
 from broker_app.telemetry.backlog import Held
 from broker_app.telemetry.client_events import Caller
-from broker_app.telemetry.eventlog import FILES, Logged
+from broker_app.telemetry.event_log import FILES, Logged
 from broker_app.telemetry.statistics import Statistics
 
 #: queues of dead letters whose growth is watched, and how often a point of it is noted

@@ -1,7 +1,8 @@
 """Actions: the only writers of the models. Everything that is configured goes through `apply`."""
 
 from broker_app.web.actions.answers import claim, keep, release
-from broker_app.web.actions.applying import (
+from broker_app.web.actions.author import API, CLI, CONSOLE, FILE, START, STOMP, SYSTEM, By
+from broker_app.web.actions.change_set import (
     Changed,
     Conflict,
     Edit,
@@ -14,13 +15,12 @@ from broker_app.web.actions.applying import (
     trim_history,
     version_of,
 )
-from broker_app.web.actions.author import API, CLI, CONSOLE, FILE, START, STOMP, SYSTEM, By
 from broker_app.web.actions.destinations import SaidOfDestination, said_of
 from broker_app.web.actions.links import create_login_link, redeem_login_link
 from broker_app.web.actions.origins import move_origins
-from broker_app.web.actions.people import ADMIN, create_user, ensure_admin, set_password, watched_users
 from broker_app.web.actions.subjects import Claims, vouched_user
 from broker_app.web.actions.tokens import NewToken, create_token, make_secret, note_use, revoke_token
+from broker_app.web.actions.users import ADMIN, create_user, ensure_admin, set_password, watched_users
 from broker_app.web.actions.views import remove_view, save_view, views_of
 
 __all__ = [

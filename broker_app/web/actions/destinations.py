@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from broker_app.models import Entry
-from broker_app.web.kinds import KINDS
+from broker_app.web.resource_types import KINDS
 
 KIND = "destinations"
 

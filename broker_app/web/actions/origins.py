@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from django.db import transaction
 
 from broker_app.models import Entry
-from broker_app.web.actions.applying import record_changes
 from broker_app.web.actions.author import By
+from broker_app.web.actions.change_set import record_changes
 
 
 @transaction.atomic

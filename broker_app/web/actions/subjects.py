@@ -9,9 +9,9 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 
 from broker_app.models import ProviderSubject
-from broker_app.web.actions.applying import Conflict, Edit, apply
 from broker_app.web.actions.author import By
-from broker_app.web.kinds import KINDS
+from broker_app.web.actions.change_set import Conflict, Edit, apply
+from broker_app.web.resource_types import KINDS
 
 
 class Claims(NamedTuple):

@@ -11,8 +11,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from broker_app.models import Token
-from broker_app.web.actions.applying import Conflict, Edit, apply
 from broker_app.web.actions.author import By
+from broker_app.web.actions.change_set import Conflict, Edit, apply
 
 TOKEN_MARK = "mom_"
 

@@ -3,7 +3,7 @@
 from django.db.models import Q, QuerySet
 
 from broker_app.models import SavedView
-from broker_app.web.actions.applying import Conflict
+from broker_app.web.actions.change_set import Conflict
 
 #: of one user
 MOST = 100

@@ -15,20 +15,20 @@ from broker_app.net.rest.openapi.shapes import TEXT, object_of, or_null, ref
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.remote import Remote
 from broker_app.web import actions
-from broker_app.web.acting import by
 from broker_app.web.actions import audit
+from broker_app.web.actor import by
 from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag
+from broker_app.web.api.idempotency import once
 from broker_app.web.api.openapi_schema import DRY_RUN, KEY, REASON, problem_replies
 from broker_app.web.api.permissions import MayAdminister
-from broker_app.web.api.repeats import once
 from broker_app.web.api.rows import row_of
 from broker_app.web.api.schemas import NEEDED, SAID, SECRETS
-from broker_app.web.kinds import KINDS, Said
-from broker_app.web.kinds.bridges import whole as whole_bridge
-from broker_app.web.kinds.kind import check_storable, no_such
 from broker_app.web.policy_sync import ask, node_of
 from broker_app.web.refusals import PROBLEM_REPLIES
+from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.resource_types.bridges import whole as whole_bridge
+from broker_app.web.resource_types.resource_type import check_storable, no_such
 
 _KIND = "bridges"
 _NAME = {**TEXT, "minLength": 1, "maxLength": 300}

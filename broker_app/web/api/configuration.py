@@ -26,7 +26,7 @@ from broker_app.net.rest.openapi.shapes import (
 )
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.web import effective
-from broker_app.web.acting import by
+from broker_app.web.actor import by
 from broker_app.web.api import request_params
 from broker_app.web.api.permissions import MayAdminister
 from broker_app.web.files import Watch, carry_out, needing_restart, owner_of, shown_error, shown_plan

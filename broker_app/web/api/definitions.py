@@ -17,7 +17,7 @@ from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, array_of, object_of
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.rest.requests import truth
 from broker_app.web import definitions, history
-from broker_app.web.acting import by
+from broker_app.web.actor import by
 from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag, require
 from broker_app.web.api.openapi_schema import ETAG, IF_MATCH, REASON, problem_replies, query

@@ -17,7 +17,7 @@ from rest_framework.views import APIView
 
 from broker_app.core.errors import Refused
 from broker_app.models import DestinationSettings
-from broker_app.net.destinations import EVERYTHING, SETTINGS, check_address, is_pattern
+from broker_app.net.policy.destination_settings import EVERYTHING, SETTINGS, check_address, is_pattern
 from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.openapi import row_schema, said_schema
 from broker_app.net.rest.openapi.shapes import PAGING as PAGES
@@ -25,8 +25,8 @@ from broker_app.net.rest.openapi.shapes import TRUTH, array_of, object_of, ref
 from broker_app.net.rest.refusals import Refusal, invalid, of_core
 from broker_app.net.rest.requests import truth
 from broker_app.web import actions
-from broker_app.web.acting import by
 from broker_app.web.actions import audit
+from broker_app.web.actor import by
 from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag, expected, is_known
 from broker_app.web.api.openapi_schema import (
@@ -42,9 +42,9 @@ from broker_app.web.api.openapi_schema import (
 )
 from broker_app.web.api.permissions import check_administers
 from broker_app.web.api.resource import MAX_PAGE, page_reply
-from broker_app.web.kinds import KINDS
 from broker_app.web.policy_sync import ask, node_of
 from broker_app.web.refusals import PROBLEM_REPLIES
+from broker_app.web.resource_types import KINDS
 
 KIND = "destinations"
 _OF_WRITES = ("dry_run",)

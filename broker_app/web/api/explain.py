@@ -16,12 +16,12 @@ from rest_framework.views import APIView
 from broker_app.core.destination import Destination
 from broker_app.core.errors import Refused
 from broker_app.models import Token
-from broker_app.net.access import asked_of_rules, decided_before_rules
-from broker_app.net.policy import Grant
+from broker_app.net.policy.access import asked_of_rules, decided_before_rules
+from broker_app.net.policy.policy import Grant
 from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, array_of, object_of, or_null
 from broker_app.net.rest.refusals import Refusal, invalid, of_core, unknown
 from broker_app.net.rest.requests import truth
-from broker_app.net.stomp import MAX_CLIENT_ID
+from broker_app.net.stomp.session import MAX_CLIENT_ID
 from broker_app.rules.errors import RuleError
 from broker_app.rules.event import METHODS, PROTOCOLS, RIGHTS, Event, method_of
 from broker_app.rules.explain import Step
@@ -33,7 +33,7 @@ from broker_app.web.api.permissions import administers, check_administers
 from broker_app.web.api.schemas import name_of
 from broker_app.web.events import destination_of, shown
 from broker_app.web.impact import rules_of
-from broker_app.web.kinds import KINDS
+from broker_app.web.resource_types import KINDS
 from broker_app.web.snapshot import read_rules
 
 #: rules that an answer tells of one by one

@@ -9,8 +9,8 @@ from drf_spectacular.utils import OpenApiParameter
 
 from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, ref, whole
 from broker_app.web.api.schemas import name_of
-from broker_app.web.kinds import KINDS
 from broker_app.web.refusals import PROBLEM_REPLIES
+from broker_app.web.resource_types import KINDS
 
 _ALWAYS = (400, 401, 403, 405, 406)
 _STATUSES = {

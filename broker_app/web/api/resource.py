@@ -20,16 +20,16 @@ from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.requests import truth
 from broker_app.web import actions
-from broker_app.web.acting import by
+from broker_app.web.actor import by
 from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag, expected, is_known
 from broker_app.web.api.openapi_schema import ResourceSchema
 from broker_app.web.api.permissions import check_administers
 from broker_app.web.api.rows import Row, built_in, row_of, rows_of
 from broker_app.web.api.schemas import ANSWERED, ENTRY, FACTS, SAID, SECRETS, name_of
-from broker_app.web.kinds import KINDS
-from broker_app.web.kinds.kind import Said, no_such
 from broker_app.web.policy_sync import node_of
+from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types.resource_type import Said, no_such
 
 MAX_PAGE = 500
 _OF_WRITES = ("dry_run",)

@@ -16,13 +16,13 @@ from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import invalid
 from broker_app.web import actions
 from broker_app.web.api import request_params
-from broker_app.web.api.repeats import once
+from broker_app.web.api.idempotency import once
 from broker_app.web.api.resource import MAX_PAGE, Resource
 from broker_app.web.api.rows import Row
 from broker_app.web.api.schemas import ENTRY, FACTS, SAID
-from broker_app.web.kinds import KINDS
-from broker_app.web.kinds.alerts import from_the_start
-from broker_app.web.kinds.kind import Said
+from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types.alerts import from_the_start
+from broker_app.web.resource_types.resource_type import Said
 
 _SORTABLE_ENTRY = ("name", "version", "origin")
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 
 from broker_app.models import Entry, Token
-from broker_app.web.kinds import KINDS, Said
+from broker_app.web.resource_types import KINDS, Said
 
 Row = dict[str, Any]
 

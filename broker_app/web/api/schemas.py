@@ -7,11 +7,11 @@ from typing import Any, Final
 from broker_app.net.rest.openapi.shapes import PAGING, array_of, object_of, or_null, whole
 from broker_app.remote import DESIRED
 from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
-from broker_app.web.kinds import KINDS
-from broker_app.web.kinds.alerts import MAX_PATTERN, MOST_SECONDS, MOST_TARGETS
-from broker_app.web.kinds.bridges import DEFAULTS, MAX_QUEUE, NUMBERS, PORTS, TIMES
-from broker_app.web.kinds.brokers import COLOURS
-from broker_app.web.kinds.tokens import MOST_GRANTS, RIGHTS
+from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types.alerts import MAX_PATTERN, MOST_SECONDS, MOST_TARGETS
+from broker_app.web.resource_types.bridges import DEFAULTS, MAX_QUEUE, NUMBERS, PORTS, TIMES
+from broker_app.web.resource_types.brokers import COLOURS
+from broker_app.web.resource_types.tokens import MOST_GRANTS, RIGHTS
 
 _Json = dict[str, Any]
 

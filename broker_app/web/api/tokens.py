@@ -15,8 +15,8 @@ from broker_app.net.rest.listing import Listing
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.web import actions
 from broker_app.web.api import request_params
+from broker_app.web.api.idempotency import once
 from broker_app.web.api.permissions import administers, check_administers
-from broker_app.web.api.repeats import once
 from broker_app.web.api.resource import Resource
 from broker_app.web.api.resources import listing
 from broker_app.web.api.rows import Row, rows_of

@@ -14,15 +14,15 @@ from broker_app.net.rest.openapi.shapes import PAGING, TEXT, TIME, TRUTH, array_
 from broker_app.net.rest.refusals import Refusal, invalid, unknown
 from broker_app.net.rest.requests import whole_number
 from broker_app.web import history
-from broker_app.web.acting import by
+from broker_app.web.actor import by
 from broker_app.web.api import dry_run, request_params
 from broker_app.web.api.conditions import etag, require
 from broker_app.web.api.openapi_schema import ETAG, IF_MATCH, REASON, problem_replies, query
 from broker_app.web.api.paging import AFTER, LIMIT, linked
 from broker_app.web.api.permissions import MayAdminister
 from broker_app.web.api.schemas import CHANGE, IMPACT, WARNINGS
-from broker_app.web.kinds import KINDS
 from broker_app.web.policy_sync import node_of
+from broker_app.web.resource_types import KINDS
 
 _ABOUT: dict[str, Any] = {
     "version": {"type": "integer", "minimum": 1},

@@ -11,14 +11,14 @@ from django.utils.translation import gettext_lazy as _
 
 from broker_app.telemetry.alerts.rule import CONDITIONS, SEVERITIES
 from broker_app.web.actions import version_of
-from broker_app.web.console.editing import AddPage, EditPage
+from broker_app.web.console.edit_page import AddPage, EditPage
 from broker_app.web.console.fields import Lines
-from broker_app.web.console.listing import ListPage
-from broker_app.web.console.removing import RemovePage
-from broker_app.web.console.subject import Subject
-from broker_app.web.console.thing_form import ThingForm
-from broker_app.web.kinds import Said
-from broker_app.web.kinds.alerts import from_the_start
+from broker_app.web.console.list_page import ListPage
+from broker_app.web.console.remove_page import RemovePage
+from broker_app.web.console.resource_form import ThingForm
+from broker_app.web.console.resource_page import Subject
+from broker_app.web.resource_types import Said
+from broker_app.web.resource_types.alerts import from_the_start
 
 _ABOUT = {
     "oldest": _("the oldest message of a queue that is consumed has waited so many seconds"),

@@ -19,7 +19,7 @@ from broker_app.web.api.audit import NDJSON, lines
 from broker_app.web.console.differences import between
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.versions import whole
-from broker_app.web.kinds import KINDS
+from broker_app.web.resource_types import KINDS
 
 _A_PAGE = 100
 #: the chain is looked at by itself while the log is no longer; else when it is asked for

@@ -19,16 +19,16 @@ from broker_app.spans import since
 from broker_app.web.actions import Outcome
 from broker_app.web.console.bridge_status import all_bridges, shown_bridge
 from broker_app.web.console.configuration import watch_of
-from broker_app.web.console.editing import AddPage, EditPage
+from broker_app.web.console.edit_page import AddPage, EditPage
 from broker_app.web.console.fields import Lines
-from broker_app.web.console.listing import ListPage
-from broker_app.web.console.removing import RemovePage
-from broker_app.web.console.subject import Subject
-from broker_app.web.console.thing_form import ThingForm
+from broker_app.web.console.list_page import ListPage
+from broker_app.web.console.remove_page import RemovePage
+from broker_app.web.console.resource_form import ThingForm
+from broker_app.web.console.resource_page import Subject
 from broker_app.web.files import shown_error
-from broker_app.web.kinds import Said
-from broker_app.web.kinds.bridges import DEFAULTS, PORTS
-from broker_app.zero.writing import connection
+from broker_app.web.resource_types import Said
+from broker_app.web.resource_types.bridges import DEFAULTS, PORTS
+from broker_app.zero.writer import connection
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise

@@ -9,13 +9,13 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy
 
 from broker_app import config
-from broker_app.web.console.editing import AddPage, EditPage
+from broker_app.web.console.edit_page import AddPage, EditPage
 from broker_app.web.console.fields import Lines
-from broker_app.web.console.listing import ListPage
-from broker_app.web.console.removing import RemovePage
-from broker_app.web.console.subject import Subject
-from broker_app.web.console.thing_form import ThingForm
-from broker_app.web.kinds import Said
+from broker_app.web.console.list_page import ListPage
+from broker_app.web.console.remove_page import RemovePage
+from broker_app.web.console.resource_form import ThingForm
+from broker_app.web.console.resource_page import Subject
+from broker_app.web.resource_types import Said
 
 _SETTING = "setting_"
 

@@ -13,8 +13,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from broker_app.web import definitions
-from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Stale
+from broker_app.web.actor import by
 from broker_app.web.console.differences import difference, in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.impact_preview import impact_of

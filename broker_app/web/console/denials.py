@@ -10,12 +10,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from broker_app.net.decisions import Denial
+from broker_app.net.policy.decisions import Denial
 from broker_app.web.console.conditions import conditions_of
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.events import shown
-from broker_app.web.kinds import KINDS
 from broker_app.web.policy_sync import node_of
+from broker_app.web.resource_types import KINDS
 
 _SHOWN = 200
 

@@ -15,7 +15,7 @@ from django.utils.translation import gettext_lazy as _
 from broker_app.core.destination import DEAD_SUFFIX, SYNC_QUEUE, check_name, is_reserved
 from broker_app.core.errors import Refused
 from broker_app.models import Bridge, DestinationSettings
-from broker_app.net.destinations import is_pattern
+from broker_app.net.policy.destination_settings import is_pattern
 from broker_app.web.console.destination_history import marks_of
 from broker_app.web.console.destination_routing import routing_of
 from broker_app.web.console.destination_settings import SettingsView

@@ -6,7 +6,7 @@ from django.conf import settings
 
 from broker_app.config import overridden
 from broker_app.models import DestinationSettings, Entry
-from broker_app.net.destinations import EVERYTHING, Destinations, Own, node_values
+from broker_app.net.policy.destination_settings import EVERYTHING, Destinations, Own, node_values
 from broker_app.web.snapshot import read_broker
 
 

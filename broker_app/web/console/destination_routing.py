@@ -9,8 +9,8 @@ from django.http import HttpRequest
 
 from broker_app.core.destination import DEAD_SUFFIX, QUEUE, Destination
 from broker_app.models import DestinationSettings
-from broker_app.net.access import asked_of_rules, decided_before_rules
-from broker_app.net.destinations import Effective
+from broker_app.net.policy.access import asked_of_rules, decided_before_rules
+from broker_app.net.policy.destination_settings import Effective
 from broker_app.rules.decision import Decision
 from broker_app.rules.event import RECEIVE, SEND, Event
 from broker_app.rules.ruleset import Rules

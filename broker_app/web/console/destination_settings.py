@@ -18,15 +18,23 @@ from django.utils.translation import gettext_lazy
 
 from broker_app.core.destination import DEAD_SUFFIX
 from broker_app.models import ChangedObject, Entry
-from broker_app.net.destinations import DEFAULT, EVERYTHING, NODE, OWN, SETTINGS, Setting, is_pattern
-from broker_app.web.acting import by
+from broker_app.net.policy.destination_settings import (
+    DEFAULT,
+    EVERYTHING,
+    NODE,
+    OWN,
+    SETTINGS,
+    Setting,
+    is_pattern,
+)
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, version_of
+from broker_app.web.actor import by
 from broker_app.web.console.destination_patterns import said_about
 from broker_app.web.console.differences import between, difference, in_words
 from broker_app.web.console.fields import Code
 from broker_app.web.console.frame import is_administrator
-from broker_app.web.console.subject import changes_of, tell
-from broker_app.web.console.thing_form import ThingForm
+from broker_app.web.console.resource_form import ThingForm
+from broker_app.web.console.resource_page import changes_of, tell
 
 KIND = "destinations"
 _UNSAID = "—"

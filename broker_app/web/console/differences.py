@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from broker_app.web.actions import Changed
 from broker_app.web.console.labels import done, one_of
-from broker_app.web.kinds import Said
+from broker_app.web.resource_types import Said
 
 
 class Line(NamedTuple):

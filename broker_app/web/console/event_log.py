@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from broker_app.telemetry.eventlog import ALERTS, BRIDGES, FILES, Logged
+from broker_app.telemetry.event_log import ALERTS, BRIDGES, FILES, Logged
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.policy_sync import node_of
 

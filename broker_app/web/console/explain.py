@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from broker_app.core.errors import Refused
-from broker_app.net.access import asked_of_rules, decided_before_rules
+from broker_app.net.policy.access import asked_of_rules, decided_before_rules
 from broker_app.rules.event import METHODS, PROTOCOLS, Event
 from broker_app.rules.explain import Explanation
 from broker_app.rules.ruleset import Rules

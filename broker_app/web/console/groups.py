@@ -9,14 +9,14 @@ from django.contrib.auth.models import User
 from django.utils.translation import gettext_lazy
 
 from broker_app.web.actions import Edit
-from broker_app.web.console.editing import AddPage, EditPage
+from broker_app.web.console.edit_page import AddPage, EditPage
 from broker_app.web.console.fields import Lines
-from broker_app.web.console.listing import ListPage
-from broker_app.web.console.removing import RemovePage
-from broker_app.web.console.subject import Subject
-from broker_app.web.console.thing_form import ThingForm
-from broker_app.web.kinds import KINDS, Said
-from broker_app.web.kinds.kind import unknown
+from broker_app.web.console.list_page import ListPage
+from broker_app.web.console.remove_page import RemovePage
+from broker_app.web.console.resource_form import ThingForm
+from broker_app.web.console.resource_page import Subject
+from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.resource_types.resource_type import unknown
 
 
 class GroupForm(ThingForm):

@@ -7,7 +7,7 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from broker_app.web.kinds import KINDS
+from broker_app.web.resource_types import KINDS
 
 _ONES: dict[str, str | Promise] = {
     "destinations": gettext_lazy("destination"),

@@ -16,20 +16,20 @@ from django.utils.translation import gettext_lazy
 from broker_app.models import Rule
 from broker_app.rules.errors import RuleError
 from broker_app.rules.grammar import parse
-from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply
-from broker_app.web.console.editing import AddPage, EditPage
+from broker_app.web.actor import by
+from broker_app.web.console.edit_page import AddPage, EditPage
 from broker_app.web.console.explain import Question, answer
 from broker_app.web.console.fields import Code, Lines
 from broker_app.web.console.impact_preview import impact_of
 from broker_app.web.console.labels import thing
-from broker_app.web.console.listing import ListPage
-from broker_app.web.console.removing import RemovePage
-from broker_app.web.console.subject import Subject, SubjectPage, tell
-from broker_app.web.console.thing_form import ThingForm
+from broker_app.web.console.list_page import ListPage
+from broker_app.web.console.remove_page import RemovePage
+from broker_app.web.console.resource_form import ThingForm
+from broker_app.web.console.resource_page import Subject, SubjectPage, tell
 from broker_app.web.impact import edited
-from broker_app.web.kinds import KINDS, Said
 from broker_app.web.policy_sync import node_of
+from broker_app.web.resource_types import KINDS, Said
 
 #: between two neighbours that are numbered anew
 _STEP = 10

@@ -15,13 +15,13 @@ from broker_app.models import Entry
 from broker_app.rules.errors import RuleError
 from broker_app.rules.grammar import parse
 from broker_app.web import definitions, history
-from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Stale
+from broker_app.web.actor import by
 from broker_app.web.console.differences import difference, in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.impact_preview import impact_of
 from broker_app.web.console.versions import whole
-from broker_app.web.kinds import KINDS
+from broker_app.web.resource_types import KINDS
 
 #: a form may have so many bytes; more rules than fit are edited by `mom definitions`
 MOST_BYTES = 900 * 1024

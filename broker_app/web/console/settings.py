@@ -17,14 +17,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from broker_app.models import Token
-from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply, views_of
+from broker_app.web.actor import by
 from broker_app.web.console.brokers import NAMES_OF_COLOURS
 from broker_app.web.console.differences import in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage, Page
-from broker_app.web.console.subject import tell
+from broker_app.web.console.resource_page import tell
 from broker_app.web.console.tokens import TOKENS, own_tokens
-from broker_app.web.kinds import KINDS
+from broker_app.web.resource_types import KINDS
 
 if TYPE_CHECKING:
     from django.utils.functional import _StrPromise as StrPromise

@@ -20,14 +20,14 @@ from django.views.decorators.debug import sensitive_variables
 
 from broker_app.models import Token
 from broker_app.web import actions
-from broker_app.web.acting import by
+from broker_app.web.actor import by
 from broker_app.web.console.fields import Lines
 from broker_app.web.console.frame import Page, is_administrator
-from broker_app.web.console.removing import RemovePage
-from broker_app.web.console.subject import Subject
-from broker_app.web.console.thing_form import ThingForm
+from broker_app.web.console.remove_page import RemovePage
+from broker_app.web.console.resource_form import ThingForm
+from broker_app.web.console.resource_page import Subject
 from broker_app.web.console.versions import whole
-from broker_app.web.kinds.tokens import MOST_GRANTS, RIGHTS
+from broker_app.web.resource_types.tokens import MOST_GRANTS, RIGHTS
 
 _SHOWN = 1000
 _LIVES = (

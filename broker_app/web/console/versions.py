@@ -13,14 +13,14 @@ from django.utils.translation import gettext as _
 
 from broker_app.models import Change
 from broker_app.web import history
-from broker_app.web.acting import by
 from broker_app.web.actions import Conflict, InvalidEdits, Stale
+from broker_app.web.actor import by
 from broker_app.web.console.differences import Difference, difference, in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.impact_preview import impact_of
 from broker_app.web.console.labels import done as done_in_words
 from broker_app.web.console.labels import one_of
-from broker_app.web.kinds import KINDS
+from broker_app.web.resource_types import KINDS
 
 _A_PAGE = 50
 #: of the things that one version changed, those that the list names

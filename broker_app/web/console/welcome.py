@@ -26,8 +26,8 @@ from django.views.decorators.debug import sensitive_variables
 from broker_app.models import Change, Token
 from broker_app.net.rest.refusals import Refusal
 from broker_app.web import actions
-from broker_app.web.acting import by
 from broker_app.web.actions import FILE, START
+from broker_app.web.actor import by
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.settings import EnvironmentForm, said_of_broker, save_environment
 from broker_app.web.console.versions import whole

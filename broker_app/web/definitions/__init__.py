@@ -15,7 +15,7 @@ from broker_app.web.definitions.document import (
     to_json,
     to_yaml,
 )
-from broker_app.web.definitions.planning import Plan, apply, digest_of, export, plan
+from broker_app.web.definitions.plan import Plan, apply, digest_of, export, plan
 
 __all__ = [
     "MAX_BYTES",

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, cast
 
 import yaml
 
-from broker_app.web.kinds import KINDS, Said
-from broker_app.web.kinds.kind import unknown
+from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.resource_types.resource_type import unknown
 
 FORMAT = 1
 MARK = "mom_definitions"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from broker_app.web.files.planning import Plan
+from broker_app.web.files.plan import Plan
 from broker_app.zero import ZeroError
 
 #: errors of one reading that listeners are told of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from broker_app.web.kinds import KINDS
+from broker_app.web.resource_types import KINDS
 from broker_app.web.snapshot import read_policy
 from tests.web.console.sending import sent
 

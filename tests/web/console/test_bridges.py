@@ -19,9 +19,9 @@ from broker_app.net.rest.refusals import Refusal
 from broker_app.remote import Remote
 from broker_app.web.actions import SYSTEM, Edit, apply
 from broker_app.web.files import Watch
-from broker_app.web.kinds import KINDS
-from broker_app.web.kinds.bridges import remotes
-from broker_app.zero.writing import PASSWORD
+from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types.bridges import remotes
+from broker_app.zero.writer import PASSWORD
 from tests.web.console.sending import sent
 from tests.zero.words import load
 

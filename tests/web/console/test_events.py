@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from django.test import Client
 
-from broker_app.telemetry.eventlog import EventLog
+from broker_app.telemetry.event_log import EventLog
 from broker_app.web.console import event_log
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from broker_app.rules.ruleset import Rules
 from broker_app.web import actions
 from broker_app.web.actions import SYSTEM, Edit, apply
 from broker_app.web.console.conditions import conditions_of
-from broker_app.web.kinds import KINDS
+from broker_app.web.resource_types import KINDS
 from tests.web.console.sending import a_rule, sent
 
 pytestmark = pytest.mark.django_db

@@ -31,7 +31,7 @@ from broker_app.net.rest.openapi.shapes import (
     whole,
 )
 from broker_app.remote import DESIRED
-from broker_app.telemetry.eventlog import KINDS
+from broker_app.telemetry.event_log import KINDS
 from mom_client.storeandforward import MAX_BROKER, MAX_QUEUE
 
 _NAME: Json = {"type": "string", "minLength": 1, "maxLength": MAX_BROKER}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from broker_app.net.connections import MAX_DRAIN_S
 from broker_app.net.rest.openapi.operations import (
     AFTER,
     QUEUE,
@@ -28,6 +27,7 @@ from broker_app.net.rest.openapi.shapes import (
     ref,
     whole,
 )
+from broker_app.net.stomp.connections import MAX_DRAIN_S
 from broker_app.telemetry.client_events import EVENTS, FLAP_S
 
 _CONSUMER_FACTS: Json = {

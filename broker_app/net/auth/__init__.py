@@ -1,0 +1,1 @@
+"""Authentication: from credentials to an identity, and the slowing of guesses."""

@@ -1,0 +1,80 @@
+"""Policy: the immutable snapshot of what deciding about a client needs, free of any database."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from broker_app.core.destination import TOPIC, Destination, is_reserved
+from broker_app.net.policy.destination_settings import EVERYTHING, Destinations, is_pattern
+from broker_app.remote import Remote
+from broker_app.rules.ruleset import Rules
+from broker_app.telemetry.alerts.rule import DEFAULT_RULES, AlertRule
+
+#: the right of a token that may use the control plane, where its owner is an administrator
+ADMINISTER = "administer"
+
+
+@dataclass(frozen=True, slots=True)
+class UserFacts:
+    """One user who may log in (inactive ones are not in the policy)."""
+
+    name: str
+    password_hash: str = field(repr=False)
+    admin: bool = False
+    groups: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Some of its owner's rights that a token has, to some destinations: addresses, `/queue/orders.>` for
+    all that begin so, `>` for all there are. What is the broker's own (`$mom…`) is meant only where a pattern
+    says its `$`."""
+
+    rights: frozenset[str]
+    destinations: tuple[str, ...]
+
+    def covers(self, right: str, destination: Destination) -> bool:
+        """Whether it gives this right. What wildcards stand for lies within a pattern where they do."""
+        if right not in self.rights:
+            return False
+        return any(_covers(pattern, destination) for pattern in self.destinations)
+
+
+def _covers(pattern: str, destination: Destination) -> bool:
+    address = destination.address
+    if not is_pattern(pattern):
+        return pattern == address
+    if is_reserved(destination.name) and "$" not in pattern:
+        return False
+    if pattern == EVERYTHING or address.startswith(pattern[:-1]):
+        return True
+    # As a subscription to `orders.>` gets what is sent to `orders`.
+    return destination.kind == TOPIC and pattern[:-2] == address
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFacts:
+    """One token, found by the SHA-256 of its secret; it lends the rights of `user`, or those of them that its
+    `grants` name."""
+
+    user: str
+    name: str
+    expires: float | None = None  # seconds since the epoch
+    grants: tuple[Grant, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Who may come in and do what, and what holds for destinations and the broker, as of `version`. Versions
+    only grow. `broker` has the node's settings that are said for it (`config.RELOADABLE`), by name, and
+    `bridges` the remote brokers that store-and-forward queues are emptied to, `alerts` what is looked for."""
+
+    version: int = 0
+    users: Mapping[str, UserFacts] = field(default_factory=dict)
+    tokens: Mapping[bytes, TokenFacts] = field(default_factory=dict)
+    anonymous: bool = False
+    destinations: Destinations = field(default_factory=Destinations)
+    rules: Rules = field(default_factory=Rules)
+    broker: Mapping[str, Any] = field(default_factory=dict)
+    bridges: Mapping[str, Remote] = field(default_factory=dict)
+    alerts: Sequence[AlertRule] = tuple(DEFAULT_RULES.values())

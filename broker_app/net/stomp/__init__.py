@@ -1,0 +1,1 @@
+"""STOMP as a server: sessions, what frames mean, and the transports under a session."""

@@ -1,0 +1,189 @@
+"""STOMP connections as operators see them: who is there and who was, how much went through, and how to end
+one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from broker_app.core.errors import Refused
+from broker_app.net.stomp.session_registry import OPENED_EVENT, SessionRegistry
+from broker_app.telemetry import client_events
+from broker_app.telemetry.client_events import Caller, Happened, Visit
+from broker_app.telemetry.statistics import consumer, rfc3339
+
+if TYPE_CHECKING:
+    from broker_app.net.stomp.session import StompSession
+
+#: subscriptions that are shown of one connection, or of one queue
+MAX_CONSUMERS = 1_000
+MAX_REASON = 500
+#: seconds that a client which is drained may be given to settle what it holds
+MAX_DRAIN_S = 600.0
+
+Facts = dict[str, Any]
+
+
+class Connections:
+    """Those of the lobby that have logged in, and what was known of those that have gone since yesterday. An
+    id is what CONNECTED told the client as `session`."""
+
+    def __init__(self, registry: SessionRegistry) -> None:
+        self._registry = registry
+        self.client_events = registry.client_events
+        registry.listeners.add(self._hear)
+        #: connections and destinations of subscriptions that were slow when they were looked at last
+        self._slow: set[tuple[str, str]] = set()
+        #: one connection in numbers. Bytes and frames are those of STOMP, without TLS and WebSocket.
+        self.members: Final[Mapping[str, Callable[[StompSession], Any]]] = {
+            "id": lambda session: session.peer.connection,
+            "number": lambda session: session.number,
+            "user": lambda session: session.user,
+            "client": _client_id,
+            "transport": lambda session: session.peer_name.partition(" ")[0],
+            "address": lambda session: session.peer_name.partition(" ")[2] or None,
+            "protocol": lambda session: f"STOMP {session.version}",
+            "tls": lambda session: session.tls,
+            "since": lambda session: rfc3339(session.since_s),
+            "closed_at": lambda _: None,
+            "reason": lambda _: None,
+            "bytes_in": lambda session: session.bytes_in,
+            "bytes_out": lambda session: session.bytes_out,
+            "frames_in": lambda session: session.frames_in,
+            "frames_out": _frames_out,
+            "in_rate": lambda session: self._rates(session)[0],
+            "out_rate": lambda session: self._rates(session)[1],
+            "subscriptions": lambda session: len(session.peer.subscriptions),
+            "transactions": lambda session: len(session.peer.transactions),
+            "unsettled": lambda session: len(session.peer.unsettled),
+            "heart_beat_in_s": lambda session: session.heart_beats[0],
+            "heart_beat_out_s": lambda session: session.heart_beats[1],
+            "silent_s": lambda session: round(session.silent_s, 3),
+            "congested": lambda session: session.peer.paused and not session.is_draining,
+            "held_back": lambda session: session.held_back,
+            "draining": lambda session: session.is_draining,
+            "slow": self._is_slow,
+        }
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.sessions())
+
+    @property
+    def bytes_total(self) -> tuple[int, int]:
+        """Bytes from all clients, and to them, since the node started."""
+        return self._registry.bytes_total
+
+    def sessions(self) -> Iterator[StompSession]:
+        """Those that have logged in, oldest first."""
+        return (session for session in self._registry.sessions if session.peer.connection)
+
+    def find(self, id: str) -> StompSession | None:
+        return next((session for session in self.sessions() if session.peer.connection == id), None)
+
+    def by_id(self) -> dict[str, StompSession]:
+        """Those of now, by their ids."""
+        return {session.peer.connection: session for session in self.sessions()}
+
+    def all(self) -> Iterator[Facts]:
+        """The facts of all, oldest first."""
+        return map(self.facts, self.sessions())
+
+    def facts(self, session: StompSession) -> Facts:
+        """One connection in numbers."""
+        return {name: fact(session) for name, fact in self.members.items()}
+
+    def details(self, session: StompSession) -> Facts:
+        """The same with the connection's subscriptions, of which the first ones are shown."""
+        broker = self._registry.engine.broker
+        first = islice(session.peer.subscriptions.values(), MAX_CONSUMERS)
+        return {**self.facts(session), "consumers": [consumer(broker, one) for one in first]}
+
+    # ------------------------------------------------------------------ ending one
+
+    def close(self, session: StompSession, reason: str, by: str) -> None:
+        """End a connection for the operator `by`; its client is told why."""
+        self.client_events.note(session.peer.connection, client_events.DISCONNECTING, detail=reason, by=by)
+        session.close(Refused("disconnected", reason))
+
+    def drain(self, session: StompSession, reason: str, within_s: float, by: str) -> None:
+        """The same, once its client has settled what it holds; until then it gets nothing new."""
+        self.client_events.note(session.peer.connection, client_events.DRAINING, detail=reason, by=by)
+        session.drain(reason, within_s)
+
+    # ------------------------------------------------------------------ what happened
+
+    def events(self, visit: Visit) -> list[Facts]:
+        """What happened to a client, the newest first."""
+        return [_shown(happened) for happened in reversed(visit.events)]
+
+    def gone(self) -> Iterator[Facts]:
+        """The last facts of those that ended within the day, the last one first."""
+        return (dict(visit.facts) for visit in self.client_events.gone() if visit.facts is not None)
+
+    def flapping(self) -> list[Facts]:
+        """Clients that come again and again, the worst first."""
+        return [
+            {**caller._asdict(), "connects": connects, "last_at": rfc3339(last_s), "last_reason": reason}
+            for caller, connects, last_s, reason in self.client_events.flapping()
+        ]
+
+    def look(self) -> None:
+        """Note whose subscriptions are slow by now, and whose are no longer; to be called once a second."""
+        slowness = self._registry.engine.broker.subscriptions.slowness
+        if not (self._slow or len(slowness)):
+            return
+        slow = {(subscription.peer.connection, subscription.address) for subscription in slowness}
+        for connection, destination in slow - self._slow:
+            self.client_events.note(connection, client_events.SLOW, detail=destination)
+        for connection, destination in self._slow - slow:
+            self.client_events.note(connection, client_events.RECOVERED, detail=destination)
+        self._slow = slow
+
+    def _hear(self, event: str, session: StompSession) -> None:
+        id = session.peer.connection
+        if event == OPENED_EVENT:
+            caller = Caller(session.user, _client_id(session), _machine(session))
+            self.client_events.begin(id, caller, browser=_is_browser(session))
+        else:
+            closed = {"closed_at": rfc3339(self.client_events.now()), "reason": session.close_reason}
+            self.client_events.end(id, {**self.facts(session), **closed}, session.close_reason)
+
+    def _rates(self, session: StompSession) -> tuple[float, float]:
+        return self.client_events.rates(session.peer.connection, session.frames_in, _frames_out(session))
+
+    def _is_slow(self, session: StompSession) -> bool:
+        slowness = self._registry.engine.broker.subscriptions.slowness
+        if not len(slowness):
+            return False
+        return any(slowness.since_ms(subscription) for subscription in session.peer.subscriptions.values())
+
+
+def _is_browser(session: StompSession) -> bool:
+    """Whether it is a page of the console: a WebSocket that came with the cookie of somebody signed in."""
+    return session.preauthenticated and session.peer_name.startswith("websocket ")
+
+
+def _client_id(session: StompSession) -> str:
+    """What the client calls itself: `client-id` of CONNECT; empty where it does not."""
+    return session.client.way.client or "" if session.client is not None else ""
+
+
+def _machine(session: StompSession) -> str:
+    """Where the client runs, as far as its address tells."""
+    return session.client.way.address or "" if session.client is not None else ""
+
+
+def _frames_out(session: StompSession) -> int:
+    peer = session.peer
+    together = sum(subscription.fanned_out for subscription in peer.subscriptions.values())
+    return session.frames_out + peer.fanned_out + together
+
+
+def _shown(happened: Happened) -> Facts:
+    """For the API."""
+    return {
+        "at": rfc3339(happened.at_s),
+        "first_at": rfc3339(happened.first_s),
+        **{name: getattr(happened, name) for name in ("event", "code", "detail", "by", "times")},
+    }

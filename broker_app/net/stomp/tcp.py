@@ -1,0 +1,107 @@
+"""STOMP over TCP, and over TLS: the socket under a session."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import cast
+
+from broker_app.core.errors import Refused
+from broker_app.net.descriptors import has_room
+from broker_app.net.http.client_hangup import hung_up
+from broker_app.net.policy.access import Way
+from broker_app.net.stomp.rendering import Renderer
+from broker_app.net.stomp.session import StompSession
+from broker_app.net.stomp.session_registry import SessionRegistry
+from broker_app.net.tls.certificates import Certificates
+from broker_app.net.tls.listener import TlsListener
+from broker_app.rules.event import STOMP
+
+_PLAIN = Refused("tls-required", "this port speaks STOMP over TLS alone: connect to it with TLS")
+
+
+class TcpConnection(asyncio.Protocol):
+    """One accepted connection; the `Transport` of its session."""
+
+    __slots__ = ("_certificates", "_registry", "_session", "_transport", "peer_name", "way")
+
+    def __init__(self, registry: SessionRegistry, certificates: Certificates | None = None) -> None:
+        self.peer_name = "tcp"
+        self.way = Way(STOMP)
+        self._registry = registry
+        self._certificates = certificates
+        self._transport: asyncio.Transport
+        #: begins with the connection: a handshake that fails never was one
+        self._session: StompSession
+
+    # from asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        address = transport.get_extra_info("peername")
+        if address:
+            self.peer_name = f"tcp {address[0]}:{address[1]}"
+        encrypted = transport.get_extra_info("ssl_object") is not None
+        self.way = Way(STOMP, address[0] if address else None, encrypted)
+        connection: socket.socket = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._transport.set_write_buffer_limits(high=self._registry.config.outbox_bytes)
+        self._session = StompSession(self._registry, self)
+        names = self._certificates.names_of(transport) if self._certificates is not None else ()
+        self._session.admitted(names)
+        if not has_room(connection):
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._session.receive(data)
+
+    def pause_writing(self) -> None:
+        self._session.congested()
+
+    def resume_writing(self) -> None:
+        self._session.uncongested()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._session.lost()
+
+    # for the session
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def trust(self) -> None:
+        """The session bounds what it takes of a stream by itself."""
+
+    def hung_up(self) -> bool:
+        return not self._transport.is_closing() and hung_up(self._transport)
+
+    def pause_reading(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+
+async def listen(registry: SessionRegistry, listener: socket.socket) -> asyncio.Server:
+    """Accept STOMP clients on `listener`."""
+    loop = asyncio.get_running_loop()
+    return await loop.create_server(lambda: TcpConnection(registry), sock=listener, backlog=2048)
+
+
+def listen_tls(registry: SessionRegistry, listener: socket.socket, certificates: Certificates) -> TlsListener:
+    """Accept STOMP clients over TLS on `listener`."""
+    return TlsListener(
+        listener,
+        certificates,
+        lambda: TcpConnection(registry, certificates),
+        plain_answer=Renderer("1.2", registry.ids).error(_PLAIN, None),
+        patience_s=registry.config.connect_timeout,
+    )

@@ -1,0 +1,193 @@
+"""STOMP over WebSocket: an ASGI conversation under a session, with its own loop.
+
+ASGI servers buffer without bound in both directions, so the bounds are kept here: no further message is
+taken while the engine is full, and what the client has not taken is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from broker_app.core.errors import Refused
+from broker_app.net.auth.login import Identity
+from broker_app.net.policy.access import Way
+from broker_app.net.stomp.rendering import Renderer
+from broker_app.net.stomp.session import StompSession
+from broker_app.net.stomp.session_registry import SessionRegistry
+from broker_app.rules.event import WEBSOCKET
+
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+
+SUBPROTOCOLS = ("v12.stomp", "v11.stomp", "v10.stomp")
+NORMAL, GOING_AWAY, PROTOCOL_ERROR, TRY_LATER = 1000, 1001, 1002, 1013
+
+
+class WebSocketConnection:
+    """One WebSocket; the `Transport` of its session."""
+
+    __slots__ = (
+        "_certified",
+        "_closing",
+        "_high_water",
+        "_hung_up",
+        "_outbox",
+        "_outbox_bytes",
+        "_paused",
+        "_resumed",
+        "_send",
+        "_session",
+        "_text",
+        "_trust",
+        "_trusted",
+        "_wake",
+        "peer_name",
+        "way",
+    )
+
+    def __init__(
+        self,
+        registry: SessionRegistry,
+        scope: MutableMapping[str, Any],
+        send: Send,
+        identity: Identity | None,
+    ) -> None:
+        client = scope.get("client") or ("?", 0)
+        self.peer_name = f"websocket {client[0]}:{client[1]}"
+        self.way = Way.of_scope(WEBSOCKET, scope, behind_tls=registry.config.behind_tls)
+        self._certified: tuple[str, ...] = scope.get("mom.certified", ())
+        self._send = send
+        #: tells the web server, where it wants to know, that the client has logged in
+        self._trust: Callable[[], None] = scope.get("mom.trust", lambda: None)
+        self._trusted = False
+        #: whether the client speaks in text messages, and is answered in them as far as that is possible
+        self._text = False
+        #: asks the web server, where it knows
+        self._hung_up: Callable[[], bool] = scope.get("mom.hung_up", lambda: False)
+        self._high_water = registry.config.outbox_bytes
+        self._outbox: list[bytes] = []
+        self._outbox_bytes = 0
+        self._wake: asyncio.Future[None] | None = None
+        self._closing = False
+        self._paused = False
+        self._resumed: asyncio.Future[None] | None = None
+        self._session = StompSession(registry, self, identity)
+
+    async def run(self, receive: Receive) -> None:
+        """The conversation, from the accepted handshake to the end."""
+        writer = asyncio.create_task(self._write_all())
+        self._session.admitted(self._certified)
+        try:
+            while True:
+                event = await receive()
+                if event["type"] != "websocket.receive":
+                    return
+                data, text = event.get("bytes"), event.get("mom.text", False)
+                if data is None:
+                    data, text = event["text"].encode(), True
+                if not self._trusted:
+                    self._text = text
+                self._session.receive(data)
+                while self._paused:
+                    self._resumed = asyncio.get_running_loop().create_future()
+                    await self._resumed
+        finally:
+            self._session.lost()
+            if not self._closing:
+                writer.cancel()
+            await asyncio.wait((writer,))
+
+    async def _write_all(self) -> None:
+        """Everything that was written since the last time leaves as one WebSocket message."""
+        loop = asyncio.get_running_loop()
+        while True:
+            while self._outbox:
+                data = self._outbox[0] if len(self._outbox) == 1 else b"".join(self._outbox)
+                congested = self._outbox_bytes > self._high_water
+                self._outbox, self._outbox_bytes = [], 0
+                try:
+                    await self._send(self._message(data))
+                except OSError:
+                    return  # the client has gone; the reader hears of it as well
+                if congested and self._outbox_bytes <= self._high_water:
+                    self._session.uncongested()
+            if self._closing:
+                break
+            self._wake = loop.create_future()
+            await self._wake
+        await self._send({"type": "websocket.close", "code": NORMAL})
+
+    def _message(self, data: bytes) -> Event:
+        """What is sent to the client, in the kind of message in which it said CONNECT."""
+        if not self._text:
+            return {"type": "websocket.send", "bytes": data}
+        try:
+            return {"type": "websocket.send", "text": data.decode()}
+        except UnicodeDecodeError:  # bodies are bytes; such a one is not for text
+            return {"type": "websocket.send", "bytes": data}
+
+    # for the session
+
+    def write(self, data: bytes) -> None:
+        before = self._outbox_bytes
+        self._outbox.append(data)
+        self._outbox_bytes += len(data)
+        if before <= self._high_water < self._outbox_bytes:
+            self._session.congested()
+        self._notify()
+
+    def close(self) -> None:
+        self._closing = True
+        self._release()
+        self._notify()
+
+    def abort(self) -> None:
+        self._outbox, self._outbox_bytes = [], 0
+        self.close()
+
+    def trust(self) -> None:
+        self._trusted = True
+        self._trust()
+
+    def hung_up(self) -> bool:
+        return self._hung_up()
+
+    def pause_reading(self) -> None:
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        self._paused = False
+        if self._resumed is not None and not self._resumed.done():
+            self._resumed.set_result(None)
+
+    def _notify(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+
+async def serve(
+    registry: SessionRegistry,
+    scope: MutableMapping[str, Any],
+    receive: Receive,
+    send: Send,
+    identity: Identity | None,
+) -> None:
+    """Accept a WebSocket and hold the conversation. `identity` is who a valid session cookie names."""
+    await receive()  # websocket.connect
+    offered = scope.get("subprotocols") or []
+    chosen = next((name for name in SUBPROTOCOLS if name in offered), None)
+    await send({"type": "websocket.accept", "subprotocol": chosen})
+    if offered and chosen is None:
+        theirs, ours = ", ".join(offered)[:120], ", ".join(SUBPROTOCOLS)
+        detail = f"the subprotocols {theirs} are not spoken here; offer {ours}"
+        error = Renderer("1.2", registry.ids).error(Refused("unsupported-protocol", detail), None)
+        await send({"type": "websocket.send", "bytes": error})
+        await send({"type": "websocket.close", "code": PROTOCOL_ERROR})
+        return
+    await WebSocketConnection(registry, scope, send, identity).run(receive)

@@ -1,0 +1,64 @@
+"""What is told of an alert, to whom, and by which way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from broker_app.core.message import Envelope
+from broker_app.notifications import webhook
+from broker_app.notifications.mailer import Post
+from broker_app.notifications.retry_queue import Notice
+from broker_app.notifications.target import QUEUE, WEBHOOK, Target
+from broker_app.telemetry.alerts.alert import Alert
+from broker_app.telemetry.alerts.alert_state import Told
+from broker_app.telemetry.alerts.rule import AlertRule
+from broker_app.telemetry.alerts.texts import shown
+
+#: events that are told outside; what somebody says to an alert is known to those who look
+NOTICED: Final = ("fired", "ended")
+
+
+class Publisher(Protocol):
+    """Sends messages of the broker's own."""
+
+    def publish(self, entries: list[tuple[Envelope, bytes]]) -> None: ...
+
+
+def targets(alert: Alert, rules: Sequence[AlertRule], for_all: Sequence[str]) -> Iterator[Target]:
+    """Whom an alert is told to: those whom its rule names, or `for_all`. What is silenced: to nobody."""
+    rule = next((rule for rule in rules if rule.name == alert.rule), None)
+    if alert.until is None:
+        for text in (rule.notify if rule is not None else ()) or for_all:
+            yield Target.of(text)
+
+
+def notice(told: Told, broker: str, console: str | None) -> Notice:
+    """`console` is its address, for the link; None where nobody said it."""
+    alert = told.alert
+    about = shown(alert)
+    link = f"{console.rstrip('/')}/{about['page']}" if console is not None else None
+    title = f"[{broker}] {'ended' if told.event == 'ended' else alert.severity}: {about['detail']}"
+    lines = [about["detail"], "", f"alert   {alert.rule}, {told.event}", f"since   {about['since']}"]
+    if alert.ended_at is not None:
+        lines.append(f"ended   {about['ended_at']}")
+    if link is not None:
+        lines.append(f"look    {link}")
+    body = {"event": told.event, "broker": broker, "link": link, "alert": about}
+    return Notice(f"{alert.id}-{told.event}", title, "\n".join(lines) + "\n", body)
+
+
+async def deliver(target: Target, told: Notice, publisher: Publisher, post: Post) -> None:
+    """Raises OSError or ValueError when it was not taken."""
+    if target.kind == QUEUE:
+        block = f"content-type:application/json\nmom-notice:{told.id}\n".encode()
+        publisher.publish([(Envelope(target.where, block, persistent=True), _encoded(told))])
+    elif target.kind == WEBHOOK:
+        await webhook.post(target.where, _encoded(told), {"Mom-Notice": told.id})
+    else:
+        await post.send(target.where, told.title, told.text)
+
+
+def _encoded(told: Notice) -> bytes:
+    return json.dumps(told.body).encode()

@@ -1,0 +1,307 @@
+"""The one way to change the configuration: edits are checked, written, versioned, recorded, told; or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.dispatch import Signal
+from django.utils import timezone
+
+from broker_app.models import Change, ChangedObject, Entry, PolicyVersion
+from broker_app.web.actions import audit
+from broker_app.web.actions.author import By
+from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.resource_types.resource_type import check_storable
+
+#: sent after the commit of a change, in the thread that made it
+#: sent with the `version` that a change led to
+policy_changed = Signal()
+
+_ORDER = {name: place for place, name in enumerate(KINDS)}
+
+
+class Conflict(Exception):
+    """What was asked for contradicts what is there."""
+
+
+class Stale(Exception):
+    """A thing is of another version than was expected; 0 when there is none."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(f"The version is {version} now.")
+        self.version = version
+
+
+class InvalidEdits(Exception):
+    """What is wrong with edits that were made together; nothing of them is done."""
+
+    def __init__(self, faults: Sequence[tuple[Edit, ValidationError]]) -> None:
+        super().__init__(
+            "; ".join(f"{edit.kind} {edit.key}: {' '.join(fault.messages)}" for edit, fault in faults[:5])
+        )
+        self.faults = faults
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What is to be said about one thing; None ends it.
+
+    `expected` is the version that is to be replaced, 0 for none, None for any. `origin` is the place in the
+    file that says it, or does so no longer; what a file says is changed by that file alone.
+    """
+
+    kind: str
+    key: str
+    said: Mapping[str, Any] | None
+    expected: int | None = None
+    secrets: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    origin: str = ""
+
+
+class Changed(NamedTuple):
+    """What an edit did: None is what was not there."""
+
+    kind: str
+    key: str
+    before: Said | None
+    after: Said | None
+    secrets: tuple[str, ...]
+    origin: str
+
+    @property
+    def act(self) -> str:
+        return "created" if self.before is None else "removed" if self.after is None else "changed"
+
+
+class Outcome(NamedTuple):
+    """The version that the edits led to, None when they said nothing new; and what they changed."""
+
+    version: int | None
+    changed: tuple[Changed, ...]
+
+    def warnings(self) -> list[str]:
+        """What is probably a mistake in what the edits said, although it was taken."""
+        return [
+            warning
+            for changed in self.changed
+            if changed.after is not None
+            for warning in KINDS[changed.kind].warnings(changed.after)
+        ]
+
+
+@transaction.atomic
+def apply(by: By, edits: Iterable[Edit], *, dry_run: bool = False) -> Outcome:
+    """Carries out all edits or none. With `dry_run` none, but the outcome is what it would be.
+
+    Raises ValidationError for what is wrong with a single edit and InvalidEdits for several, Stale, Conflict
+    for a thing that a file says, or that two of the edits are about.
+    """
+    lock_version()
+    whole = _with_what_hangs_on(list(edits))
+    changed = _differences(whole)
+    if not changed:
+        return Outcome(None, ())
+    _write(whole, changed)
+    version = record_changes(by, list(changed.values()))
+    if dry_run:
+        transaction.set_rollback(True)
+    return Outcome(version, tuple(changed.values()))
+
+
+def record_changes(by: By, changed: Sequence[Changed]) -> int:
+    """Gives what was changed a version, keeps it in history and audit log, and tells after the commit.
+
+    For the writers that are not ours, Django's commands; within their transaction.
+    """
+    counter, _ = PolicyVersion.objects.select_for_update().get_or_create(pk=PolicyVersion.ONLY)
+    counter.number += 1
+    counter.save()
+    _record(by, counter.number, changed)
+    number = counter.number
+    transaction.on_commit(lambda: policy_changed.send(sender=PolicyVersion, version=number))
+    return number
+
+
+def lock_version() -> int:
+    """The newest version; nobody else makes another until the caller's transaction ends."""
+    counter, _ = PolicyVersion.objects.select_for_update().get_or_create(pk=PolicyVersion.ONLY)
+    return counter.number
+
+
+@transaction.atomic
+def trim_history(most: int) -> int:
+    """Lets go of what the oldest versions changed, so that at most so many are kept; how many went."""
+    last = Change.objects.order_by("-number").values_list("number", flat=True)[most : most + 1].first()
+    if last is None:
+        return 0
+    old = Change.objects.filter(number__lte=last)
+    count = old.count()
+    old.delete()
+    return count
+
+
+def version_of(kind: str, key: str) -> int:
+    """That of the change that wrote it; 0 when it is not there, 1 when nobody has written it by an action."""
+    version = Entry.objects.filter(kind=kind, key=key).values_list("version", flat=True).first()
+    if version is not None:
+        return version
+    return 1 if KINDS[kind].read([key]) else 0
+
+
+def _with_what_hangs_on(edits: list[Edit]) -> list[Edit]:
+    """The edits, and the removal of whatever goes with what they remove."""
+    named = {(edit.kind, edit.key) for edit in edits}
+    more = [
+        Edit(kind, key, None)
+        for edit in edits
+        if edit.said is None
+        for kind, key in KINDS[edit.kind].hangs_on(edit.key)
+        if (kind, key) not in named
+    ]
+    return edits + more
+
+
+def _differences(edits: Sequence[Edit]) -> dict[int, Changed]:
+    """What the edits would change, by their place among them."""
+    before = {kind: KINDS[kind].read(keys) for kind, keys in _by_kind(edits).items()}
+    entries = _entries(edits)
+    found: dict[int, Changed] = {}
+    faults: list[tuple[Edit, ValidationError]] = []
+    _check_once(edits)
+    for place, edit in enumerate(edits):
+        was = before[edit.kind].get(edit.key)
+        entry = entries.get((edit.kind, edit.key))
+        _check_version(edit, entry, was)
+        try:
+            now = _checked(edit, was)
+        except ValidationError as fault:
+            _check_owner(edit, entry)
+            faults.append((edit, fault))
+            continue
+        operates = _only_operates(edit, was, now)
+        if not operates:
+            _check_owner(edit, entry)
+        origin = entry.origin if entry is not None and operates else edit.origin
+        moved = entry is not None and entry.origin != origin
+        if now != was or edit.secrets or moved:
+            found[place] = Changed(edit.kind, edit.key, was, now, tuple(sorted(edit.secrets)), origin)
+    _raise(faults, edits)
+    return found
+
+
+def _entries(edits: Sequence[Edit]) -> dict[tuple[str, str], Entry]:
+    return {
+        (row.kind, row.key): row
+        for kind, keys in _by_kind(edits).items()
+        for row in Entry.objects.filter(kind=kind, key__in=keys)
+    }
+
+
+def _by_kind(things: Iterable[Edit | Changed]) -> dict[str, list[str]]:
+    keys: dict[str, list[str]] = {}
+    for thing in things:
+        keys.setdefault(thing.kind, []).append(thing.key)
+    return keys
+
+
+def _check_once(edits: Sequence[Edit]) -> None:
+    """Of two edits of one thing, nobody could say which is meant."""
+    seen: set[tuple[str, str]] = set()
+    for edit in edits:
+        if (edit.kind, edit.key) in seen:
+            raise Conflict(f"{KINDS[edit.kind].one} {edit.key} is said twice")
+        seen.add((edit.kind, edit.key))
+
+
+def _check_version(edit: Edit, entry: Entry | None, was: Said | None) -> None:
+    version = entry.version if entry is not None else 1 if was is not None else 0
+    if edit.expected is not None and edit.expected != version:
+        raise Stale(version)
+
+
+def _check_owner(edit: Edit, entry: Entry | None) -> None:
+    if entry is not None and entry.origin and not edit.origin:
+        raise Conflict(f"{KINDS[edit.kind].one} {edit.key} is said in {entry.origin}; change it there")
+
+
+def _only_operates(edit: Edit, was: Said | None, now: Said | None) -> bool:
+    """Whether somebody changes nothing but how a thing is operated, which no file keeps him from."""
+    if edit.origin or edit.secrets or was is None or now is None or was == now:
+        return False
+    operated = KINDS[edit.kind].operated
+    return all(was.get(name) == now.get(name) for name in was.keys() | now.keys() if name not in operated)
+
+
+def _checked(edit: Edit, was: Said | None) -> Said | None:
+    if edit.said is None:
+        return None
+    kind = KINDS[edit.kind]
+    check_storable(edit.key, edit.said)
+    now = kind.complete(edit.key, edit.said, was)
+    kind.check(edit.key, now)
+    kind.check_secrets(edit.key, now, edit.secrets)
+    return now
+
+
+def _write(edits: Sequence[Edit], changed: Mapping[int, Changed]) -> None:
+    """What is named before what names it; and the other way round for what ends."""
+    faults: list[tuple[Edit, ValidationError]] = []
+    places = sorted(changed, key=lambda place: _ORDER[edits[place].kind])
+    writes = [place for place in places if changed[place].after is not None]
+    ends = [place for place in reversed(places) if changed[place].after is None]
+    for place in writes + ends:
+        edit, after = edits[place], changed[place].after
+        try:
+            if after is not None:
+                KINDS[edit.kind].write(edit.key, after, edit.secrets)
+            else:
+                KINDS[edit.kind].remove(edit.key)
+        except ValidationError as fault:
+            faults.append((edit, fault))
+    _raise(faults, edits)
+    for name in {one.kind: None for one in changed.values()}:
+        of_kind = {place: one for place, one in changed.items() if one.kind == name}
+        if wrong := KINDS[name].wrong_together([(one.before, one.after) for one in of_kind.values()]):
+            _raise([(edits[max(of_kind)], ValidationError(wrong))], edits)
+
+
+def _raise(faults: Sequence[tuple[Edit, ValidationError]], edits: Sequence[Edit]) -> None:
+    if faults and len(edits) == 1:
+        raise faults[0][1]
+    if faults:
+        raise InvalidEdits(faults)
+
+
+def _record(by: By, number: int, changed: Sequence[Changed]) -> None:
+    now = timezone.now()
+    change = Change.objects.create(
+        number=number, time=now, author=by.user, way=by.way, address=by.address, reason=by.reason
+    )
+    ChangedObject.objects.bulk_create(ChangedObject(change=change, **_columns(one)) for one in changed)
+    for kind, keys in _by_kind(one for one in changed if one.after is None).items():
+        Entry.objects.filter(kind=kind, key__in=keys).delete()
+    Entry.objects.bulk_create(
+        (
+            Entry(kind=one.kind, key=one.key, version=number, origin=one.origin, changed=now)
+            for one in changed
+            if one.after is not None
+        ),
+        update_conflicts=True,
+        unique_fields=["kind", "key"],
+        update_fields=["version", "origin", "changed"],
+    )
+    audit.record(
+        by,
+        *(
+            audit.Act(one.act, one.kind, one.key, one.before, one.after, one.secrets, number)
+            for one in changed
+        ),
+    )
+
+
+def _columns(one: Changed) -> dict[str, Any]:
+    return {**one._asdict(), "secrets": list(one.secrets)}

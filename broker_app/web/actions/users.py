@@ -1,0 +1,79 @@
+"""Users: the first administrator, new ones, passwords."""
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from broker_app.web.actions.author import SYSTEM, By
+from broker_app.web.actions.change_set import Changed, Conflict, Edit, apply, record_changes
+from broker_app.web.resource_types import KINDS
+from broker_app.web.resource_types.users import ChosenByOwner
+
+ADMIN = "admin"
+
+
+@transaction.atomic
+def ensure_admin(password: str | None, keep: Callable[[str], object] = lambda made_up: None) -> str | None:
+    """Makes sure that somebody can log in, and returns the password that was made up for it, if any.
+
+    A given password becomes that of the user admin. Without one, and when there is no user yet,
+    admin gets a random one, which `keep` is given before it holds.
+    """
+    if password is not None:
+        admin = User.objects.filter(username=ADMIN).first()
+        if admin is None or not (admin.is_active and admin.check_password(password)):
+            _write_admin(password)
+        return None
+    if User.objects.exists():
+        return None
+    made_up = secrets.token_urlsafe(12)
+    keep(made_up)
+    _write_admin(made_up)
+    return made_up
+
+
+@transaction.atomic
+def create_user(by: By, name: str, password: str) -> User:
+    """A new user without an administrator's rights. Raises ValidationError for a name or password that will
+    not do, Conflict for a name that is taken."""
+    if User.objects.filter(username=name).exists():
+        raise Conflict(f"There is a user {name} already.")
+    apply(by, [Edit("users", name, {}, secrets={"password": password})])
+    return User.objects.get(username=name)
+
+
+@transaction.atomic
+def set_password(by: By, user: User, password: str) -> None:
+    """Gives a user a new password; sessions and logins with the old one end. Raises ValidationError."""
+    said = KINDS["users"].read([user.username])[user.username]
+    apply(by, [Edit("users", user.username, said, secrets={"password": password})])
+    user.refresh_from_db()
+
+
+@contextmanager
+def watched_users(by: By) -> Iterator[None]:
+    """Records what Django's own commands do to users within."""
+    with transaction.atomic():
+        before, passwords = KINDS["users"].read(), _password_hashes()
+        yield
+        after, passwords_now = KINDS["users"].read(), _password_hashes()
+        changed = []
+        for name in {**before, **after}:
+            secrets_changed = ("password",) if passwords.get(name) != passwords_now.get(name) else ()
+            if secrets_changed or before.get(name) != after.get(name):
+                changed.append(Changed("users", name, before.get(name), after.get(name), secrets_changed, ""))
+        if changed:
+            record_changes(by, changed)
+
+
+def _password_hashes() -> dict[str, str]:
+    return dict(User.objects.values_list("username", "password"))
+
+
+def _write_admin(password: str) -> None:
+    said = KINDS["users"].read([ADMIN]).get(ADMIN, {})
+    said |= {"administrator": True, "active": True}
+    apply(SYSTEM, [Edit("users", ADMIN, said, secrets={"password": ChosenByOwner(password)})])

@@ -1,0 +1,35 @@
+"""Who acts by a request: for the history and the audit log."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+from django.http import HttpRequest
+from rest_framework.request import Request
+
+from broker_app.models import Token
+from broker_app.net.http.tracing import trace_of
+from broker_app.web.actions import API, CONSOLE, By
+
+#: a header that says why; percent-encoded where it is not ASCII
+REASON = "Mom-Reason"
+
+
+def trace_id(request: Request | HttpRequest) -> str:
+    """The id of the trace that a request belongs to; empty when it says none."""
+    header = request.headers.get("traceparent", "").encode("ascii", "replace")
+    trace = trace_of([(b"traceparent", header)])
+    return trace[1] if trace else ""
+
+
+def by(request: Request | HttpRequest, reason: str = "") -> By:
+    """The author of whatever this request asks for. A browser's session is the console, all else the API."""
+    token = getattr(request, "auth", None)
+    return By(
+        user=request.user.get_username(),
+        way=API if request.headers.get("Authorization") else CONSOLE,
+        address=request.META.get("REMOTE_ADDR", ""),
+        token=token.name if isinstance(token, Token) else "",
+        reason=(reason or unquote(request.headers.get(REASON, "")))[:1000],
+        trace_id=trace_id(request),
+    )

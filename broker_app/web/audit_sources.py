@@ -1,0 +1,122 @@
+"""What gets into the audit log without an edit: operators' acts on the data plane, and logins of the console.
+
+And what gets out of it again: entries and versions that are older than the settings keep them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
+
+from django.conf import settings
+from django.contrib.auth.signals import user_logged_in, user_login_failed
+from django.core.cache import cache
+from django.db import DatabaseError, connection
+from django.http import HttpRequest
+from django.utils import timezone
+
+from broker_app.net.operator_audit import Act, Acts
+from broker_app.web.actions import API, CONSOLE, By, audit, trim_history
+from broker_app.web.actor import by, trace_id
+from broker_app.web.backends import slowed
+
+log = logging.getLogger(__name__)
+
+LOGGED_IN, LOGIN_FAILED, LOGINS_FAIL = "logged in", "login failed", "logins fail"
+#: failed logins a minute that have an entry each
+MOST_FAILED = 60
+_PRUNE_EVERY_S = 3600.0
+
+
+async def keep(acts: Acts, interval_s: float = 1.0) -> NoReturn:
+    """Writes down the acts of operators, and lets go of what is too old, until it is cancelled; then what is
+    left. A database that cannot be written makes them wait, and too many of them be lost, which is told."""
+    loop = asyncio.get_running_loop()
+    thread = ThreadPoolExecutor(1, thread_name_prefix="audit")
+    waiting: list[Act] = []
+    prune_at = loop.time()
+    try:
+        while True:
+            await asyncio.sleep(interval_s)
+            waiting = waiting or acts.take()
+            if waiting:
+                written = await loop.run_in_executor(thread, write, waiting)
+                waiting = [] if written else waiting
+            if loop.time() >= prune_at:
+                prune_at = loop.time() + _PRUNE_EVERY_S
+                await loop.run_in_executor(thread, prune)
+    finally:
+        await loop.run_in_executor(thread, write, [*waiting, *acts.take(last=True)])
+        thread.submit(connection.close)
+        thread.shutdown(wait=False)
+
+
+def write(acts: list[Act]) -> bool:
+    """Whether the acts are in the audit log now. Blocks."""
+    try:
+        audit.record_all((_author(act), _entry(act)) for act in acts)
+    except DatabaseError as error:
+        log.warning("the audit log cannot be written: %s", error)
+        return False
+    return True
+
+
+def prune() -> None:
+    """Lets go of audit entries and versions that are too old. Blocks."""
+    try:
+        while audit.prune(timezone.now() - timedelta(days=settings.MOM.audit_days)):
+            pass
+        trim_history(settings.MOM.history_versions)
+    except DatabaseError as error:
+        log.warning("old entries of the audit log cannot be removed: %s", error)
+
+
+def _author(act: Act) -> By:
+    doer = act.doer
+    return By(doer.user, doer.way, doer.address or "", doer.token or "", doer.reason, doer.trace_id)
+
+
+def _entry(act: Act) -> audit.Act:
+    return audit.Act(
+        act.act, act.kind, act.key, after=dict(act.facts) or None, time=datetime.fromtimestamp(act.time, UTC)
+    )
+
+
+# ---------------------------------------------------------------------- logins of the console
+
+
+def watch_logins() -> None:
+    """Records from now on who logs in to the console, and who fails to."""
+    user_logged_in.connect(_logged_in, dispatch_uid="audit")
+    user_login_failed.connect(_login_failed, dispatch_uid="audit")
+
+
+def _logged_in(sender: Any, request: HttpRequest | None, user: Any, **_: Any) -> None:
+    if request is not None:
+        request.user = user  # Django does so where the middleware was before
+        audit.record(by(request), audit.Act(LOGGED_IN, "users", user.get_username()))
+
+
+def _login_failed(
+    sender: Any, credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any
+) -> None:
+    """So many a minute have an entry; that there are more has one. What was not looked at has none."""
+    if request is None or slowed(request) is not None:
+        return
+    minute = f"failed-logins/{int(time.time() // 60)}"
+    cache.add(minute, 0, 120)
+    count = cache.incr(minute)
+    # Who asks is what is being found out: `by` would begin anew.
+    way = API if request.headers.get("Authorization") else CONSOLE
+    author = By("", way, request.META.get("REMOTE_ADDR", ""), trace_id=trace_id(request))
+    if count <= MOST_FAILED:
+        name = str(credentials.get("username", ""))[:150].encode(errors="replace").decode()
+        audit.record(author, audit.Act(LOGIN_FAILED, "users", name.replace("\0", "")))
+    elif count == MOST_FAILED + 1:
+        audit.record(
+            author, audit.Act(LOGINS_FAIL, "users", "", after={"a_minute": f"more than {MOST_FAILED}"})
+        )

@@ -1,0 +1,182 @@
+"""The page of one bridge: how it stands, what happened, and what can be done with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+
+from broker_app.bridge.connection_test import LONGEST_S
+from broker_app.models import Entry
+from broker_app.net.operator_audit import RETRIED, TESTED
+from broker_app.net.rest.refusals import Refusal
+from broker_app.remote import DRAINING, PAUSED, RUNNING, Remote
+from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, audit
+from broker_app.web.actor import by
+from broker_app.web.console.bridge_status import NO_NODE, all_bridges, one_bridge, shown_bridge, shown_events
+from broker_app.web.console.bridges import BRIDGES, address_of
+from broker_app.web.console.differences import in_a_sentence
+from broker_app.web.console.frame import AdministratorsPage, in_production
+from broker_app.web.console.resource_page import SubjectPage, tell
+from broker_app.web.policy_sync import ask, node_of
+from broker_app.web.resource_types import Said
+from broker_app.web.resource_types.bridges import whole
+
+#: deeds that change what is desired of a whole bridge
+_DESIRED = {"pause": PAUSED, "resume": RUNNING, "drain": DRAINING}
+
+
+class BridgePage(SubjectPage):
+    """How one bridge stands."""
+
+    subject = BRIDGES
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return self.show(request)
+
+    def show(self, request: HttpRequest, **more: Any) -> HttpResponse:
+        key, said = self.thing(request)
+        found, unknown = one_bridge(request, key)
+        context = {
+            "subject": self.subject,
+            "key": key,
+            "said": said,
+            "entry": Entry.objects.filter(kind=self.subject.kind, key=key).first(),
+            "bridge": shown_bridge(found) if found else None,
+            "events": shown_events(found["events"]) if found else [],
+            "unknown": unknown,
+            **more,
+        }
+        return render(request, "console/bridge.html", context)
+
+
+class TrialPage(BridgePage):
+    """Tests the connection, and shows what came of each step above all else."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return redirect(address_of(self.thing(request)[0]))
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        key, said = self.thing(request)
+        queue = request.POST.get("queue", "").strip()
+        node = node_of(request)
+        if node is None:
+            return self.show(request, fault=NO_NODE)
+        found = whole(key)
+        remote = Remote.of(key, said, found[1].get("password", "") if found else "")
+        try:
+            trial = ask(node, node.rest.try_remote(remote, queue or None), within_s=LONGEST_S + 5)
+        except Refusal as refusal:
+            return self.show(request, fault=refusal.detail)
+        about = {"address": remote.address, "queue": queue or None, "ok": trial["ok"]}
+        audit.record(by(request), audit.Act(TESTED, self.subject.kind, key, after=about))
+        return self.show(request, trial=trial, tested_queue=queue)
+
+
+class SteerPage(SubjectPage):
+    """Pauses, resumes, drains and retries a bridge, or one of its flows."""
+
+    subject = BRIDGES
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        key, said = self.thing(request)
+        deed, queue = request.POST.get("deed", ""), request.POST.get("queue", "")
+        if deed == "retry":
+            self.retry(request, key, queue)
+        elif (steered := _steered(said, deed, queue)) is not None:
+            try:
+                edit = Edit(self.subject.kind, key, steered)
+                tell(
+                    request, apply(by(request, request.POST.get("reason", "")), [edit]), _("Bridge %s") % key
+                )
+            except (Conflict, InvalidEdits, Stale, ValidationError) as fault:
+                messages.error(request, _("Nothing was changed: %s") % in_a_sentence(fault))
+        return redirect(address_of(key))
+
+    def retry(self, request: HttpRequest, key: str, queue: str) -> None:
+        node = node_of(request)
+        if node is None:
+            messages.error(request, NO_NODE)
+            return
+        try:
+            ask(node, node.rest.retry_bridge(key, queue or None))
+        except Refusal as refusal:
+            messages.error(request, refusal.detail)
+            return
+        audit.record(by(request), audit.Act(RETRIED, self.subject.kind, key, after={"queue": queue or None}))
+        messages.success(request, _("It tries again now."))
+
+
+class ClonePage(SubjectPage):
+    """Makes a bridge like another one, credentials too; what is to differ is edited then."""
+
+    subject = BRIDGES
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        key, _said = self.thing(request)
+        found, new = whole(key), request.POST.get("new", "").strip()
+        assert found is not None, "it is there"
+        said, secrets = found
+        try:
+            # It forwards nothing until somebody has said what is to differ.
+            edit = Edit(self.subject.kind, new, {**said, "desired": PAUSED}, 0, secrets)
+            tell(request, apply(by(request), [edit]), _("Bridge %s") % new)
+        except (Conflict, InvalidEdits, ValidationError) as fault:
+            messages.error(request, _("Nothing was made: %s") % in_a_sentence(fault))
+            return redirect(address_of(key))
+        except Stale:
+            messages.error(request, _("Nothing was made: there is a bridge %s already.") % new)
+            return redirect(address_of(key))
+        return redirect(f"{self.subject.edit_address}?{urlencode({'name': new})}")
+
+
+class RemoveOrphanPage(AdministratorsPage):
+    """Removes a queue that waits for a bridge that there is not, with all that is in it."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return self.show(request)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        orphan = self.orphan(request)
+        if in_production() and request.POST.get("typed", "").strip() != orphan["queue"]:
+            return self.show(request, _("This is production: type the name of the queue to remove it."))
+        node = node_of(request)
+        assert node is not None, "it knows the orphan"
+        try:
+            ask(node, node.rest.remove_queue(orphan["source"], force=True))
+        except Refusal as refusal:
+            return self.show(request, refusal.detail)
+        reason = request.POST.get("reason", "")
+        audit.record(by(request, reason), audit.Act("removed", "queues", orphan["source"]))
+        messages.success(request, _("The queue %s was removed.") % orphan["source"])
+        return redirect(BRIDGES.address)
+
+    def orphan(self, request: HttpRequest) -> dict[str, Any]:
+        """The queue that `source` in the address names. Raises Http404."""
+        found = all_bridges(request)[0]
+        source = request.GET.get("source", "")
+        orphans: list[dict[str, Any]] = found["orphans"] if found else []
+        for orphan in orphans:
+            if orphan["source"] == source:
+                return orphan
+        raise Http404(f"No queue {source[:120]} is without a bridge.")
+
+    def show(self, request: HttpRequest, fault: str = "") -> HttpResponse:
+        orphan = self.orphan(request)
+        context = {"orphan": orphan, "fault": fault, "type_name": in_production(), "subject": BRIDGES}
+        return render(request, "console/orphan_remove.html", context)
+
+
+def _steered(said: Said, deed: str, queue: str) -> Said | None:
+    """What is said of a bridge after a deed; None for a deed that there is not."""
+    if not queue:
+        return {**said, "desired": _DESIRED[deed]} if deed in _DESIRED else None
+    paused = [name for name in said["paused_queues"] if name != queue]
+    if deed == "pause":
+        return {**said, "paused_queues": [*paused, queue]}
+    return {**said, "paused_queues": paused} if deed == "resume" else None

@@ -1,0 +1,115 @@
+"""The list of all things of a kind: filtered, sorted and cut into pages, all of it by the address."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+
+from broker_app.models import Entry
+from broker_app.web.console.differences import in_words
+from broker_app.web.console.resource_page import SubjectPage
+from broker_app.web.console.versions import whole
+from broker_app.web.resource_types import Said
+
+#: rows of a page
+A_PAGE = 100
+_NAME = "name"
+
+
+class Column(NamedTuple):
+    """A heading of a list. `address` sorts by it, or turns the order round; empty where nothing sorts.
+    `sorted` is as ARIA says it, empty for columns that the list is not sorted by."""
+
+    label: str
+    address: str
+    sorted: str
+
+
+class ListPage(SubjectPage):
+    #: fields to sort by; None is all columns
+    sortable: ClassVar[Collection[str] | None] = None
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        subject = self.subject
+        sought = request.GET.get("filter", "").strip()
+        everything = self.everything()
+        matching = [key for key, said in everything.items() if self.fits(sought.casefold(), key, said)]
+        order = request.GET.get("sort", "")
+        matching = self.ordered(matching, everything, order)
+        page = max(1, whole(request.GET, "page", 1) or 1)
+        shown = matching[(page - 1) * A_PAGE : page * A_PAGE]
+        origins = dict(
+            Entry.objects.filter(kind=subject.kind).exclude(origin="").values_list("key", "origin")
+        )
+        context = {
+            "subject": subject,
+            "rows": [{**self.row(key, everything[key]), "origin": origins.get(key, "")} for key in shown],
+            "columns": self.columns(request, order),
+            "filter": sought,
+            "sort": order,
+            "all": len(everything),
+            "matching": len(matching),
+            "first": (page - 1) * A_PAGE + 1,
+            "last": (page - 1) * A_PAGE + len(shown),
+            "newer": with_query(request.GET, page=str(page - 1)) if page > 1 else "",
+            "older": with_query(request.GET, page=str(page + 1)) if page * A_PAGE < len(matching) else "",
+            **self.more(everything),
+        }
+        return render(request, subject.list_template, context)
+
+    def everything(self) -> Mapping[str, Said]:
+        """All things by their keys, with what the columns show."""
+        return self.subject.of.read()
+
+    def fits(self, sought: str, key: str, said: Said) -> bool:
+        return sought in key.casefold() or any(
+            sought in in_words(said.get(name, "")).casefold() for name in self.subject.columns
+        )
+
+    def ordered(self, keys: list[str], everything: Mapping[str, Said], order: str) -> list[str]:
+        """Keys in the order that `-column` asks for; those that say nothing there come last."""
+        name = order.removeprefix("-")
+        if name not in self._sortable():
+            return keys
+        cells = {key: key if name == _NAME else self.cell(everything[key], name) for key in keys}
+        ordered = sorted(keys, key=lambda key: cells[key].casefold(), reverse=order.startswith("-"))
+        return sorted(ordered, key=lambda key: cells[key] == "")
+
+    def columns(self, request: HttpRequest, order: str) -> dict[str, Column]:
+        """The headings by field, that of the name first."""
+        found = {}
+        for name, label in {_NAME: "", **self.subject.columns}.items():
+            sorted_by = {name: "ascending", f"-{name}": "descending"}.get(order, "")
+            turned = f"-{name}" if order == name else name
+            address = with_query(request.GET, sort=turned, page="") if name in self._sortable() else ""
+            found[name] = Column(str(label), address, sorted_by)
+        return found
+
+    def _sortable(self) -> Collection[str]:
+        return (_NAME, *self.subject.columns) if self.sortable is None else self.sortable
+
+    def row(self, key: str, said: Said) -> dict[str, Any]:
+        cells = [(label, self.cell(said, name)) for name, label in self.subject.columns.items()]
+        return {"key": key, "said": said, "cells": cells}
+
+    def cell(self, said: Said, name: str) -> str:
+        """One fact of a row; what is not set is left out."""
+        value = said[name]
+        return "" if value in ("", [], {}, None, False) else in_words(value)
+
+    def more(self, everything: Mapping[str, Said]) -> dict[str, Any]:
+        """What the page of a kind shows beside its rows."""
+        return {}
+
+
+def with_query(given: QueryDict, **more: str) -> str:
+    """The query of an address with something more; what is empty is left out."""
+    query = given.copy()
+    for name, value in more.items():
+        query[name] = value
+        if not value:
+            del query[name]
+    return query.urlencode()

@@ -1,0 +1,65 @@
+"""The page on which a thing is removed: it says what goes with it, and asks why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+
+from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply, version_of
+from broker_app.web.actor import by
+from broker_app.web.console.differences import difference, in_a_sentence
+from broker_app.web.console.frame import in_production
+from broker_app.web.console.labels import thing
+from broker_app.web.console.resource_page import SubjectPage, tell
+
+
+class RemovePage(SubjectPage):
+    template = "console/remove.html"
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return self.show(request)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        key, _said = self.thing(request)
+        if in_production() and request.POST.get("typed", "").strip() != key:
+            return self.show(request, _("This is production: type the name to remove it."))
+        version = request.POST.get("version", "")
+        try:
+            outcome = self.removed(request, int(version) if version.isdecimal() else None)
+        except (Conflict, InvalidEdits, ValidationError) as fault:
+            return self.show(request, in_a_sentence(fault))
+        except Stale:
+            return self.show(request, _("It was changed meanwhile: below is what it says now."))
+        tell(request, outcome, thing(self.subject.kind, key))
+        return redirect(self.subject.address)
+
+    def removed(self, request: HttpRequest, expected: int | None, dry_run: bool = False) -> Outcome:
+        edit = Edit(self.subject.kind, self.thing(request)[0], None, expected)
+        return apply(by(request, request.POST.get("reason", "")), [edit], dry_run=dry_run)
+
+    def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+        """What the page of a kind tells beside what goes."""
+        return {}
+
+    def show(self, request: HttpRequest, fault: str = "") -> HttpResponse:
+        key, _said = self.thing(request)
+        outcome, obstacle = None, ""
+        try:
+            outcome = self.removed(request, None, dry_run=True)
+        except (Conflict, InvalidEdits, ValidationError) as error:
+            obstacle = in_a_sentence(error)
+        context = {
+            "subject": self.subject,
+            "key": key,
+            "replaces": version_of(self.subject.kind, key),
+            "differences": [difference(changed) for changed in outcome.changed] if outcome else [],
+            "fault": fault or obstacle,
+            "possible": outcome is not None,
+            "type_name": in_production(),
+            **(self.foreseen(request, outcome) if outcome else {}),
+        }
+        return render(request, self.template, context)

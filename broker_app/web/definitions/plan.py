@@ -1,0 +1,153 @@
+"""What a document would change, and changing it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from broker_app.models import Entry
+from broker_app.web import actions
+from broker_app.web.actions import By, Changed, Edit
+from broker_app.web.definitions.document import (
+    DEFINED,
+    FORMAT,
+    MARK,
+    Document,
+    Fault,
+    InvalidDocument,
+    pointer,
+)
+from broker_app.web.resource_types import KINDS, Said
+from broker_app.web.resource_types.resource_type import check_storable
+
+
+class SaidInFile(NamedTuple):
+    """A thing that the document says otherwise than the file that it belongs to; or that a file keeps."""
+
+    kind: str
+    key: str
+    origin: str
+
+
+class Plan(NamedTuple):
+    """What a document would change in the configuration of one version.
+
+    `conflicts` have to be fixed before it can be applied; `kept` are not in the document and stay because a
+    file says them; `bare` are made without a secret that they need to be of use.
+    """
+
+    version: int
+    digest: str
+    changes: tuple[Changed, ...]
+    unchanged: int
+    conflicts: tuple[SaidInFile, ...]
+    kept: tuple[SaidInFile, ...]
+    bare: tuple[tuple[str, str], ...]
+
+
+@transaction.atomic
+def export() -> dict[str, Any]:
+    """All that is configured now, as a document."""
+    return {MARK: FORMAT, "version": actions.lock_version(), **{name: KINDS[name].read() for name in DEFINED}}
+
+
+def plan(by: By, document: Document, *, prune: bool) -> Plan:
+    """What `apply` would do. With `prune`, what a kind of the document has and the document has not, goes.
+
+    Raises InvalidDocument, with all faults of the things in it.
+    """
+    return _carry_out(by, document, prune=prune, expected=None, dry_run=True)
+
+
+def apply(by: By, document: Document, *, prune: bool, expected: int | None) -> Plan:
+    """Makes the configuration say what the document says, all of it or nothing; the plan that was followed.
+
+    Raises InvalidDocument, Stale when the version is not the expected one, Conflict.
+    """
+    return _carry_out(by, document, prune=prune, expected=expected, dry_run=False)
+
+
+@transaction.atomic
+def _carry_out(by: By, document: Document, *, prune: bool, expected: int | None, dry_run: bool) -> Plan:
+    version = actions.lock_version()
+    if expected is not None and expected != version:
+        raise actions.Stale(version)
+    edits, conflicts, kept = _compare(document, prune=prune)
+    if conflicts and not dry_run:
+        first = conflicts[0]
+        more = f", and {len(conflicts) - 1} more like it" if len(conflicts) > 1 else ""
+        raise actions.Conflict(f"{KINDS[first.kind].one} {first.key} is said in {first.origin}{more}")
+    changed = _edit(by, edits, dry_run=dry_run)
+    written = sum(one.after is not None for one in changed)
+    return Plan(
+        version,
+        digest_of(document, prune=prune),
+        changed,
+        sum(map(len, document.values())) - written - len(conflicts),
+        tuple(conflicts),
+        tuple(kept),
+        tuple((one.kind, one.key) for one in changed if one.act == "created" and KINDS[one.kind].secrets),
+    )
+
+
+def _compare(document: Document, *, prune: bool) -> tuple[list[Edit], list[SaidInFile], list[SaidInFile]]:
+    """The edits of a document, what of it contradicts files, and what files keep although it should go."""
+    rows = Entry.objects.filter(kind__in=document).exclude(origin="")
+    origins = {(row.kind, row.key): row.origin for row in rows}
+    edits, conflicts, kept = [], [], []
+    for kind, things in document.items():
+        before = KINDS[kind].read()
+        for key, said in things.items():
+            origin = origins.get((kind, key))
+            if origin is None:
+                edits.append(Edit(kind, key, said))
+            elif _differs(kind, key, said, before.get(key)):
+                conflicts.append(SaidInFile(kind, key, origin))
+        for key in [key for key in before if prune and key not in things]:
+            origin = origins.get((kind, key))
+            if origin is None:
+                edits.append(Edit(kind, key, None))
+            else:
+                kept.append(SaidInFile(kind, key, origin))
+    return edits, conflicts, kept
+
+
+def _edit(by: By, edits: list[Edit], *, dry_run: bool) -> tuple[Changed, ...]:
+    """What the edits change; their faults by their places in the document."""
+    try:
+        return actions.apply(by, edits, dry_run=dry_run).changed
+    except actions.InvalidEdits as invalid:
+        faults = [fault for edit, error in invalid.faults for fault in _faults(edit, error)]
+    except ValidationError as error:
+        faults = list(_faults(edits[0], error))
+    raise InvalidDocument(*faults)
+
+
+def _differs(kind: str, key: str, said: Said, before: Said | None) -> bool:
+    """Whether a file's thing is said otherwise; one that is said wrongly is, too."""
+    try:
+        check_storable(key, said)
+        whole = KINDS[kind].complete(key, said, before)
+        KINDS[kind].check(key, whole)
+    except ValidationError:
+        return True
+    return whole != before
+
+
+def _faults(edit: Edit, error: ValidationError) -> Iterator[Fault]:
+    place = pointer(edit.kind, edit.key)
+    by_field = error.message_dict if hasattr(error, "error_dict") else {"__all__": error.messages}
+    for field, details in by_field.items():
+        for detail in details:
+            yield Fault(place if field == "__all__" else f"{place}/{field}", detail)
+
+
+def digest_of(document: Document, *, prune: bool) -> str:
+    """What tells one document, and what is to be done with it, from others."""
+    text = json.dumps([document, prune], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

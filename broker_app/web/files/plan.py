@@ -1,0 +1,235 @@
+"""Planning: what files say against what runs, and carrying out the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from broker_app.config import PREFIX, Config
+from broker_app.models import Entry
+from broker_app.rules.errors import RuleError
+from broker_app.web import actions
+from broker_app.web.actions import By, Edit
+from broker_app.web.files.rule_order import positions
+from broker_app.web.resource_types import KINDS, Said
+from broker_app.zero import Bad, Document, Loaded, Place, ZeroError
+
+Name = tuple[str, str]
+
+
+class Planned(NamedTuple):
+    """One thing that differs. `before` is what runs, `after` what the file says; None is nothing."""
+
+    kind: str
+    key: str
+    before: Said | None
+    after: Said | None
+    source: str
+
+    @property
+    def act(self) -> str:
+        return "added" if self.before is None else "removed" if self.after is None else "changed"
+
+
+class Kept(NamedTuple):
+    """One thing that the file says, and that exists already from elsewhere, which wins."""
+
+    kind: str
+    key: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would have to be done. `moved` are those that stand at another place, and say the same."""
+
+    differences: tuple[Planned, ...]
+    edits: tuple[Edit, ...]
+    moved: Mapping[Name, str]
+    kept: tuple[Kept, ...]
+    untouched: int
+
+
+def owner_of(running: Config) -> str:
+    """What the origins of a broker's files begin with: nothing, unless brokers share their configuration."""
+    return f"{running.name}/" if running.database is not None else ""
+
+
+def plan(loaded: Loaded, owner: str) -> Plan:
+    """The differences between what files say and what runs. Raises Bad for documents that will not do."""
+    origins = dict(_origins(owner))
+    runs = _read_all(loaded)
+    documents = _in_order(loaded, runs, origins)
+    errors: list[ZeroError] = []
+    differences: list[Planned] = []
+    edits: list[Edit] = []
+    kept: list[Kept] = []
+    moved: dict[Name, str] = {}
+    untouched = 0
+    for name, document in documents.items():
+        before = runs.get(name)
+        try:
+            after = _checked(document, before)
+        except ValidationError as fault:
+            errors += _placed(loaded, document, fault)
+            continue
+        if before is not None and name not in origins:
+            kept.append(Kept(*name, document.source))
+            continue
+        secrets = _new_secrets(document)
+        if before == after and not secrets:
+            untouched += 1
+            if origins[name] != owner + document.source:
+                moved[name] = owner + document.source
+            continue
+        differences.append(Planned(*name, before, after, document.source))
+        edits.append(Edit(*name, after, secrets=secrets, origin=owner + document.source))
+    for name, origin in origins.items():
+        if name not in documents:
+            before = KINDS[name[0]].read([name[1]]).get(name[1])
+            differences.append(Planned(*name, before, None, origin))
+            edits.append(Edit(*name, None, origin=origin))
+    if errors:
+        raise Bad(errors, loaded.looked_for)
+    return Plan(tuple(differences), tuple(edits), moved, tuple(kept), untouched)
+
+
+@transaction.atomic
+def carry_out(by: By, loaded: Loaded, owner: str, *, dry_run: bool = False) -> tuple[Plan, int | None]:
+    """Makes what runs say what the files of `owner` say, all or nothing. With `dry_run` it is only tried.
+
+    Returns what was done, and the version that it led to, None when there was nothing to do. Raises Bad.
+    """
+    actions.lock_version()
+    planned = plan(loaded, owner)
+    by_name = {(document.kind, document.key): document for document in _documents(loaded)}
+    try:
+        version = actions.apply(by, planned.edits, dry_run=dry_run).version
+    except actions.InvalidEdits as invalid:
+        raise Bad(
+            [error for edit, fault in invalid.faults for error in _faults(loaded, by_name, edit, fault)],
+            loaded.looked_for,
+        ) from invalid
+    except ValidationError as fault:
+        raise Bad(_faults(loaded, by_name, planned.edits[0], fault), loaded.looked_for) from fault
+    except actions.Conflict as conflict:
+        raise Bad([ZeroError(_top(loaded), str(conflict))], loaded.looked_for) from conflict
+    if planned.moved and not dry_run:
+        version = actions.move_origins(by, planned.moved, version)
+    return planned, version
+
+
+@transaction.atomic
+def release(by: By, owner: str) -> int:
+    """Lets go of what files said, when no file is given any more: it stays, and anybody may change it.
+    Returns how many things that are."""
+    said = {name: "" for name, _ in _origins(owner)}
+    if said:
+        actions.move_origins(by, said, None)
+    return len(said)
+
+
+def needing_restart(running: Config, loaded: Loaded) -> tuple[str, ...]:
+    """Settings that the files say otherwise than the node was started with. What a variable says holds."""
+    by_variable = {name for name, source in running.sources.items() if source.startswith(PREFIX)}
+    said = {name: each.value for name, each in loaded.settings.items()}
+    differing = {name for name, value in said.items() if getattr(running, name) != value}
+    gone = {name for name in running.sources if name not in said}
+    return tuple(sorted((differing | gone) - by_variable))
+
+
+def check(documents: Loaded) -> list[ZeroError]:
+    """What is wrong with the documents of files, as far as it is known without a database."""
+    errors: list[ZeroError] = []
+    for document in _documents(documents):
+        try:
+            _checked(document, None)
+        except ValidationError as fault:
+            errors += _placed(documents, document, fault)
+    return errors
+
+
+def _documents(loaded: Loaded) -> Iterator[Document]:
+    for documents in loaded.documents.values():
+        yield from documents.values()
+
+
+def _origins(owner: str) -> Iterator[tuple[Name, str]]:
+    """What the files of `owner` say by now, and where."""
+    rows = Entry.objects.exclude(origin="").filter(origin__startswith=owner)
+    for kind, key, origin in rows.values_list("kind", "key", "origin"):
+        yield (kind, key), origin
+
+
+def _read_all(loaded: Loaded) -> dict[Name, Said]:
+    """What runs of all that the files say."""
+    return {
+        (kind, key): said
+        for kind, documents in loaded.documents.items()
+        if documents
+        for key, said in KINDS[kind].read(list(documents)).items()
+    }
+
+
+def _in_order(loaded: Loaded, runs: Mapping[Name, Said], origins: Mapping[Name, str]) -> dict[Name, Document]:
+    """All documents; rules with the positions that they have already, as far as the order allows."""
+    foreign = {key for kind, key in runs if kind == "rules" and (kind, key) not in origins}
+    mine = [key for key in loaded.documents["rules"] if key not in foreign]
+    places = positions(mine, {key: runs["rules", key]["position"] for key in mine if ("rules", key) in runs})
+    found = {(document.kind, document.key): document for document in _documents(loaded)}
+    for key, place in places.items():
+        document = found["rules", key]
+        found["rules", key] = replace(document, said={**document.said, "position": place})
+    return found
+
+
+def _checked(document: Document, before: Said | None) -> Said:
+    """What is said, completed. Raises ValidationError."""
+    kind = KINDS[document.kind]
+    operated = {name: before[name] for name in kind.operated if before is not None and name in before}
+    said = kind.complete(document.key, {**operated, **document.said}, before)
+    kind.check(document.key, said)
+    kind.check_secrets(document.key, said, document.secrets)
+    return said
+
+
+def _new_secrets(document: Document) -> Mapping[str, Any]:
+    """The secrets that a document says and that are not those of now."""
+    return KINDS[document.kind].new_secrets(document.key, document.secrets) if document.secrets else {}
+
+
+# ------------------------------------------------------------------ errors at their places
+
+
+def _faults(
+    loaded: Loaded, documents: Mapping[Name, Document], edit: Edit, fault: ValidationError
+) -> list[ZeroError]:
+    document = documents.get((edit.kind, edit.key))
+    if document is not None:
+        return _placed(loaded, document, fault)
+    one = KINDS[edit.kind].one
+    return [
+        ZeroError(_top(loaded), f"{one} {edit.key} cannot be removed: {detail}") for detail in fault.messages
+    ]
+
+
+def _placed(loaded: Loaded, document: Document, fault: ValidationError) -> list[ZeroError]:
+    one = KINDS[document.kind].one
+    if not hasattr(fault, "error_dict"):
+        return [loaded.error(document, "", f"{one} {document.key}: {detail}") for detail in fault.messages]
+    cause = fault.__cause__
+    if isinstance(cause, RuleError):
+        return [loaded.error(document, "conditions", f"conditions: {cause.detail}", cause.column - 1)]
+    return [
+        loaded.error(document, field, f"{field}: {detail}")
+        for field, details in fault.message_dict.items()
+        for detail in details
+    ]
+
+
+def _top(loaded: Loaded) -> Place:
+    return Place(next(iter(loaded.files), ""), 1, 1)

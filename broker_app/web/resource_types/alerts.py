@@ -1,0 +1,101 @@
+"""Alert rules: what the broker looks for, and whom it tells.
+
+Under the name of a rule that holds from the start, what is said takes its place; to remove that brings it
+back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from django.core.exceptions import ValidationError
+
+from broker_app.models import AlertRule
+from broker_app.notifications.target import Target
+from broker_app.telemetry.alerts.rule import CONDITIONS, DEFAULT_RULES, SEVERITIES
+from broker_app.web.resource_types.resource_type import Kind, Said, check_fields, check_texts
+
+MOST: Final = 200
+MOST_TARGETS: Final = 10
+MAX_PATTERN: Final = 300
+MOST_SECONDS: Final = 7 * 86_400
+_NAME = re.compile(r"[\w.-]{1,100}")
+_FIELDS: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "condition": str,
+    "threshold": (int, float),
+    "for_s": (int, float),
+    "severity": str,
+    "pattern": str,
+    "enabled": bool,
+    "notify": list,
+    "comment": str,
+}
+
+
+class AlertRules(Kind):
+    name = "alerts"
+    one = "alert rule"
+
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
+        rows = AlertRule.objects.all() if keys is None else AlertRule.objects.filter(name__in=list(keys))
+        return dict(rows.values_list("name", "values"))
+
+    def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
+        """What is left out is as it is from the start, or as the condition suggests."""
+        whole: dict[str, Any] = {"pattern": "", "enabled": True, "notify": [], "comment": "", **said}
+        whole.setdefault("condition", key if key in DEFAULT_RULES else "")
+        condition = CONDITIONS.get(whole["condition"]) if isinstance(whole["condition"], str) else None
+        if condition is not None:
+            for field in ("threshold", "for_s", "severity"):
+                whole.setdefault(field, getattr(condition, field))
+        return {name: whole[name] for name in _FIELDS if name in whole} | whole
+
+    def check(self, key: str, said: Said) -> None:
+        if not _NAME.fullmatch(key):
+            raise ValidationError(
+                "an alert rule's name has 1 to 100 letters, digits, dots, underlines and dashes"
+            )
+        if said.get("condition") not in CONDITIONS:
+            raise ValidationError({"condition": f"must be one of {', '.join(CONDITIONS)}"})
+        check_fields(said, _FIELDS)
+        if said["severity"] not in SEVERITIES:
+            raise ValidationError({"severity": f"must be one of {', '.join(SEVERITIES)}"})
+        if not 0 <= said["threshold"] <= 10**12:
+            raise ValidationError({"threshold": "must be between 0 and 1,000,000,000,000"})
+        if not 0 <= said["for_s"] <= MOST_SECONDS:
+            raise ValidationError({"for_s": f"must be between 0 and {MOST_SECONDS}"})
+        for name, most in (("pattern", MAX_PATTERN), ("comment", 1000)):
+            if len(said[name]) > most:
+                raise ValidationError({name: f"has more than {most} characters"})
+        check_texts("notify", said["notify"], most=MOST_TARGETS, longest=1000)
+        for target in said["notify"]:
+            try:
+                Target.of(target)
+            except ValueError as fault:
+                raise ValidationError({"notify": f"{target[:100]} {fault}"}) from None
+
+    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
+        AlertRule.objects.update_or_create(name=key, defaults={"values": said})
+
+    def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
+        if any(before is None for before, _ in changes) and AlertRule.objects.count() > MOST:
+            return f"there would be more than {MOST} alert rules"
+        return ""
+
+    def remove(self, key: str) -> None:
+        AlertRule.objects.filter(name=key).delete()
+
+
+def from_the_start() -> dict[str, Said]:
+    """The rules that hold where nothing else is said under their names."""
+    return {
+        name: {
+            **{field: value for field, value in asdict(rule).items() if field != "name"},
+            "notify": [],
+            "comment": "",
+        }
+        for name, rule in DEFAULT_RULES.items()
+    }

@@ -1,0 +1,164 @@
+"""Bridges: connections to remote brokers, by which store-and-forward queues are emptied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final
+
+from django.core.exceptions import ValidationError
+
+from broker_app.models import Bridge
+from broker_app.remote import DESIRED, Remote
+from broker_app.web.encryption import Unreadable, resealed, seal, unseal
+from broker_app.web.resource_types.resource_type import Kind, Said, check_fields, check_texts
+
+MOST = 1_000
+MAX_NAME = 20
+#: characters of the name of a remote queue
+MAX_QUEUE = 79
+#: by name, the port that is meant where none is said
+PORTS: Final = {"stomp": 61613, "stomps": 61614, "ws": 8000, "wss": 8000}
+ENCRYPTED: Final = ("stomps", "wss")
+#: seconds: (least, most)
+TIMES: Final = {
+    "retry_s": (0.1, 3600.0),
+    "idle_s": (0.1, 86_400.0),
+    "scan_s": (0.1, 60.0),
+    "stalled_s": (0.1, 86_400.0),
+}
+#: whole numbers: (least, most)
+NUMBERS: Final = {"port": (1, 65_535), "window": (1, 10_000), "park_after": (0, 1_000_000)}
+#: characters of texts at most
+_LENGTHS: Final = {"user": 150, "host": 255, "path": 1000, "ca_file": 1000, "comment": 1000}
+#: what is no field with a default
+_BESIDE: Final = ("name", "hostname", "password", "unusable")
+DEFAULTS: Final[Mapping[str, Any]] = {
+    **{one.name: one.default for one in fields(Remote) if one.name not in _BESIDE},
+    "paused_queues": [],
+    "comment": "",
+}
+_FIELDS: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "hostname": str,
+    **{name: (int, float) if name in TIMES else type(value) for name, value in DEFAULTS.items()},
+}
+
+
+class Bridges(Kind):
+    """`password` is that of the credentials by which the bridge logs in at the remote broker."""
+
+    name = "bridges"
+    one = "bridge"
+    secrets = ("password",)
+    operated = ("desired", "paused_queues")
+
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
+        rows = Bridge.objects.all() if keys is None else Bridge.objects.filter(name__in=list(keys))
+        return dict(rows.values_list("name", "values"))
+
+    def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
+        protocol = said.get("protocol", DEFAULTS["protocol"])
+        port = PORTS.get(protocol, DEFAULTS["port"]) if isinstance(protocol, str) else DEFAULTS["port"]
+        completed = {**DEFAULTS, "paused_queues": [], "port": port, **said}
+        # Where it is comes first, as people look for it.
+        return {name: completed[name] for name in _FIELDS if name in completed} | completed
+
+    def check(self, key: str, said: Said) -> None:
+        if not 1 <= len(key.strip()) <= MAX_NAME or key != key.strip():
+            raise ValidationError(f"a bridge's name has 1 to {MAX_NAME} characters; this has {len(key)}")
+        if "/" in key or ":" in key:
+            raise ValidationError("a bridge's name has neither / nor : in it")
+        check_fields(said, _FIELDS)
+        for name, (least, most) in (TIMES | NUMBERS).items():
+            if not least <= said[name] <= most:
+                raise ValidationError({name: f"must be between {least:g} and {most}"})
+        for name, longest in _LENGTHS.items():
+            if len(said[name]) > longest:
+                raise ValidationError({name: f"has more than {longest} characters"})
+        for name, known in (("protocol", PORTS), ("desired", DESIRED)):
+            if said[name] not in known:
+                raise ValidationError({name: f"must be one of {', '.join(known)}"})
+        check_texts("paused_queues", said["paused_queues"], longest=MAX_QUEUE)
+        _check_where(said)
+
+    def check_secrets(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
+        super().check_secrets(key, said, secrets)
+        password = secrets.get("password", "")
+        if not isinstance(password, str) or len(password) > 1000:
+            raise ValidationError({"password": "must be a text of at most 1,000 characters"})
+
+    def new_secrets(self, key: str, secrets: Mapping[str, Any]) -> Mapping[str, Any]:
+        row = Bridge.objects.filter(name=key).first()
+        if row is None or "password" not in secrets:
+            return secrets
+        try:
+            return {} if unseal(row.password) == secrets["password"] else secrets
+        except Unreadable:
+            return secrets
+
+    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
+        row = Bridge.objects.filter(name=key).first() or Bridge(name=key)
+        row.values = said
+        if "password" in secrets:
+            row.password = seal(secrets["password"])
+        row.save()
+
+    def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
+        if any(before is None for before, _ in changes) and Bridge.objects.count() > MOST:
+            return f"there would be more than {MOST} bridges"
+        return ""
+
+    def remove(self, key: str) -> None:
+        Bridge.objects.filter(name=key).delete()
+
+
+def _check_where(said: Said) -> None:
+    """Raises ValidationError for what leads to no broker."""
+    if not 1 <= len(said["hostname"]) <= 253 or any(sign in said["hostname"] for sign in " /@"):
+        raise ValidationError({"hostname": "must be the name or address of a host"})
+    if not said["host"] or not said["host"].isprintable():
+        raise ValidationError({"host": "must be the name of a virtual host; / is the usual one"})
+    if not said["path"].startswith("/") or any(sign.isspace() or sign in "?#" for sign in said["path"]):
+        raise ValidationError({"path": "must begin with / and have no blanks, ? and # in it"})
+    if said["ca_file"] and said["protocol"] not in ENCRYPTED:
+        raise ValidationError(
+            {"ca_file": f"is for {' and '.join(ENCRYPTED)} only; {said['protocol']} has no TLS"}
+        )
+
+
+def whole(key: str) -> tuple[Said, dict[str, str]] | None:
+    """What is said of a bridge with its secrets, to test it or to make another like it. Raises
+    ValidationError for a secret that cannot be read."""
+    row = Bridge.objects.filter(name=key).first()
+    if row is None:
+        return None
+    try:
+        return row.values, {"password": unseal(row.password)} if row.password else {}
+    except Unreadable as error:
+        raise ValidationError({"password": f"of bridge {key} cannot be read: {error}"}) from error
+
+
+def remotes() -> dict[str, Remote]:
+    """All bridges as they are forwarded by; one whose password cannot be read says so."""
+    return {row.name: _remote(row) for row in Bridge.objects.all()}
+
+
+def _remote(row: Bridge) -> Remote:
+    try:
+        return Remote.of(row.name, row.values, unseal(row.password))
+    except Unreadable as error:
+        return Remote.of(row.name, row.values, unusable=f"its password cannot be read: {error}")
+
+
+def reseal() -> list[str]:
+    """Seal all passwords with the newest secret key; names of the bridges whose password cannot be read."""
+    unreadable = []
+    for row in Bridge.objects.exclude(password=""):
+        try:
+            sealed = resealed(row.password)
+        except Unreadable:
+            unreadable.append(row.name)
+            continue
+        if sealed != row.password:
+            Bridge.objects.filter(pk=row.pk, password=row.password).update(password=sealed)
+    return unreadable

@@ -1,0 +1,95 @@
+"""Rules: who may do what (`broker_app.rules` says what they mean)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import ValidationError
+from django.db.models import Max
+
+from broker_app.models import Rule
+from broker_app.rules.errors import RuleError
+from broker_app.rules.grammar import parse
+from broker_app.web.resource_types.resource_type import Kind, Said, check_fields, check_texts, no_such
+from broker_app.web.resource_types.users import RESERVED
+
+MOST = 10_000
+_STEP = 10
+#: of users, and of groups: each looks for the nearest name there is
+_MOST_WARNINGS = 10
+_NAME = re.compile(r"[\w.-]{1,100}")
+_FIELDS = {"effect": str, "conditions": str, "users": list, "groups": list, "position": int, "comment": str}
+
+
+class Rules(Kind):
+    name = "rules"
+    one = "rule"
+
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
+        rows = Rule.objects.all() if keys is None else Rule.objects.filter(name__in=list(keys))
+        return {row.name: {name: getattr(row, name) for name in _FIELDS} for row in rows}
+
+    def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
+        defaults: dict[str, Any] = {
+            "effect": Rule.ALLOW,
+            "conditions": "",
+            "users": [],
+            "groups": [],
+            "comment": "",
+        }
+        if "position" not in said:
+            defaults["position"] = before["position"] if before is not None else self._behind_all()
+        return {**defaults, **said}
+
+    def in_order(self, things: Mapping[str, Said]) -> dict[str, Said]:
+        """One that does not say its position is behind the one before it."""
+        found, position = {}, 0
+        for name, said in things.items():
+            found[name] = {"position": position + _STEP, **said}
+            if isinstance(found[name]["position"], int):
+                position = found[name]["position"]
+        return found
+
+    def check(self, key: str, said: Said) -> None:
+        if not _NAME.fullmatch(key):
+            raise ValidationError("a rule's name has 1 to 100 letters, digits, dots, underlines and dashes")
+        check_fields(said, _FIELDS)
+        if said["effect"] not in (Rule.ALLOW, Rule.DENY):
+            raise ValidationError({"effect": "must be allow or deny"})
+        check_texts("users", said["users"])
+        check_texts("groups", said["groups"])
+        if not -(2**31) <= said["position"] < 2**31:
+            raise ValidationError({"position": "must be between -2147483648 and 2147483647"})
+        if len(said["comment"]) > 1000:
+            raise ValidationError({"comment": "has more than 1,000 characters"})
+        try:
+            parse(said["conditions"])
+        except RuleError as error:
+            raise ValidationError({"conditions": str(error)}) from error
+
+    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
+        Rule.objects.update_or_create(name=key, defaults=said)
+
+    def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
+        if any(before is None for before, _ in changes) and Rule.objects.count() > MOST:
+            return f"there would be more than {MOST} rules"
+        return ""
+
+    def remove(self, key: str) -> None:
+        Rule.objects.filter(name=key).delete()
+
+    def warnings(self, said: Said) -> Iterable[str]:
+        """Users and groups that do not exist. A provider or a certificate may bring them later."""
+        users = said["users"], User.objects.values_list("username", flat=True)
+        groups = said["groups"], Group.objects.values_list("name", flat=True)
+        for one, (named, there) in (("user", users), ("group", groups)):
+            known = {*there, *(RESERVED if one == "user" else ())} if named else set()
+            missing = [name for name in named if name not in known]
+            yield from (no_such(one, name, known) for name in missing[:_MOST_WARNINGS])
+
+    def _behind_all(self) -> int:
+        last = Rule.objects.aggregate(last=Max("position"))["last"]
+        return _STEP if last is None else min(last + _STEP, 2**31 - 1)

@@ -1,0 +1,139 @@
+"""Users and groups: Django's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django.contrib.auth import password_validation
+from django.contrib.auth.hashers import check_password
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import ValidationError
+
+from broker_app.models import Token
+from broker_app.web.resource_types.resource_type import Kind, Said, check_fields, check_texts, no_such
+
+#: logins that mean something else than a user of this name
+RESERVED = ("token", "anonymous", "system")
+_FIELDS = {"administrator": bool, "active": bool, "groups": list, "email": str}
+
+
+class ChosenByOwner(str):
+    """A password that is not checked, because whoever starts the broker chooses what will do."""
+
+
+class Users(Kind):
+    name = "users"
+    one = "user"
+    secrets = ("password",)
+
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
+        rows = User.objects.order_by("username").prefetch_related("groups")
+        if keys is not None:
+            rows = rows.filter(username__in=list(keys))
+        return {
+            row.username: {
+                "administrator": row.is_superuser,
+                "active": row.is_active,
+                "groups": sorted(group.name for group in row.groups.all()),
+                "email": row.email,
+            }
+            for row in rows
+        }
+
+    def complete(self, key: str, said: Mapping[str, Any], before: Said | None) -> Said:
+        whole = {"administrator": False, "active": True, "groups": [], "email": "", **said}
+        if isinstance(whole["groups"], list) and all(isinstance(name, str) for name in whole["groups"]):
+            whole["groups"] = sorted(whole["groups"])
+        return whole
+
+    def check(self, key: str, said: Said) -> None:
+        if key in RESERVED:
+            raise ValidationError(f"{key} is no name for a user: it means something else")
+        check_fields(said, _FIELDS)
+        check_texts("groups", said["groups"], longest=150)
+        # Uniqueness is not asked: the key is the name. A password is checked when one is given.
+        User(username=key, email=said["email"]).clean_fields(exclude=["password"])
+
+    def check_secrets(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
+        super().check_secrets(key, said, secrets)
+        if "password" in secrets:
+            if isinstance(secrets["password"], ChosenByOwner):
+                return
+            if not isinstance(secrets["password"], str):
+                raise ValidationError({"password": "must be a text"})
+            try:
+                password_validation.validate_password(
+                    secrets["password"], User(username=key, email=said["email"])
+                )
+            except ValidationError as error:
+                raise ValidationError({"password": error.messages}) from error
+
+    def new_secrets(self, key: str, secrets: Mapping[str, Any]) -> Mapping[str, Any]:
+        password = secrets.get("password")
+        row = User.objects.filter(username=key).first() if isinstance(password, str) else None
+        return {} if row is not None and check_password(password, row.password) else secrets
+
+    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
+        groups = list(Group.objects.filter(name__in=said["groups"]))
+        if missing := sorted(set(said["groups"]) - {group.name for group in groups}):
+            known = Group.objects.values_list("name", flat=True)
+            raise ValidationError({"groups": "; ".join(no_such("group", name, known) for name in missing)})
+        row = User.objects.filter(username=key).first() or User(username=key)
+        row.is_superuser = row.is_staff = said["administrator"]
+        row.is_active = said["active"]
+        row.email = said["email"]
+        if secrets:
+            row.set_password(secrets["password"])
+        elif not row.password:
+            row.set_unusable_password()
+        row.save()
+        row.groups.set(groups)
+
+    def remove(self, key: str) -> None:
+        User.objects.get(username=key).delete()
+
+    def wrong_together(self, changes: Sequence[tuple[Said | None, Said | None]]) -> str:
+        """Nobody saws off the branch that everybody sits on."""
+        ended = any(_administers(before) and not _administers(after) for before, after in changes)
+        if ended and not User.objects.filter(is_superuser=True, is_active=True).exists():
+            return "no active administrator would be left"
+        return ""
+
+    def hangs_on(self, key: str) -> Iterable[tuple[str, str]]:
+        for name in Token.objects.filter(owner__username=key).values_list("name", flat=True):
+            yield "tokens", f"{key}/{name}"
+
+
+class Groups(Kind):
+    name = "groups"
+    one = "group"
+
+    def read(self, keys: Iterable[str] | None = None) -> dict[str, Said]:
+        rows = Group.objects.order_by("name")
+        if keys is not None:
+            rows = rows.filter(name__in=list(keys))
+        return {name: {} for name in rows.values_list("name", flat=True)}
+
+    def check(self, key: str, said: Said) -> None:
+        if not key or len(key) > 150 or key != key.strip() or "," in key:
+            raise ValidationError("a group's name has 1 to 150 characters, none of them a comma")
+        check_fields(said, {})
+
+    def write(self, key: str, said: Said, secrets: Mapping[str, Any]) -> None:
+        Group.objects.get_or_create(name=key)
+
+    def remove(self, key: str) -> None:
+        group = Group.objects.get(name=key)
+        members = list(
+            User.objects.filter(groups=group).order_by("username").values_list("username", flat=True)[:4]
+        )
+        if members:
+            raise ValidationError(
+                f"users are in this group: {', '.join(members[:3])}{' and more' * (len(members) > 3)}"
+            )
+        group.delete()
+
+
+def _administers(said: Said | None) -> bool:
+    return said is not None and said["administrator"] and said["active"]

@@ -1,0 +1,240 @@
+"""Notices of alerts on their way: to a real HTTP server, to a real SMTP server, and when these fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from broker_app.core.message import Envelope
+from broker_app.notifications import Notice, Outbox, Post, Target, webhook
+from broker_app.notifications.delivery import deliver, notice, targets
+from broker_app.notifications.retry_queue import MOST
+from broker_app.telemetry.alerts import DEFAULT_RULES, Alert, AlertRule, Told
+
+ALERT = Alert("1f", "store", "store", "critical", "store", 80, 1_800_000_000, 1_800_000_060, 81.5)
+TOLD = notice(Told("fired", ALERT), "b1", "https://mom.example/console/")
+
+
+class Web:
+    """A receiver of webhooks that answers as the test says."""
+
+    def __init__(self) -> None:
+        self.answers: list[bytes] = []
+        self.taken: list[tuple[str, dict[str, Any]]] = []
+        self.came = asyncio.Event()
+        self.served: set[asyncio.Task[Any] | None] = set()
+        self.url = ""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.served.add(asyncio.current_task())
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = int(head.lower().partition("content-length: ")[2].partition("\r\n")[0])
+        self.taken.append((head, json.loads(await reader.readexactly(length))))
+        answer = self.answers.pop(0) if self.answers else b"HTTP/1.1 204 No Content\r\n\r\n"
+        self.came.set()
+        if answer == b"silence":
+            await reader.read()  # until the other side has had enough
+        else:
+            writer.write(answer)
+        writer.close()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Web]:
+        server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hooks/mom?key=7"
+        async with server:
+            yield self
+            await asyncio.gather(*(task for task in self.served if task is not None))
+
+
+class Mail:
+    """A server that takes mail, and refuses whom the test says."""
+
+    def __init__(self) -> None:
+        self.letters: list[str] = []
+        self.refuses = ""
+        self.port = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 here\r\n")
+        while line := (await reader.readline()).decode().rstrip():
+            word = line.split(maxsplit=1)[0].upper()
+            if word == "DATA":
+                writer.write(b"354 go on\r\n")
+                self.letters.append((await reader.readuntil(b"\r\n.\r\n")).decode())
+            if self.refuses and word == "RCPT" and self.refuses in line:
+                writer.write(b"550 no such person\r\n")
+            else:
+                writer.write(b"221 bye\r\n" if word == "QUIT" else b"250 fine\r\n")
+            if word == "QUIT":
+                break
+        writer.close()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Mail]:
+        server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        async with server:
+            yield self
+
+
+class Queues:
+    """What the broker publishes."""
+
+    def __init__(self) -> None:
+        self.published: list[tuple[str, Any]] = []
+
+    def publish(self, entries: list[tuple[Envelope, bytes]]) -> None:
+        self.published += [(envelope.address, json.loads(body)) for envelope, body in entries]
+
+
+async def test_a_webhook_gets_the_alert_as_json() -> None:
+    async with Web().running() as web:
+        await deliver(Target.of(web.url), TOLD, Queues(), Post())
+    head, body = web.taken[0]
+    assert head.startswith("POST /hooks/mom?key=7 HTTP/1.1\r\n")
+    assert "Mom-Notice: 1f-fired\r\n" in head
+    assert (body["event"], body["broker"], body["alert"]["detail"]) == (
+        "fired",
+        "b1",
+        "the store is 81.5 % full",
+    )
+    assert body["link"] == "https://mom.example/console/?at=2027-01-15T08%3A00%3A00Z"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 500 No\r\n\r\n", "it answers 500"),
+        (
+            b"HTTP/1.1 302 Go\r\nLocation: http://elsewhere/\r\n\r\n",
+            "redirect to 'http://elsewhere/', which is not",
+        ),
+        (b"220 mail.example\r\n", "does not speak HTTP"),
+        (b"", "does not speak HTTP"),
+    ],
+)
+async def test_a_webhook_that_does_not_take_it_says_why_and_a_redirect_is_not_followed(
+    answer: bytes, said: str
+) -> None:
+    async with Web().running() as web:
+        web.answers = [answer]
+        with pytest.raises(ValueError, match=said.replace("(", "\\(")):
+            await webhook.post(web.url, b"{}", {})
+    assert len(web.taken) == 1
+
+
+async def test_a_webhook_that_stays_silent_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(webhook, "TIMEOUT_S", 0.2)
+    async with Web().running() as web:
+        web.answers = [b"silence"]
+        with pytest.raises(OSError, match=r"has not answered within 0\.2 s"):
+            await webhook.post(web.url, b"{}", {})
+
+
+async def test_an_answer_before_the_final_one_is_passed_over() -> None:
+    async with Web().running() as web:
+        web.answers = [b"HTTP/1.1 103 Early\r\nLink: x\r\n\r\nHTTP/1.1 200 Fine\r\n\r\n"]
+        await webhook.post(web.url, b"{}", {})
+
+
+async def test_mail_says_what_is_wrong_and_where_to_look() -> None:
+    async with Mail().running() as mail:
+        post = Post("127.0.0.1", mail.port, sender="mom@b1.example")
+        await deliver(Target.of("mailto:ops@example.org"), TOLD, Queues(), post)
+    letter = mail.letters[0]
+    assert "From: mom@b1.example\r\nTo: ops@example.org\r\n" in letter
+    assert "Subject: [b1] critical: the store is 81.5 % full\r\n" in letter
+    assert "look    https://mom.example/console/?at=" in letter
+
+
+async def test_a_mail_server_that_refuses_or_is_not_configured_says_so() -> None:
+    target = Target.of("mailto:ops@example.org")
+    async with Mail().running() as mail:
+        mail.refuses = "ops@"
+        with pytest.raises(OSError, match="no such person"):
+            await deliver(target, TOLD, Queues(), Post("127.0.0.1", mail.port))
+    with pytest.raises(ValueError, match="smtp-host"):
+        await deliver(target, TOLD, Queues(), Post())
+
+
+async def test_a_queue_of_the_broker_gets_it_as_a_message() -> None:
+    queues = Queues()
+    await deliver(Target.of("queue:ops.alerts"), TOLD, queues, Post())
+    assert [(address, body["event"]) for address, body in queues.published] == [
+        ("/queue/ops.alerts", "fired")
+    ]
+
+
+async def test_a_notice_that_fails_is_tried_again_until_it_is_taken() -> None:
+    gave_up: list[str] = []
+    async with Web().running() as web:
+        web.answers = [b"HTTP/1.1 503 Later\r\n\r\n"] * 2
+        outbox = Outbox(
+            lambda target, told: deliver(target, told, Queues(), Post()),
+            lambda target, told, fault: gave_up.append(fault),
+            delays_s=(0.01, 0.01, 60.0),
+        )
+        outbox.put(Target.of(web.url), TOLD)
+        async with asyncio.timeout(10):
+            while len(web.taken) < 3:
+                web.came.clear()
+                await web.came.wait()
+        await outbox.stop()
+    assert gave_up == []
+
+
+async def test_a_notice_that_nobody_takes_is_given_up_and_of_too_many_none_is_kept() -> None:
+    gave_up: list[str] = []
+    done = asyncio.Event()
+
+    async def refuse(target: Target, told: Notice) -> None:
+        raise OSError("nobody there")
+
+    def hear(target: Target, told: Notice, fault: str) -> None:
+        gave_up.append(fault)
+        done.set()
+
+    target = Target.of("queue:a")
+    outbox = Outbox(refuse, hear, delays_s=(0.0,))
+    outbox.put(target, TOLD)
+    await asyncio.wait_for(done.wait(), 10)
+    assert gave_up == ["nobody there"]
+    slow = Outbox(refuse, hear, delays_s=(60.0,))
+    for _ in range(MOST + 2):
+        slow.put(target, TOLD)
+    assert gave_up[1:] == [f"{MOST} notices are on their way already"] * 2
+    await slow.stop()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ops", "queue:", "queue:a\nb", "ftp://host/", "http:///path", "https://user:secret@host/", "http://host:99999/",
+        "https://host/a b", "mailto:", "mailto:a@b@c", "mailto:a@b\r\nBcc: x@y", "https://host/" + "x" * 1000,
+    ],
+)  # fmt: skip
+def test_what_is_no_target_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"must|does not|needed"):
+        Target.of(text)
+
+
+def test_whom_an_alert_is_told_to_says_its_rule_or_the_setting_and_of_silence_nobody_hears() -> None:
+    own = AlertRule.of(
+        "store",
+        {"condition": "store", "threshold": 1, "for_s": 0, "severity": "warning", "notify": ["queue:b"]},
+    )
+    everybody = ("queue:a",)
+    assert [target.where for target in targets(ALERT, [own], everybody)] == ["/queue/b"]
+    assert [target.where for target in targets(ALERT, list(DEFAULT_RULES.values()), everybody)] == [
+        "/queue/a"
+    ]
+    silent = Alert("2", "store", "store", "critical", "store", 80, 0, 0, 90, until=5.0)
+    assert list(targets(silent, [own], everybody)) == []
