@@ -38,6 +38,7 @@ CARRIED = 1  # frame flag
 MAGIC = b"MOMB"
 _PREFIX = struct.Struct("<4sII")
 _BODY = struct.Struct("<BB6xQQQQII")
+_SEGMENT_ID_OFFSET = 20
 FRAME_HEADER_BYTES = _PREFIX.size + _BODY.size
 MAX_FRAME_BYTES = 2**32 - 1
 
@@ -176,6 +177,20 @@ def is_whole(content: bytes, at: int, frame: Frame) -> bool:
     if frame.records_at > frame.length or end > len(content):
         return False
     return checksum(content[at + _PREFIX.size : end]) == frame.crc
+
+
+def begins_frame(content: bytes, at: int, segment_id: int) -> bool:
+    """True if a frame of segment `segment_id` begins at byte `at`, even if its magic or its id is damaged."""
+    id_at = at + _SEGMENT_ID_OFFSET
+    if content[id_at : id_at + _U64.size] == _U64.pack(segment_id):
+        return True
+    frame = decode_frame(content, at)
+    if frame is None or frame.length < FRAME_HEADER_BYTES or at + frame.length > len(content):
+        return False
+    # A frame left from an earlier use of the file has another id under its checksum and fails with ours.
+    restored = bytearray(content[at : at + frame.length])
+    _U64.pack_into(restored, _SEGMENT_ID_OFFSET, segment_id)
+    return is_whole(bytes(restored), 0, frame)
 
 
 def encode_carried(position: int, record: bytes) -> tuple[bytes, bytes]:

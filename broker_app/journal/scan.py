@@ -26,9 +26,7 @@ def scan(content: bytes, segment_id: int, at: int = codec.SEGMENT_HEADER_BYTES) 
     while (frame := _whole_frame(content, at, segment_id)) is not None:
         frames.append((at, frame))
         at += frame.length
-    start = codec.decode_frame(content, at)
-    torn = start is not None and start.segment_id == segment_id
-    return Scan(frames, at, torn, _search(content, at + 1, segment_id))
+    return Scan(frames, at, codec.begins_frame(content, at, segment_id), _search(content, at + 1, segment_id))
 
 
 def _whole_frame(content: bytes, at: int, segment_id: int) -> codec.Frame | None:

@@ -97,7 +97,9 @@ def test_no_flipped_bit_is_ever_read_as_content(three_batches: Path, copy: Copy)
             assert (directory / log.name).read_bytes() == flipped, "nothing may be changed"
             assert any(finding.damage and finding.offset == damaged for finding in verify(directory))
         else:
-            assert journal.open().next_position == 5
+            recovery = journal.open()
+            assert recovery.next_position == 5
+            assert f"offset {last}, position 5" in recovery.report[0], at
         journal.close()
 
 
