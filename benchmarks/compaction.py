@@ -25,7 +25,7 @@ from benchmarks.bench import add_output_options, finish, progress, run_or_explai
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.message import Envelope
-from broker_app.core.peer import InnerReceiver, Peer
+from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Engine
 from broker_app.journal.segments import SegmentJournal
 

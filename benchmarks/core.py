@@ -13,9 +13,8 @@ from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message
+from broker_app.core.model import InnerReceiver, Peer, Subscription
 from broker_app.core.outcome import Outcome
-from broker_app.core.peer import InnerReceiver, Peer
-from broker_app.core.subscription import Subscription
 
 BODY = b"x" * 100
 ROUNDS = 5

@@ -21,14 +21,12 @@ from broker_app.busy_poll import BusyPoll
 from broker_app.core.broker import Broker
 from broker_app.core.commands import ClockStepped, Command, Disconnect, Loaded, StoreSpace
 from broker_app.core.errors import Refused, internal
-from broker_app.core.facts import Fact
 from broker_app.core.message import DEFAULT_PRIORITY
-from broker_app.core.outcome import Fetch, Outcome
-from broker_app.core.peer import Peer
+from broker_app.core.model import Fanout, Peer
+from broker_app.core.outcome import Event, Fetch, Outcome
 from broker_app.core.records import damaged as damaged_record
 from broker_app.core.recovery import live_positions
 from broker_app.core.snapshot import SnapshotBuilder, take_snapshot
-from broker_app.core.topic import Fanout
 from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.journal.errors import Busy
 from broker_app.journal.port import Batch, Damaged, Journal
@@ -97,7 +95,7 @@ class Engine:
     ) -> None:
         self.broker = broker
         #: hear what happened, each batch's facts together
-        self.listeners: EventListeners[[list[Fact]]] = EventListeners("the engine's listeners")
+        self.listeners: EventListeners[[list[Event]]] = EventListeners("the engine's listeners")
         self._journal = journal
         self._clock = clock
         self._steady = steady
@@ -314,9 +312,9 @@ class Engine:
                 internal_errors.note("a command", failure.error, _who(failure.peer))
         for fetch in outcome.fetches:
             self._load(fetch)
-        facts = outcome.take_facts()
-        if facts:
-            self.listeners(facts)
+        events = outcome.take_events()
+        if events:
+            self.listeners(events)
         if self._waiting:
             self._relieve()
         if self._inbox:

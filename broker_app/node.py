@@ -20,14 +20,13 @@ from broker_app.bridge.drain import with_draining
 from broker_app.bridge.supervisor import Supervisor
 from broker_app.bridge.timeline import Event as BridgeEvent
 from broker_app.config import ALL_BRIDGES, Config, overridden
-from broker_app.core import selector
 from broker_app.core.broker import Broker
 from broker_app.core.commands import DeliverTo, Publish, Reconfigure
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
-from broker_app.core.peer import InnerReceiver, Peer
+from broker_app.core.model import InnerReceiver, Peer, Subscription
 from broker_app.core.policy import Policies
-from broker_app.core.subscription import Subscription
+from broker_app.core.selective import compiler
 from broker_app.engine import Engine
 from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.jobs.job_manager import Jobs
@@ -171,7 +170,7 @@ class Node:
         for line in self.engine.recover():
             log.warning("journal: %s", line)
         # The first selector builds the grammar, which would hold up everybody when a client brings it.
-        await asyncio.to_thread(selector.compile, "a = 1")
+        await asyncio.to_thread(compiler.compile, "a = 1")
         # What recovery built stays; the collector need not look at it again.
         gc.collect()
         gc.freeze()

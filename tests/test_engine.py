@@ -12,12 +12,11 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.errors import Refused
-from broker_app.core.facts import Fact
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message
-from broker_app.core.peer import Peer
+from broker_app.core.model import Peer, Subscription
+from broker_app.core.outcome import Event
 from broker_app.core.snapshot import take_snapshot
-from broker_app.core.subscription import Subscription
 from broker_app.engine import Engine
 from broker_app.internal_errors import internal_errors
 from broker_app.journal.memory import MemoryJournal, MemoryStorage
@@ -357,9 +356,9 @@ async def test_within_the_node_a_command_that_fails_is_answered_and_nothing_is_c
 
 async def test_who_hears_what_happened_can_fail_without_harm_to_the_engine_or_to_others() -> None:
     engine = engine_over(MemoryJournal())
-    heard: list[Fact] = []
+    heard: list[Event] = []
 
-    def deaf(facts: list[Fact]) -> None:
+    def deaf(facts: list[Event]) -> None:
         raise LookupError("a fault in who hears")
 
     engine.listeners.add(deaf)

@@ -29,7 +29,7 @@ from broker_app.bridge.timeline import Timeline
 from broker_app.core import commands as c
 from broker_app.core import views
 from broker_app.core.errors import Refused
-from broker_app.core.peer import Delivery, InnerReceiver, Peer
+from broker_app.core.model import Delivery, InnerReceiver, Peer
 from broker_app.engine import Engine
 from broker_app.remote import Remote
 from mom_client.errors import Refused as RefusedThere

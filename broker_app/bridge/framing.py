@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import quote
 
 from broker_app.core.message import DEFAULT_PRIORITY, Message, MessageIds
-from broker_app.core.peer import Delivery
+from broker_app.core.model import Delivery
 from mom_client.stomp.encode import convert_block, escape
 
 #: lines that belong to a frame and not to a message, should a message have them

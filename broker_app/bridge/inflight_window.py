@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
-from broker_app.core.peer import Delivery
+from broker_app.core.model import Delivery
 
 #: bytes of bodies of one flow: beyond, the queue hands out no more until half of them are answered
 FLIGHT_BYTES: Final = 8 * 1024 * 1024

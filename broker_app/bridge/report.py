@@ -10,7 +10,7 @@ from broker_app.bridge.bridge_errors import BridgeError
 from broker_app.bridge.flow import Flow, Phase
 from broker_app.bridge.pipe import Pipe
 from broker_app.bridge.timeline import Event
-from broker_app.core.marks import Mark
+from broker_app.core.offset import Mark
 from mom_client.storeandforward import Forwarded
 
 #: the states of a flow; those of a pipe are in `pipe`

@@ -14,7 +14,7 @@ from typing import Any
 from broker_app.bridge import report
 from broker_app.bridge.pipe import Pipe
 from broker_app.bridge.timeline import Event, Timeline
-from broker_app.core.facts import Arrived, Fact
+from broker_app.core import outcome
 from broker_app.engine import Engine
 from broker_app.internal_errors import EventListeners
 from broker_app.remote import Remote
@@ -62,11 +62,11 @@ class Supervisor:
         if differing:
             self.scan()
 
-    def hear(self, facts: Iterable[Fact]) -> None:
-        """Facts of one batch of the core."""
-        for fact in facts:
-            if isinstance(fact, Arrived):
-                self._arrived(fact.address)
+    def hear(self, batch: Iterable[outcome.Event]) -> None:
+        """Events of one batch of the core."""
+        for event in batch:
+            if isinstance(event, outcome.Arrived):
+                self._arrived(event.address)
 
     def scan(self) -> None:
         """Find what was missed: queues without a flow, messages nobody was told of, queues that are gone."""

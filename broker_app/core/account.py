@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from broker_app.core.limits import Limits
+from broker_app.core.limits import Limits
 
 
 class UserAccount:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker_app.core.account import Account, UserAccount
-from broker_app.core.peer import Peer
+from broker_app.core.model import Peer
 
 
 class Accounts:

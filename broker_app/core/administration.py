@@ -6,23 +6,18 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.admission import Admission
 from broker_app.core.consumers import Consumers
-from broker_app.core.deliveries import Deliveries
 from broker_app.core.destination_limits import DestinationLimits
 from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused
-from broker_app.core.events import Events
-from broker_app.core.facts import (
-    DestinationDeleted,
-)
 from broker_app.core.histories import Histories
-from broker_app.core.marks import (
-    check_is_no_sync_queue,
-)
 from broker_app.core.message_store import MessageStore
-from broker_app.core.queue import Queue
+from broker_app.core.model import Queue
+from broker_app.core.outcome import DestinationDeleted
 from broker_app.core.resource_alarms import ResourceAlarms
 from broker_app.core.scheduler import Scheduler
+from broker_app.core.sync_queue import check_is_no_sync_queue
 from broker_app.core.turn import Turn
+from broker_app.core.unsettled import UnsettledDeliveries
 
 
 class Administration:
@@ -31,24 +26,22 @@ class Administration:
     def __init__(
         self,
         turn: Turn,
-        events: Events,
         destinations: Destinations,
         store: MessageStore,
         scheduler: Scheduler,
         consumers: Consumers,
-        deliveries: Deliveries,
+        unsettled: UnsettledDeliveries,
         histories: Histories,
         destination_limits: DestinationLimits,
         resource_alarms: ResourceAlarms,
         admission: Admission,
     ) -> None:
         self._turn = turn
-        self._events = events
         self._destinations = destinations
         self._store = store
         self._scheduler = scheduler
         self._consumers = consumers
-        self._deliveries = deliveries
+        self._unsettled = unsettled
         self._histories = histories
         self._destination_limits = destination_limits
         self._resource_alarms = resource_alarms
@@ -109,11 +102,11 @@ class Administration:
 
     def delete_queue(self, command: c.DeleteQueue, queue: Queue) -> None:
         """Delete a queue, with all that waits and all that is unsettled."""
-        self._store.record_purged(queue, self._store.empty(queue) + self._deliveries.take_unsettled(queue))
+        self._store.record_purged(queue, self._store.empty(queue) + self._unsettled.take(queue))
         self._scheduler.cancel_all(queue.address, records.PURGED)
         del self._destinations.queues[queue.address]
         queue.gone = True
-        self._events.destination(DestinationDeleted(queue.address))
+        self._turn.emit_destination(DestinationDeleted(queue.address))
         self._turn.accept(command.peer, command.receipt)
 
     def check_delete(self, command: c.DeleteQueue) -> Queue:

@@ -19,21 +19,16 @@ from broker_app.core.destination_limits import DestinationLimits, queue_full
 from broker_app.core.destinations import Destinations
 from broker_app.core.dispatcher import Dispatcher
 from broker_app.core.errors import Refused
-from broker_app.core.limit_usage import BlockedPublish
 from broker_app.core.message import (
     Envelope,
     Message,
 )
 from broker_app.core.message_store import MessageStore
-from broker_app.core.peer import Peer
+from broker_app.core.model import BlockedPublish, Peer, Queue, Subscription
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy
 from broker_app.core.publisher import Publisher
-from broker_app.core.queue import Queue
-from broker_app.core.resource_alarm import (
-    EXEMPT,
-)
+from broker_app.core.resource_alarm import EXEMPT
 from broker_app.core.resource_alarms import ResourceAlarms
-from broker_app.core.subscription import Subscription
 from broker_app.core.turn import Turn
 
 _BY_ARRIVAL = attrgetter("arrival")
@@ -130,7 +125,7 @@ class Admission:
         `waited`) or was refused."""
         address, size = envelope.address, len(body)
         guard = self._destination_limits.of_topic(address) if queue is None else queue.limit_usage
-        if guard is not None and queue is not self._destinations.discard:
+        if guard is not None and not (queue is not None and queue.gone):
             try:
                 self._destination_limits.check_admissible(peer, guard, address, size)
             except Exception as error:

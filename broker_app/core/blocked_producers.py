@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from broker_app.core.commands import AUTO
-from broker_app.core.limit_usage import BlockedPublish
 from broker_app.core.limits import Limits
-from broker_app.core.peer import Peer
+from broker_app.core.model import BlockedPublish, Peer
 
 
 class BlockedProducers:

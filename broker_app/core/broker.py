@@ -22,26 +22,26 @@ from broker_app.core.destination_limits import DestinationLimits
 from broker_app.core.destinations import Destinations
 from broker_app.core.dispatcher import Dispatcher
 from broker_app.core.durable_subscriptions import DurableSubscriptions
-from broker_app.core.events import Events
 from broker_app.core.histories import Histories
 from broker_app.core.inbound_forwarding import InboundForwarding
 from broker_app.core.limits import Limits
-from broker_app.core.marks import Mark
 from broker_app.core.message_store import MessageStore
+from broker_app.core.model import Peer
+from broker_app.core.offset import Mark
 from broker_app.core.outcome import DUE, LANE, REPLAY, Outcome
-from broker_app.core.peer import Peer
 from broker_app.core.policy import Policies
 from broker_app.core.publisher import Publisher
 from broker_app.core.resource_alarms import ResourceAlarms
 from broker_app.core.scheduler import Scheduler
-from broker_app.core.selective_delivery import SelectiveDelivery
+from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.subscriptions import Subscriptions
 from broker_app.core.sweeper import Sweeper
-from broker_app.core.timers import Leases
 from broker_app.core.topic import Topics
+from broker_app.core.topic_delivery import TopicDelivery
 from broker_app.core.transactions import Transactions
 from broker_app.core.transfers import Transfers
 from broker_app.core.turn import Turn
+from broker_app.core.unsettled import UnsettledDeliveries
 
 #: carries out a command, with what its check has returned where it has a check
 Apply = Callable[..., None]
@@ -58,61 +58,66 @@ class Broker:
     def __init__(
         self, *, tag: int = 0, limits: Limits | None = None, policies: Policies | None = None
     ) -> None:
-        turn = self.turn = Turn(tag=tag, limits=limits, policies=policies)
-        topics, marks, leases = Topics(), dict[str, Mark](), Leases()
-        events = Events(turn, topics)
+        topics, marks = Topics(), dict[str, Mark]()
+        turn = self.turn = Turn(tag=tag, limits=limits, policies=policies, topics=topics)
+        self.unsettled = UnsettledDeliveries(turn.limits)
         self.accounts = Accounts()
-        self.destinations = Destinations(turn, events, topics, marks)
-        self.store = MessageStore(turn, self.destinations)
+        destinations = self.destinations = Destinations(turn, topics, marks)
+        store = self.store = MessageStore(turn)
         self.scheduler = Scheduler(turn)
-        dead_letters = DeadLetters(turn, events, self.destinations, self.store)
-        selective = self.selective = SelectiveDelivery(turn, self.store)
-        consumers = Consumers(self.store, selective)
-        self.dispatcher = Dispatcher(turn, self.destinations, self.store, dead_letters, selective, leases)
-        self.deliveries = Deliveries(turn, self.store, dead_letters, selective, consumers, leases)
-        self.histories = Histories(turn, self.store)
+        self.histories = Histories(turn, store)
+        dead_letters = DeadLetters(turn, destinations, store)
+        selective = self.selective = SelectiveDelivery(turn, store)
+        self.dispatcher = Dispatcher(
+            turn, destinations, store, dead_letters, selective, self.unsettled.leases
+        )
+        topic_delivery = self.topic_delivery = TopicDelivery(
+            turn, destinations, store, selective, self.histories
+        )
+        consumers = Consumers(store, selective)
+        self.deliveries = Deliveries(turn, store, dead_letters, selective, consumers, self.unsettled)
         self.durables = DurableSubscriptions(
-            turn, events, self.accounts, self.destinations, self.store, consumers, self.deliveries
+            turn, self.accounts, destinations, store, consumers, self.unsettled
         )
         self.subscriptions = Subscriptions(
-            *(turn, events, self.accounts, self.destinations, self.store, selective),
-            *(consumers, self.deliveries, self.histories, self.durables),
+            *(turn, self.accounts, destinations, store, topic_delivery, consumers),
+            *(self.unsettled, self.deliveries, self.histories, self.durables),
         )
         self.publisher = Publisher(
-            *(turn, self.destinations, self.store, self.scheduler, selective),
-            *(self.histories, self.subscriptions),
+            turn, destinations, store, self.scheduler, selective, self.histories, topic_delivery
         )
         self.destination_limits = DestinationLimits(
-            *(turn, events, self.destinations, self.store, self.scheduler, dead_letters, self.deliveries)
+            turn, destinations, store, self.scheduler, dead_letters, self.unsettled
         )
-        self.resource_alarms = ResourceAlarms(turn, self.destinations, self.store)
+        self.resource_alarms = ResourceAlarms(turn, destinations, store)
         self.admission = Admission(
-            *(turn, self.destinations, self.store, self.dispatcher, self.publisher),
+            *(turn, destinations, store, self.dispatcher, self.publisher),
             *(self.destination_limits, self.resource_alarms),
         )
         self.subscriptions.on_begin.append(self.admission.subscription_changed)
         self.subscriptions.on_end.append(self.admission.subscription_changed)
         self.forwarding = InboundForwarding(
-            *(turn, self.destinations, self.store, consumers, self.subscriptions, self.publisher),
+            *(turn, destinations, store, consumers, self.subscriptions, self.publisher),
             *(self.destination_limits, self.resource_alarms, marks),
         )
         self.transactions = Transactions(
-            turn, self.accounts, self.destinations, self.deliveries, self.admission, self._execute
+            turn, self.accounts, destinations, self.deliveries, self.admission, self._execute
         )
         transfers = Transfers(
-            *(turn, self.destinations, self.store, self.scheduler, selective, self.deliveries),
+            *(turn, destinations, store, self.scheduler, selective, self.unsettled),
             *(self.destination_limits, self.resource_alarms),
         )
         administration = Administration(
-            *(turn, events, self.destinations, self.store, self.scheduler, consumers, self.deliveries),
+            *(turn, destinations, store, self.scheduler, consumers, self.unsettled),
             *(self.histories, self.destination_limits, self.resource_alarms, self.admission),
         )
         self.damaged = DamagedMessages(
-            *(turn, self.destinations, self.store, self.scheduler, dead_letters, self.histories, transfers)
+            turn, destinations, store, self.scheduler, dead_letters, self.histories, transfers
         )
         self.sweeper = Sweeper(
-            *(turn, events, self.destinations, self.store, self.scheduler, dead_letters, selective),
-            *(self.deliveries, self.histories, self.subscriptions, self.publisher, self.admission),
+            *(turn, destinations, store, self.scheduler, dead_letters, selective, self.deliveries),
+            *(self.histories, self.publisher.duplicates, self.unsettled),
+            (self.admission.refuse_overdue, self.subscriptions.check_slow_consumers),
         )
         self._commands = self._table(transfers, administration)
         self._loads = {
@@ -198,7 +203,7 @@ class Broker:
         if self.forwarding.changed_marks:
             self.forwarding.record_marks()
         if out.fanouts:
-            self.subscriptions.close_fanouts()
+            self.topic_delivery.close_fanouts()
         if out.forwarded:
             self.destinations.emit_arrivals()
         turn.next_position = out.first_position + out.count
@@ -208,7 +213,7 @@ class Broker:
     def next_deadline_ms(self) -> int:
         """When `decide` wants to be called even without commands."""
         sweep = self.sweeper.sweep_ms
-        return min(self.deliveries.leases.next_ms or sweep, self.scheduler.alarms.next_ms or sweep, sweep)
+        return min(self.unsettled.leases.next_ms or sweep, self.scheduler.alarms.next_ms or sweep, sweep)
 
     def _execute(self, command: c.Command) -> None:
         check, apply = self._commands[type(command)]

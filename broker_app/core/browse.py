@@ -10,8 +10,9 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from broker_app.core.broker import Broker
+from broker_app.core.lane import UNREACHED, Lane, order_of
 from broker_app.core.message import Message
-from broker_app.core.queue import UNREACHED, Lane, Queue, order_of
+from broker_app.core.model import Queue
 from broker_app.core.turn import UNRECORDED
 
 READY, UNSETTLED, DELAYED = "ready", "unsettled", "delayed"
@@ -64,12 +65,7 @@ def browse(
 
 
 def _items(broker: Broker, queue: Queue, after: tuple[int, int] | None, backwards: bool) -> Iterator[Item]:
-    held = [
-        message
-        for peer in broker.deliveries.peers
-        for subscription, message in peer.unsettled.values()
-        if subscription.queue is queue
-    ]
+    held = [holding.message for holding in broker.unsettled.of(queue)]
     in_lane = _lane_backwards if backwards else _lane_forwards
     for lane in reversed(queue.lanes) if backwards else queue.lanes:
         if after and (lane.priority < after[0] if backwards else lane.priority > after[0]):

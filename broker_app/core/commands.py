@@ -12,9 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope
-from broker_app.core.peer import Peer
+from broker_app.core.model import Peer, Subscription
 from broker_app.core.policy import Policies
-from broker_app.core.subscription import Subscription
 
 AUTO, CLIENT, INDIVIDUAL = "auto", "client", "client-individual"
 ACK_MODES = (AUTO, CLIENT, INDIVIDUAL)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from broker_app.core.message_store import MessageStore
-from broker_app.core.queue import Queue
-from broker_app.core.selective_delivery import SelectiveDelivery
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import Queue, Subscription
+from broker_app.core.selective.delivery import SelectiveDelivery
 
 
 class Consumers:

@@ -12,12 +12,10 @@ from broker_app.core.destination import (
 )
 from broker_app.core.destinations import Destinations
 from broker_app.core.histories import Histories
-from broker_app.core.message import (
-    Message,
-)
+from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
+from broker_app.core.model import Queue
 from broker_app.core.outcome import DUE, REPLAY
-from broker_app.core.queue import Queue
 from broker_app.core.records import Reader
 from broker_app.core.scheduler import Scheduler
 from broker_app.core.transfers import Transfers
@@ -87,8 +85,8 @@ class DamagedMessages:
         self, queue: Queue, command: c.Loaded, lost: list[Message], kept: list[int]
     ) -> None:
         lane = queue.lane(command.priority)
-        if lane.survey is not None and lane.survey.reading == list(command.positions):
-            lane.survey.reading = kept
+        if lane.scan is not None and lane.scan.reading == list(command.positions):
+            lane.scan.reading = kept
         there = self._transfers.waiting(queue, {message.position for message in lost})
         lost = [message for message in lost if message.position in there]
         for message in lost:

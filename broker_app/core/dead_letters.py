@@ -9,23 +9,20 @@ from broker_app.core.destination import (
     dead_letters_of,
 )
 from broker_app.core.destinations import Destinations
-from broker_app.core.events import Events
 from broker_app.core.message import (
     Envelope,
     Message,
 )
 from broker_app.core.message_store import MessageStore
-from broker_app.core.queue import Queue
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import Queue, Subscription
 from broker_app.core.turn import Turn
 
 
 class DeadLetters:
     """Moves messages to the dead letters of their queue, or discards them where there are none."""
 
-    def __init__(self, turn: Turn, events: Events, destinations: Destinations, store: MessageStore) -> None:
+    def __init__(self, turn: Turn, destinations: Destinations, store: MessageStore) -> None:
         self._turn = turn
-        self._events = events
         self._destinations = destinations
         self._store = store
 
@@ -39,8 +36,8 @@ class DeadLetters:
     ) -> None:
         """Move a message to the dead letters, or discard it where there are none; `consumer` had it last."""
         queue.dead_total += 1
-        if queue.durable and self._events.has_listeners:
-            self._events.dead_letter(queue, message, reason, detail)
+        if queue.durable and self._turn.has_listeners:
+            self._turn.emit_dead_letter(queue, message, reason, detail)
         if not (self.enabled(queue) and queue.policy.use_dead_letters):
             self._store.drop(queue, message, records.DISCARDED)
             self._turn.counters["discarded"] += 1

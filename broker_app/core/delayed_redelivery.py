@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from broker_app.core import commands as c
 from broker_app.core.message import Message
-from broker_app.core.peer import InnerReceiver, Peer
+from broker_app.core.model import InnerReceiver, Peer, Queue, Subscription
 from broker_app.core.policy import DestinationPolicy
-from broker_app.core.queue import Queue
-from broker_app.core.subscription import Subscription
 
 
 class DelayedRedelivery:

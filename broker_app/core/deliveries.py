@@ -8,18 +8,14 @@ from heapq import heappush
 from broker_app.core import commands as c
 from broker_app.core.consumers import Consumers
 from broker_app.core.dead_letters import DeadLetters
-from broker_app.core.delayed_redelivery import DelayedRedelivery, retry_delay_ms
+from broker_app.core.delayed_redelivery import retry_delay_ms
 from broker_app.core.errors import Refused
-from broker_app.core.message import (
-    Message,
-)
+from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
-from broker_app.core.peer import Peer
-from broker_app.core.queue import Queue
-from broker_app.core.selective_delivery import SelectiveDelivery
-from broker_app.core.subscription import Subscription
-from broker_app.core.timers import Leases
+from broker_app.core.model import Queue, Subscription
+from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.turn import Turn
+from broker_app.core.unsettled import UnsettledDeliveries
 
 
 class Deliveries:
@@ -32,23 +28,21 @@ class Deliveries:
         dead_letters: DeadLetters,
         selective: SelectiveDelivery,
         consumers: Consumers,
-        leases: Leases,
+        unsettled: UnsettledDeliveries,
     ) -> None:
         self._turn = turn
         self._store = store
         self._dead_letters = dead_letters
         self._selective = selective
         self._consumers = consumers
-        #: peers that may hold deliveries
-        self.peers: dict[Peer, None] = {}
-        self.leases = leases
-        self.resting = DelayedRedelivery(turn.limits.resting, turn.limits.memory_bytes // 4)
-        self.peers[self.resting.peer] = None
+        self._unsettled = unsettled
+        self._leases = unsettled.leases
+        self._delayed = unsettled.delayed
 
     def shift_time_limits(self, by_ms: int) -> None:
         """Shift leases and the measuring of consumers, because the clock was set."""
-        self.leases.shift(by_ms)
-        for peer in self.peers:
+        self._leases.shift(by_ms)
+        for peer in self._unsettled.peers:
             for subscription in peer.subscriptions.values():
                 subscription.probe_ms += by_ms
 
@@ -81,7 +75,7 @@ class Deliveries:
     def _watched_ends(self, subscription: Subscription, tag: int, message: Message) -> None:
         """Settle what is watched of a delivery: its lease, its bytes, its group."""
         if subscription.lease_ms:
-            self.leases.end(subscription.peer, tag)
+            self._leases.end(subscription.peer, tag)
         guard = subscription.queue.limit_usage
         if guard is not None:
             guard.bytes -= len(message.body)
@@ -96,7 +90,7 @@ class Deliveries:
         peer = command.peer
         for tag in tags:
             subscription, message = peer.unsettled.pop(tag)
-            self.leases.end(peer, tag)
+            self._leases.end(peer, tag)
             self.give_back(subscription, message, command.dead_reason, command.detail, command.delay_ms)
         self._turn.accept(peer, command.receipt)
 
@@ -104,7 +98,7 @@ class Deliveries:
         """Begin the leases of deliveries again."""
         peer = command.peer
         for tag in tags:
-            self.leases.begin(peer, tag, self._turn.now_ms + command.lease_ms)
+            self._leases.begin(peer, tag, self._turn.now_ms + command.lease_ms)
         self._turn.accept(peer, command.receipt)
 
     def check_tags(self, command: c.Settle | c.Return | c.Extend) -> Sequence[int]:
@@ -134,10 +128,10 @@ class Deliveries:
 
     def lease_ended(self, subscription: Subscription, message: Message) -> None:
         """End a lease: a consumer's, or that of a message that waits for another attempt."""
-        if subscription.peer is not self.resting.peer:
+        if subscription.peer is not self._delayed.peer:
             self.give_back(subscription, message)
             return
-        self.resting.release_body(message)
+        self._delayed.release_body(message)
         queue = subscription.queue
         queue.unsettled -= 1
         if not queue.gone:
@@ -177,9 +171,9 @@ class Deliveries:
     def _delay_redelivery(self, queue: Queue, message: Message, delay_ms: int) -> bool:
         """Delay another attempt; False when no delay is set, too many are delayed, or others would overtake
         the message that must not."""
-        tag = self.resting.take(queue, message) if delay_ms and not queue.forwarded else 0
+        tag = self._delayed.take(queue, message) if delay_ms and not queue.forwarded else 0
         if tag:
-            self.leases.begin(self.resting.peer, tag, self._turn.now_ms + delay_ms)
+            self._leases.begin(self._delayed.peer, tag, self._turn.now_ms + delay_ms)
         return bool(tag)
 
     def _back_to_place(self, queue: Queue, message: Message) -> None:
@@ -197,31 +191,3 @@ class Deliveries:
         if queue.forwarded:
             self._turn.out.forwarded[queue.address] = None
         self._store.mark_dirty(queue)
-
-    def take_unsettled(self, queue: Queue) -> list[int]:
-        """Take all unsettled deliveries of a queue from their consumers; returns the recorded positions."""
-        positions: list[int] = []
-        for peer in self.peers:
-            tags = [tag for tag, (holder, _) in peer.unsettled.items() if holder.queue is queue]
-            for tag in tags:
-                subscription, message = peer.unsettled.pop(tag)
-                subscription.unsettled -= 1
-                subscription.returned += 1
-                self.leases.end(peer, tag)
-                if peer is self.resting.peer:
-                    self.resting.release_body(message)
-                elif queue.account is not None:
-                    queue.account.keep(-message.size)
-                if message.recorded:
-                    positions.append(message.position)
-        queue.removed_total += queue.unsettled
-        queue.unsettled = 0
-        return positions
-
-    def unsettled_among(self, queue: Queue, wanted: set[int]) -> set[int]:
-        return {
-            message.position
-            for peer in self.peers
-            for subscription, message in peer.unsettled.values()
-            if message.position in wanted and subscription.queue is queue
-        }

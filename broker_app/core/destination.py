@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from broker_app.core.errors import Refused
-from broker_app.core.named import DURABLE_PREFIX
 from broker_app.wildcards import has_wildcard as has_wildcard
 from mom_client import storeandforward
 from mom_client.storeandforward import BRIDGE_PREFIX
@@ -15,6 +14,10 @@ QUEUE = "queue"
 TOPIC = "topic"
 TEMP_QUEUE = "temp-queue"
 TEMP_TOPIC = "temp-topic"
+
+#: addresses of the queues of named subscriptions
+DURABLE_PREFIX = "/topic-subscription/"
+SHARED_PREFIX = "/shared-subscription/"
 
 MAX_NAME = 255
 DEAD_SUFFIX = storeandforward.DEAD_SUFFIX  # of the queue that takes a queue's dead letters

@@ -6,20 +6,16 @@ from collections.abc import Iterator
 
 from broker_app.core import records
 from broker_app.core.dead_letters import DeadLetters, has_dead_letters
-from broker_app.core.deliveries import Deliveries
 from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused
-from broker_app.core.events import Events
-from broker_app.core.facts import (
-    DestinationFull,
-)
-from broker_app.core.limit_usage import BlockedPublish, LimitUsage
+from broker_app.core.lane import Lane
 from broker_app.core.message_store import MessageStore
-from broker_app.core.peer import Peer
+from broker_app.core.model import BlockedPublish, LimitUsage, Peer, Queue
+from broker_app.core.outcome import DestinationFull
 from broker_app.core.policy import REMOVE_LOW_PRIORITY
-from broker_app.core.queue import Lane, Queue
 from broker_app.core.scheduler import Scheduler
 from broker_app.core.turn import Turn
+from broker_app.core.unsettled import UnsettledDeliveries
 
 MAX_GUARDED_TOPICS = 10_000
 #: a queue that had room for so long is told of when it is full again
@@ -32,20 +28,18 @@ class DestinationLimits:
     def __init__(
         self,
         turn: Turn,
-        events: Events,
         destinations: Destinations,
         store: MessageStore,
         scheduler: Scheduler,
         dead_letters: DeadLetters,
-        deliveries: Deliveries,
+        unsettled: UnsettledDeliveries,
     ) -> None:
         self._turn = turn
-        self._events = events
         self._destinations = destinations
         self._store = store
         self._scheduler = scheduler
         self._dead_letters = dead_letters
-        self._deliveries = deliveries
+        self._unsettled = unsettled
         self.limits_topics = turn.policies.limits_topics
         self._of_topics: dict[str, LimitUsage] = {}
         #: queues that were full lately, and when last
@@ -148,7 +142,7 @@ class DestinationLimits:
     def emit_full(self, queue: Queue) -> None:
         """Publish that a queue is full, unless it was published lately."""
         if queue not in self._full and queue.policy.guards:
-            self._events.destination(DestinationFull(queue.address, queue_full(queue).detail))
+            self._turn.emit_destination(DestinationFull(queue.address, queue_full(queue).detail))
         self._full[queue] = self._turn.now_ms
 
     def watch_consumers(self, queue: Queue) -> None:
@@ -163,10 +157,7 @@ class DestinationLimits:
         if guard is None:
             return
         known = sum(len(message.body) for lane in queue.lanes for message in lane.in_memory())
-        for peer in self._deliveries.peers if queue.unsettled else ():
-            for subscription, message in peer.unsettled.values():
-                if subscription.queue is queue:
-                    known += len(message.body)
+        known += sum(len(holding.message.body) for holding in self._unsettled.of(queue))
         unread = sum(len(lane.paged) + len(lane.loading) for lane in queue.lanes)
         guard.recount(known, unread, self._turn.out.first_position + self._turn.out.count)
 

@@ -6,31 +6,22 @@ from broker_app.core.destination import (
     QUEUE,
     TEMP_QUEUE,
     TEMP_TOPIC,
+    TOPIC,
     Destination,
     has_wildcard,
     is_forwarded,
     parse,
 )
 from broker_app.core.errors import Refused
-from broker_app.core.events import Events
-from broker_app.core.facts import (
-    Arrived,
-    DestinationCreated,
-)
-from broker_app.core.limit_usage import LimitUsage
-from broker_app.core.marks import (
-    SYNC_ADDRESS,
-    Mark,
-    SyncQueue,
-    check_is_no_sync_queue,
-)
 from broker_app.core.message import (
     Envelope,
     Special,
 )
-from broker_app.core.named import NamedSubscription
+from broker_app.core.model import LimitUsage, NamedSubscription, Queue
+from broker_app.core.offset import Mark
+from broker_app.core.outcome import Arrived, DestinationCreated
 from broker_app.core.policy import DestinationPolicy
-from broker_app.core.queue import Queue
+from broker_app.core.sync_queue import SYNC_ADDRESS, SyncQueue, check_is_no_sync_queue
 from broker_app.core.topic import Topics
 from broker_app.core.turn import Turn
 
@@ -38,9 +29,8 @@ from broker_app.core.turn import Turn
 class Destinations:
     """Queues by address, subscriptions of topics, durable and shared subscriptions."""
 
-    def __init__(self, turn: Turn, events: Events, topics: Topics, marks: dict[str, Mark]) -> None:
+    def __init__(self, turn: Turn, topics: Topics, marks: dict[str, Mark]) -> None:
         self._turn = turn
-        self._events = events
         self._marks = marks
         self.queues: dict[str, Queue] = {}
         self.topics = topics
@@ -50,6 +40,7 @@ class Destinations:
         self.named: dict[str, NamedSubscription] = {}
         #: stands for queues that are gone: what is sent there is counted and forgotten
         self.discard = Queue("/temp-queue/gone", durable=False)
+        self.discard.gone = True
         self.discard.limit_usage = LimitUsage(self.discard.policy)  # so that each arrival is looked at
 
     def queue(self, address: str, *, durable: bool = True) -> Queue:
@@ -60,7 +51,7 @@ class Destinations:
             queue.forwarded = queue.in_order = is_forwarded(address)
             queue.apply_policy(self._turn.policies.of(address))
             self.queues[address] = queue  # once it is whole
-            self._events.destination(DestinationCreated(address))
+            self._turn.emit_destination(DestinationCreated(address))
         return queue
 
     def policy_of(self, queue: Queue) -> DestinationPolicy:
@@ -68,6 +59,10 @@ class Destinations:
         return self._turn.policies.of(
             queue.address, queue.named.terms.filter if queue.named is not None else ""
         )
+
+    def topics_of(self, destination: Destination) -> Topics:
+        """The subscriptions of topics of this kind."""
+        return self.topics if destination.kind == TOPIC else self.temporary_topics
 
     def create_declared(self) -> None:
         """Create the queues that have a policy of their own."""
@@ -121,7 +116,7 @@ class Destinations:
         for address in self._turn.out.forwarded:
             queue = self.queues.get(address)
             if queue is not None and not queue.consumers and queue.first_lane() is not None:
-                self._turn.out.facts.append(Arrived(address))
+                self._turn.out.events.append(Arrived(address))
 
 
 def _why_shut(address: str) -> str:

@@ -7,9 +7,10 @@ from broker_app.core import records
 from broker_app.core.account import Account
 from broker_app.core.accounts import Accounts
 from broker_app.core.consumers import Consumers
-from broker_app.core.deliveries import Deliveries
 from broker_app.core.destination import (
     DEAD_SUFFIX,
+    DURABLE_PREFIX,
+    SHARED_PREFIX,
     TOPIC,
     Destination,
     check_name,
@@ -17,15 +18,13 @@ from broker_app.core.destination import (
 )
 from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused
-from broker_app.core.events import Events
-from broker_app.core.facts import (
-    DestinationDeleted,
-)
 from broker_app.core.message_store import MessageStore
-from broker_app.core.named import DURABLE_PREFIX, SHARED_PREFIX, NamedSubscription, Terms
-from broker_app.core.queue import Queue
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import NamedSubscription, Queue, Subscription
+from broker_app.core.outcome import DestinationDeleted
+from broker_app.core.records import Terms
+from broker_app.core.selective import compiler
 from broker_app.core.turn import Turn
+from broker_app.core.unsettled import UnsettledDeliveries
 
 
 class DurableSubscriptions:
@@ -34,20 +33,18 @@ class DurableSubscriptions:
     def __init__(
         self,
         turn: Turn,
-        events: Events,
         accounts: Accounts,
         destinations: Destinations,
         store: MessageStore,
         consumers: Consumers,
-        deliveries: Deliveries,
+        unsettled: UnsettledDeliveries,
     ) -> None:
         self._turn = turn
-        self._events = events
         self._accounts = accounts
         self._destinations = destinations
         self._store = store
         self._consumers = consumers
-        self._deliveries = deliveries
+        self._unsettled = unsettled
 
     def join(self, subscription: Subscription, command: c.Subscribe, destination: Destination) -> None:
         """Let a subscription consume the queue of the name it asks for."""
@@ -77,7 +74,9 @@ class DurableSubscriptions:
         if not durable:  # its consumers, who share it, are all of one user
             queue.account = Account(self._accounts.users[terms.owner])
         name = address.removeprefix(DURABLE_PREFIX if durable else SHARED_PREFIX)
-        named = queue.named = self._destinations.named[address] = NamedSubscription(name, terms, queue)
+        named = queue.named = self._destinations.named[address] = NamedSubscription(
+            name, terms, queue, compiler.compile(terms.selector) if terms.selector else None
+        )
         if durable:
             queue.apply_policy(self._destinations.policy_of(queue))
         self._destinations.topics.add_named(parse(terms.filter).name, named)
@@ -104,12 +103,12 @@ class DurableSubscriptions:
         """Delete a durable subscription without consumers, with all that waits."""
         queue, out = named.queue, self._turn.out
         # What its last consumer gave back may wait before another attempt, held by nobody.
-        self._store.record_purged(queue, self._store.empty(queue) + self._deliveries.take_unsettled(queue))
+        self._store.record_purged(queue, self._store.empty(queue) + self._unsettled.take(queue))
         self.end(named)
         queue.gone = True
         del self._destinations.queues[queue.address]
         out.record(records.forgotten(out.destination(queue.address)))
-        self._events.destination(DestinationDeleted(queue.address))
+        self._turn.emit_destination(DestinationDeleted(queue.address))
 
     def deletable(self, name: str, owner: str, *leaving: Subscription) -> NamedSubscription:
         """The durable subscription of `name`; Refused when it cannot be deleted once `leaving` have left."""
@@ -121,7 +120,7 @@ class DurableSubscriptions:
         others = [consumer for consumer in named.queue.consumers if consumer not in leaving]
         if others:
             raise Refused("conflict", f"durable subscription {name!r} is consumed by {_who(others[0])}")
-        held = sum(subscription.unsettled for subscription in leaving) + self._deliveries.resting.count(
+        held = sum(subscription.unsettled for subscription in leaving) + self._unsettled.delayed.count(
             named.queue
         )
         if named.queue.unsettled > held:

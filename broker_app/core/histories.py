@@ -23,10 +23,10 @@ from broker_app.core.message import (
     Message,
 )
 from broker_app.core.message_store import MessageStore
+from broker_app.core.model import Subscription
 from broker_app.core.outcome import REPLAY, Fetch
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.replay import FIRST, LAST, NOW, SEQ, TIME, Page, Replay, Start
-from broker_app.core.subscription import Subscription
 from broker_app.core.turn import Turn
 
 #: histories kept when some of them are empty, and topics whose retention is remembered
@@ -49,6 +49,7 @@ class Histories:
         self.retains = turn.policies.retains
         self._retentions: dict[str, DestinationPolicy | None] = {}
         self._replays_begun = 0
+        self._readers: dict[str, records.Reader] = {}
 
     def policies_changed(self) -> None:
         """Apply other policies."""
@@ -201,7 +202,7 @@ class Histories:
         replay = subscription.replay
         page, replay.loading = replay.loading, []
         for one, record in zip(page, command.records, strict=True):
-            message = one.history.reader.message(record, one.position)
+            message = self._reader(one.history.address).message(record, one.position)
             if message.time_ms >= replay.not_before_ms and self._wants(subscription, message):
                 self.follow(subscription, message)
         for message in replay.tail or ():
@@ -209,6 +210,14 @@ class Histories:
         if replay.tail is not None:
             self.finish_replay(subscription)
         replay.average = sum(map(len, command.records)) // max(1, len(command.records))
+
+    def _reader(self, address: str) -> records.Reader:
+        reader = self._readers.get(address)
+        if reader is None:
+            if len(self._readers) >= MAX_HISTORIES:
+                self._readers.clear()
+            reader = self._readers[address] = records.Reader(address)
+        return reader
 
     def postpone(self, subscription: Subscription, replay: Replay, message: Message) -> None:
         """A message of a topic with a history, for a subscription that still reads: it finds it there, or

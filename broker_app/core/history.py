@@ -11,8 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
-from broker_app.core.destination import has_wildcard
-from broker_app.core.records import Reader
+from broker_app.wildcards import has_wildcard
 
 BLOCK = 256
 _SHARE = 32
@@ -32,14 +31,13 @@ class Block:
 class History:
     """The retained messages of one topic. `trimmed_to` is the position of the newest that was given up."""
 
-    __slots__ = ("_closed", "address", "blocks", "bytes", "reader", "trimmed_to")
+    __slots__ = ("_closed", "address", "blocks", "bytes", "trimmed_to")
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.blocks: list[Block] = []
         self.bytes = 0
         self.trimmed_to = 0
-        self.reader = Reader(address)
         self._closed = True
 
     def __len__(self) -> int:

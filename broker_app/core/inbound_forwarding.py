@@ -7,31 +7,18 @@ from typing import Any
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.consumers import Consumers
-from broker_app.core.destination import (
-    QUEUE,
-)
+from broker_app.core.destination import QUEUE
 from broker_app.core.destination_limits import DestinationLimits
 from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused, internal
-from broker_app.core.limit_usage import LimitUsage
-from broker_app.core.marks import (
-    SYNC_ADDRESS,
-    Flow,
-    Mark,
-    address_of,
-    broken,
-    check_names,
-)
-from broker_app.core.message import (
-    Envelope,
-)
+from broker_app.core.message import Envelope
 from broker_app.core.message_store import MessageStore
-from broker_app.core.peer import Peer
+from broker_app.core.model import LimitUsage, Peer, Queue, Subscription
+from broker_app.core.offset import Flow, Mark, address_of, broken
 from broker_app.core.publisher import Publisher
-from broker_app.core.queue import Queue
 from broker_app.core.resource_alarms import ResourceAlarms
-from broker_app.core.subscription import Subscription
 from broker_app.core.subscriptions import Subscriptions
+from broker_app.core.sync_queue import SYNC_ADDRESS, check_names
 from broker_app.core.turn import UNRECORDED, Turn
 
 #: what an administrator does about marks
@@ -82,7 +69,8 @@ class InboundForwarding:
     def begin_flow(self, command: c.BeginFlow, mark: Mark) -> None:
         """Begin a flow, and send its bridge the position from which it goes on."""
         peer = command.peer
-        flow = Flow(self._sync_subscription(command), mark, command.target)
+        subscription = self._sync_subscription(command)
+        flow = Flow(command.id, peer.user, mark, command.target)
         address = flow.mark.address
         if address in self.flows:
             self.flows[address].break_off(broken(f"{flow.mark.sender} has begun it anew elsewhere"))
@@ -90,8 +78,8 @@ class InboundForwarding:
         self.marks[address] = flow.mark
         self._turn.accept(peer, command.receipt)
         if not peer.paused:
-            self._consumers.make_available(flow.subscription)
-        self._send_mark(flow)
+            self._consumers.make_available(subscription)
+        self._send_mark(mark, subscription)
 
     def _checked_mark(self, command: c.BeginFlow) -> Mark:
         """The mark from which a flow that may begin goes on. Changes nothing."""
@@ -132,14 +120,13 @@ class InboundForwarding:
             )
         return mark or Mark(sender, source, user)
 
-    def _send_mark(self, flow: Flow) -> None:
+    def _send_mark(self, mark: Mark, subscription: Subscription) -> None:
         """Send the mark to the bridge that began a flow."""
-        mark, subscription = flow.mark, flow.subscription
         block = b"accepted:%d\ncount:%d\n" % (mark.position, mark.count)
         message = self._turn.transient_message(Envelope(SYNC_ADDRESS, block), b"")
-        flow.peer.deliveries.append((subscription, 0, message))
+        subscription.peer.deliveries.append((subscription, 0, message))
         subscription.handed_out += 1
-        self._turn.schedule_flush(flow.peer)
+        self._turn.schedule_flush(subscription.peer)
 
     def forward(self, command: c.Forward) -> None:
         peer, accept, enqueue = command.peer, self._turn.accept, self._store.enqueue
@@ -169,7 +156,7 @@ class InboundForwarding:
                 if fresh and queue.limit_usage is not None:
                     self._check_forwarded(peer, queue, queue.limit_usage, len(body))
             except Exception as error:
-                self._refuse_forwarded(flow, receipt, error)
+                self._refuse_forwarded(peer, flow, receipt, error)
                 continue
             if fresh:
                 if plain:
@@ -209,11 +196,11 @@ class InboundForwarding:
             self._destination_limits.emit_full(queue)
         self._destination_limits.check_room(queue, 1, size)
 
-    def _refuse_forwarded(self, flow: Flow, receipt: Any, error: Exception) -> None:
+    def _refuse_forwarded(self, peer: Peer, flow: Flow, receipt: Any, error: Exception) -> None:
         """Refuse one message, and take nothing that comes behind it."""
         self._turn.counters["refused"] += 1
         flow.break_off(error if isinstance(error, Refused) else internal())
-        self._turn.refuse(flow.peer, receipt, error)
+        self._turn.refuse(peer, receipt, error)
 
     def break_flow(self, command: c.BreakFlow) -> None:
         flow = command.peer.flows.get(command.flow)
@@ -253,7 +240,7 @@ class InboundForwarding:
         if flow is not None:
             raise Refused(
                 "conflict",
-                f"{sender} forwards its {source} at the moment as the user {flow.peer.user}: pause or remove "
+                f"{sender} forwards its {source} at the moment as the user {flow.user}: pause or remove "
                 "its bridge there, or end its connection here, before its mark is changed",
             )
         return mark

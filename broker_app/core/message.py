@@ -136,6 +136,12 @@ class Message:
         return len(self.body) + self.envelope.weight
 
 
+def group_of(message: Message) -> str:
+    """The name of the message's group, empty when it has none."""
+    special = message.envelope.special
+    return special.group if special is not None else ""
+
+
 class Duplicate(Message):
     """A repeat: the id, position and time of the message that came first. It was not stored."""
 

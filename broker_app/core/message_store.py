@@ -6,13 +6,13 @@ from bisect import bisect_right
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.destinations import Destinations
+from broker_app.core.lane import Lane, order_of
 from broker_app.core.message import (
     Envelope,
     Message,
 )
+from broker_app.core.model import Queue
 from broker_app.core.outcome import Fetch
-from broker_app.core.queue import Lane, Queue, order_of
 from broker_app.core.tap import Taps
 from broker_app.core.turn import Turn
 
@@ -20,9 +20,8 @@ from broker_app.core.turn import Turn
 class MessageStore:
     """All lanes of all queues: memory, journal and records. Knows nothing of consumers."""
 
-    def __init__(self, turn: Turn, destinations: Destinations) -> None:
+    def __init__(self, turn: Turn) -> None:
         self._turn = turn
-        self._destinations = destinations
         #: bytes of messages whose bodies are in memory and waiting
         self.memory_bytes = 0
         #: receivers of copies of what comes in
@@ -66,7 +65,7 @@ class MessageStore:
             lane.shift += 1
         guard = queue.limit_usage
         if guard is not None:
-            if queue is self._destinations.discard:
+            if queue.gone:  # `Destinations.discard`
                 turn.counters["discarded"] += 1
                 return message
             guard.bytes += len(body)

@@ -6,9 +6,76 @@ from typing import NamedTuple
 
 from broker_app.core.destination import is_forwarded
 from broker_app.core.errors import Refused
-from broker_app.core.facts import DeadLetter, Fact
-from broker_app.core.peer import Peer
-from broker_app.core.topic import Fanout
+from broker_app.core.model import Fanout, Peer, Subscription
+
+#: the first level of all system topics
+SYSTEM = "$mom"
+
+
+class DestinationCreated(NamedTuple):
+    address: str
+
+
+class DestinationDeleted(NamedTuple):
+    address: str
+
+
+class DestinationFull(NamedTuple):
+    """A destination came to its limit; told once, until it has been below it again."""
+
+    address: str
+    detail: str
+
+
+class ConsumerJoined(NamedTuple):
+    subscription: Subscription
+
+
+class ConsumerLeft(NamedTuple):
+    subscription: Subscription
+
+
+class ConsumerSlow(NamedTuple):
+    """A consumer takes too little; `detail` says what follows from it."""
+
+    subscription: Subscription
+    detail: str
+
+
+class SnapshotWanted(NamedTuple):
+    """Somebody subscribed to what the broker tells, and wants to hear first how things stand."""
+
+    subscription: Subscription
+
+
+class Arrived(NamedTuple):
+    """Messages for another broker wait in a store-and-forward queue that nobody consumes: some came, or came
+    back, in this batch."""
+
+    address: str
+
+
+class DeadLetter(NamedTuple):
+    """So many messages of a queue went to the dead letters in one batch; id and detail are the last one's."""
+
+    address: str
+    reason: str
+    messages: int
+    message_id: str
+    detail: str
+
+
+Event = (
+    Arrived
+    | DestinationCreated
+    | DestinationDeleted
+    | DestinationFull
+    | ConsumerJoined
+    | ConsumerLeft
+    | ConsumerSlow
+    | SnapshotWanted
+    | DeadLetter
+)
 
 #: what bodies are read back for: their lane, because they are due, or for a subscription that reads history
 #: (the address is then the key of its replay)
@@ -44,7 +111,7 @@ class Outcome:
         "count",
         "dead_letters",
         "destinations",
-        "facts",
+        "events",
         "failures",
         "fanouts",
         "fetches",
@@ -73,7 +140,7 @@ class Outcome:
         #: peers to be told why and disconnected
         self.closes: list[tuple[Peer, Refused]] = []
         #: what happened, for who listens to the broker itself
-        self.facts: list[Fact] = []
+        self.events: list[Event] = []
         #: store-and-forward queues that records of this batch speak of, or that got something back
         self.forwarded: dict[str, None] = {}
         self.dead_letters: dict[tuple[str, str], DeadLetter] = {}
@@ -100,13 +167,13 @@ class Outcome:
                 self.forwarded[address] = None
         return index
 
-    def take_facts(self) -> list[Fact]:
+    def take_events(self) -> list[Event]:
         """What happened since the last call."""
-        if not (self.facts or self.dead_letters):
+        if not (self.events or self.dead_letters):
             return []
-        facts, self.facts = [*self.facts, *self.dead_letters.values()], []
+        events, self.events = [*self.events, *self.dead_letters.values()], []
         self.dead_letters.clear()
-        return facts
+        return events
 
     def record(self, part: bytes) -> None:
         """Add a record of one part."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from broker_app.core.destination import DEAD_SUFFIX
+from mom_client.storeandforward import DEAD_SUFFIX
 
 FLOW_CONTROL, REJECT_NEWEST, REMOVE_OLDEST, REMOVE_LOW_PRIORITY = LIMIT_BEHAVIORS = (
     "FLOW_CONTROL",

@@ -20,13 +20,11 @@ from broker_app.core.message import (
     MessageIds,
 )
 from broker_app.core.message_store import MessageStore
-from broker_app.core.named import NamedSubscription
-from broker_app.core.queue import Queue
+from broker_app.core.model import FanoutGroup, NamedSubscription, Queue, Subscription
 from broker_app.core.scheduler import Scheduler
-from broker_app.core.selective_delivery import SelectiveDelivery
-from broker_app.core.subscription import Subscription
-from broker_app.core.subscriptions import Subscriptions
-from broker_app.core.topic import FanoutGroup, Match
+from broker_app.core.selective.delivery import SelectiveDelivery
+from broker_app.core.topic import Match
+from broker_app.core.topic_delivery import TopicDelivery
 from broker_app.core.turn import Turn
 
 #: topics whose messages are counted; of so many that rest the longest, one makes room for another
@@ -44,7 +42,7 @@ class Publisher:
         scheduler: Scheduler,
         selective: SelectiveDelivery,
         histories: Histories,
-        subscriptions: Subscriptions,
+        topic_delivery: TopicDelivery,
     ) -> None:
         self._turn = turn
         self._destinations = destinations
@@ -52,7 +50,7 @@ class Publisher:
         self._scheduler = scheduler
         self._selective = selective
         self._histories = histories
-        self._subscriptions = subscriptions
+        self._topic_delivery = topic_delivery
         self.duplicates = Duplicates(turn.limits.dedup_ids, turn.limits.dedup_ids_together)
         #: messages of the topics that were published to lately, the latest last; one that made room for
         #: others is counted from the beginning when it comes again
@@ -154,10 +152,10 @@ class Publisher:
             fanout.messages.append(message)
             self._turn.counters["delivered"] += len(fanout.members)
         for subscription in singles:
-            self._subscriptions.deliver(subscription, message)
+            self._topic_delivery.deliver(subscription, message)
         answer = message
         for kept in named:
-            copy = self._subscriptions.deliver_named(kept, message)
+            copy = self._topic_delivery.deliver_named(kept, message)
             if copy.recorded:
                 answer = copy  # the sender learns that it is on the disk
         return answer
@@ -185,7 +183,7 @@ class Publisher:
     def _overflow(self, queue: Queue, envelope: Envelope, body: bytes) -> Message:
         """End the requester that does not take its replies; the reply is discarded."""
         for subscription in queue.consumers[:]:
-            self._subscriptions.end_overrun(subscription)
+            self._topic_delivery.overrun(subscription)
         return self.discarded(envelope, body)
 
     def discarded(self, envelope: Envelope, body: bytes) -> Message:

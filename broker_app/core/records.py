@@ -31,7 +31,6 @@ from typing import NamedTuple
 
 from broker_app.core.block import escape, group
 from broker_app.core.message import Envelope, Message, MessageIds, Special
-from broker_app.core.named import Terms
 
 PUBLISHED, ACKED, DELIVERED, RETURNED, SUBSCRIBED, FORGOTTEN, MARKED = 1, 2, 3, 4, 5, 6, 7
 VERSION = 3  # versions 1 and 2 were never released
@@ -59,6 +58,16 @@ ID_SIZE = 36
 DIGEST_SIZE = 16
 pack_published = _PUBLISHED.pack
 PUBLISHED_SIZE = _PUBLISHED.size
+
+
+class Terms(NamedTuple):
+    """What a named subscription was made with: a topic filter ("/topic/prices.*"), a selector or nothing,
+    whether several may consume it at once, and the user whose it is."""
+
+    filter: str
+    selector: str
+    shared: bool
+    owner: str
 
 
 def published(message: Message, destination: int, kept_in: str, due_ms: int = 0) -> tuple[bytes, ...]:

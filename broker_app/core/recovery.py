@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from broker_app.core import records, snapshot
+from broker_app.core import records, snapshot_format
 from broker_app.core.broker import Broker
 from broker_app.core.dedup import Seen
-from broker_app.core.marks import SYNC_ADDRESS, is_mark, of_address
-from broker_app.core.named import Terms
-from broker_app.core.queue import Lane
+from broker_app.core.lane import Lane
+from broker_app.core.offset import is_mark, of_address
+from broker_app.core.records import Terms
 from broker_app.core.schedule import Schedule
+from broker_app.core.sync_queue import SYNC_ADDRESS
 
 _TOPIC = "/topic/"
 
@@ -35,7 +36,7 @@ class Recovery:
         self._all_since = 0
 
     def load_section(self, blob: bytes) -> None:
-        for section in snapshot.load_section(blob):
+        for section in snapshot_format.load_section(blob):
             self._since[section.address] = section.position
             self._all_since = max(self._all_since, section.position)
             if section.terms:
@@ -46,7 +47,7 @@ class Recovery:
                 self._schedule(section.address).load_section(*section.delayed)
             if section.dedup:
                 self._broker.publisher.duplicates.load_section(section.address, section.dedup)
-            if section.address == snapshot.LOST:
+            if section.address == snapshot_format.LOST:
                 self._broker.histories.lost_to = section.history[0]
             elif section.history:
                 self._broker.histories.history(section.address).load_section(section.history, section.kept)

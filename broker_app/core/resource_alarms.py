@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from broker_app.core import commands as c
 from broker_app.core.destinations import Destinations
-from broker_app.core.message import (
-    OVERHEAD_BYTES,
-)
+from broker_app.core.message import OVERHEAD_BYTES
 from broker_app.core.message_store import MessageStore
 from broker_app.core.resource_alarm import (
     BROKER_FULL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import Subscription
 
 
 class _Standstill(NamedTuple):

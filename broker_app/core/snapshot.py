@@ -1,51 +1,22 @@
-"""Writing down what a broker holds, without holding it up: a snapshot, made in small steps.
-
-A snapshot is a head and one section for each destination that holds something:
-
-    head     u8 number of the format
-    section  u32 length of its head | u64 length of its numbers | msgpack head | u64 numbers …
-
-The head of a section is [address, position, [[priority, mark, waiting, attempts] …], delayed, terms,
-grouped, dedup, history, mark]: which destination, the position before which all its records are contained in
-what follows, and how many of the numbers belong to what: in each lane positions that wait, then pairs of
-position and attempts; then the due times of what is delayed, and as many positions; then the dedup-ids of the
-window, four numbers each (two halves of the digest, position, time in ms); at last the positions of a topic's
-history. `terms` are those of a durable subscription, else empty; `grouped` is the position of the newest
-message with a group, if it may still wait, else 0; `history` is [trimmed to, closed, [[messages, bytes,
-newest time] …]], the blocks of a history, else empty; `mark`, at the address of a mark, is [owner, position,
-count, time in ms], else empty.
-
-Sections are taken one after the other while the broker works on. So each has a position of its own, and
-recovery passes over the records of a destination that lie before it. A destination without a section held
-nothing when its turn came: its records say so, from where the snapshot begins.
-"""
+"""Snapshots of a broker, taken in small steps while it works. `snapshot_format` describes the bytes."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
-from struct import Struct
-from typing import Any, NamedTuple
-
-from msgspec import msgpack
+from typing import NamedTuple
 
 from broker_app.core.broker import Broker
+from broker_app.core.lane import Lane
 from broker_app.core.message import Message
-from broker_app.core.queue import Lane, Queue
-
-FORMAT = 5  # grows with the version of the records, which it leads to
-_WITHOUT_MARKS = 4  # is read, too: the head of its sections ends with the history
-_SIZES = Struct("<IQ")
-
-#: the address of a section that tells in place of a history what is lost of those that are forgotten
-LOST = ""
+from broker_app.core.model import Queue
+from broker_app.core.snapshot_format import FORMAT, LOST, Section
 
 #: work done in one step, in destinations; a few thousand positions or messages cost as much as one
 STEP = 256
 _MESSAGES = 64
-_JOINED = 16 * 1024  # bytes of a section that are not worth being kept in pieces
 
 
 class Held(NamedTuple):
@@ -56,45 +27,6 @@ class Held(NamedTuple):
 
 
 _NO_MESSAGES: Sequence[Held] = ()
-
-
-class Section:
-    """What is written down of one destination."""
-
-    def __init__(self, address: str, position: int) -> None:
-        self._address = address
-        self._position = position
-        self._numbers: list[bytes] = []
-        self.lanes: list[tuple[int, int, int, int]] = []
-        self.delayed = 0
-        self.terms: Sequence[Any] = ()
-        self.grouped = 0
-        self.dedup = 0
-        self.history: Sequence[Any] = ()
-        self.mark: Sequence[Any] = ()
-
-    def add(self, chunks: Iterable[array[int]]) -> int:
-        """Append numbers; how many."""
-        added = [chunk.tobytes() for chunk in chunks]
-        self._numbers += added
-        return sum(map(len, added)) // 8
-
-    def parts(self) -> list[bytes]:
-        """The section's bytes, in pieces."""
-        head = msgpack.encode(
-            (
-                *(self._address, self._position, self.lanes, self.delayed, self.terms, self.grouped),
-                *(self.dedup, self.history, self.mark),
-            )
-        )
-        size = sum(map(len, self._numbers))
-        parts = [_SIZES.pack(len(head), size), head, *self._numbers]
-        return parts if size > _JOINED else [b"".join(parts)]
-
-    @property
-    def cost(self) -> int:
-        """The work it took, in small destinations."""
-        return 1 + len(self._numbers)
 
 
 class SnapshotBuilder:
@@ -145,8 +77,8 @@ class SnapshotBuilder:
     def _handed_out(self) -> dict[str, list[Held]]:
         """Recorded messages that consumers hold, or that wait before another attempt, by address."""
         found: dict[str, list[Held]] = {}
-        for peer in self._broker.deliveries.peers:
-            out = peer is not self._broker.deliveries.resting.peer
+        for peer in self._broker.unsettled.peers:
+            out = peer is not self._broker.unsettled.delayed.peer
             for subscription, message in peer.unsettled.values():
                 if message.recorded:
                     held = Held(message, message.attempts + out)
@@ -251,46 +183,3 @@ def _last_up_to(limit: int, chunks: Iterable[array[int]]) -> int:
             break
         last = chunk[bisect_right(chunk, limit) - 1]
     return last
-
-
-class Frozen:
-    """A section read back: `lanes` as (priority, mark, positions, attempts by position), `delayed` as
-    (due times, positions), `terms` of a durable subscription or nothing, `dedup` as `dedup.Duplicates`
-    wrote it, `history` of a topic or nothing, the positions `kept` in it, the facts of a `mark` or none."""
-
-    def __init__(self, head: Sequence[Any], numbers: array[int]) -> None:
-        self.address: str = head[0]
-        self.position: int = head[1]
-        self.lanes: list[tuple[int, int, array[int], dict[int, int]]] = []
-        self.terms: Sequence[Any] = head[4]
-        self.grouped: int = head[5]
-        at, delayed, dedup = 0, head[3], head[6]
-        for priority, mark, waiting, attempts in head[2]:
-            pairs = numbers[at + waiting : at + waiting + attempts]
-            known = dict(zip(pairs[::2], pairs[1::2], strict=True))
-            self.lanes.append((priority, mark, numbers[at : at + waiting], known))
-            at += waiting + attempts
-        self.delayed = numbers[at : at + delayed], numbers[at + delayed : at + 2 * delayed]
-        at += 2 * delayed
-        self.dedup = numbers[at : at + dedup]
-        self.history: Sequence[Any] = head[7]
-        self.mark: tuple[str, int, int, int] | tuple[()] = tuple(head[8]) if len(head) > 8 else ()
-        self.kept = numbers[at + dedup :]
-
-
-def load_section(blob: bytes) -> Iterator[Frozen]:
-    """The sections of a snapshot. Raises ValueError for another format."""
-    view = memoryview(blob)
-    if view[0] not in (FORMAT, _WITHOUT_MARKS):
-        raise ValueError(
-            f"the snapshot has format {view[0]}, this program reads format {FORMAT}; "
-            "start the MOM that wrote this data"
-        )
-    at = 1
-    while at < len(view):
-        head, numbers_size = _SIZES.unpack_from(view, at)
-        at += _SIZES.size
-        numbers: array[int] = array("Q")
-        numbers.frombytes(view[at + head : at + head + numbers_size])
-        yield Frozen(msgpack.decode(view[at : at + head]), numbers)
-        at += head + numbers_size

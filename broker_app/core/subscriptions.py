@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from broker_app.core import commands as c
-from broker_app.core import selector
 from broker_app.core.accounts import Accounts
 from broker_app.core.consumers import Consumers
 from broker_app.core.deliveries import Deliveries
 from broker_app.core.destination import (
+    DURABLE_PREFIX,
     QUEUE,
     TEMP_QUEUE,
     TEMP_TOPIC,
@@ -21,32 +21,24 @@ from broker_app.core.destination import (
 from broker_app.core.destinations import Destinations
 from broker_app.core.durable_subscriptions import DurableSubscriptions
 from broker_app.core.errors import Refused
-from broker_app.core.events import Events
-from broker_app.core.facts import (
+from broker_app.core.histories import Histories
+from broker_app.core.message_store import MessageStore
+from broker_app.core.model import NamedSubscription, Peer, Queue, Subscription
+from broker_app.core.outcome import (
     ConsumerJoined,
     ConsumerLeft,
     ConsumerSlow,
     DestinationDeleted,
     SnapshotWanted,
 )
-from broker_app.core.histories import Histories
-from broker_app.core.marks import (
-    check_is_no_sync_queue,
-)
-from broker_app.core.message import (
-    Message,
-)
-from broker_app.core.message_store import MessageStore
-from broker_app.core.named import DURABLE_PREFIX, NamedSubscription
-from broker_app.core.peer import Peer
 from broker_app.core.policy import DestinationPolicy
-from broker_app.core.queue import Queue
 from broker_app.core.replay import NOW, parse_start
-from broker_app.core.selective_delivery import SelectiveDelivery
-from broker_app.core.selector import Selector
-from broker_app.core.slowness import Slowness
-from broker_app.core.subscription import Subscription
+from broker_app.core.selective import compiler
+from broker_app.core.selective.selector import Selector
+from broker_app.core.sync_queue import check_is_no_sync_queue
+from broker_app.core.topic_delivery import TopicDelivery, is_fanned_out
 from broker_app.core.turn import Turn
+from broker_app.core.unsettled import UnsettledDeliveries
 
 
 class Subscriptions:
@@ -55,27 +47,28 @@ class Subscriptions:
     def __init__(
         self,
         turn: Turn,
-        events: Events,
         accounts: Accounts,
         destinations: Destinations,
         store: MessageStore,
-        selective: SelectiveDelivery,
+        topic_delivery: TopicDelivery,
         consumers: Consumers,
+        unsettled: UnsettledDeliveries,
         deliveries: Deliveries,
         histories: Histories,
         durables: DurableSubscriptions,
     ) -> None:
         self._turn = turn
-        self._events = events
         self._accounts = accounts
         self._destinations = destinations
         self._store = store
-        self._selective = selective
+        self._topic_delivery = topic_delivery
+        self.slowness = topic_delivery.slowness
+        topic_delivery.on_overrun.append(self.end_overrun)
         self._consumers = consumers
+        self._unsettled = unsettled
         self._deliveries = deliveries
         self._histories = histories
         self._durables = durables
-        self.slowness = Slowness()
         self.on_begin: list[Callable[[Subscription], None]] = []
         self.on_end: list[Callable[[Subscription], None]] = []
 
@@ -89,8 +82,8 @@ class Subscriptions:
             self._turn.refuse(peer, command.receipt, refusal)
             return
         self.enter(subscription)
-        if command.snapshot and self._events.has_listeners:
-            self._turn.out.facts.append(SnapshotWanted(subscription))
+        if command.snapshot and self._turn.has_listeners:
+            self._turn.out.events.append(SnapshotWanted(subscription))
         self._turn.accept(peer, command.receipt)
         if not peer.paused:
             self._consumers.make_available(subscription)
@@ -116,7 +109,7 @@ class Subscriptions:
         subscription = Subscription(
             peer, command.id, command.address, command.ack, command.credit, command.lease_ms, look
         )
-        subscription.selector = selector.compile(command.selector) if command.selector else None
+        subscription.selector = compiler.compile(command.selector) if command.selector else None
         if DURABLE_PREFIX + command.name not in self._destinations.named:
             self._check_searches(peer.user, subscription.selector)
         subscription.exclusive = command.exclusive
@@ -137,7 +130,9 @@ class Subscriptions:
         else:
             if not has_wildcard(destination.name):
                 _check_number(
-                    self._turn.policies.of(command.address), command.address, self._listeners(destination)
+                    self._turn.policies.of(command.address),
+                    command.address,
+                    self._destinations.topics_of(destination).match(destination.name).copies,
                 )
             subscription.queue = Queue(command.address, durable=False)
             subscription.queue.account = self._accounts.of(command.peer)
@@ -146,7 +141,7 @@ class Subscriptions:
             if start is not None and destination.kind == TOPIC:
                 self._histories.begin_replay(subscription, start, destination)
             subscription.queue.consumers.append(subscription)
-            self._listen(subscription, destination)
+            self._topic_delivery.listen(subscription, destination)
 
     def check_subscribable(self, peer: Peer, id: str, *texts: str) -> None:
         """Refused when a connection can have no further subscription of this id."""
@@ -187,9 +182,9 @@ class Subscriptions:
         """Add a subscription to its connection."""
         peer = subscription.peer
         peer.subscriptions[subscription.id] = subscription
-        self._deliveries.peers[peer] = None
+        self._unsettled.peers[peer] = None
         self._count_texts(subscription, 1)
-        self._events.consumer(ConsumerJoined(subscription))
+        self._turn.emit_consumer(ConsumerJoined(subscription))
         for listener in self.on_begin:
             listener(subscription)
 
@@ -201,25 +196,6 @@ class Subscriptions:
             account.told += sign * len(selector.text)
             if subscription.queue.named is None:
                 account.of_user.searches += sign * selector.searches
-
-    def _listen(self, subscription: Subscription, destination: Destination) -> None:
-        topics = (
-            self._destinations.topics if destination.kind == TOPIC else self._destinations.temporary_topics
-        )
-        topics.add(destination.name, subscription, together=_goes_together(subscription))
-
-    def _listeners(self, destination: Destination) -> int:
-        """How many subscriptions a topic has, those by wildcards too."""
-        topics = (
-            self._destinations.topics if destination.kind == TOPIC else self._destinations.temporary_topics
-        )
-        return topics.match(destination.name).copies
-
-    def _unlisten(self, subscription: Subscription, destination: Destination) -> None:
-        topics = (
-            self._destinations.topics if destination.kind == TOPIC else self._destinations.temporary_topics
-        )
-        topics.remove(destination.name, subscription)
 
     def _join_queue(self, subscription: Subscription, destination: Destination) -> None:
         address = destination.address
@@ -247,7 +223,7 @@ class Subscriptions:
             if subscription.ended:
                 return
             message = self._turn.transient_message(envelope, body)
-            self.deliver(subscription, message)
+            self._topic_delivery.deliver(subscription, message)
 
     def check_unsubscribe(self, command: c.Unsubscribe) -> tuple[Subscription, NamedSubscription | None]:
         """A subscription of this connection, and the durable subscription that is to be deleted with it."""
@@ -289,7 +265,7 @@ class Subscriptions:
         peer = subscription.peer
         peer.subscriptions.pop(subscription.id, None)
         self._count_texts(subscription, -1)
-        self._events.consumer(ConsumerLeft(subscription))
+        self._turn.emit_consumer(ConsumerLeft(subscription))
         queue = subscription.queue
         self._consumers.make_unavailable(subscription)
         self._consumers.leave(subscription)
@@ -298,8 +274,8 @@ class Subscriptions:
             self._durables.consumer_left(queue.named)
             keep_unsettled = keep_unsettled and queue.durable
         elif not destination.is_queue:
-            self._leave_fanouts(subscription)
-            self._unlisten(subscription, destination)
+            self._topic_delivery.leave_fanouts(subscription)
+            self._topic_delivery.unlisten(subscription, destination)
             self._histories.finish_replay(subscription)
             self._store.close_queue(queue)
             keep_unsettled = False
@@ -310,22 +286,6 @@ class Subscriptions:
         for listener in self.on_end:
             listener(subscription)
 
-    def deliver(self, subscription: Subscription, message: Message) -> None:
-        """Queue a topic's message for one subscription, or end the subscription when too many wait."""
-        queue = subscription.queue
-        if subscription.replay is not None and message.recorded:
-            self._histories.postpone(subscription, subscription.replay, message)
-            return
-        depth = queue.depth
-        if not self._store.has_room(queue, message.size):
-            self.end_overrun(subscription)
-        elif queue.in_order:
-            self._histories.follow(subscription, message)
-        else:
-            self._store.enqueue(queue, message.envelope, message.body, self._turn.ids.of(message))
-            if depth or not subscription.available:
-                self.slowness.behind[subscription] = None
-
     def end_outrun(self) -> None:
         """End subscriptions whose history was given up before they had read it."""
         outrun, self._histories.outrun = self._histories.outrun, {}
@@ -334,32 +294,6 @@ class Subscriptions:
                 detail = f"{address}: history was given up before subscription {subscription.id!r} read it"
                 self._turn.out.closes.append((subscription.peer, Refused("history-gone", detail)))
                 self.end(subscription, keep_unsettled=False)
-
-    def deliver_named(self, named: NamedSubscription, message: Message) -> Message:
-        """Queue a copy for a named subscription; returns it, or the message where there was no room."""
-        queue = named.queue
-        if queue.durable or self._store.has_room(queue, message.size):
-            special = message.envelope.special
-            copy = self._store.enqueue(queue, message.envelope, message.body, self._turn.ids.of(message))
-            if special is not None and special.group:
-                self._selective.note_group(queue, copy)
-            return copy
-        for subscription in queue.consumers[:]:
-            self.end_overrun(subscription)
-        return message
-
-    def _leave_fanouts(self, subscription: Subscription) -> list[Message]:
-        """Take a subscription out of the fan-outs of this batch; returns what it would have got."""
-        missed: list[Message] = []
-        for fanout in self._turn.out.fanouts:
-            if fanout.look is subscription.look and fanout.leave(subscription):
-                missed += fanout.messages
-        self._turn.counters["delivered"] -= len(missed)
-        subscription.handed_out -= len(missed)
-        return missed
-
-    def close_fanouts(self) -> None:
-        self._turn.out.fanouts = [fanout for fanout in self._turn.out.fanouts if fanout.close()]
 
     def check_slow_consumers(self) -> None:
         """End consumers that have taken nothing for too long while messages wait for them."""
@@ -392,7 +326,7 @@ class Subscriptions:
         if subscription.ended:
             return  # one may be slow in two ways at once
         self._turn.out.closes.append((subscription.peer, Refused("slow-consumer", detail)))
-        self._events.consumer(ConsumerSlow(subscription, detail))
+        self._turn.emit_consumer(ConsumerSlow(subscription, detail))
         self.end(subscription, keep_unsettled=False)
 
     def pause(self, command: c.Pause) -> None:
@@ -402,17 +336,7 @@ class Subscriptions:
         for subscription in list(peer.subscriptions.values()):
             self._consumers.make_unavailable(subscription)
             if subscription.look is not None:
-                self._serve_singly(subscription)
-
-    def _serve_singly(self, subscription: Subscription) -> None:
-        """Hold back what goes to a paused subscription, beginning with what this batch has for it."""
-        missed = self._leave_fanouts(subscription)
-        destination = parse(subscription.address)
-        self._unlisten(subscription, destination)
-        self._listen(subscription, destination)
-        for message in missed:
-            if not subscription.queue.gone:
-                self.deliver(subscription, message)
+                self._topic_delivery.serve_singly(subscription, parse(subscription.address))
 
     def resume(self, command: c.Resume) -> None:
         """Deliver to a peer again."""
@@ -420,11 +344,8 @@ class Subscriptions:
         peer.paused = False
         for subscription in peer.subscriptions.values():
             self._consumers.make_available(subscription)
-            if _goes_together(subscription) and subscription.look is None:
-                # What waits goes into its mailbox at the end of this run, and mailboxes go before fan-outs.
-                destination = parse(subscription.address)
-                self._unlisten(subscription, destination)
-                self._listen(subscription, destination)
+            if is_fanned_out(subscription) and subscription.look is None:
+                self._topic_delivery.serve_together(subscription, parse(subscription.address))
 
     def end_all(self, peer: Peer) -> None:
         """End what a connection has: subscriptions, deliveries, temporary queues."""
@@ -434,7 +355,7 @@ class Subscriptions:
         peer.unsettled.clear()
         for subscription in list(peer.subscriptions.values()):
             self.end(subscription, keep_unsettled=True)
-        self._deliveries.peers.pop(peer, None)
+        self._unsettled.peers.pop(peer, None)
         for address in peer.temporary:
             self._remove_temporary(address)
         peer.temporary.clear()
@@ -445,7 +366,7 @@ class Subscriptions:
         if queue is not None:
             self._turn.counters["discarded"] += queue.depth
             self._store.close_queue(queue)
-            self._events.destination(DestinationDeleted(address))
+            self._turn.emit_destination(DestinationDeleted(address))
 
 
 def _consumers_of(peer: Peer, name: str) -> list[Subscription]:
@@ -460,10 +381,6 @@ def _check_replayable(command: c.Subscribe, destination: Destination) -> None:
         raise Refused("invalid", f"{destination.address} has no history; only topics are replayed")
     if command.name:
         raise Refused("unsupported", "a durable or shared subscription begins with what is published now")
-
-
-def _goes_together(subscription: Subscription) -> bool:
-    return subscription.ack == c.AUTO and subscription.render_key is not None and not subscription.peer.paused
 
 
 def _check_filter(destination: Destination) -> None:

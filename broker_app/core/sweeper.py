@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from heapq import heapify
 
-from broker_app.core.admission import Admission
 from broker_app.core.dead_letters import DeadLetters
+from broker_app.core.dedup import Duplicates
 from broker_app.core.deliveries import Deliveries
 from broker_app.core.destinations import Destinations
-from broker_app.core.events import Events
-from broker_app.core.facts import (
-    DestinationDeleted,
-)
 from broker_app.core.histories import Histories
-from broker_app.core.marks import (
-    SYNC_ADDRESS,
-)
 from broker_app.core.message_store import MessageStore
-from broker_app.core.publisher import Publisher
-from broker_app.core.queue import Queue
+from broker_app.core.model import Queue
+from broker_app.core.outcome import DestinationDeleted
 from broker_app.core.scheduler import Scheduler
-from broker_app.core.selective_delivery import SelectiveDelivery
-from broker_app.core.subscriptions import Subscriptions
+from broker_app.core.selective.delivery import SelectiveDelivery
+from broker_app.core.sync_queue import SYNC_ADDRESS
 from broker_app.core.timers import SLICE_MS, SWEEP_MS
 from broker_app.core.turn import Turn
+from broker_app.core.unsettled import UnsettledDeliveries
 
 #: queues that a part of a sweep looks at; so many messages looked at count as one more
 SWEEP_WORK, LOOKS = 1_000, 16
 
 
 class Sweeper:
-    """Does what is due by time: leases, schedules, and parts of a sweep."""
+    """Does what is due by time: leases, schedules, parts of a sweep; calls `each_second` with each sweep."""
 
     def __init__(
         self,
         turn: Turn,
-        events: Events,
         destinations: Destinations,
         store: MessageStore,
         scheduler: Scheduler,
@@ -43,12 +37,11 @@ class Sweeper:
         selective: SelectiveDelivery,
         deliveries: Deliveries,
         histories: Histories,
-        subscriptions: Subscriptions,
-        publisher: Publisher,
-        admission: Admission,
+        duplicates: Duplicates,
+        unsettled: UnsettledDeliveries,
+        each_second: Sequence[Callable[[], None]],
     ) -> None:
         self._turn = turn
-        self._events = events
         self._destinations = destinations
         self._store = store
         self._scheduler = scheduler
@@ -56,9 +49,9 @@ class Sweeper:
         self._selective = selective
         self._deliveries = deliveries
         self._histories = histories
-        self._subscriptions = subscriptions
-        self._publisher = publisher
-        self._admission = admission
+        self._duplicates = duplicates
+        self._unsettled = unsettled
+        self._each_second = each_second
         self.sweep_ms = 0
         #: queues that the sweep under way has still to look at
         self._unswept: list[Queue] = []
@@ -73,14 +66,14 @@ class Sweeper:
                 queue.selective.shift(by_ms)
 
     def run_due(self) -> None:
-        for peer, tag in self._deliveries.leases.due(self._turn.now_ms):
+        for peer, tag in self._unsettled.leases.due(self._turn.now_ms):
             held = peer.unsettled.pop(tag, None)
             if held is not None:
                 self._deliveries.lease_ended(*held)
         self._scheduler.read_due()
         if self._turn.now_ms >= self.sweep_ms:
-            self._admission.refuse_overdue()
-            self._subscriptions.check_slow_consumers()
+            for check in self._each_second:
+                check()
             self._sweep()
             self._histories.sweep()
 
@@ -124,13 +117,13 @@ class Sweeper:
             queue.idle_since_ms = self._turn.now_ms
         elif self._turn.now_ms - queue.idle_since_ms >= self._turn.limits.idle_queue_ms:
             del self._destinations.queues[queue.address]
-            self._events.destination(DestinationDeleted(queue.address))
+            self._turn.emit_destination(DestinationDeleted(queue.address))
 
     def _forget_old_ids(self) -> None:
-        found = self._publisher.duplicates.next_to_sweep()
+        found = self._duplicates.next_to_sweep()
         if found:
             windows = {address: self._turn.policies.of(address).dedup_window_ms for address in found}
-            self._publisher.duplicates.sweep(self._turn.now_ms, windows)
+            self._duplicates.sweep(self._turn.now_ms, windows)
 
     def _expire_waiting(self, queue: Queue) -> int:
         """Take out what expired and is in memory; how many messages were looked at."""

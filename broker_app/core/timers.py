@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
-from broker_app.core.peer import Peer
+from broker_app.core.model import Peer
 
 #: time between two sweeps through all queues, and between the parts of one
 SWEEP_MS, SLICE_MS = 1_000, 20

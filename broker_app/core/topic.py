@@ -9,84 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from broker_app.core.message import Message
-from broker_app.core.named import NamedSubscription
-from broker_app.core.selector import Selector
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import FanoutGroup, NamedSubscription, Subscription
 
 ONE, REST = "*", ">"
-
-
-class Fanout:
-    """Messages of one batch for all `members` of a look: rendered once, sent to each. Who leaves before
-    the batch is decided gets none of them."""
-
-    __slots__ = ("_left", "look", "members", "messages")
-
-    def __init__(self, look: FanoutGroup, members: tuple[Subscription, ...]) -> None:
-        self.look = look
-        self.members = members
-        self.messages: list[Message] = []
-        self._left: set[Subscription] | None = None
-
-    def leave(self, subscription: Subscription) -> bool:
-        """Whether it was a member until now. (Cheap for many who leave: `close` takes them out together.)"""
-        if self._left is None:
-            self._left = set()
-        if subscription in self._left or subscription not in self.members:
-            return False
-        self._left.add(subscription)
-        return True
-
-    def close(self) -> bool:
-        """The batch is decided, no more messages come; returns whether any member is left."""
-        self.look.seal()
-        if self._left:
-            self.members = tuple(member for member in self.members if member not in self._left)
-        return bool(self.members)
-
-
-class FanoutGroup:
-    """Subscriptions of one filter whose messages are rendered to equal bytes and need no settling."""
-
-    __slots__ = ("_frozen", "fanned_out", "fanout", "members", "selector")
-
-    def __init__(self, selector: Selector | None) -> None:
-        #: the one condition of all members
-        self.selector = selector
-        self.members: dict[Subscription, None] = {}
-        self._frozen: tuple[Subscription, ...] | None = None
-        #: the fan-out of the batch being decided; a change of members begins a new one
-        self.fanout: Fanout | None = None
-        #: messages that its members got so far
-        self.fanned_out = 0
-
-    def add(self, subscription: Subscription) -> None:
-        self.seal()
-        self._frozen = None
-        self.members[subscription] = None
-        subscription.fanned_out_before = self.fanned_out
-
-    def remove(self, subscription: Subscription) -> None:
-        self.seal()
-        self._frozen = None
-        if subscription in self.members:
-            del self.members[subscription]
-            got = self.fanned_out - subscription.fanned_out_before
-            subscription.handed_out += got
-            subscription.peer.fanned_out += got
-
-    def seal(self) -> None:
-        """No more messages into the fan-out that is open."""
-        if self.fanout is not None:
-            self.fanned_out += len(self.fanout.messages)
-            self.fanout = None
-
-    def open(self) -> Fanout:
-        if self._frozen is None:
-            self._frozen = tuple(self.members)
-        self.fanout = Fanout(self, self._frozen)
-        return self.fanout
 
 
 class _Node:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from broker_app.core import commands as c
+from typing import Any
+
 from broker_app.core.errors import Refused
 
 
 class Transaction:
-    """`commands` in order, and about how many `bytes` of memory they take; why it cannot be committed,
-    where it was `spoilt`."""
+    """`commands` (Publish, Settle and Return) in order, the addresses that they publish to (`targets`), and
+    about how many `bytes` of memory they take; `rollback_only` is the reason when it cannot be committed."""
 
-    __slots__ = ("bytes", "commands", "rollback_only")
+    __slots__ = ("bytes", "commands", "rollback_only", "targets")
 
     def __init__(self) -> None:
-        self.commands: list[c.Publish | c.Settle | c.Return] = []
+        self.commands: list[Any] = []
+        self.targets: set[str] = set()
         self.bytes = 0
         self.rollback_only: Refused | None = None
-
-    @property
-    def targets(self) -> set[str]:
-        """Where it would publish to."""
-        return {
-            envelope.address
-            for command in self.commands
-            if isinstance(command, c.Publish)
-            for envelope, _, _ in command.entries
-        }

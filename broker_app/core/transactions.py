@@ -11,10 +11,8 @@ from broker_app.core.admission import Admission
 from broker_app.core.deliveries import Deliveries
 from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused
-from broker_app.core.message import (
-    OVERHEAD_BYTES,
-)
-from broker_app.core.peer import Peer
+from broker_app.core.message import OVERHEAD_BYTES
+from broker_app.core.model import Peer
 from broker_app.core.transaction import Transaction
 from broker_app.core.turn import Turn
 
@@ -66,6 +64,8 @@ class Transactions:
             self._turn.refuse(peer, command.receipt, refusal)
             return
         transaction.commands.append(command.command)
+        if isinstance(command.command, c.Publish):
+            transaction.targets.update(envelope.address for envelope, _, _ in command.command.entries)
 
     def _not_enlisted(self, peer: Peer, name: str, transaction: Transaction, size: int) -> Refused | None:
         """Why a transaction cannot take so much more, else None: then it is counted."""

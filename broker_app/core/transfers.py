@@ -13,8 +13,8 @@ from typing import NamedTuple
 from broker_app.core import commands as c
 from broker_app.core import dead_letter_headers, records
 from broker_app.core.block import group
-from broker_app.core.deliveries import Deliveries
 from broker_app.core.destination import (
+    DURABLE_PREFIX,
     QUEUE,
     is_reserved,
     parse,
@@ -23,20 +23,20 @@ from broker_app.core.destination import (
 from broker_app.core.destination_limits import DestinationLimits
 from broker_app.core.destinations import Destinations
 from broker_app.core.errors import Refused
+from broker_app.core.lane import Lane
 from broker_app.core.message import (
     Envelope,
     Message,
     Special,
 )
 from broker_app.core.message_store import MessageStore
-from broker_app.core.named import DURABLE_PREFIX
-from broker_app.core.peer import Peer
+from broker_app.core.model import Peer, Queue
 from broker_app.core.policy import FLOW_CONTROL
-from broker_app.core.queue import Lane, Queue
 from broker_app.core.resource_alarms import ResourceAlarms
 from broker_app.core.scheduler import Scheduler
-from broker_app.core.selective_delivery import SelectiveDelivery
+from broker_app.core.selective.delivery import SelectiveDelivery
 from broker_app.core.turn import UNRECORDED, Turn
+from broker_app.core.unsettled import UnsettledDeliveries
 
 DONE, GONE, UNSETTLED, REFUSED, FULL = "done", "gone", "unsettled", "refused", "full"
 
@@ -51,7 +51,7 @@ class Transfers:
         store: MessageStore,
         scheduler: Scheduler,
         selective: SelectiveDelivery,
-        deliveries: Deliveries,
+        unsettled: UnsettledDeliveries,
         destination_limits: DestinationLimits,
         resource_alarms: ResourceAlarms,
     ) -> None:
@@ -60,7 +60,7 @@ class Transfers:
         self._store = store
         self._scheduler = scheduler
         self._selective = selective
-        self._deliveries = deliveries
+        self._unsettled = unsettled
         self._destination_limits = destination_limits
         self._resource_alarms = resource_alarms
 
@@ -87,7 +87,7 @@ class Transfers:
             done = {moved.position for moved in results if moved.status == DONE} & in_lanes
             self.take_out(source, done, records.MOVED if command.target else records.PURGED)
         missing = {moved.position for moved in results if moved.status == GONE}
-        held = self._deliveries.unsettled_among(source, missing) if missing else ()
+        held = {holding.message.position for holding in self._unsettled.of(source)} if missing else ()
         self._turn.accept(
             command.peer,
             command.receipt,

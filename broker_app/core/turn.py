@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from broker_app.core.destination import parse, tells_of_broker
 from broker_app.core.errors import Refused, internal
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message, MessageIds
-from broker_app.core.outcome import Failure, Outcome
-from broker_app.core.peer import Peer
+from broker_app.core.model import Peer, Queue
+from broker_app.core.outcome import (
+    SYSTEM,
+    ConsumerJoined,
+    ConsumerLeft,
+    ConsumerSlow,
+    DeadLetter,
+    DestinationCreated,
+    DestinationDeleted,
+    DestinationFull,
+    Failure,
+    Outcome,
+)
 from broker_app.core.policy import Policies
+from broker_app.core.topic import Topics
 
 # Messages outside the journal take their positions from here up, so that ids stay unique.
 UNRECORDED = 1 << 47
@@ -22,7 +35,7 @@ class Turn:
     `counters` are totals since start. `on_stop` is called with each peer that a refusal stops.
     """
 
-    def __init__(self, *, tag: int, limits: Limits | None, policies: Policies | None) -> None:
+    def __init__(self, *, tag: int, limits: Limits | None, policies: Policies | None, topics: Topics) -> None:
         self.limits = limits or Limits()
         self.policies = policies or Policies()
         self.ids = MessageIds(tag)
@@ -34,6 +47,7 @@ class Turn:
         #: the position of the newest message outside the journal
         self._unrecorded = UNRECORDED
         self.out = Outcome(1, 0)
+        self._topics = topics
         self.on_stop: list[Callable[[Peer], None]] = []
 
     def begin(self, now_us: int, onto: Outcome | None) -> Outcome:
@@ -100,3 +114,28 @@ class Turn:
         if not peer.touched:
             peer.touched = True
             self.out.touched.append(peer)
+
+    # ------------------------------------------------------------------ events for system topics
+
+    @property
+    def has_listeners(self) -> bool:
+        """Whether a system topic has subscribers."""
+        return self._topics.reaches(SYSTEM)
+
+    def emit_destination(self, event: DestinationCreated | DestinationDeleted | DestinationFull) -> None:
+        """Publish an event of a destination; temporary ones have none."""
+        if self.has_listeners and not event.address.startswith("/temp-"):
+            self.out.events.append(event)
+
+    def emit_consumer(self, event: ConsumerJoined | ConsumerLeft | ConsumerSlow) -> None:
+        """Publish an event of a consumer; consumers of system topics have none."""
+        address = event.subscription.address
+        if self.has_listeners and not address.startswith("/temp-") and not tells_of_broker(parse(address)):
+            self.out.events.append(event)
+
+    def emit_dead_letter(self, queue: Queue, message: Message, reason: str, detail: str) -> None:
+        """Count a dead letter; one event a batch for each queue and reason."""
+        former = self.out.dead_letters.get((queue.address, reason))
+        count = former.messages + 1 if former else 1
+        event = DeadLetter(queue.address, reason, count, self.ids.of(message).decode(), detail)
+        self.out.dead_letters[queue.address, reason] = event

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message
-from broker_app.core.queue import Queue
+from broker_app.core.model import Queue
 
 
 class Stretch(NamedTuple):
@@ -69,7 +69,5 @@ def has_untried(queue: Queue, up_to: int) -> bool:
 
 def unsettled(broker: Broker, queue: Queue) -> Iterator[Message]:
     """Messages of a queue that were delivered and are not settled."""
-    for peer in broker.deliveries.peers:
-        for subscription, message in peer.unsettled.values():
-            if subscription.queue is queue:
-                yield message
+    for holding in broker.unsettled.of(queue):
+        yield holding.message

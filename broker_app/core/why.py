@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from broker_app.core import block, dead_letter_headers
 from broker_app.core.broker import Broker
+from broker_app.core.lane import Lane
 from broker_app.core.message import Message
-from broker_app.core.queue import Lane, Queue
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import Queue, Subscription
 
 #: consumers that are looked at one by one
 MAX_CONSUMERS = 20
@@ -57,23 +57,22 @@ def _scheduled(broker: Broker, address: str, message: Message, now_ms: int) -> I
 
 
 def _handed_out(broker: Broker, queue: Queue, message: Message, now_ms: int) -> Iterator[Reason]:
-    for peer in broker.deliveries.peers:
-        for tag, (subscription, held) in peer.unsettled.items():
-            if subscription.queue is not queue or held.position != message.position:
-                continue
-            until_ms = broker.deliveries.leases.until_ms(peer, tag)
-            if peer is broker.deliveries.resting.peer:
-                sentence = (
-                    f"it came back and waits for another {_span(until_ms - now_ms)} before the next attempt"
-                )
-                yield Reason("retry-later", sentence, {"attempt": held.attempts + 1, "until_ms": until_ms})
-                continue
-            facts: dict[str, Any] = {**_consumer(subscription), "attempt": held.attempts + 1}
-            sentence = f"{_name(subscription)} has it and has not settled it"
-            if until_ms:
-                facts["lease_until_ms"] = until_ms
-                sentence += f"; its lease ends in {_span(until_ms - now_ms)}"
-            yield Reason("handed-out", sentence, facts)
+    for peer, tag, subscription, held in broker.unsettled.of(queue):
+        if held.position != message.position:
+            continue
+        until_ms = broker.unsettled.leases.until_ms(peer, tag)
+        if peer is broker.unsettled.delayed.peer:
+            sentence = (
+                f"it came back and waits for another {_span(until_ms - now_ms)} before the next attempt"
+            )
+            yield Reason("retry-later", sentence, {"attempt": held.attempts + 1, "until_ms": until_ms})
+            continue
+        facts: dict[str, Any] = {**_consumer(subscription), "attempt": held.attempts + 1}
+        sentence = f"{_name(subscription)} has it and has not settled it"
+        if until_ms:
+            facts["lease_until_ms"] = until_ms
+            sentence += f"; its lease ends in {_span(until_ms - now_ms)}"
+        yield Reason("handed-out", sentence, facts)
 
 
 def _waiting(broker: Broker, queue: Queue, message: Message, now_ms: int) -> Iterator[Reason]:

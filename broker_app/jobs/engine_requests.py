@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
-from broker_app.core.peer import InnerReceiver, Peer
+from broker_app.core.model import InnerReceiver, Peer
 from broker_app.engine import Engine, Relief
 
 _Value = TypeVar("_Value")

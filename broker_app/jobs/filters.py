@@ -10,9 +10,10 @@ from typing import Literal
 import msgspec
 import re2
 
-from broker_app.core import block, dead_letter_headers, selector
+from broker_app.core import block, dead_letter_headers
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message, MessageIds
+from broker_app.core.selective import compiler
 from broker_app.jobs import filter_text
 
 Fits = Callable[[Message, bytes], bool]
@@ -70,7 +71,7 @@ def of(given: str | dict[str, object] | None) -> Filter:
     if any(text is not None and len(text) > MAX_TEXT for text in texts):
         raise Refused("invalid", f"filter: a text has more than {MAX_TEXT} characters")
     if chosen.selector is not None:
-        selector.compile(chosen.selector)
+        compiler.compile(chosen.selector)
     return chosen
 
 
@@ -93,7 +94,7 @@ def fitting(chosen: Filter, ids: MessageIds, now_ms: int) -> Fits:
         reason = chosen.reason
         tests.append(lambda message, _: _has_reason(headers_of(message.envelope.block), reason))
     if chosen.selector is not None:
-        accepts = selector.compile(chosen.selector).accepts
+        accepts = compiler.compile(chosen.selector).accepts
         tests.append(lambda message, _: accepts(headers_of(message.envelope.block), message, ids))
     for name, value in (chosen.headers or {}).items():
         tests.append(_header_test(name, value))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from broker_app.core import views
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message
-from broker_app.core.queue import Queue
+from broker_app.core.model import Queue
 from broker_app.core.records import Reader
 from broker_app.core.turn import UNRECORDED
 from broker_app.core.views import Stretch

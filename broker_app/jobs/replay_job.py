@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker_app.core import commands as c
-from broker_app.core.groups import group_of
-from broker_app.core.message import Envelope, Message, Special
+from broker_app.core.message import Envelope, Message, Special, group_of
 from broker_app.core.records import Reader
 from broker_app.core.transfers import GONE, Moved
 from broker_app.jobs.transfer_job import Item, Piece, Transferring

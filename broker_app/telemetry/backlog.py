@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from broker_app.core.destination import DEAD_SUFFIX
-from broker_app.core.queue import Queue
+from broker_app.core.model import Queue
 
 
 class Sums(NamedTuple):

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from broker_app.core.broker import Broker
 from broker_app.core.destination import is_forwarded
-from broker_app.core.marks import SYNC_ADDRESS
-from broker_app.core.queue import Queue
+from broker_app.core.model import Queue
+from broker_app.core.sync_queue import SYNC_ADDRESS
 from broker_app.telemetry.backlog import is_of_dead_letters
 
 AT_LIMIT, NO_CONSUMER, GROWING, PAUSED, FLOWING, IDLE = STATES = (

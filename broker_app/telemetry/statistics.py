@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from broker_app.core.broker import Broker
 from broker_app.core.destination import is_reserved
-from broker_app.core.queue import Queue
-from broker_app.core.subscription import NO_SAMPLES, Subscription
+from broker_app.core.model import NO_SAMPLES, Queue, Subscription
 from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.telemetry import health
 from broker_app.telemetry.backlog import Backlog, Held, Sums

@@ -12,12 +12,22 @@ from functools import partial
 from itertools import islice
 from typing import Any, Protocol
 
-from broker_app.core import facts
 from broker_app.core.broker import Broker
 from broker_app.core.destination import MAX_NAME, parse, tells_of_broker
-from broker_app.core.events import SYSTEM
 from broker_app.core.message import Envelope
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import Subscription
+from broker_app.core.outcome import (
+    SYSTEM,
+    ConsumerJoined,
+    ConsumerLeft,
+    ConsumerSlow,
+    DeadLetter,
+    DestinationCreated,
+    DestinationDeleted,
+    DestinationFull,
+    Event,
+    SnapshotWanted,
+)
 from broker_app.core.topic import matches
 from broker_app.telemetry.alerts.alert import FIRING
 from broker_app.telemetry.bridges import Changes, brief
@@ -105,31 +115,31 @@ class News:
 
     # ------------------------------------------------------------------ what is heard
 
-    def hear(self, told: Sequence[facts.Fact]) -> None:
+    def hear(self, told: Sequence[Event]) -> None:
         """Facts of one batch of the core."""
         for fact in told:
             match fact:
-                case facts.DestinationCreated(address):
+                case DestinationCreated(address):
                     self._note(MADE, "mom.dest.created", address, {"destination": address})
-                case facts.DestinationDeleted(address):
+                case DestinationDeleted(address):
                     self._note(GONE, "mom.dest.deleted", address, {"destination": address})
-                case facts.DestinationFull(address, detail):
+                case DestinationFull(address, detail):
                     self._hear_full(address, detail)
-                case facts.ConsumerJoined(subscription):
+                case ConsumerJoined(subscription):
                     event = self._consumer_event("joined", subscription)
                     if event is not None:
                         self._joined[subscription] = event
-                case facts.ConsumerLeft(subscription):
+                case ConsumerLeft(subscription):
                     joined = self._joined.pop(subscription, None)
                     if joined is None:
                         self._consumer_event("left", subscription)
                     else:
                         joined.clear()  # it came and went within the second
-                case facts.ConsumerSlow(subscription, detail):
+                case ConsumerSlow(subscription, detail):
                     self._note_slow(subscription, {"slow": True, "ended": True, "detail": detail})
-                case facts.DeadLetter():
+                case DeadLetter():
                     self._hear_dead(fact)
-                case facts.SnapshotWanted(subscription):
+                case SnapshotWanted(subscription):
                     self._speaker.hand(subscription, self.snapshot(subscription.address))
 
     def connection(self, event: str, about: Facts, reason: str = "") -> None:
@@ -159,7 +169,7 @@ class News:
             self._full.add(address)
             self._note_full(address, full=True, detail=detail)
 
-    def _hear_dead(self, fact: facts.DeadLetter) -> None:
+    def _hear_dead(self, fact: DeadLetter) -> None:
         data = self._dead.get((fact.address, fact.reason))
         if data is None:
             data = {"destination": fact.address, "reason": fact.reason, "messages": 0}
@@ -369,7 +379,7 @@ class News:
                 yield {"destination": address, "full": True, "detail": ""}
 
     def _consumers(self) -> Iterator[Subscription]:
-        for peer in self._broker.deliveries.peers:
+        for peer in self._broker.unsettled.peers:
             for subscription in peer.subscriptions.values():
                 destination = parse(subscription.address)
                 if not (destination.kind.startswith("temp-") or tells_of_broker(destination)):

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from broker_app.core.message import Envelope, Message
-from broker_app.core.queue import Queue
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import Queue, Subscription
 
 COLOURS = (b"red", b"blue", b"green")
 #: selectors and what they mean: of (colour, size or None, priority)

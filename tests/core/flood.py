@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
 from broker_app.core import records
-from broker_app.core.limit_usage import BlockedPublish
+from broker_app.core.destination import DURABLE_PREFIX
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Special
-from broker_app.core.named import DURABLE_PREFIX
-from broker_app.core.peer import Peer
+from broker_app.core.model import BlockedPublish, Peer, Queue
 from broker_app.core.policy import (
     LIMIT_BEHAVIORS,
     REMOVE_LOW_PRIORITY,
@@ -31,7 +30,6 @@ from broker_app.core.policy import (
     DestinationPolicy,
     Policies,
 )
-from broker_app.core.queue import Queue
 from broker_app.core.snapshot import take_snapshot
 from tests.core.stage import Client, Stage, read
 
@@ -318,7 +316,7 @@ class Flood:
                         assert reconfigured or buries == (record.flags == records.DEAD_LETTERED)
         held = [
             message.position
-            for peer in broker.deliveries.peers
+            for peer in broker.unsettled.peers
             for _, message in peer.unsettled.values()
             if message.recorded
         ]
@@ -394,7 +392,7 @@ class Flood:
             return 0
         weight = sum(
             len(message.body)
-            for peer in self.stage.broker.deliveries.peers
+            for peer in self.stage.broker.unsettled.peers
             for subscription, message in peer.unsettled.values()
             if subscription.queue is queue
         )

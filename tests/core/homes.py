@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
-from broker_app.core.marks import address_of
 from broker_app.core.message import Envelope
+from broker_app.core.offset import address_of
 
 
 class Sent(NamedTuple):

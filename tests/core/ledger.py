@@ -23,20 +23,28 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from broker_app.core import commands as c
-from broker_app.core import dead_letter_headers, facts, records
+from broker_app.core import dead_letter_headers, records
 from broker_app.core.account import Account
 from broker_app.core.destination import is_forwarded, parse
 from broker_app.core.errors import Refused
-from broker_app.core.facts import Fact
 from broker_app.core.limits import Limits
-from broker_app.core.marks import SYNC_ADDRESS, address_of
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Message
-from broker_app.core.outcome import DUE, Outcome
-from broker_app.core.peer import Delivery, Peer
-from broker_app.core.queue import Queue
+from broker_app.core.model import Delivery, Peer, Queue, Subscription
+from broker_app.core.offset import address_of
+from broker_app.core.outcome import (
+    DUE,
+    Arrived,
+    ConsumerJoined,
+    ConsumerLeft,
+    DeadLetter,
+    DestinationCreated,
+    DestinationDeleted,
+    Event,
+    Outcome,
+)
 from broker_app.core.scheduler import RUNS
 from broker_app.core.snapshot import take_snapshot
-from broker_app.core.subscription import Subscription
+from broker_app.core.sync_queue import SYNC_ADDRESS
 from broker_app.core.transfers import DONE, FULL, UNSETTLED, Moved
 from broker_app.core.turn import UNRECORDED
 from tests.core import choices
@@ -233,7 +241,7 @@ class Ledger:
         """Let the broker carry out `run` and hold what it did against the ledger."""
         self.there_before = set(self.stage.queues)
         self.resting_before = {
-            m.position for _, m in self.stage.broker.deliveries.resting.peer.unsettled.values()
+            m.position for _, m in self.stage.broker.unsettled.delayed.peer.unsettled.values()
         }
         depths = {address: (queue, queue.depth) for address, queue in self.stage.queues.items()}
         used = {
@@ -287,7 +295,7 @@ class Ledger:
         self._check_deliveries()
         self._check_records(outcome)
         self._check_state()
-        told = outcome.take_facts()
+        told = outcome.take_events()
         self._check_facts(told)
         self._check_arrivals(outcome, told)
 
@@ -975,9 +983,9 @@ class Ledger:
             == {subscription.replay.key for subscription in self.interests if subscription.replay is not None}
             & broker.histories.replays.keys()
         )
-        for tag, (subscription, message) in broker.deliveries.resting.peer.unsettled.items():
+        for tag, (subscription, message) in broker.unsettled.delayed.peer.unsettled.items():
             assert (
-                broker.deliveries.leases.until_ms(broker.deliveries.resting.peer, tag) > self.stage.now_ms
+                broker.unsettled.leases.until_ms(broker.unsettled.delayed.peer, tag) > self.stage.now_ms
                 or not self.decided
             )
             unsettled[subscription.queue] += 1
@@ -1137,9 +1145,9 @@ class Ledger:
         self.told_consumers: set[Subscription] = set()
         self.told_dead: Counter[str] = Counter()
 
-    def _check_arrivals(self, outcome: Outcome, told: list[Fact]) -> None:
+    def _check_arrivals(self, outcome: Outcome, told: list[Event]) -> None:
         """Bridges hear of what came while none was there."""
-        arrived = {fact.address for fact in told if isinstance(fact, facts.Arrived)}
+        arrived = {fact.address for fact in told if isinstance(fact, Arrived)}
         queues = self.stage.queues
         for address in arrived:
             assert queues[address].forwarded and queues[address].depth and not queues[address].consumers
@@ -1149,25 +1157,25 @@ class Ledger:
                 queue = queues[live.address]
                 assert live.address in arrived or queue.consumers or not queue.depth
 
-    def _check_facts(self, told: list[Fact]) -> None:
+    def _check_facts(self, told: list[Event]) -> None:
         for fact in told:
             match fact:
-                case facts.DestinationCreated(address):
+                case DestinationCreated(address):
                     assert address not in self.told_queues
                     self.told_queues.add(address)
                     del self.told_dead[address]
-                case facts.DestinationDeleted(address):
+                case DestinationDeleted(address):
                     self.told_queues.remove(address)
-                case facts.ConsumerJoined(subscription):
+                case ConsumerJoined(subscription):
                     assert subscription not in self.told_consumers
                     self.told_consumers.add(subscription)
-                case facts.ConsumerLeft(subscription):
+                case ConsumerLeft(subscription):
                     self.told_consumers.remove(subscription)
-                case facts.DeadLetter():
+                case DeadLetter():
                     self.told_dead[fact.address] += fact.messages
         queues = self.stage.queues
         for fact in told:  # dead letters come last, also those of one that was gone and made anew since
-            if isinstance(fact, facts.DestinationDeleted) and fact.address in queues:
+            if isinstance(fact, DestinationDeleted) and fact.address in queues:
                 self.told_dead[fact.address] = queues[fact.address].dead_total
         assert self.told_queues == {address for address in queues if not address.startswith("/temp-queue/")}
         assert all(queues[address].dead_total == self.told_dead[address] for address in self.told_queues)

@@ -15,13 +15,11 @@ from broker_app.core.broker import Broker
 from broker_app.core.errors import Refused
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message
+from broker_app.core.model import Delivery, Peer, Queue, Subscription
 from broker_app.core.outcome import Fetch, Outcome
-from broker_app.core.peer import Delivery, Peer
 from broker_app.core.policy import DestinationPolicy, Policies
-from broker_app.core.queue import Queue
 from broker_app.core.recovery import Recovery
 from broker_app.core.snapshot import take_snapshot
-from broker_app.core.subscription import Subscription
 
 START_US = 1_800_000_000_000_000
 

@@ -13,10 +13,10 @@ from typing import Any
 from broker_app.core import commands as c
 from broker_app.core.browse import browse
 from broker_app.core.errors import Refused
-from broker_app.core.marks import SYNC_ADDRESS
 from broker_app.core.message import OVERHEAD_BYTES, Envelope, Special
 from broker_app.core.policy import PAUSES, DestinationPolicy, Policies
 from broker_app.core.snapshot import SnapshotBuilder
+from broker_app.core.sync_queue import SYNC_ADDRESS
 from tests.core.choices import COLOURS, SELECTORS
 from tests.core.homes import Home, Sent
 from tests.core.ledger import Ledger, Session, has_expired
@@ -199,7 +199,7 @@ class Storm:
         stage.now_us += 1_000_000
         self._decide([c.Reconfigure(Policies())])
         assert not any(history.blocks for history in stage.broker.histories.histories.values())
-        while stage.broker.scheduler.schedules or stage.broker.deliveries.resting.peer.unsettled:
+        while stage.broker.scheduler.schedules or stage.broker.unsettled.delayed.peer.unsettled:
             stage.now_us += 3_000_000
             self._decide([stage.loaded(stage.fetches.pop(0))] if stage.fetches else [])
         session = Session(stage.client(), 0)

@@ -221,7 +221,7 @@ def test_a_selection_knows_only_so_much_ahead() -> None:
         for each in (client, other):
             seen += each.take()
             each.settle(*each.tags)
-            tracks = [track for lane in deep.queue(A).lanes for track in lane.survey.tracks.values()]
+            tracks = [track for lane in deep.queue(A).lanes for track in lane.scan.tracks.values()]
             assert all(len(track.matches) <= 4 for track in tracks if track.front)
     assert sorted(seen, key=int) == [b"%d" % n for n in range(1, 31)]
 

@@ -1,9 +1,10 @@
 """Queues whose messages are for another broker: in order, recorded, and told of while nobody takes them."""
 
 from broker_app.core import commands as c
-from broker_app.core import facts, records
+from broker_app.core import records
 from broker_app.core.browse import browse
 from broker_app.core.message import Special
+from broker_app.core.outcome import Arrived
 from broker_app.core.policy import DestinationPolicy, Policies
 from broker_app.core.why import why
 from tests.core.stage import Client, Stage, read
@@ -13,8 +14,8 @@ QUEUE = "/queue/storeAndForward:b/queue/q"
 
 def arrived(stage: Stage, *run: c.Command) -> list[str]:
     """The queues that were told of when `run` was carried out."""
-    told = stage.decide(*run).take_facts()
-    return [fact.address for fact in told if isinstance(fact, facts.Arrived)]
+    told = stage.decide(*run).take_events()
+    return [fact.address for fact in told if isinstance(fact, Arrived)]
 
 
 def test_nothing_overtakes_whatever_its_priority_or_group() -> None:

@@ -9,11 +9,12 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
-from broker_app.core.marks import SYNC_ADDRESS, Mark
 from broker_app.core.message import Envelope, Special
+from broker_app.core.offset import Mark
 from broker_app.core.policy import REJECT_NEWEST, REMOVE_OLDEST, DestinationPolicy, Policies
 from broker_app.core.recovery import Recovery
 from broker_app.core.snapshot import SnapshotBuilder
+from broker_app.core.sync_queue import SYNC_ADDRESS
 from tests.core.stage import Client, Stage, read
 
 TARGET = "/queue/t"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.message import Envelope, Message
-from broker_app.core.named import Terms
+from broker_app.core.records import Terms
 from tests.core.stage import Stage
 
 U64 = st.integers(0, 2**64 - 1)

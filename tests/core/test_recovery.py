@@ -9,7 +9,8 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.broker import Broker
 from broker_app.core.recovery import Recovery, live_positions
-from broker_app.core.snapshot import FORMAT, SnapshotBuilder, load_section, take_snapshot
+from broker_app.core.snapshot import SnapshotBuilder, take_snapshot
+from broker_app.core.snapshot_format import FORMAT, load_section
 from tests.core.stage import Client, Stage
 
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_app.core import selector
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message, MessageIds, Special
+from broker_app.core.selective import compiler
 from mom_client.stomp.encode import encode_headers
 
 IDS = MessageIds(7)
@@ -25,7 +25,7 @@ def message(headers: dict[str, str] | None = None, **facts: Any) -> Message:
 
 
 def matches(text: str, **headers: str) -> bool:
-    return selector.compile(text).matches(message(headers), IDS)
+    return compiler.compile(text).matches(message(headers), IDS)
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_what_the_broker_knows_of_a_message_has_names() -> None:
         "JMSDestination = '/queue/a' AND destination = '/queue/a'",
         f"JMSMessageID = '{IDS.of(given_).decode()}' AND \"message-id\" = JMSMessageID",
     ):
-        assert selector.compile(text).matches(given_, IDS), text
-    assert selector.compile("expires IS NULL AND JMSExpiration = 0").matches(message(), IDS)
+        assert compiler.compile(text).matches(given_, IDS), text
+    assert compiler.compile("expires IS NULL AND JMSExpiration = 0").matches(message(), IDS)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_what_the_broker_knows_of_a_message_has_names() -> None:
 )
 def test_what_is_wrong_is_refused_with_its_place(text: str, place: str, says: str) -> None:
     with pytest.raises(Refused) as refused:
-        selector.compile(text)
+        compiler.compile(text)
     assert refused.value.code == "invalid-selector"
     assert refused.value.detail.startswith(f"selector, {place}: ")
     assert says in refused.value.detail
@@ -151,7 +151,7 @@ def test_what_is_wrong_is_refused_with_its_place(text: str, place: str, says: st
 
 def test_a_selector_has_a_longest_length() -> None:
     with pytest.raises(Refused, match="4096 are allowed"):
-        selector.compile("a = '" + "x" * 4_096 + "'")
+        compiler.compile("a = '" + "x" * 4_096 + "'")
     assert not matches("(" * 2_000 + "a = 1" + ")" * 2_000)
     assert matches(" OR ".join(f"a={n}" for n in range(450)), a="449")
 
@@ -170,7 +170,7 @@ def test_patterns_mean_what_regular_expressions_say(pattern: str, text: str) -> 
 
 def test_an_index_learns_which_values_a_header_must_have() -> None:
     def anchors(text: str) -> dict[str, frozenset[Any]]:
-        return selector.compile(text).anchors
+        return compiler.compile(text).anchors
 
     assert anchors("a = 'x'") == {"a": {"x"}}
     assert anchors("5 = a AND b > 3") == {"a": {5}}
@@ -324,6 +324,6 @@ def test_a_second_evaluator_agrees(condition: Any, headers: dict[str, str]) -> N
 @given(st.text(alphabet="ab10.'\"()<>=+-*/,%_ \n!ANDORTLIKEINS", max_size=40))
 def test_any_text_is_a_selector_or_refused(text: str) -> None:
     try:
-        selector.compile(text)
+        compiler.compile(text)
     except Refused as refusal:
         assert refusal.code == "invalid-selector"  # noqa: PT017 - most texts are refused, some are not

@@ -3,9 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_app.core import topic
-from broker_app.core.named import NamedSubscription, Terms
-from broker_app.core.queue import Queue
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import NamedSubscription, Queue, Subscription
+from broker_app.core.records import Terms
 from broker_app.core.topic import Topics
 from tests.core.ledger import matches
 from tests.core.stage import Stage
@@ -34,7 +33,7 @@ class Meadow:
 
     def add_named(self, pattern: str) -> None:
         name = str(len(self.listed))
-        named = NamedSubscription(name, Terms(pattern, "", False, ""), Queue(name, durable=True))
+        named = NamedSubscription(name, Terms(pattern, "", False, ""), Queue(name, durable=True), None)
         self.topics.add_named(pattern, named)
         self.listed.append((pattern, named, False))
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from broker_app.core import commands as c
 from broker_app.core.message import Message, Special
+from broker_app.core.model import Queue
 from broker_app.core.policy import CONSUMERS, DestinationPolicy, Policies
-from broker_app.core.queue import Queue
 from broker_app.core.why import Reason, why
 from tests.core.stage import Stage
 

@@ -8,7 +8,7 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
-from broker_app.core.peer import InnerReceiver, Peer
+from broker_app.core.model import InnerReceiver, Peer
 from broker_app.net.policy.policy import UserFacts
 from broker_app.rules.ruleset import Rules
 from tests.rest.bridging import BOBS, ORDERS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core.peer import InnerReceiver, Peer
+from broker_app.core.model import InnerReceiver, Peer
 from broker_app.core.policy import DestinationPolicy, Policies
 from tests.rest.conftest import Rest
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.core.peer import Peer
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import Peer, Subscription
 
 
 class Listener:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from broker_app.core import commands as c
-from broker_app.core.subscription import NO_SAMPLES
+from broker_app.core.model import NO_SAMPLES
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.statistics import REST_S, consumer
 from tests.core.stage import Stage

@@ -9,9 +9,9 @@ import pytest
 
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope
+from broker_app.core.model import Subscription
 from broker_app.core.outcome import Outcome
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy, Policies
-from broker_app.core.subscription import Subscription
 from broker_app.telemetry import News, Statistics
 from broker_app.telemetry import changes as moved
 from broker_app.telemetry import system_topics as told
@@ -41,7 +41,7 @@ class Heard(Stage):
 
     def decide(self, *run: c.Command) -> Outcome:
         outcome = super().decide(*run)
-        self.news.hear(outcome.take_facts())
+        self.news.hear(outcome.take_events())
         return outcome
 
     def publish(self, entries: list[tuple[Envelope, bytes]]) -> None:
@@ -90,7 +90,7 @@ def test_nothing_is_noted_or_published_while_nobody_listens(monkeypatch: pytest.
     stage.client().publish("/queue/a")
     taker.reject(*taker.tags)
     outcome = stage.decide(c.Subscribe(taker.peer, "2", "/queue/b"))
-    assert not outcome.facts
+    assert not outcome.events
     assert not outcome.dead_letters
     stage.second()
     assert stage.published == []

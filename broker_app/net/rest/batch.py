@@ -10,7 +10,7 @@ import msgspec
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination
 from broker_app.core.message import Duplicate, Envelope, Message
-from broker_app.core.peer import Peer
+from broker_app.core.model import Peer
 from broker_app.net.rest import cloudevents
 from broker_app.net.rest.engine_client import BatchReply, EngineClient, PendingReply
 from broker_app.net.rest.envelopes import Envelopes, Item

@@ -14,7 +14,7 @@ import msgspec
 
 from broker_app.core import commands as c
 from broker_app.core.destination import parse
-from broker_app.core.marks import address_of
+from broker_app.core.offset import address_of
 from broker_app.net import operator_audit
 from broker_app.net.policy.policy import Policy
 from broker_app.net.rest.engine_client import EngineClient

@@ -14,7 +14,7 @@ from broker_app.core import commands as c
 from broker_app.core.broker import Broker
 from broker_app.core.destination import parse
 from broker_app.core.message import Message
-from broker_app.core.queue import Queue
+from broker_app.core.model import Queue
 from broker_app.jobs import filters
 from broker_app.jobs.filters import Filter
 from broker_app.net import operator_audit

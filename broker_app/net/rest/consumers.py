@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import Subscription
 from broker_app.core.topic import Match
 from broker_app.net.rest.connections import is_own
 from broker_app.net.rest.engine_client import EngineClient

@@ -12,8 +12,7 @@ from typing import Any
 
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, TOPIC, is_reserved, parse
-from broker_app.core.queue import Queue
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import Queue, Subscription
 from broker_app.net.policy.destination_settings import Destinations, is_pattern
 from broker_app.net.policy.policy import ADMINISTER
 from broker_app.net.rest.consumers import receivers

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 from broker_app.core.commands import Answer, Command, Return
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
-from broker_app.core.peer import Delivery, InnerReceiver, Peer
+from broker_app.core.model import Delivery, InnerReceiver, Peer
 from broker_app.engine import Engine, Relief
 from broker_app.internal_errors import internal_errors
 from broker_app.net.rest import refusals
@@ -240,7 +240,7 @@ class EngineClient(InnerReceiver):
 
     def lease_until_ms(self, tag: int) -> int:
         """When the lease of an unsettled delivery ends; 0 without a lease."""
-        return self.engine.broker.deliveries.leases.until_ms(self.peer, tag)
+        return self.engine.broker.unsettled.leases.until_ms(self.peer, tag)
 
     def tag_of(self, receipt: str, user: str) -> int:
         """The delivery behind a receipt. Raises Refusal when it is no receipt, not the user's, or lost."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from broker_app.core import commands as c
-from broker_app.core import selector
 from broker_app.core.message import Message
+from broker_app.core.selective import compiler
 from broker_app.net.rest import items
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
@@ -58,7 +58,7 @@ class Events:
         credit = whole_number(query, "credit", 1, 1, self._limits.max_event_credit)
         destination = request.permitted(RECEIVE, "/queue/" + request.name)
         if query.get("selector"):
-            selector.compile(query["selector"])
+            compiler.compile(query["selector"])
         if request.method == "HEAD":
             return Reply(200, MEDIA_TYPE)
         engine_client = self._engine_client

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from broker_app.core.history import History
 from broker_app.core.message import Message
+from broker_app.core.records import Reader
 from broker_app.core.replay import LAST, NOW, SEQ, TIME, Start, parse_start
 from broker_app.net import times
 from broker_app.net.rest import items
@@ -56,11 +57,12 @@ class Histories:
         if history is None or start.kind == NOW:
             return [], None, 0 if history is None else len(history)
         found: list[Message] = []
+        read = Reader(address).message
         size = 0
         for position in history.after(_first(history, start) - 1):
             if len(found) == limit or size >= self._limits.max_page_bytes:
                 return found, f"seq:{position}", len(history)
-            message = history.reader.message(self._read((position,))[0], position)
+            message = read(self._read((position,))[0], position)
             if start.kind != TIME or message.time_ms >= start.number:
                 found.append(message)
                 size += len(message.body)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from broker_app.config import Config
 from broker_app.core.broker import Broker
 from broker_app.core.destination import QUEUE, parse
-from broker_app.core.queue import Queue
+from broker_app.core.model import Queue
 from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import msgspec
 
 from broker_app.core import commands as c
-from broker_app.core import selector
 from broker_app.core.destination import Destination
 from broker_app.core.message import Message
+from broker_app.core.selective import compiler
 from broker_app.net.rest import items
 from broker_app.net.rest.engine_client import EngineClient
 from broker_app.net.rest.limits import RestLimits
@@ -87,7 +87,7 @@ class Receiver:
         """How many messages are wanted at most. Raises Refusal for what is out of bounds."""
         limits = self._limits
         if wanted.selector:
-            selector.compile(wanted.selector)  # so that what is wrong with it is said before anything begins
+            compiler.compile(wanted.selector)  # so that what is wrong with it is said before anything begins
         if wanted.ack not in (AUTO, LEASE):
             raise invalid("/ack", f"must be {AUTO} or {LEASE}", wanted.ack)
         within("/wait_s", wanted.wait_s, 0, limits.max_wait_s)

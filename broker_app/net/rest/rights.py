@@ -7,8 +7,7 @@ from types import MappingProxyType
 
 from broker_app.core.broker import Broker
 from broker_app.core.commands import ORIGIN
-from broker_app.core.destination import Destination, parse, topic_of_dead_letters
-from broker_app.core.named import DURABLE_PREFIX
+from broker_app.core.destination import DURABLE_PREFIX, Destination, parse, topic_of_dead_letters
 from broker_app.jobs import plan
 from broker_app.jobs.job import Job
 from broker_app.jobs.plan import Plan

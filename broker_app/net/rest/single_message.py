@@ -12,7 +12,7 @@ from broker_app.core import commands as c
 from broker_app.core import views
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message, MessageIds
-from broker_app.core.queue import Queue
+from broker_app.core.model import Queue
 from broker_app.core.transfers import GONE, Moved
 from broker_app.core.why import Reason, why
 from broker_app.jobs import message_reader

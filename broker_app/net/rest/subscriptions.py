@@ -8,9 +8,8 @@ from typing import Any
 from broker_app.core import commands as c
 from broker_app.core import views
 from broker_app.core.broker import Broker
-from broker_app.core.destination import parse
-from broker_app.core.named import DURABLE_PREFIX, NamedSubscription
-from broker_app.core.queue import Queue
+from broker_app.core.destination import DURABLE_PREFIX, parse
+from broker_app.core.model import NamedSubscription, Queue
 from broker_app.core.topic import matches
 from broker_app.net import operator_audit
 from broker_app.net.rest.engine_client import EngineClient

@@ -15,9 +15,10 @@ from typing import Final
 from broker_app.core import commands as c
 from broker_app.core.destination import Destination, parse
 from broker_app.core.errors import Refused
-from broker_app.core.marks import SYNC_ADDRESS, Flow
 from broker_app.core.message import Envelope
-from broker_app.core.peer import Peer
+from broker_app.core.model import Peer
+from broker_app.core.offset import Flow
+from broker_app.core.sync_queue import SYNC_ADDRESS
 from broker_app.net.policy.access import Access, Client
 from broker_app.rules.event import RECEIVE, SEND
 from mom_client.stomp.frame import Headers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker_app.core.errors import Refused
 from broker_app.core.message import MessageIds
-from broker_app.core.peer import Delivery, Peer
+from broker_app.core.model import Delivery, Peer
 from mom_client.stomp.frame import Headers
 
 Tag = int

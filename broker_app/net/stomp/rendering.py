@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message, MessageIds
-from broker_app.core.peer import Delivery
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import Delivery, Subscription
 from broker_app.core.turn import UNRECORDED
 from broker_app.net.problems import MEDIA_TYPE, problem_json
 from mom_client.stomp.encode import convert_block, encode, escape

@@ -14,13 +14,12 @@ from collections.abc import Callable, Sequence
 
 from broker_app.config import CLOSE
 from broker_app.core import commands as c
-from broker_app.core.destination import TEMP_QUEUE, TEMP_TOPIC, Destination, parse
+from broker_app.core.destination import DURABLE_PREFIX, TEMP_QUEUE, TEMP_TOPIC, Destination, parse
 from broker_app.core.errors import Refused, internal
-from broker_app.core.marks import SYNC_ADDRESS, Flow
 from broker_app.core.message import Envelope, Message
-from broker_app.core.named import DURABLE_PREFIX
-from broker_app.core.peer import Peer
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import Peer, Subscription
+from broker_app.core.offset import Flow
+from broker_app.core.sync_queue import SYNC_ADDRESS
 from broker_app.internal_errors import internal_errors
 from broker_app.net import times
 from broker_app.net.auth.login import Identity

@@ -6,19 +6,40 @@ is filed under it. Messages with equal headers share an envelope, and what was f
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from broker_app.core import block
 from broker_app.core.message import Envelope, Message, MessageIds
-from broker_app.core.selector import as_number
+from broker_app.core.model import Subscription
+from broker_app.core.selective.selector import Selector, as_number
 
-if TYPE_CHECKING:
-    from broker_app.core.selection import Selection
+
+class Selection:
+    """The consumers of one queue that want the same messages: with equal selectors, or (None) with none."""
+
+    __slots__ = ("consumers", "line", "selector", "unused_since_ms")
+
+    def __init__(self, selector: Selector | None) -> None:
+        self.selector = selector
+        self.consumers = 0
+        #: those who can take a message now, the next one in turn first
+        self.line: deque[Subscription] = deque()
+        #: since when it has no consumers
+        self.unused_since_ms = 0
+
+    @property
+    def condition(self) -> Selector:
+        """The selector of who has one."""
+        assert self.selector is not None
+        return self.selector
+
+    def wants(self, message: Message, ids: MessageIds) -> bool:
+        return self.selector is None or self.selector.matches(message, ids)
+
 
 #: the selections that ask for one value of one header
-Drawer = dict["Selection", None]
+Drawer = dict[Selection, None]
 
 
 class Index:

@@ -14,30 +14,23 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker_app.core import block
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Message, MessageIds
-from broker_app.core.selector_grammar import parse, refused
+from broker_app.core.selective.grammar import parse, refused
+from broker_app.core.selective.selector import LONG, Anchors, Expression, Selector, Value, as_number
 
 if TYPE_CHECKING:
     from lark import Token, Tree
 
-Value = str | int | float | bool | None
-#: (headers, message, ids) → value
-Expression = Callable[[Mapping[str, str], Message, MessageIds], Value]
 #: a piece of a pattern: its characters, None where any one fits
 Piece = list[str | None]
-#: header name → the values of which it must have one
-Anchors = dict[str, frozenset[str | int | float]]
 
 #: expressions within expressions
 MAX_DEPTH = 50
 MAX_PATTERN = 256
 #: selectors kept compiled
 CACHED = 2_048
-_LONG = 1 << 63
 
-_NUMBER = re.compile(r"[+-]?(?:\d+|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 _CALLED = {"JMSType": "type", "JMSCorrelationID": "correlation-id", "JMSReplyTo": "reply-to"}
 # What the broker knows of a message. The second table differs between messages of one header block.
 _SHARED: dict[str, Callable[[Envelope], Value]] = {
@@ -74,35 +67,6 @@ _RELATIONS: dict[str, Callable[..., bool]] = {
 _CONVERTING = re.compile(r"\s*convert_string_expressions:")
 
 
-class Selector:
-    """A compiled selector. `anchors` are headers that must have one of few values, for an index;
-    `timely` says whether it looks at more than the header block; of its `parts` so many are `searches`, which
-    may walk over the whole of a header."""
-
-    __slots__ = ("_condition", "anchors", "parts", "searches", "text", "timely")
-
-    def __init__(self, text: str, condition: Expression, anchors: Anchors, compiler: _Compiler) -> None:
-        self.text = text
-        self.anchors = anchors
-        self.timely = compiler.timely
-        self.parts = compiler.parts
-        self.searches = compiler.searches
-        self._condition = condition
-
-    def cost(self, message: Message) -> int:
-        """About how long it takes to look at a message, at most; a plain one with a short block takes 1."""
-        size = len(message.envelope.block)
-        return 1 + (self.parts >> 3) + (size * (1 + 8 * self.searches) >> 8)
-
-    def matches(self, message: Message, ids: MessageIds) -> bool:
-        """Whether the selector is true of `message`; `ids` are those of its broker."""
-        return self._condition(block.headers(message.envelope.block), message, ids) is True
-
-    def accepts(self, headers: Mapping[str, str], message: Message, ids: MessageIds) -> bool:
-        """Like `matches`, for who has taken the message's header block apart already."""
-        return self._condition(headers, message, ids) is True
-
-
 @lru_cache(maxsize=CACHED)
 def compile(text: str) -> Selector:
     """The selector that `text` says. Raises Refused("invalid-selector") that names line and column."""
@@ -110,7 +74,14 @@ def compile(text: str) -> Selector:
     source = " " * prefix.end() + text[prefix.end() :] if prefix else text
     compiler = _Compiler(source)
     part = compiler.condition(parse(source), 0)
-    return Selector(text, part.value, part.anchors, compiler)
+    return Selector(
+        text,
+        part.value,
+        part.anchors,
+        timely=compiler.timely,
+        parts=compiler.parts,
+        searches=compiler.searches,
+    )
 
 
 class _Part(NamedTuple):
@@ -191,7 +162,7 @@ class _Compiler:
             return token[1:-1].replace("''", "'")
         digits = token.lower()
         number = int(digits.rstrip("l"), 16) if digits.startswith("0x") else as_number(digits.rstrip("fdl"))
-        if number is None or (isinstance(number, int) and abs(number) >= _LONG):
+        if number is None or (isinstance(number, int) and abs(number) >= LONG):
             raise self._refused(token.start_pos or 0, f"{token[:40]} does not fit into 64 bits")
         return number
 
@@ -437,17 +408,6 @@ def _as_truth(value: Value) -> bool | None:
     if isinstance(value, bool):
         return value
     return {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else None
-
-
-def as_number(text: str) -> int | float | None:
-    """The number that a header says, None when it says none."""
-    if len(text) > 40 or not _NUMBER.fullmatch(text):
-        return None
-    try:
-        number = int(text)
-    except ValueError:
-        return float(text)
-    return number if -_LONG <= number < _LONG else float(text)
 
 
 def _numeric(value: Value) -> int | float | None:

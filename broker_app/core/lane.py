@@ -1,8 +1,8 @@
-"""Queues: where messages wait, in order, most of them outside memory.
+"""Lanes: the messages of one queue and one priority, most of them outside memory.
 
-A queue has one lane per priority in use. In a lane, from the front: `returned` (handed out before, back
-in their place), `ready` (bodies in memory), `loading` (being read back) and `paged` (8 bytes each, the
-rest is in the journal). While anything is paged, new arrivals go behind it.
+In a lane, from the front: `returned` (delivered before, back in their place), `ready` (bodies in memory),
+`loading` (being read back) and `paged` (8 bytes each, the rest is in the journal). While anything is paged,
+new arrivals go behind it.
 """
 
 from __future__ import annotations
@@ -13,23 +13,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heappop
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import Any
 
-from broker_app.core.groups import group_of
-from broker_app.core.limit_usage import LimitUsage
-from broker_app.core.message import DEFAULT_PRIORITY, Message
-from broker_app.core.policy import DestinationPolicy
-from broker_app.core.records import Reader
-from broker_app.core.subscription import NO_SAMPLES, Subscription
+from broker_app.core.message import Message
 
-if TYPE_CHECKING:
-    from broker_app.core.account import Account
-    from broker_app.core.named import NamedSubscription
-    from broker_app.core.selection import SelectiveState, Survey
-
-DEFAULT_POLICY = DestinationPolicy()
-#: of the one lane of a queue that is in order
-ANY_PRIORITY = DEFAULT_PRIORITY
 #: beyond every position
 UNREACHED = 1 << 63
 
@@ -197,8 +184,8 @@ class Lane:
         "priority",
         "ready",
         "returned",
+        "scan",
         "shift",
-        "survey",
     )
 
     #: assumed size of bodies that were never seen, in bytes: large, so that the first run read back is short
@@ -218,8 +205,8 @@ class Lane:
         self.mark = 0
         #: what the order of a recorded message is beyond its position: messages outside the journal so far
         self.shift = 0
-        #: what is known of the lane for choosy consumers
-        self.survey: Survey | None = None
+        #: the `selective.state.LaneScan` of the lane; only selective delivery reads and sets it
+        self.scan: Any = None
 
     def __len__(self) -> int:
         return len(self.returned) + len(self.ready) + len(self.loading) + len(self.paged)
@@ -253,166 +240,3 @@ class Lane:
         if first is None:
             return None
         return self.ready.popleft() if self.ready and self.ready[0] is first else heappop(self.returned)[1]
-
-
-class Queue:
-    """One queue. Durable queues are recorded; temporary ones and those behind a topic subscription that
-    is not durable live in memory only (`durable` False)."""
-
-    __slots__ = (
-        "account",
-        "acked",
-        "acked_total",
-        "active",
-        "address",
-        "available",
-        "consumers",
-        "dead_total",
-        "delivered_total",
-        "dirty",
-        "discarded_total",
-        "durable",
-        "expired_total",
-        "expiring",
-        "forwarded",
-        "gone",
-        "held",
-        "holds",
-        "idle_since_ms",
-        "in_order",
-        "lanes",
-        "last_grouped",
-        "limit_usage",
-        "named",
-        "policy",
-        "published_total",
-        "reader",
-        "removed_total",
-        "sampled",
-        "selective",
-        "shut",
-        "unsettled",
-        "waits",
-    )
-
-    def __init__(self, address: str, *, durable: bool) -> None:
-        self.address = address
-        self.durable = durable
-        #: what its limits need, None when there are none
-        self.limit_usage: LimitUsage | None = None
-        self.apply_policy(DEFAULT_POLICY)
-        #: who answers for the memory that it takes, None where bodies can go to the journal
-        self.account: Account | None = None
-        self.lanes: list[Lane] = []  # highest priority first
-        self.consumers: list[Subscription] = []
-        #: consumers that can take a message now, the next one in turn first
-        self.available: deque[Subscription] = deque()
-        #: the exclusive consumer that is served; all others stand by
-        self.active: Subscription | None = None
-        #: set while consumers are choosy or messages have groups: then `core/selective_delivery.py` hands out
-        self.selective: SelectiveState | None = None
-        #: the position of the newest recorded message that has a group
-        self.last_grouped = 0
-        self.acked: list[int] = []  # positions acknowledged in the batch being decided
-        self.dirty = False
-        #: whether a message with an expiry may wait here
-        self.expiring = False
-        #: whether it was removed; what comes back to it is forgotten
-        self.gone = False
-        self.idle_since_ms = 0
-        #: whether messages keep the order of the journal whatever their priority
-        self.in_order = False
-        #: whether they are for another broker: then nothing overtakes, all of it is recorded, and what comes
-        #: back is handed out again at once, as often as it takes
-        self.forwarded = False
-        #: the subscription with a name whose messages wait here, None for what clients call a queue
-        self.named: NamedSubscription | None = None
-        self.unsettled = 0
-        self.published_total = 0
-        self.delivered_total = 0
-        self.acked_total = 0
-        self.expired_total = 0
-        self.dead_total = 0
-        #: taken out by an operator: purged, moved to another queue, or deleted by choice
-        self.removed_total = 0
-        #: accepted though there was no room, and not kept, for they were not persistent
-        self.discarded_total = 0
-        #: samples in ms: of one message a dispatch, the time since its arrival, and that from delivery to
-        #: acknowledgement. Whoever wants them puts a bounded deque here and empties it.
-        self.waits = self.holds = NO_SAMPLES
-        #: a free place where statistics note what they saw last
-        self.sampled = 0
-        self.reader = Reader(address)
-
-    @property
-    def unrecorded(self) -> int:
-        """Messages that wait and are in no journal: they are lost when the broker stops."""
-        return sum(not message.recorded for lane in self.lanes for message in lane.in_memory())
-
-    def apply_policy(self, policy: DestinationPolicy) -> None:
-        """Take over new rules, and what follows from them for every message or consumer."""
-        self.policy = policy
-        #: whether producers are refused, and whether consumers are handed nothing
-        self.shut = policy.refuses_producers
-        self.held = policy.holds_consumers
-        if self.limit_usage is not None:
-            self.limit_usage.policy = policy
-        elif policy.guards and self.durable:
-            self.limit_usage = LimitUsage(policy)
-
-    @property
-    def counts(self) -> bool:
-        """Whether what is unsettled is counted too."""
-        return self.limit_usage is not None or self.account is not None
-
-    @property
-    def paged_bytes(self) -> int:
-        """About how much there is of bodies that are not in memory."""
-        return sum(lane.average * (len(lane.paged) + len(lane.loading)) for lane in self.lanes)
-
-    @property
-    def depth(self) -> int:
-        """Messages that wait; those handed out and unsettled are not among them."""
-        return sum(map(len, self.lanes))
-
-    @property
-    def being_read(self) -> bool:
-        """Whether messages are under way from the journal, to be handed out or to be looked at."""
-        return any(
-            lane.loading or (lane.survey is not None and lane.survey.reading is not None)
-            for lane in self.lanes
-        )
-
-    def lane(self, priority: int) -> Lane:
-        """The lane of `priority`, made when there is none."""
-        if self.in_order:
-            priority = ANY_PRIORITY
-        before = 0
-        for lane in self.lanes:
-            if lane.priority == priority:
-                return lane
-            before += lane.priority > priority
-        lane = Lane(priority)
-        self.lanes.insert(before, lane)
-        return lane
-
-    def lane_of(self, message: Message) -> int:
-        """The priority of the lane that a message of this queue belongs to."""
-        return ANY_PRIORITY if self.in_order else message.envelope.priority
-
-    def group_of(self, message: Message) -> str:
-        """The group that decides who gets it, empty when none does: what is for another broker is looked at
-        for groups there."""
-        return "" if self.forwarded else group_of(message)
-
-    def first_lane(self) -> Lane | None:
-        for lane in self.lanes:
-            if lane.ready or lane.returned or lane.loading or lane.paged:
-                return lane
-        return None
-
-    def oldest(self) -> Message | None:
-        """The message in memory that waits longest, if any."""
-        heads = [lane.returned[0][1] for lane in self.lanes if lane.returned]
-        heads += [lane.ready[0] for lane in self.lanes if lane.ready]
-        return min(heads, key=lambda message: message.time_ms, default=None)

@@ -7,7 +7,6 @@ served, and what has to be read for them is asked for.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
 from collections.abc import Iterable
 from heapq import heappop
 from itertools import islice
@@ -15,14 +14,15 @@ from itertools import islice
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.dead_letters import DeadLetters
+from broker_app.core.lane import Lane
 from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
+from broker_app.core.model import Queue, Subscription
 from broker_app.core.outcome import Fetch
-from broker_app.core.queue import Lane, Queue, order_of
-from broker_app.core.selection import (
+from broker_app.core.selective.index import Selection
+from broker_app.core.selective.state import (
     MOST_PASSED,
     Front,
-    Selection,
     SelectiveState,
     Survey,
     Track,
@@ -30,8 +30,8 @@ from broker_app.core.selection import (
     end_of,
     index_in_memory,
     is_outside,
+    take_back,
 )
-from broker_app.core.subscription import Subscription
 from broker_app.core.timers import Leases
 from broker_app.core.turn import Turn
 
@@ -82,9 +82,9 @@ class DispatchRound:
 
     def _look(self, lane: Lane) -> None:
         """Take note of what came back and of what came in, and go on looking where somebody is hungry."""
-        sorter, survey = self._sorter, lane.survey
+        sorter, survey = self._sorter, lane.scan
         if survey is None:
-            survey = lane.survey = Survey()
+            survey = lane.scan = Survey()
             for selection in sorter.selections.values():
                 survey.join(selection)
                 sorter.wake(selection)
@@ -142,7 +142,7 @@ class DispatchRound:
     def _give_up_empty_lanes(self) -> None:
         """Who waited to see more of a lane that others have emptied meanwhile is served from the next one."""
         for lane in self._queue.lanes:
-            survey = lane.survey
+            survey = lane.scan
             if survey is None or not survey.waiting:
                 continue
             end = end_of(lane)
@@ -157,8 +157,8 @@ class DispatchRound:
         for lane in self._queue.lanes:
             if not selection.line:
                 return
-            assert lane.survey is not None
-            if self._serve_from(selection, lane, lane.survey, lane.survey.tracks[selection]):
+            assert lane.scan is not None
+            if self._serve_from(selection, lane, lane.scan, lane.scan.tracks[selection]):
                 return
 
     def _serve_from(self, selection: Selection, lane: Lane, survey: Survey, track: Track) -> bool:
@@ -295,8 +295,8 @@ class DispatchRound:
         freed, sorter.groups.freed = sorter.groups.freed, []
         for name in freed:
             for lane in self._queue.lanes:
-                if lane.survey is not None:
-                    for selection, track in lane.survey.tracks.items():
+                if lane.scan is not None:
+                    for selection, track in lane.scan.tracks.items():
                         if name in track.passed:
                             track.propose(name)
                             sorter.wake(selection)
@@ -375,7 +375,7 @@ class DispatchRound:
 
     def _read(self, lane: Lane) -> None:
         """Ask for bodies to hand out, and for more to look at."""
-        turn, survey = self._turn, lane.survey
+        turn, survey = self._turn, lane.scan
         assert survey is not None
         limits = turn.limits
         count = max(1, min(limits.fetch_messages, limits.fetch_bytes // max(1, lane.average)))
@@ -419,21 +419,6 @@ class DispatchRound:
         queue.unsettled += self._delivered - self._settled
         queue.delivered_total += self._delivered
         turn.counters["delivered"] += self._delivered
-
-
-def take_back(lane: Lane) -> list[Message]:
-    """Put what came back into its place among `lane.ready`; returns it."""
-    messages = [message for _, message in lane.returned]
-    lane.returned.clear()
-    ready = lane.ready
-    if len(messages) > 64:
-        merged = sorted([*messages, *ready], key=order_of)
-        ready.clear()
-        ready.extend(merged)
-    else:
-        for message in messages:
-            ready.insert(bisect_right(ready, message.order, key=order_of), message)
-    return messages
 
 
 def _cursor(front: Front) -> int:

@@ -9,43 +9,18 @@ several selections and leaves by many ways; so the lane is asked again before a 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import deque
 from collections.abc import Iterator
 from heapq import heappush, merge
 from itertools import islice
 
-from broker_app.core.groups import Groups
-from broker_app.core.index import Index
-from broker_app.core.message import Message, MessageIds
-from broker_app.core.queue import Lane, Positions, order_of
-from broker_app.core.selector import Selector
-from broker_app.core.subscription import Subscription
+from broker_app.core.lane import Lane, Positions, order_of
+from broker_app.core.message import Message
+from broker_app.core.model import Subscription
+from broker_app.core.selective.groups import Groups
+from broker_app.core.selective.index import Index, Selection
 
 #: orders of messages whose group is busy that a track passes over at most
 MOST_PASSED = 1_000_000
-
-
-class Selection:
-    """The consumers of one queue that want the same messages: with equal selectors, or (None) with none."""
-
-    __slots__ = ("consumers", "line", "selector", "unused_since_ms")
-
-    def __init__(self, selector: Selector | None) -> None:
-        self.selector = selector
-        self.consumers = 0
-        #: those who can take a message now, the next one in turn first
-        self.line: deque[Subscription] = deque()
-        #: since when it has no consumers
-        self.unused_since_ms = 0
-
-    @property
-    def condition(self) -> Selector:
-        """The selector of who has one."""
-        assert self.selector is not None
-        return self.selector
-
-    def wants(self, message: Message, ids: MessageIds) -> bool:
-        return self.selector is None or self.selector.matches(message, ids)
 
 
 class Track:
@@ -257,3 +232,18 @@ def beyond(lane: Lane, order: int, at_hand: dict[int, Message]) -> Iterator[tupl
 
 def _order(entry: tuple[int, Message | None]) -> int:
     return entry[0]
+
+
+def take_back(lane: Lane) -> list[Message]:
+    """Put what came back into its place among `lane.ready`; returns it."""
+    messages = [message for _, message in lane.returned]
+    lane.returned.clear()
+    ready = lane.ready
+    if len(messages) > 64:
+        merged = sorted([*messages, *ready], key=order_of)
+        ready.clear()
+        ready.extend(merged)
+    else:
+        for message in messages:
+            ready.insert(bisect_right(ready, message.order, key=order_of), message)
+    return messages

@@ -15,17 +15,12 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from broker_app.core import commands as c
-from broker_app.core.dispatch_round import take_back
-from broker_app.core.message import (
-    Message,
-)
+from broker_app.core.lane import order_of
+from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
-from broker_app.core.queue import Queue, order_of
-from broker_app.core.selection import (
-    Selection,
-    SelectiveState,
-)
-from broker_app.core.subscription import Subscription
+from broker_app.core.model import Queue, Subscription
+from broker_app.core.selective.index import Selection
+from broker_app.core.selective.state import SelectiveState, take_back
 from broker_app.core.turn import Turn
 
 
@@ -50,8 +45,8 @@ class SelectiveDelivery:
             chosen = sorter.selections[text] = Selection(subscription.selector)
             sorter.index.add(chosen)
             for lane in queue.lanes:
-                if lane.survey is not None:
-                    lane.survey.join(chosen)
+                if lane.scan is not None:
+                    lane.scan.join(chosen)
         chosen.consumers += 1
         subscription.selection = chosen
         subscription.watched = subscription.watched or sorter.grouped
@@ -64,8 +59,8 @@ class SelectiveDelivery:
         chosen.unused_since_ms = self._turn.now_ms
         sorter.groups.leave(subscription)
         for lane in subscription.queue.lanes:
-            if lane.survey is not None:
-                track = lane.survey.tracks[chosen]
+            if lane.scan is not None:
+                track = lane.scan.tracks[chosen]
                 for group in track.held.pop(subscription, ()):
                     track.propose(group)
         sorter.wake(chosen)
@@ -74,7 +69,7 @@ class SelectiveDelivery:
     def propose_held(self, queue: Queue, sorter: SelectiveState) -> None:
         """Release the groups that waited for the credit of consumers that stand by now."""
         for lane in queue.lanes:
-            for selection, track in lane.survey.tracks.items() if lane.survey is not None else ():
+            for selection, track in lane.scan.tracks.items() if lane.scan is not None else ():
                 for groups in track.held.values():
                     for group in groups:
                         track.propose(group)
@@ -125,7 +120,7 @@ class SelectiveDelivery:
         sorter = queue.selective
         assert sorter is not None
         for lane in queue.lanes:
-            lane.survey = None
+            lane.scan = None
             take_back(lane)
             for position in lane.loading:
                 lane.paged.insert(position)
@@ -153,8 +148,8 @@ class SelectiveDelivery:
                 sorter.awake.pop(selection, None)
                 sorter.awaiting.pop(selection, None)
                 for lane in queue.lanes:
-                    if lane.survey is not None:
-                        lane.survey.leave(selection)
+                    if lane.scan is not None:
+                        lane.scan.leave(selection)
         if queue.depth or queue.unsettled:
             sorter.empty_since_ms = 0
         elif not sorter.empty_since_ms:
@@ -168,8 +163,8 @@ class SelectiveDelivery:
         """Put bodies that were read back into memory, or among those that are only looked at."""
         lane = queue.lane(command.priority)
         self._store.mark_dirty(queue)
-        if lane.survey is not None and lane.survey.reading == list(command.positions):
-            lane.survey.reading = None
+        if lane.scan is not None and lane.scan.reading == list(command.positions):
+            lane.scan.reading = None
             for position, record in zip(command.positions, command.records, strict=True):
                 if position in lane.paged:  # else it was taken meanwhile
                     message = queue.reader.message(record, position)

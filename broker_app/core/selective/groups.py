@@ -9,14 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from broker_app.core.message import Message
-from broker_app.core.subscription import Subscription
-
-
-def group_of(message: Message) -> str:
-    """The name of the message's group, empty when it has none."""
-    special = message.envelope.special
-    return special.group if special is not None else ""
+from broker_app.core.model import Subscription
 
 
 class Group:

@@ -1,0 +1,577 @@
+"""Peers, their subscriptions and the queues that these consume: the records that commands act on.
+
+They refer to each other, so they are defined together. Components own and change them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Protocol
+
+from broker_app.core.account import Account
+from broker_app.core.errors import Refused
+from broker_app.core.lane import Lane
+from broker_app.core.message import DEFAULT_PRIORITY, Envelope, Message, group_of
+from broker_app.core.offset import Flow
+from broker_app.core.policy import REMOVE_LOW_PRIORITY, REMOVE_OLDEST, DestinationPolicy
+from broker_app.core.records import Reader, Terms
+from broker_app.core.replay import Replay
+from broker_app.core.selective.selector import Selector
+from broker_app.core.transaction import Transaction
+
+# (subscription, tag, message); tag 0 needs no acknowledgement
+Delivery = tuple["Subscription", int, Message]
+
+#: takes samples that nobody wants
+NO_SAMPLES: deque[int] = deque(maxlen=0)
+DEFAULT_POLICY = DestinationPolicy()
+#: of the one lane of a queue that is in order
+ANY_PRIORITY = DEFAULT_PRIORITY
+#: who has sent nothing for so long is no producer any more, even while connected
+PRODUCER_MS = 60_000
+
+
+class Receiver(Protocol):
+    """Whoever stands behind a peer: a STOMP session, the REST desk, an in-process client."""
+
+    def flush(self, peer: Peer) -> None:
+        """Take and clear `peer.receipts`, `refusals`, `deliveries`. Called after the commit, once a batch."""
+
+    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+        """The bytes that carry `messages` to every subscription of the same look as `subscription`."""
+
+    def send(self, data: bytes) -> None:
+        """Take bytes that `render` made, perhaps for another receiver."""
+
+    def throttle(self, on: bool) -> None:
+        """Read no more of the client for the time being (`on`), for what it sent waits for room; or go on."""
+
+    def close(self, refusal: Refused) -> None:
+        """Tell the client why, and end the connection."""
+
+
+class InnerReceiver:
+    """A receiver within the node: behind it is no connection, and it subscribes to no topic, so nothing is
+    fanned out to it. What it does with its mailbox is for a subclass to say; by itself it empties it."""
+
+    def flush(self, peer: Peer) -> None:
+        peer.receipts.clear()
+        peer.refusals.clear()
+        peer.deliveries.clear()
+
+    def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
+        raise AssertionError("nothing is fanned out within the node")
+
+    def send(self, data: bytes) -> None:
+        raise AssertionError("nothing is fanned out within the node")
+
+    def throttle(self, on: bool) -> None:
+        """What is within the node has a bound of its own for what it sends."""
+
+    def close(self, refusal: Refused) -> None:
+        raise AssertionError(f"a peer without connection cannot be ended: {refusal}")
+
+
+class Peer:
+    """One session in the core's eyes.
+
+    `receipts`, `refusals` and `deliveries` are filled while a batch is decided and taken by
+    `receiver.flush` after its commit. A `detailed` peer gets `(token, message | None)` for each
+    success, others the bare token. What it sends waits `patience_ms` for room in a full queue (0: as long
+    as the broker's limits say). A refusal ends the connection of a `strict` peer: what it sent after that
+    is not carried out.
+    """
+
+    __slots__ = (
+        "account",
+        "connection",
+        "deliveries",
+        "detailed",
+        "fanned_out",
+        "flows",
+        "gone",
+        "next_tag",
+        "patience_ms",
+        "paused",
+        "receipts",
+        "receiver",
+        "refusals",
+        "stopped",
+        "strict",
+        "subscriptions",
+        "temporary",
+        "touched",
+        "transactions",
+        "unsettled",
+        "user",
+    )
+
+    def __init__(
+        self, receiver: Receiver, *, user: str = "", detailed: bool = False, patience_ms: int = 0
+    ) -> None:
+        self.receiver = receiver
+        self.user = user
+        #: what it makes the broker keep in memory; None as long as that is nothing
+        self.account: Account | None = None
+        #: id of the STOMP connection, empty for others
+        self.connection = ""
+        self.detailed = detailed
+        self.patience_ms = patience_ms
+        #: whether it has disconnected
+        self.gone = False
+        self.strict = False
+        #: whether it is strict and was refused
+        self.stopped = False
+        self.receipts: list[Any] = []
+        self.refusals: list[tuple[Any, Refused]] = []
+        self.deliveries: list[Delivery] = []
+        self.touched = False
+        self.paused = False
+        self.next_tag = 1
+        #: messages that its ended topic subscriptions got together with others
+        self.fanned_out = 0
+        self.unsettled: dict[int, tuple[Subscription, Message]] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+        #: what it forwards as the bridge of another broker, by the ids of subscriptions
+        self.flows: dict[str, Flow] = {}
+        self.transactions: dict[str, Transaction] = {}
+        self.temporary: set[str] = set()
+
+
+class Fanout:
+    """Messages of one batch for all `members` of a look: rendered once, sent to each. Who leaves before
+    the batch is decided gets none of them."""
+
+    __slots__ = ("_left", "look", "members", "messages")
+
+    def __init__(self, look: FanoutGroup, members: tuple[Subscription, ...]) -> None:
+        self.look = look
+        self.members = members
+        self.messages: list[Message] = []
+        self._left: set[Subscription] | None = None
+
+    def leave(self, subscription: Subscription) -> bool:
+        """Whether it was a member until now. (Cheap for many who leave: `close` takes them out together.)"""
+        if self._left is None:
+            self._left = set()
+        if subscription in self._left or subscription not in self.members:
+            return False
+        self._left.add(subscription)
+        return True
+
+    def close(self) -> bool:
+        """The batch is decided, no more messages come; returns whether any member is left."""
+        self.look.seal()
+        if self._left:
+            self.members = tuple(member for member in self.members if member not in self._left)
+        return bool(self.members)
+
+
+class FanoutGroup:
+    """Subscriptions of one filter whose messages are rendered to equal bytes and need no settling."""
+
+    __slots__ = ("_frozen", "fanned_out", "fanout", "members", "selector")
+
+    def __init__(self, selector: Selector | None) -> None:
+        #: the one condition of all members
+        self.selector = selector
+        self.members: dict[Subscription, None] = {}
+        self._frozen: tuple[Subscription, ...] | None = None
+        #: the fan-out of the batch being decided; a change of members begins a new one
+        self.fanout: Fanout | None = None
+        #: messages that its members got so far
+        self.fanned_out = 0
+
+    def add(self, subscription: Subscription) -> None:
+        self.seal()
+        self._frozen = None
+        self.members[subscription] = None
+        subscription.fanned_out_before = self.fanned_out
+
+    def remove(self, subscription: Subscription) -> None:
+        self.seal()
+        self._frozen = None
+        if subscription in self.members:
+            del self.members[subscription]
+            got = self.fanned_out - subscription.fanned_out_before
+            subscription.handed_out += got
+            subscription.peer.fanned_out += got
+
+    def seal(self) -> None:
+        """No more messages into the fan-out that is open."""
+        if self.fanout is not None:
+            self.fanned_out += len(self.fanout.messages)
+            self.fanout = None
+
+    def open(self) -> Fanout:
+        if self._frozen is None:
+            self._frozen = tuple(self.members)
+        self.fanout = Fanout(self, self._frozen)
+        return self.fanout
+
+
+class Subscription:
+    """`queue` is where its messages wait: a shared queue, or one of its own behind a topic filter.
+
+    `head` is a free place for the session's rendering. `look`, while set, is the group of topic
+    subscriptions that are served together because their messages are rendered to equal bytes.
+    `probe_tag` is the delivery whose way to its acknowledgement is timed, 0 when there is none.
+    """
+
+    __slots__ = (
+        "ack",
+        "address",
+        "available",
+        "credit",
+        "exclusive",
+        "fanned_out_before",
+        "handed_out",
+        "head",
+        "holds",
+        "id",
+        "lease_ms",
+        "look",
+        "peer",
+        "probe_ms",
+        "probe_tag",
+        "queue",
+        "render_key",
+        "replay",
+        "returned",
+        "selection",
+        "selector",
+        "since_ms",
+        "unsettled",
+        "watched",
+    )
+
+    def __init__(
+        self, peer: Peer, id: str, address: str, ack: str, credit: int, lease_ms: int, render_key: object
+    ) -> None:
+        self.peer = peer
+        self.id = id
+        self.address = address
+        self.ack = ack
+        self.credit = credit
+        self.lease_ms = lease_ms
+        self.render_key = render_key
+        self.look: FanoutGroup | None = None
+        self.queue: Queue
+        self.head: bytes | None = None
+        self.unsettled = 0
+        #: the condition that messages must fulfil, None for all
+        self.selector: Selector | None = None
+        #: its `selective.state.Selection` on a queue with selective delivery, which alone sets it
+        self.selection: Any = None
+        #: whether it wants to be the only consumer that is served
+        self.exclusive = False
+        #: its way through history, None when it gets what comes
+        self.replay: Replay | None = None
+        #: when it began
+        self.since_ms = 0
+        self.handed_out = 0
+        #: deliveries that came back
+        self.returned = 0
+        #: what its look had fanned out when it joined it
+        self.fanned_out_before = 0
+        self.probe_tag = self.probe_ms = 0
+        #: how long, in ms, it held what was timed; whoever wants that puts a bounded deque here
+        self.holds = NO_SAMPLES
+        #: whether settling has to look closer: there are leases, or bytes are counted
+        self.watched = lease_ms > 0
+        #: whether it stands in `line`
+        self.available = False
+
+    @property
+    def line(self) -> deque[Subscription]:
+        """Where it stands when it can take a message."""
+        return self.queue.available if self.selection is None else self.selection.line
+
+    @property
+    def ended(self) -> bool:
+        """Whether its connection has it no more; what it holds unsettled may be left."""
+        return self.peer.subscriptions.get(self.id) is not self
+
+    @property
+    def fanned_out(self) -> int:
+        """What it got together with the others of its look."""
+        return self.look.fanned_out - self.fanned_out_before if self.look else 0
+
+    @property
+    def delivered(self) -> int:
+        """Deliveries so far, with repeats."""
+        return self.handed_out + self.fanned_out
+
+    @property
+    def acked(self) -> int:
+        return self.delivered - self.unsettled - self.returned
+
+
+class NamedSubscription:
+    """One name on a topic. Its messages wait in `queue`, which no client can address; whoever subscribes
+    under the name consumes that queue. A durable one outlives its consumers and the process."""
+
+    __slots__ = ("durable", "name", "queue", "selector", "terms")
+
+    def __init__(self, name: str, terms: Terms, queue: Queue, selector: Selector | None) -> None:
+        self.name = name
+        self.terms = terms
+        self.queue = queue
+        self.durable = queue.durable
+        self.selector = selector
+
+
+class BlockedPublish:
+    """A message that was received and not let in: its producer has no answer yet."""
+
+    __slots__ = ("arrival", "body", "envelope", "peer", "receipt", "until_ms")
+
+    def __init__(
+        self, peer: Peer, envelope: Envelope, body: bytes, receipt: Any, arrival: int, until_ms: int
+    ) -> None:
+        self.peer = peer
+        self.envelope = envelope
+        self.body = body
+        self.receipt = receipt
+        #: its place in every line: behind what arrived before it, also in a line that it enters later
+        self.arrival = arrival
+        #: when it is refused
+        self.until_ms = until_ms
+
+    @property
+    def size(self) -> int:
+        return len(self.body) + self.envelope.weight
+
+
+class LimitUsage:
+    """The limits of one destination at work.
+
+    `bytes` counts the bodies of what waits and what is unsettled, and is exact where there is a limit for
+    them. Of `unread` messages, which were there before the counting began, only the number is known until
+    their bodies are read back; till then each counts as much as the average of those that were. `line`
+    holds in order what waits for room.
+    """
+
+    __slots__ = ("_read", "_read_bytes", "bytes", "line", "policy", "producers", "since", "unread")
+
+    def __init__(self, policy: DestinationPolicy) -> None:
+        self.policy = policy
+        self.bytes = 0
+        self.unread = 0
+        #: the first position that was counted as it came
+        self.since = 0
+        self._read = self._read_bytes = 0
+        self.line: deque[BlockedPublish] = deque()
+        #: when each producer sent last, ms
+        self.producers: dict[Peer, int] = {}
+
+    @property
+    def removes(self) -> bool:
+        """Whether what waits makes room for what comes."""
+        return self.policy.limit_behavior in (REMOVE_OLDEST, REMOVE_LOW_PRIORITY)
+
+    @property
+    def estimated_bytes(self) -> int:
+        """What the messages weigh together."""
+        return self.bytes + (self.unread * self._read_bytes // self._read if self._read else 0)
+
+    def holds(self, messages: int, bytes_: int) -> bool:
+        """Whether so many messages of so many bytes are within the limits."""
+        policy = self.policy
+        return (not policy.max_messages or messages <= policy.max_messages) and (
+            not policy.max_bytes or bytes_ <= policy.max_bytes
+        )
+
+    def read_back(self, position: int, size: int) -> None:
+        """A body came from the journal."""
+        if position < self.since and self.unread:
+            self.unread -= 1
+            self.bytes += size
+            self._read += 1
+            self._read_bytes += size
+
+    def recount(self, known_bytes: int, unread: int, since: int) -> None:
+        """Begin the counting anew: `unread` messages before the position `since` were not looked at."""
+        self.bytes, self.unread, self.since = known_bytes, unread, since
+
+    def shift(self, by_ms: int) -> None:
+        """Have each producer send so much later."""
+        self.producers = {peer: sent_ms + by_ms for peer, sent_ms in self.producers.items()}
+
+    def admits(self, peer: Peer, now_ms: int) -> bool:
+        """Whether `peer` may send here as far as the number of producers goes; it then counts as one."""
+        most, producers = self.policy.max_producers, self.producers
+        if most and peer not in producers and len(producers) >= most:
+            self.producers = producers = {
+                producer: sent_ms
+                for producer, sent_ms in producers.items()
+                if not producer.gone and now_ms - sent_ms < PRODUCER_MS
+            }
+            if len(producers) >= most:
+                return False
+        if most:
+            producers[peer] = now_ms
+        return True
+
+
+class Queue:
+    """One queue. Durable queues are recorded; temporary ones and those behind a topic subscription that
+    is not durable live in memory only (`durable` False)."""
+
+    __slots__ = (
+        "account",
+        "acked",
+        "acked_total",
+        "active",
+        "address",
+        "available",
+        "consumers",
+        "dead_total",
+        "delivered_total",
+        "dirty",
+        "discarded_total",
+        "durable",
+        "expired_total",
+        "expiring",
+        "forwarded",
+        "gone",
+        "held",
+        "holds",
+        "idle_since_ms",
+        "in_order",
+        "lanes",
+        "last_grouped",
+        "limit_usage",
+        "named",
+        "policy",
+        "published_total",
+        "reader",
+        "removed_total",
+        "sampled",
+        "selective",
+        "shut",
+        "unsettled",
+        "waits",
+    )
+
+    def __init__(self, address: str, *, durable: bool) -> None:
+        self.address = address
+        self.durable = durable
+        #: what its limits need, None when there are none
+        self.limit_usage: LimitUsage | None = None
+        self.apply_policy(DEFAULT_POLICY)
+        #: who answers for the memory that it takes, None where bodies can go to the journal
+        self.account: Account | None = None
+        self.lanes: list[Lane] = []  # highest priority first
+        self.consumers: list[Subscription] = []
+        #: consumers that can take a message now, the next one in turn first
+        self.available: deque[Subscription] = deque()
+        #: the exclusive consumer that is served; all others stand by
+        self.active: Subscription | None = None
+        #: the `selective.state.SelectiveState` while consumers have selectors or messages have groups, else
+        #: None; only selective delivery sets it and knows what it contains
+        self.selective: Any = None
+        #: the position of the newest recorded message that has a group
+        self.last_grouped = 0
+        self.acked: list[int] = []  # positions acknowledged in the batch being decided
+        self.dirty = False
+        #: whether a message with an expiry may wait here
+        self.expiring = False
+        #: whether it was removed; what comes back to it is forgotten
+        self.gone = False
+        self.idle_since_ms = 0
+        #: whether messages keep the order of the journal whatever their priority
+        self.in_order = False
+        #: whether they are for another broker: then nothing overtakes, all of it is recorded, and what comes
+        #: back is handed out again at once, as often as it takes
+        self.forwarded = False
+        #: the subscription with a name whose messages wait here, None for what clients call a queue
+        self.named: NamedSubscription | None = None
+        self.unsettled = 0
+        self.published_total = 0
+        self.delivered_total = 0
+        self.acked_total = 0
+        self.expired_total = 0
+        self.dead_total = 0
+        #: taken out by an operator: purged, moved to another queue, or deleted by choice
+        self.removed_total = 0
+        #: accepted though there was no room, and not kept, for they were not persistent
+        self.discarded_total = 0
+        #: samples in ms: of one message a dispatch, the time since its arrival, and that from delivery to
+        #: acknowledgement. Whoever wants them puts a bounded deque here and empties it.
+        self.waits = self.holds = NO_SAMPLES
+        #: a free place where statistics note what they saw last
+        self.sampled = 0
+        self.reader = Reader(address)
+
+    @property
+    def unrecorded(self) -> int:
+        """Messages that wait and are in no journal: they are lost when the broker stops."""
+        return sum(not message.recorded for lane in self.lanes for message in lane.in_memory())
+
+    def apply_policy(self, policy: DestinationPolicy) -> None:
+        """Take over new rules, and what follows from them for every message or consumer."""
+        self.policy = policy
+        #: whether producers are refused, and whether consumers are handed nothing
+        self.shut = policy.refuses_producers
+        self.held = policy.holds_consumers
+        if self.limit_usage is not None:
+            self.limit_usage.policy = policy
+        elif policy.guards and self.durable:
+            self.limit_usage = LimitUsage(policy)
+
+    @property
+    def counts(self) -> bool:
+        """Whether what is unsettled is counted too."""
+        return self.limit_usage is not None or self.account is not None
+
+    @property
+    def paged_bytes(self) -> int:
+        """About how much there is of bodies that are not in memory."""
+        return sum(lane.average * (len(lane.paged) + len(lane.loading)) for lane in self.lanes)
+
+    @property
+    def depth(self) -> int:
+        """Messages that wait; those handed out and unsettled are not among them."""
+        return sum(map(len, self.lanes))
+
+    @property
+    def being_read(self) -> bool:
+        """Whether messages are being read from the journal, to be delivered or to be matched."""
+        return any(
+            lane.loading or (lane.scan is not None and lane.scan.reading is not None) for lane in self.lanes
+        )
+
+    def lane(self, priority: int) -> Lane:
+        """The lane of `priority`, made when there is none."""
+        if self.in_order:
+            priority = ANY_PRIORITY
+        before = 0
+        for lane in self.lanes:
+            if lane.priority == priority:
+                return lane
+            before += lane.priority > priority
+        lane = Lane(priority)
+        self.lanes.insert(before, lane)
+        return lane
+
+    def lane_of(self, message: Message) -> int:
+        """The priority of the lane that a message of this queue belongs to."""
+        return ANY_PRIORITY if self.in_order else message.envelope.priority
+
+    def group_of(self, message: Message) -> str:
+        """The group that decides who gets it, empty when none does: what is for another broker is looked at
+        for groups there."""
+        return "" if self.forwarded else group_of(message)
+
+    def first_lane(self) -> Lane | None:
+        for lane in self.lanes:
+            if lane.ready or lane.returned or lane.loading or lane.paged:
+                return lane
+        return None
+
+    def oldest(self) -> Message | None:
+        """The message in memory that waits longest, if any."""
+        heads = [lane.returned[0][1] for lane in self.lanes if lane.returned]
+        heads += [lane.ready[0] for lane in self.lanes if lane.ready]
+        return min(heads, key=lambda message: message.time_ms, default=None)

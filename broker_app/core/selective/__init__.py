@@ -1,0 +1,1 @@
+"""Delivery where not every consumer takes every message: selectors and message groups."""

@@ -1,0 +1,61 @@
+"""A compiled selector, and the values that it compares."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from broker_app.core import block
+from broker_app.core.message import Message, MessageIds
+
+Value = str | int | float | bool | None
+#: (headers, message, ids) → value
+Expression = Callable[[Mapping[str, str], Message, MessageIds], Value]
+#: header name → the values of which it must have one
+Anchors = dict[str, frozenset[str | int | float]]
+
+#: integers are of 64 bits
+LONG = 1 << 63
+_NUMBER = re.compile(r"[+-]?(?:\d+|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
+
+
+class Selector:
+    """A compiled selector. `anchors` are headers that must have one of few values, for an index;
+    `timely` says whether it looks at more than the header block; of its `parts` so many are `searches`, which
+    may walk over the whole of a header."""
+
+    __slots__ = ("_condition", "anchors", "parts", "searches", "text", "timely")
+
+    def __init__(
+        self, text: str, condition: Expression, anchors: Anchors, *, timely: bool, parts: int, searches: int
+    ) -> None:
+        self.text = text
+        self.anchors = anchors
+        self.timely = timely
+        self.parts = parts
+        self.searches = searches
+        self._condition = condition
+
+    def cost(self, message: Message) -> int:
+        """About how long it takes to look at a message, at most; a plain one with a short block takes 1."""
+        size = len(message.envelope.block)
+        return 1 + (self.parts >> 3) + (size * (1 + 8 * self.searches) >> 8)
+
+    def matches(self, message: Message, ids: MessageIds) -> bool:
+        """Whether the selector is true of `message`; `ids` are those of its broker."""
+        return self._condition(block.headers(message.envelope.block), message, ids) is True
+
+    def accepts(self, headers: Mapping[str, str], message: Message, ids: MessageIds) -> bool:
+        """Like `matches`, for who has taken the message's header block apart already."""
+        return self._condition(headers, message, ids) is True
+
+
+def as_number(text: str) -> int | float | None:
+    """The number that a header says, None when it says none."""
+    if len(text) > 40 or not _NUMBER.fullmatch(text):
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        return float(text)
+    return number if -LONG <= number < LONG else float(text)

@@ -1,0 +1,54 @@
+"""The queue by which bridges of other brokers read how far they have come."""
+
+from __future__ import annotations
+
+from broker_app.core.destination import MAX_NAME, QUEUE, SYNC_QUEUE
+from broker_app.core.errors import Refused
+from broker_app.core.model import Queue
+from broker_app.core.offset import Mark
+from broker_app.core.policy import DestinationPolicy
+
+SYNC_ADDRESS = f"/{QUEUE}/{SYNC_QUEUE}"
+#: characters of the name of a sender, and of a queue there
+MAX_SENDER, MAX_SOURCE = 100, MAX_NAME
+
+
+class SyncQueue(Queue):
+    """What stands for the marks among the queues: they are what waits in it, and bridges consume it. Nobody
+    sends to it or takes out of it."""
+
+    __slots__ = ("_marks",)
+
+    def __init__(self, marks: dict[str, Mark]) -> None:
+        self._marks = marks
+        super().__init__(SYNC_ADDRESS, durable=True)
+
+    def apply_policy(self, policy: DestinationPolicy) -> None:
+        super().apply_policy(policy)
+        self.shut = True  # so that senders are looked at
+
+    @property
+    def depth(self) -> int:
+        return len(self._marks)
+
+
+def check_is_no_sync_queue(address: str) -> None:
+    """Refused for what only bridges use, by frames of their own."""
+    if address == SYNC_ADDRESS:
+        raise Refused(
+            "unsupported",
+            f"{SYNC_ADDRESS} has no messages that could be sent, received or moved: it holds how far other "
+            "brokers have come with what they forward to this one, and GET /api/v1/forwarding shows it",
+        )
+
+
+def check_names(sender: str, source: str) -> None:
+    """Refused for a sender or a queue of his that cannot have a mark."""
+    for what, name, most in (("sender", sender, MAX_SENDER), ("source", source, MAX_SOURCE)):
+        if not 1 <= len(name) <= most or not name.isprintable():
+            raise Refused(
+                "invalid",
+                f"the {what} of a flow is called {name[:80]!r}; it needs 1 to {most} printable characters",
+            )
+    if "/" in sender:
+        raise Refused("invalid", f"the sender of a flow is called {sender!r}; it must not contain /")
