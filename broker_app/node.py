@@ -47,14 +47,14 @@ from broker_app.net.stomp.session import StompSession
 from broker_app.net.stomp.session_registry import VERSION, SessionRegistry
 from broker_app.net.tls.certificates import Certificates
 from broker_app.net.tls.listener import TlsListener
-from broker_app.notifications import Notice, Outbox, Post, Target
+from broker_app.notifications import Mailer, Notification, RetryQueue, Target
 from broker_app.notifications.delivery import NOTICED, deliver, notice, targets
 from broker_app.serve import serve
 from broker_app.task_supervisor import TaskSupervisor, count_unhandled, supervised
-from broker_app.telemetry import News, Statistics
-from broker_app.telemetry.alerts import Duty, Symptoms, Told
+from broker_app.telemetry import Statistics, SystemTopics
+from broker_app.telemetry.alerts import AlertEvaluator, AlertEvent, ConditionChecks
 from broker_app.telemetry.alerts.texts import shown
-from broker_app.telemetry.bridges import standing
+from broker_app.telemetry.bridges import status
 from broker_app.telemetry.event_log import ALERTS, BRIDGES, FILES, EventLog
 
 log = logging.getLogger(__name__)
@@ -143,14 +143,14 @@ class Node:
         self.stomp_tls_port: int | None = None
         self.registry: SessionRegistry
         self.connections: Connections
-        self.news: News
+        self.system_topics: SystemTopics
         self.jobs: Jobs
         self.rest: RestPlane
         self.bridges: Supervisor
-        self.alerts: Duty
-        self.outbox: Outbox
+        self.alerts: AlertEvaluator
+        self.notifications: RetryQueue
         self._voice: SystemPublisher
-        self._post = Post(
+        self._post = Mailer(
             config.smtp_host,
             config.smtp_port,
             config.smtp_tls,
@@ -179,14 +179,14 @@ class Node:
         )
         self.connections = Connections(self.registry)
         self._voice = SystemPublisher(self.engine)
-        self.news = News(
+        self.system_topics = SystemTopics(
             self.broker,
             self.statistics,
             self._voice,
             name=self.config.name,
             boot=secrets.token_hex(4),
             connections=self.connections.all,
-            bridges=lambda: [standing(self.statistics, report) for report in self.bridges.reports()],
+            bridges=lambda: [status(self.statistics, report) for report in self.bridges.reports()],
             jobs=lambda: [job.progress for job in self.jobs.all()],
             alerts=lambda: [shown(alert) for alert in self.alerts.watch.open()],
             clock=time.time,
@@ -194,11 +194,11 @@ class Node:
         # A broker that begins anew is another sender: it numbers its messages from the beginning.
         self.bridges = Supervisor(self.engine, f"{self.config.name}~{self.journal.tag:x}")
         self.bridges.listeners.add(self._tell_of_bridge)
-        self.engine.listeners.add(self.bridges.hear)
-        self.engine.listeners.add(self.news.hear)
+        self.engine.listeners.add(self.bridges.on_events)
+        self.engine.listeners.add(self.system_topics.on_events)
         self.registry.listeners.add(self._tell_of_connection)
-        self.events.listeners.add(lambda event: self.news.logged(event.shown()))
-        self.outbox = Outbox(self._deliver, self._gave_up)
+        self.events.listeners.add(lambda event: self.system_topics.logged(event.shown()))
+        self.notifications = RetryQueue(self._deliver, self._gave_up)
         self.alerts = self._watch()
         lines = MessageLines(RestLimits.of(self.config))
         self.jobs = Jobs(self.engine, self.engine.read, self.config.data / "jobs", lines)
@@ -234,14 +234,14 @@ class Node:
         self._tasks.start("time-outs", self.registry.keep_time)
         self._tasks.start("rights", self._apply_policy)
         self._tasks.start("browser sessions", self._watch_sessions)
-        for act in (self._look_at_journal, self.connections.look, self.alerts.look, self.news.tell):
+        for act in (self._look_at_journal, self.connections.look, self.alerts.look, self.system_topics.tell):
             self._each_second.add(act)
         self._tasks.start("statistics", self._keep_statistics)
         self.bridges.start(self.logins.policy.bridges)
 
-    def _watch(self) -> Duty:
+    def _watch(self) -> AlertEvaluator:
         """The alerts, with what was said to them before the node stopped."""
-        symptoms = Symptoms(
+        checks = ConditionChecks(
             self.broker,
             self.statistics,
             bridges=self.bridges.reports,
@@ -249,7 +249,9 @@ class Node:
             flapping=self.connections.client_events.flapping,
             events=self.events.all,
         )
-        duty = Duty(self.config.data / "alerts.json", symptoms, lambda: self.logins.policy.alerts, time.time)
+        duty = AlertEvaluator(
+            self.config.data / "alerts.json", checks, lambda: self.logins.policy.alerts, time.time
+        )
         duty.start()
         duty.listeners.add(self._tell_of_alert)
         return duty
@@ -335,7 +337,7 @@ class Node:
     def files_read(self, about: dict[str, Any], *, refused: bool) -> None:
         """Files of the configuration were read again, or `refused`: told to whoever listens. `about` are the
         facts, with the `version` that it led to, or None."""
-        self.news.files(about)
+        self.system_topics.files(about)
         self._log_files(about, refused=refused)
         if not refused and self.config.reload_bridges == ALL_BRIDGES:
             self._bridges_anew = about["version"] or self._applied_version
@@ -360,25 +362,25 @@ class Node:
     def _tell_of_bridge(self, name: str, event: BridgeEvent) -> None:
         self.events.note(BRIDGES, name, event.event, code=event.code, detail=event.detail, queue=event.queue)
 
-    def _tell_of_alert(self, told: Told) -> None:
+    def _tell_of_alert(self, told: AlertEvent) -> None:
         about, alert = shown(told.alert), told.alert
-        self.news.alert(told.event, about)
+        self.system_topics.alert(told.event, about)
         code = alert.condition.upper() if told.event == "fired" else ""
         self.events.note(ALERTS, alert.rule, told.event, code=code, detail=about["detail"], alert=alert.id)
         if told.event in NOTICED:
             for target in targets(alert, self.logins.policy.alerts, self.config.alert_notify):
-                self.outbox.put(target, notice(told, self.config.name, self.config.console_url))
+                self.notifications.put(target, notice(told, self.config.name, self.config.console_url))
 
-    async def _deliver(self, target: Target, told: Notice) -> None:
+    async def _deliver(self, target: Target, told: Notification) -> None:
         await deliver(target, told, self._voice, self._post)
 
-    def _gave_up(self, target: Target, told: Notice, fault: str) -> None:
+    def _gave_up(self, target: Target, told: Notification, fault: str) -> None:
         log.warning("a notice of an alert could not be delivered to %s: %s", target.where, fault)
         self.events.note(ALERTS, told.id, "not delivered", code="NOTICE", detail=f"{target.where}: {fault}")
 
     def _tell_of_connection(self, event: str, session: StompSession) -> None:
-        if self.news.listened:
-            self.news.connection(event, self.connections.facts(session), session.close_reason)
+        if self.system_topics.has_subscribers:
+            self.system_topics.connection(event, self.connections.facts(session), session.close_reason)
 
     async def _keep_statistics(self) -> None:
         """One sample a second, and what is told to whoever listens."""
@@ -421,7 +423,7 @@ class Node:
         await self._tasks.stop()
         self.statistics.loop_lag.stop()
         await self.alerts.stop()
-        await self.outbox.stop()
+        await self.notifications.stop()
         await self.engine.stop()
         self.journal.close()
 

@@ -62,7 +62,7 @@ class Supervisor:
         if differing:
             self.scan()
 
-    def hear(self, batch: Iterable[outcome.Event]) -> None:
+    def on_events(self, batch: Iterable[outcome.Event]) -> None:
         """Events of one batch of the core."""
         for event in batch:
             if isinstance(event, outcome.Arrived):

@@ -4,8 +4,8 @@
 joins them.
 """
 
-from broker_app.notifications.mailer import Post
-from broker_app.notifications.retry_queue import Notice, Outbox
+from broker_app.notifications.mailer import Mailer
+from broker_app.notifications.retry_queue import Notification, RetryQueue
 from broker_app.notifications.target import MAIL, QUEUE, WEBHOOK, Target
 
-__all__ = ["MAIL", "QUEUE", "WEBHOOK", "Notice", "Outbox", "Post", "Target"]
+__all__ = ["MAIL", "QUEUE", "WEBHOOK", "Mailer", "Notification", "RetryQueue", "Target"]

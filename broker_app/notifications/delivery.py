@@ -8,11 +8,11 @@ from typing import Final, Protocol
 
 from broker_app.core.message import Envelope
 from broker_app.notifications import webhook
-from broker_app.notifications.mailer import Post
-from broker_app.notifications.retry_queue import Notice
+from broker_app.notifications.mailer import Mailer
+from broker_app.notifications.retry_queue import Notification
 from broker_app.notifications.target import QUEUE, WEBHOOK, Target
 from broker_app.telemetry.alerts.alert import Alert
-from broker_app.telemetry.alerts.alert_state import Told
+from broker_app.telemetry.alerts.alert_state import AlertEvent
 from broker_app.telemetry.alerts.rule import AlertRule
 from broker_app.telemetry.alerts.texts import shown
 
@@ -34,7 +34,7 @@ def targets(alert: Alert, rules: Sequence[AlertRule], for_all: Sequence[str]) ->
             yield Target.of(text)
 
 
-def notice(told: Told, broker: str, console: str | None) -> Notice:
+def notice(told: AlertEvent, broker: str, console: str | None) -> Notification:
     """`console` is its address, for the link; None where nobody said it."""
     alert = told.alert
     about = shown(alert)
@@ -46,10 +46,10 @@ def notice(told: Told, broker: str, console: str | None) -> Notice:
     if link is not None:
         lines.append(f"look    {link}")
     body = {"event": told.event, "broker": broker, "link": link, "alert": about}
-    return Notice(f"{alert.id}-{told.event}", title, "\n".join(lines) + "\n", body)
+    return Notification(f"{alert.id}-{told.event}", title, "\n".join(lines) + "\n", body)
 
 
-async def deliver(target: Target, told: Notice, publisher: Publisher, post: Post) -> None:
+async def deliver(target: Target, told: Notification, publisher: Publisher, post: Mailer) -> None:
     """Raises OSError or ValueError when it was not taken."""
     if target.kind == QUEUE:
         block = f"content-type:application/json\nmom-notice:{told.id}\n".encode()
@@ -60,5 +60,5 @@ async def deliver(target: Target, told: Notice, publisher: Publisher, post: Post
         await post.send(target.where, told.title, told.text)
 
 
-def _encoded(told: Notice) -> bytes:
+def _encoded(told: Notification) -> bytes:
     return json.dumps(told.body).encode()

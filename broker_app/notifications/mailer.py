@@ -16,7 +16,7 @@ NO_TLS, STARTTLS, TLS = SECURITIES = ("none", "starttls", "tls")
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
+class Mailer:
     """The server that takes mail, and who it is from. Without a host nothing can be sent."""
 
     host: str | None = None

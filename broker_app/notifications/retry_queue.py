@@ -19,7 +19,7 @@ AT_A_TIME: Final = 4
 DELAYS_S: Final = (2.0, 10.0, 60.0, 300.0, 900.0)
 
 
-class Notice(NamedTuple):
+class Notification(NamedTuple):
     """`title` and `text` are for people, `body` for programs."""
 
     id: str
@@ -28,14 +28,14 @@ class Notice(NamedTuple):
     body: dict[str, Any]
 
 
-class Outbox:
+class RetryQueue:
     """`deliver` raises OSError or ValueError when a notice was not taken, `gave_up` hears of those that never
     were. Used in the loop."""
 
     def __init__(
         self,
-        deliver: Callable[[Target, Notice], Awaitable[None]],
-        gave_up: Callable[[Target, Notice, str], None],
+        deliver: Callable[[Target, Notification], Awaitable[None]],
+        gave_up: Callable[[Target, Notification, str], None],
         delays_s: Sequence[float] = DELAYS_S,
     ) -> None:
         self._deliver = deliver
@@ -44,7 +44,7 @@ class Outbox:
         self._room = asyncio.Semaphore(AT_A_TIME)
         self._under_way: set[asyncio.Task[None]] = set()
 
-    def put(self, target: Target, notice: Notice) -> None:
+    def put(self, target: Target, notice: Notification) -> None:
         """Has it delivered."""
         if len(self._under_way) >= MOST:
             self._gave_up(target, notice, f"{MOST} notices are on their way already")
@@ -60,7 +60,7 @@ class Outbox:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _try(self, target: Target, notice: Notice) -> None:
+    async def _try(self, target: Target, notice: Notification) -> None:
         fault = ""
         for wait_s in (0.0, *self._delays_s):
             if wait_s:

@@ -5,6 +5,6 @@ counters between batches and never adds work to a message.
 """
 
 from broker_app.telemetry.statistics import Statistics
-from broker_app.telemetry.system_topics import News
+from broker_app.telemetry.system_topics import SystemTopics
 
-__all__ = ["News", "Statistics"]
+__all__ = ["Statistics", "SystemTopics"]

@@ -13,7 +13,7 @@ from broker_app.core.destination import DEAD_SUFFIX
 from broker_app.core.model import Queue
 
 
-class Sums(NamedTuple):
+class BacklogTotals(NamedTuple):
     """Messages that wait, dead letters not among them; those handed out and not settled; dead letters; and
     since when (ms since 1970) the oldest of the first has waited, None when nothing does."""
 
@@ -23,7 +23,7 @@ class Sums(NamedTuple):
     since_ms: int | None = None
 
 
-class Held(NamedTuple):
+class QueueBacklog(NamedTuple):
     """A queue as it was when it moved last: how many wait, whether they are dead letters, and since when (ms
     since 1970) the oldest of them in memory does."""
 
@@ -37,24 +37,27 @@ class Backlog:
     """`note` takes each queue that moved, `sum` adds up."""
 
     def __init__(self) -> None:
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, QueueBacklog] = {}
 
-    def note(self, queue: Queue, graves: frozenset[str]) -> None:
-        """A queue moved. `graves` are addresses that destinations name for their dead letters."""
+    def note(self, queue: Queue, dead_letter_queues: frozenset[str]) -> None:
+        """A queue moved. `dead_letter_queues` are addresses that destinations name for their dead letters."""
         depth = queue.depth
         if not depth and not queue.unsettled:
             self._held.pop(queue.address, None)
             return
         oldest = queue.oldest()
-        self._held[queue.address] = Held(
-            queue, depth, is_of_dead_letters(queue.address, graves), oldest.time_ms if oldest else None
+        self._held[queue.address] = QueueBacklog(
+            queue,
+            depth,
+            is_of_dead_letters(queue.address, dead_letter_queues),
+            oldest.time_ms if oldest else None,
         )
 
-    def __iter__(self) -> Iterator[Held]:
+    def __iter__(self) -> Iterator[QueueBacklog]:
         """Those that hold anything."""
         return iter(self._held.values())
 
-    def sum(self, queues: Mapping[str, Queue]) -> Sums:
+    def sum(self, queues: Mapping[str, Queue]) -> BacklogTotals:
         """Over those that are still among `queues`; the others are forgotten."""
         backlog = unsettled = dead = 0
         since_ms: int | None = None
@@ -72,9 +75,9 @@ class Backlog:
                 since_ms = held.since_ms
         for address in gone:
             del self._held[address]
-        return Sums(backlog, unsettled, dead, since_ms)
+        return BacklogTotals(backlog, unsettled, dead, since_ms)
 
 
-def is_of_dead_letters(address: str, graves: frozenset[str]) -> bool:
+def is_of_dead_letters(address: str, dead_letter_queues: frozenset[str]) -> bool:
     """Whether what waits there are dead letters, which wait for an operator and not for consumers."""
-    return address.endswith(DEAD_SUFFIX) or address in graves
+    return address.endswith(DEAD_SUFFIX) or address in dead_letter_queues

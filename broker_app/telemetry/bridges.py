@@ -38,7 +38,7 @@ class Forwarding(Protocol):
         """Try again now what waits for its next attempt; False when there is no such bridge."""
 
 
-def standing(statistics: Statistics, report: Facts) -> Facts:
+def status(statistics: Statistics, report: Facts) -> Facts:
     """A bridge with its flows, and what they come to together. `delivery` is None while the remote broker is
     not known."""
     flows = [_flow(statistics, flow) for flow in report["flows"]]
@@ -97,7 +97,7 @@ def shown_event(event: Mapping[str, Any]) -> Facts:
     }
 
 
-def shown_mark(mark: Mapping[str, Any]) -> Facts:
+def shown_offset(mark: Mapping[str, Any]) -> Facts:
     """How far another broker has come with one of its queues."""
     return {
         **{name: mark[name] for name in ("sender", "source", "owner", "accepted", "count")},
@@ -132,31 +132,34 @@ def brief(bridge: Facts) -> Facts:
     return {**bridge, "flows": flows}
 
 
-class Changes:
-    """What of bridges is to be told: a new state at once, figures every `PAUSE_S` at most."""
+class BridgeChanges:
+    """Bridges whose report is due: at once when the state changed, otherwise at most every `PAUSE_S`."""
 
     def __init__(self) -> None:
-        #: by name: what was told last, and when
-        self._told: dict[str, tuple[Facts, float]] = {}
+        #: by name: the report that was published last, and when
+        self._published: dict[str, tuple[Facts, float]] = {}
 
     def due(self, bridges: Iterable[Facts], now_s: float) -> Iterator[Facts]:
-        """Those to be told now, which are taken to have been told then. A bridge that is gone is told once
-        more, as `gone`."""
-        gone = dict(self._told)
+        """Yield the reports to publish now, and remember them as published.
+
+        A deleted bridge is reported once more, with the state `gone`.
+        """
+        deleted = dict(self._published)
         for bridge in bridges:
-            news, name = brief(bridge), bridge["name"]
-            gone.pop(name, None)
-            told, at_s = self._told.get(name, (None, 0.0))
-            if told is None or _state(told) != _state(news) or (told != news and now_s - at_s >= PAUSE_S):
-                self._told[name] = news, now_s
-                yield news
-        for name, (told, _) in gone.items():
-            del self._told[name]
-            yield {**told, "state": "gone", "flows": []}
+            report, name = brief(bridge), bridge["name"]
+            deleted.pop(name, None)
+            last, at_s = self._published.get(name, (None, 0.0))
+            changed = last is None or _state(last) != _state(report)
+            if changed or (last != report and now_s - at_s >= PAUSE_S):
+                self._published[name] = report, now_s
+                yield report
+        for name, (last, _) in deleted.items():
+            del self._published[name]
+            yield {**last, "state": "gone", "flows": []}
 
     def forget(self) -> None:
         """Nobody listens."""
-        self._told.clear()
+        self._published.clear()
 
 
 def _state(bridge: Facts) -> Any:

@@ -13,7 +13,7 @@ MAX_ROWS = 1_000
 Row = list[Any]
 
 
-class Moved:
+class DestinationChanges:
     """Remembers which destinations are to be told of, those that moved first first."""
 
     def __init__(self, statistics: Statistics) -> None:

@@ -34,7 +34,7 @@ MAX_DETAIL: Final = 500
 Facts = Mapping[str, Any]
 
 
-class Happened(NamedTuple):
+class ClientEvent(NamedTuple):
     """What happened `times` in a row, last at `at_s` and first at `first_s` (seconds since 1970). `code`
     names the problem, `by` the rule or the operator that decided it."""
 
@@ -46,7 +46,7 @@ class Happened(NamedTuple):
     by: str = ""
     times: int = 1
 
-    def is_again(self, other: Happened) -> bool:
+    def is_again(self, other: ClientEvent) -> bool:
         """Whether it is the same once more."""
         return (self.event, self.code, self.detail, self.by) == (
             other.event,
@@ -56,7 +56,7 @@ class Happened(NamedTuple):
         )
 
 
-class Caller(NamedTuple):
+class ClientIdentity(NamedTuple):
     """By what a client is known again: its user, its client-id, and the machine it comes from."""
 
     user: str
@@ -64,16 +64,16 @@ class Caller(NamedTuple):
     machine: str
 
 
-class Visit:
+class ClientRecord:
     """One connection. `facts` are its last ones once it has ended, and None before."""
 
     __slots__ = ("caller", "dropped", "events", "facts", "id", "sample", "since_s")
 
-    def __init__(self, id: str, caller: Caller, since_s: float) -> None:
+    def __init__(self, id: str, caller: ClientIdentity, since_s: float) -> None:
         self.id = id
         self.caller = caller
         self.since_s = since_s
-        self.events: deque[Happened] = deque([Happened(CONNECTED, since_s, since_s)])
+        self.events: deque[ClientEvent] = deque([ClientEvent(CONNECTED, since_s, since_s)])
         #: how many are no longer known
         self.dropped = 0
         self.facts: Facts | None = None
@@ -86,7 +86,7 @@ class Visit:
         return self.events[-1].at_s if self.facts is not None else 0.0
 
 
-class Calls:
+class LoginCounts:
     """When a caller logged in lately, and how it ended last."""
 
     __slots__ = ("last_end", "times")
@@ -96,15 +96,15 @@ class Calls:
         self.last_end = ""
 
 
-class Visits:
+class ClientEvents:
     """Written in the loop. `clock` is seconds since 1970."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._open: dict[str, Visit] = {}
+        self._open: dict[str, ClientRecord] = {}
         #: the one that ended first is first
-        self._gone: OrderedDict[str, Visit] = OrderedDict()
-        self._callers: OrderedDict[Caller, Calls] = OrderedDict()
+        self._gone: OrderedDict[str, ClientRecord] = OrderedDict()
+        self._callers: OrderedDict[ClientIdentity, LoginCounts] = OrderedDict()
         self._events = 0
 
     def now(self) -> float:
@@ -113,46 +113,46 @@ class Visits:
 
     # ------------------------------------------------------------------ what is written
 
-    def begin(self, id: str, caller: Caller, *, browser: bool = False) -> None:
+    def begin(self, id: str, caller: ClientIdentity, *, browser: bool = False) -> None:
         """A client has logged in. A `browser` comes anew with each page that is loaded, and never flaps."""
         now = self._clock()
-        self._open[id] = Visit(id, caller, now)
+        self._open[id] = ClientRecord(id, caller, now)
         self._events += 1
         if not browser:
             self._count(caller, now)
 
-    def _count(self, caller: Caller, now: float) -> None:
+    def _count(self, caller: ClientIdentity, now: float) -> None:
         calls = self._callers.get(caller)
         if calls is None:
             if len(self._callers) >= MAX_CALLERS:
                 self._callers.popitem(last=False)
-            calls = self._callers[caller] = Calls()
+            calls = self._callers[caller] = LoginCounts()
         else:
             self._callers.move_to_end(caller)
         calls.times.append(now)
 
     def note(self, id: str, event: str, *, code: str = "", detail: str = "", by: str = "") -> None:
         """Something happened to a client that is there; of others nothing is noted."""
-        visit = self._open.get(id)
-        if visit is not None:
+        record = self._open.get(id)
+        if record is not None:
             now = self._clock()
-            self._add(visit, Happened(event, now, now, code, detail[:MAX_DETAIL], by))
+            self._add(record, ClientEvent(event, now, now, code, detail[:MAX_DETAIL], by))
 
     def end(self, id: str, facts: Facts, reason: str) -> None:
         """A client has gone; `facts` are the last that were known of it."""
         if id not in self._open:
             return
         self.note(id, CLOSED, detail=reason)
-        visit = self._open.pop(id)
-        visit.facts = facts
-        self._gone[id] = visit
-        calls = self._callers.get(visit.caller)
+        record = self._open.pop(id)
+        record.facts = facts
+        self._gone[id] = record
+        calls = self._callers.get(record.caller)
         if calls is not None and reason == LEFT:
             # Whoever takes leave comes as often as there is work, such as each `mom pub`.
             with suppress(ValueError):
-                calls.times.remove(visit.since_s)
+                calls.times.remove(record.since_s)
             if not calls.times:
-                del self._callers[visit.caller]
+                del self._callers[record.caller]
         elif calls is not None:
             calls.last_end = reason[:MAX_DETAIL]
         while self._gone and (len(self._gone) > MAX_GONE or self._is_over(next(iter(self._gone.values())))):
@@ -161,29 +161,29 @@ class Visits:
     def rates(self, id: str, frames_in: int, frames_out: int) -> tuple[float, float]:
         """Frames a second from a client and to it since somebody looked last, at least a second ago; at the
         first look, since it came."""
-        visit = self._open.get(id)
-        if visit is None:
+        record = self._open.get(id)
+        if record is None:
             return 0.0, 0.0
-        at_s, in_, out, *before = visit.sample
+        at_s, in_, out, *before = record.sample
         passed = self._clock() - at_s
         if passed < 1.0:
             return before[0], before[1]
         rates = round((frames_in - in_) / passed, 1), round((frames_out - out) / passed, 1)
-        visit.sample = at_s + passed, frames_in, frames_out, *rates
+        record.sample = at_s + passed, frames_in, frames_out, *rates
         return rates
 
     # ------------------------------------------------------------------ what is read
 
-    def find(self, id: str) -> Visit | None:
+    def find(self, id: str) -> ClientRecord | None:
         """One that is there, or has gone within the day."""
-        visit = self._open.get(id) or self._gone.get(id)
-        return None if visit is None or self._is_over(visit) else visit
+        record = self._open.get(id) or self._gone.get(id)
+        return None if record is None or self._is_over(record) else record
 
-    def gone(self) -> Iterator[Visit]:
+    def gone(self) -> Iterator[ClientRecord]:
         """Those that have ended within the day, the last one first."""
-        return (visit for visit in reversed(self._gone.values()) if not self._is_over(visit))
+        return (record for record in reversed(self._gone.values()) if not self._is_over(record))
 
-    def flapping(self) -> list[tuple[Caller, int, float, str]]:
+    def flapping(self) -> list[tuple[ClientIdentity, int, float, str]]:
         """Who logged in too often of late, the worst first: who, how often, when last, how it ended."""
         since = self._clock() - FLAP_S
         found = [
@@ -194,29 +194,29 @@ class Visits:
 
     # ------------------------------------------------------------------ bounds
 
-    def _add(self, visit: Visit, happened: Happened) -> None:
-        last = visit.events[-1]
+    def _add(self, record: ClientRecord, happened: ClientEvent) -> None:
+        last = record.events[-1]
         if happened.is_again(last):
-            visit.events[-1] = happened._replace(first_s=last.first_s, times=last.times + 1)
+            record.events[-1] = happened._replace(first_s=last.first_s, times=last.times + 1)
             return
-        visit.events.append(happened)
+        record.events.append(happened)
         self._events += 1
-        if len(visit.events) > MAX_EACH:
-            self._drop(visit)
+        if len(record.events) > MAX_EACH:
+            self._drop(record)
         while self._events > MAX_EVENTS and self._gone:
             self._forget_first()
-        if self._events > MAX_EVENTS and len(visit.events) > 2:
-            self._drop(visit)
+        if self._events > MAX_EVENTS and len(record.events) > 2:
+            self._drop(record)
 
-    def _drop(self, visit: Visit) -> None:
+    def _drop(self, record: ClientRecord) -> None:
         """Forget what happened first, but for that it came."""
-        del visit.events[1]
-        visit.dropped += 1
+        del record.events[1]
+        record.dropped += 1
         self._events -= 1
 
     def _forget_first(self) -> None:
-        _, visit = self._gone.popitem(last=False)
-        self._events -= len(visit.events)
+        _, record = self._gone.popitem(last=False)
+        self._events -= len(record.events)
 
-    def _is_over(self, visit: Visit) -> bool:
-        return visit.facts is not None and visit.ended_s < self._clock() - KEPT_S
+    def _is_over(self, record: ClientRecord) -> bool:
+        return record.facts is not None and record.ended_s < self._clock() - KEPT_S

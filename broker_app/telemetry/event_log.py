@@ -20,7 +20,7 @@ BRIDGES, FILES, ALERTS = KINDS = ("bridges", "files", "alerts")
 MOST: Final = 2_000
 
 
-class Logged(NamedTuple):
+class LoggedEvent(NamedTuple):
     """What happened at a time (seconds since 1970) to a thing of a kind; `code` names a trouble, if any."""
 
     number: int
@@ -47,9 +47,9 @@ class EventLog:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._events: deque[Logged] = deque(maxlen=MOST)
+        self._events: deque[LoggedEvent] = deque(maxlen=MOST)
         #: called with each event
-        self.listeners: EventListeners[[Logged]] = EventListeners("the event log's listeners")
+        self.listeners: EventListeners[[LoggedEvent]] = EventListeners("the event log's listeners")
         #: how many there were since the node started
         self.total = 0
 
@@ -58,15 +58,15 @@ class EventLog:
     ) -> None:
         """Something happened."""
         self.total += 1
-        logged = Logged(self.total, self._clock(), kind, name, event, code, detail, facts)
+        logged = LoggedEvent(self.total, self._clock(), kind, name, event, code, detail, facts)
         self._events.append(logged)
         self.listeners(logged)
 
-    def all(self) -> list[Logged]:
+    def all(self) -> list[LoggedEvent]:
         """Those that are kept, the newest first; for other threads, too."""
         return list(self._events)[::-1]
 
-    def page(self, limit: int, before: int | None, fits: Callable[[Logged], bool]) -> list[Logged]:
+    def page(self, limit: int, before: int | None, fits: Callable[[LoggedEvent], bool]) -> list[LoggedEvent]:
         """The first `limit` of those that fit and are older than the number `before`, the newest first."""
         found = (
             event

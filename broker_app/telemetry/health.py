@@ -21,10 +21,10 @@ AT_LIMIT, NO_CONSUMER, GROWING, PAUSED, FLOWING, IDLE = STATES = (
 #: the worst first
 RANK = {state: rank for rank, state in enumerate(STATES)}
 #: in which somebody ought to look
-TROUBLED = frozenset((AT_LIMIT, NO_CONSUMER, GROWING))
+NEEDS_ATTENTION = frozenset((AT_LIMIT, NO_CONSUMER, GROWING))
 
 
-class Condition(NamedTuple):
+class Health(NamedTuple):
     """`fill` is how much of the narrowest limit is used, from 0 to 1, None where there is none;
     `full_in_s` is when a queue that grows is going to be full."""
 
@@ -33,26 +33,26 @@ class Condition(NamedTuple):
     full_in_s: float | None = None
 
 
-def of_queue(broker: Broker, queue: Queue, *, moving: bool, growth: float | None) -> Condition:
+def queue_health(broker: Broker, queue: Queue, *, moving: bool, growth: float | None) -> Health:
     """`moving` is whether messages came or went in the last second, `growth` by how many messages a second
     it has been growing, None when it has not."""
     fill = _fill(broker, queue)
     if queue.policy.paused != "none":
-        return Condition(PAUSED, fill)
+        return Health(PAUSED, fill)
     if fill is not None and fill >= 1.0:
-        return Condition(AT_LIMIT, fill)
+        return Health(AT_LIMIT, fill)
     full_in_s = _full_in_s(queue, fill, growth)
     if not queue.consumers and (moving or queue.depth) and _wants_consumers(broker, queue.address):
-        return Condition(NO_CONSUMER, fill, full_in_s)
+        return Health(NO_CONSUMER, fill, full_in_s)
     if growth is not None:
-        return Condition(GROWING, fill, full_in_s)
-    return Condition(FLOWING if moving else IDLE, fill)
+        return Health(GROWING, fill, full_in_s)
+    return Health(FLOWING if moving else IDLE, fill)
 
 
-def of_topic(broker: Broker, address: str, *, moving: bool) -> Condition:
+def topic_health(broker: Broker, address: str, *, moving: bool) -> Health:
     if broker.turn.policies.of(address).paused != "none":
-        return Condition(PAUSED)
-    return Condition(FLOWING if moving else IDLE)
+        return Health(PAUSED)
+    return Health(FLOWING if moving else IDLE)
 
 
 def _wants_consumers(broker: Broker, address: str) -> bool:

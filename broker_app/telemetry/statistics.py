@@ -19,8 +19,8 @@ from broker_app.core.destination import is_reserved
 from broker_app.core.model import NO_SAMPLES, Queue, Subscription
 from broker_app.internal_errors import EventListeners, internal_errors
 from broker_app.telemetry import health
-from broker_app.telemetry.backlog import Backlog, Held, Sums
-from broker_app.telemetry.health import Condition
+from broker_app.telemetry.backlog import Backlog, BacklogTotals, QueueBacklog
+from broker_app.telemetry.health import Health
 from broker_app.telemetry.histogram import Durations, Percentiles
 from broker_app.telemetry.loop_lag import LoopLag
 from broker_app.telemetry.timeseries import History, Layout, Window
@@ -35,7 +35,7 @@ MAX_HOLDS = 64
 #: a destination makes room for another one's history only when it has been at rest so long
 REST_S = 60
 #: of the node; `wait_p95_s` is that of the destination where it is longest
-OF_NODE = Layout(
+NODE_LAYOUT = Layout(
     counts=("in", "out", "died"),
     gauges=("backlog", "unsettled", "dead", "connections"),
     ages=("oldest_s",),
@@ -55,7 +55,7 @@ class Totals(NamedTuple):
     expired: int = 0
 
 
-class Past:
+class DestinationHistory:
     """History and durations of a destination."""
 
     __slots__ = ("history", "hold", "wait")
@@ -77,7 +77,7 @@ class ActivityCounters:
         self.second = 0
         self.totals = Totals()
         self.moved = Totals()
-        self.past: Past | None = None
+        self.past: DestinationHistory | None = None
 
 
 class Statistics:
@@ -91,7 +91,7 @@ class Statistics:
         #: the latest to be active last
         self._pulses: OrderedDict[str, ActivityCounters] = OrderedDict()
         #: addresses with a past, the one at rest the longest first
-        self._remembered: OrderedDict[str, Past] = OrderedDict()
+        self._remembered: OrderedDict[str, DestinationHistory] = OrderedDict()
         #: the second of the pass under way, and of the last one that is whole
         self._second = self._shown = 0
         self._elapsed = 1.0
@@ -105,11 +105,11 @@ class Statistics:
         self._journal_bytes = 0
         self._job_bytes = 0
         self._backlog = Backlog()
-        self._sums = Sums()
+        self._sums = BacklogTotals()
         self._died = 0
         #: the longest of the 95th percentiles of waits, of destinations that moved in this pass
         self._longest_wait = float("nan")
-        self._past_of_node = History(OF_NODE, NODE_RESOLUTIONS)
+        self._past_of_node = History(NODE_LAYOUT, NODE_RESOLUTIONS)
         self._told: dict[str, Any] | None = None
         #: of the loop that this is used in; who runs the node starts and stops it
         self.loop_lag = LoopLag()
@@ -285,14 +285,14 @@ class Statistics:
         pulse.second = self._second
         return pulse
 
-    def _past(self, address: str, pulse: ActivityCounters) -> Past | None:
+    def _past(self, address: str, pulse: ActivityCounters) -> DestinationHistory | None:
         """The past of an active destination; None when too many others are active, and for temporary ones."""
         if pulse.past is None:
             if address.startswith("/temp-"):
                 return None
             if len(self._remembered) >= self._most and not self._make_room():
                 return None
-            pulse.past = self._remembered[address] = Past()
+            pulse.past = self._remembered[address] = DestinationHistory()
         self._remembered.move_to_end(address)
         return pulse.past
 
@@ -411,15 +411,15 @@ class Statistics:
         moved = self._moved(address)
         return self._rate(moved.in_), self._rate(moved.out)
 
-    def condition(self, address: str) -> Condition:
+    def condition(self, address: str) -> Health:
         """How a destination is doing. KeyError when there is no such queue."""
         moved = self._moved(address)
         moving = bool(moved.in_ or moved.out)
         if address.startswith("/topic/"):
-            return health.of_topic(self._broker, address, moving=moving)
+            return health.topic_health(self._broker, address, moving=moving)
         pulse = self._pulses.get(address)
         growth = pulse.course.growth(self._shown) if pulse is not None else None
-        return health.of_queue(
+        return health.queue_health(
             self._broker, self._broker.destinations.queues[address], moving=moving, growth=growth
         )
 
@@ -453,7 +453,7 @@ class Statistics:
         """The past of the node, up to the last pass."""
         return self._past_of_node.window(self._shown, window_s, step_s)
 
-    def waiting(self) -> Iterator[Held]:
+    def waiting(self) -> Iterator[QueueBacklog]:
         """Queues in which something waits or is handed out, as of the last pass."""
         return iter(self._backlog)
 

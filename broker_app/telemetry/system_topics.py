@@ -30,8 +30,8 @@ from broker_app.core.outcome import (
 )
 from broker_app.core.topic import matches
 from broker_app.telemetry.alerts.alert import FIRING
-from broker_app.telemetry.bridges import Changes, brief
-from broker_app.telemetry.changes import Moved
+from broker_app.telemetry.bridges import BridgeChanges, brief
+from broker_app.telemetry.changes import DestinationChanges
 from broker_app.telemetry.statistics import Statistics, consumer, rfc3339
 
 STATS_TOPIC = f"{SYSTEM}.stats"
@@ -59,14 +59,14 @@ Entry = tuple[Envelope, bytes]
 Facts = dict[str, Any]
 
 
-class Speaker(Protocol):
+class SystemPublisher(Protocol):
     """Lets what is told out."""
 
     def publish(self, entries: list[Entry]) -> None: ...
     def hand(self, subscription: Subscription, entries: list[Entry]) -> None: ...
 
 
-class News:
+class SystemTopics:
     """`name` is the broker's, `boot` tells this process from former ones, `connections` yields the facts
     of those that are there, `bridges` how bridges stand and `jobs` how far jobs are, also those that have
     ended; `clock` is seconds since 1970."""
@@ -75,7 +75,7 @@ class News:
         self,
         broker: Broker,
         statistics: Statistics,
-        speaker: Speaker,
+        speaker: SystemPublisher,
         *,
         name: str,
         boot: str,
@@ -92,8 +92,8 @@ class News:
         self._boot = boot
         self._connections = connections
         self._bridges = bridges
-        self._changes = Changes()
-        self._moved = Moved(statistics)
+        self._changes = BridgeChanges()
+        self._moved = DestinationChanges(statistics)
         self._jobs = jobs
         self._alerts = alerts
         #: by id: what was told of each job last
@@ -109,15 +109,15 @@ class News:
         self._slow: dict[Subscription, Facts] = {}
 
     @property
-    def listened(self) -> bool:
+    def has_subscribers(self) -> bool:
         """Whether anybody hears anything of it."""
         return self._broker.destinations.topics.reaches(SYSTEM)
 
     # ------------------------------------------------------------------ what is heard
 
-    def hear(self, told: Sequence[Event]) -> None:
+    def on_events(self, events: Sequence[Event]) -> None:
         """Facts of one batch of the core."""
-        for fact in told:
+        for fact in events:
             match fact:
                 case DestinationCreated(address):
                     self._note(MADE, "mom.dest.created", address, {"destination": address})
@@ -144,24 +144,24 @@ class News:
 
     def connection(self, event: str, about: Facts, reason: str = "") -> None:
         """A connection logged in ("opened") or ended ("closed")."""
-        if self.listened:
+        if self.has_subscribers:
             topic = OPENED if event == "opened" else CLOSED
             about = {**about, "reason": reason} if event == "closed" else about
             self._note(topic, f"mom.conn.{event}", about["id"], about)
 
     def files(self, about: Facts) -> None:
         """Files of the configuration were read again, or could not be used."""
-        if self.listened:
+        if self.has_subscribers:
             self._note(FILES, "mom.config.files", about["occasion"], about)
 
     def alert(self, event: str, about: Facts) -> None:
         """An alert `fired`, was `acknowledged` or `silenced`, was `woken` from that, or `ended`."""
-        if self.listened:
+        if self.has_subscribers:
             self._note(ALERT, f"mom.alert.{event}", about["id"], about)
 
     def logged(self, about: Facts) -> None:
         """Something was written into the event log."""
-        if self.listened:
+        if self.has_subscribers:
             self._note(EVENT, "mom.event", about["name"], about)
 
     def _hear_full(self, address: str, detail: str) -> None:
@@ -216,7 +216,7 @@ class News:
 
     def tell(self) -> None:
         """Publish what those who listen want to hear; to be called after each pass of the statistics."""
-        if not self.listened:
+        if not self.has_subscribers:
             self._forget()
             return
         self._see_who_has_room()
@@ -304,11 +304,11 @@ class News:
         if not self._broker.destinations.topics.reaches(*JOB.split(".")):
             self._of_jobs.clear()
             return
-        told, self._of_jobs = self._of_jobs, {job["id"]: job for job in self._jobs()}
+        events, self._of_jobs = self._of_jobs, {job["id"]: job for job in self._jobs()}
         latest_ms = (self._clock() - JUST_ENDED_S) * 1000
         for name, job in self._of_jobs.items():
-            news = told[name] != job if name in told else not 0 < job["ended_ms"] < latest_ms
-            if news:
+            system_topics = events[name] != job if name in events else not 0 < job["ended_ms"] < latest_ms
+            if system_topics:
                 self._note(f"{JOB}.{name}", "mom.job", name, job)
 
     # ------------------------------------------------------------------ how things stand

@@ -52,7 +52,7 @@ class Layout:
 
 DESTINATION = Layout(COUNTS, GAUGES, AGES, DURATIONS)
 #: ten minutes, an hour, a day
-OF_DESTINATION: Sequence[Resolution] = ((1, 600), (10, 360), (60, 1_440))
+DESTINATION_RESOLUTIONS: Sequence[Resolution] = ((1, 600), (10, 360), (60, 1_440))
 
 
 class Ring:
@@ -179,7 +179,7 @@ class History:
     __slots__ = ("_rings",)
 
     def __init__(
-        self, layout: Layout = DESTINATION, resolutions: Sequence[Resolution] = OF_DESTINATION
+        self, layout: Layout = DESTINATION, resolutions: Sequence[Resolution] = DESTINATION_RESOLUTIONS
     ) -> None:
         self._rings = tuple(Ring(step_s, length, layout) for step_s, length in resolutions)
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from broker_app.core.message import Envelope
-from broker_app.notifications import Notice, Outbox, Post, Target, webhook
+from broker_app.notifications import Mailer, Notification, RetryQueue, Target, webhook
 from broker_app.notifications.delivery import deliver, notice, targets
 from broker_app.notifications.retry_queue import MOST
-from broker_app.telemetry.alerts import DEFAULT_RULES, Alert, AlertRule, Told
+from broker_app.telemetry.alerts import DEFAULT_RULES, Alert, AlertEvent, AlertRule
 
 ALERT = Alert("1f", "store", "store", "critical", "store", 80, 1_800_000_000, 1_800_000_060, 81.5)
-TOLD = notice(Told("fired", ALERT), "b1", "https://mom.example/console/")
+TOLD = notice(AlertEvent("fired", ALERT), "b1", "https://mom.example/console/")
 
 
 class Web:
@@ -95,7 +95,7 @@ class Queues:
 
 async def test_a_webhook_gets_the_alert_as_json() -> None:
     async with Web().running() as web:
-        await deliver(Target.of(web.url), TOLD, Queues(), Post())
+        await deliver(Target.of(web.url), TOLD, Queues(), Mailer())
     head, body = web.taken[0]
     assert head.startswith("POST /hooks/mom?key=7 HTTP/1.1\r\n")
     assert "Mom-Notice: 1f-fired\r\n" in head
@@ -147,7 +147,7 @@ async def test_an_answer_before_the_final_one_is_passed_over() -> None:
 
 async def test_mail_says_what_is_wrong_and_where_to_look() -> None:
     async with Mail().running() as mail:
-        post = Post("127.0.0.1", mail.port, sender="mom@b1.example")
+        post = Mailer("127.0.0.1", mail.port, sender="mom@b1.example")
         await deliver(Target.of("mailto:ops@example.org"), TOLD, Queues(), post)
     letter = mail.letters[0]
     assert "From: mom@b1.example\r\nTo: ops@example.org\r\n" in letter
@@ -160,14 +160,14 @@ async def test_a_mail_server_that_refuses_or_is_not_configured_says_so() -> None
     async with Mail().running() as mail:
         mail.refuses = "ops@"
         with pytest.raises(OSError, match="no such person"):
-            await deliver(target, TOLD, Queues(), Post("127.0.0.1", mail.port))
+            await deliver(target, TOLD, Queues(), Mailer("127.0.0.1", mail.port))
     with pytest.raises(ValueError, match="smtp-host"):
-        await deliver(target, TOLD, Queues(), Post())
+        await deliver(target, TOLD, Queues(), Mailer())
 
 
 async def test_a_queue_of_the_broker_gets_it_as_a_message() -> None:
     queues = Queues()
-    await deliver(Target.of("queue:ops.alerts"), TOLD, queues, Post())
+    await deliver(Target.of("queue:ops.alerts"), TOLD, queues, Mailer())
     assert [(address, body["event"]) for address, body in queues.published] == [
         ("/queue/ops.alerts", "fired")
     ]
@@ -177,8 +177,8 @@ async def test_a_notice_that_fails_is_tried_again_until_it_is_taken() -> None:
     gave_up: list[str] = []
     async with Web().running() as web:
         web.answers = [b"HTTP/1.1 503 Later\r\n\r\n"] * 2
-        outbox = Outbox(
-            lambda target, told: deliver(target, told, Queues(), Post()),
+        outbox = RetryQueue(
+            lambda target, told: deliver(target, told, Queues(), Mailer()),
             lambda target, told, fault: gave_up.append(fault),
             delays_s=(0.01, 0.01, 60.0),
         )
@@ -195,19 +195,19 @@ async def test_a_notice_that_nobody_takes_is_given_up_and_of_too_many_none_is_ke
     gave_up: list[str] = []
     done = asyncio.Event()
 
-    async def refuse(target: Target, told: Notice) -> None:
+    async def refuse(target: Target, told: Notification) -> None:
         raise OSError("nobody there")
 
-    def hear(target: Target, told: Notice, fault: str) -> None:
+    def hear(target: Target, told: Notification, fault: str) -> None:
         gave_up.append(fault)
         done.set()
 
     target = Target.of("queue:a")
-    outbox = Outbox(refuse, hear, delays_s=(0.0,))
+    outbox = RetryQueue(refuse, hear, delays_s=(0.0,))
     outbox.put(target, TOLD)
     await asyncio.wait_for(done.wait(), 10)
     assert gave_up == ["nobody there"]
-    slow = Outbox(refuse, hear, delays_s=(60.0,))
+    slow = RetryQueue(refuse, hear, delays_s=(60.0,))
     for _ in range(MOST + 2):
         slow.put(target, TOLD)
     assert gave_up[1:] == [f"{MOST} notices are on their way already"] * 2

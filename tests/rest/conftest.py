@@ -30,7 +30,7 @@ from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.remote import Remote
 from broker_app.rules.ruleset import Rules
 from broker_app.telemetry import Statistics
-from broker_app.telemetry.alerts import DEFAULT_RULES, Duty, Symptoms
+from broker_app.telemetry.alerts import DEFAULT_RULES, AlertEvaluator, ConditionChecks
 from broker_app.telemetry.event_log import EventLog
 from tests.rest.bridging import BOBS, report
 
@@ -121,12 +121,12 @@ class Rest:
         self.bridges = FakeBridges()
         self.events = EventLog(lambda: 1_750_000_000.0)
         self.now = 1_750_000_000.0
-        self.symptoms = Symptoms(
+        self.checks = ConditionChecks(
             self.engine.broker, self.statistics, bridges=list, taken=lambda: 0.0,
             flapping=list, events=self.events.all,
         )  # fmt: skip
         rules = tuple(DEFAULT_RULES.values())
-        self.alerts = Duty(jobs / "alerts.json", self.symptoms, lambda: rules, lambda: self.now)
+        self.alerts = AlertEvaluator(jobs / "alerts.json", self.checks, lambda: rules, lambda: self.now)
         self.plane = RestPlane(
             self.engine,
             self.engine.read,

@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import Any
 
-from broker_app.telemetry.statistics import OF_NODE
+from broker_app.telemetry.statistics import NODE_LAYOUT
 from broker_app.telemetry.timeseries import COLUMNS
 from tests.rest.conftest import Rest
 from tests.rest.test_events import Stream
@@ -115,7 +115,7 @@ async def test_the_past_of_the_node_comes_as_columns(rest: Rest) -> None:
     rest.statistics.sample(NOW + 1, connections=3)
     shown = (await rest.alice.get("/node/stats", params={"window_s": 2, "step_s": 1})).json()
     assert (shown["t0"], shown["step_s"], shown["node"]["backlog"]) == (NOW, 1, 2)
-    assert set(shown["series"]) == set(OF_NODE.columns)
+    assert set(shown["series"]) == set(NODE_LAYOUT.columns)
     assert shown["series"]["in"] == [0, 2]
     assert shown["series"]["connections"] == [0, 3]
     assert (await rest.alice.get("/node/stats?window_s=86401")).status_code == 400

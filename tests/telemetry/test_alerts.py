@@ -11,10 +11,19 @@ from typing import Any
 import pytest
 
 from broker_app.telemetry import Statistics
-from broker_app.telemetry.alerts import DEFAULT_RULES, Alert, AlertRule, Duty, Symptom, Symptoms, Told, Watch
-from broker_app.telemetry.alerts.alert_state import CALM_S, MOST_ENDED, MOST_OF_RULE
+from broker_app.telemetry.alerts import (
+    DEFAULT_RULES,
+    Alert,
+    AlertEvaluator,
+    AlertEvent,
+    AlertRule,
+    AlertState,
+    ConditionChecks,
+    Finding,
+)
+from broker_app.telemetry.alerts.alert_state import CALM_S, MAX_ENDED, MAX_OF_RULE
 from broker_app.telemetry.alerts.texts import page, sentence, shown
-from broker_app.telemetry.client_events import Caller
+from broker_app.telemetry.client_events import ClientIdentity
 from broker_app.telemetry.event_log import FILES, EventLog
 from tests.core.stage import Stage
 
@@ -26,7 +35,7 @@ class Turned:
     """A watch over symptoms that the test puts there."""
 
     def __init__(self, *rules: AlertRule) -> None:
-        self.watch = Watch()
+        self.watch = AlertState()
         self.rules = rules or (RULE,)
         self.now = NOW
         self.found: dict[str, float] = {}
@@ -37,8 +46,8 @@ class Turned:
         told = self.watch.evaluate(self.now, self.rules, lambda rule: self._symptoms(found))
         return [(event, alert.subject) for event, alert in told]
 
-    def _symptoms(self, found: dict[str, float]) -> list[Symptom]:
-        return [Symptom(subject, value) for subject, value in found.items()]
+    def _symptoms(self, found: dict[str, float]) -> list[Finding]:
+        return [Finding(subject, value) for subject, value in found.items()]
 
 
 def test_an_alert_fires_when_its_condition_has_held_for_long_enough_and_ends_when_it_is_calm() -> None:
@@ -101,7 +110,7 @@ def test_a_silence_is_taken_back() -> None:
     turned.after(0, a=1)
     alert = turned.watch.open()[0]
     turned.watch.silence(alert, turned.now + 100, "ann", "")
-    assert turned.watch.wake(alert) == Told("woken", alert)
+    assert turned.watch.wake(alert) == AlertEvent("woken", alert)
     assert alert.state == "firing"
     turned.after(CALM_S)
     assert turned.after(1, a=1) == [("fired", "a")]
@@ -117,19 +126,19 @@ def test_alerts_of_a_rule_that_is_gone_or_switched_off_end_at_once(rules: tuple[
 
 def test_of_many_alerts_of_a_rule_the_worst_are_there_and_the_others_are_counted() -> None:
     turned = Turned(replace(RULE, for_s=0))
-    turned.after(0, **{f"q{number}": 1 for number in range(MOST_OF_RULE + 20)})
-    assert len(turned.watch.open()) == MOST_OF_RULE
+    turned.after(0, **{f"q{number}": 1 for number in range(MAX_OF_RULE + 20)})
+    assert len(turned.watch.open()) == MAX_OF_RULE
     assert turned.watch.missed == 20
 
 
 def test_of_those_that_ended_the_newest_are_remembered() -> None:
     turned = Turned(replace(RULE, for_s=0))
-    for number in range(MOST_ENDED + 50):
+    for number in range(MAX_ENDED + 50):
         turned.after(1, **{f"q{number}": 1})
     turned.after(CALM_S)
     ended = [alert.subject for alert in turned.watch.all()]
-    assert len(ended) == MOST_ENDED
-    assert ended[0] == f"q{MOST_ENDED + 49}"
+    assert len(ended) == MAX_ENDED
+    assert ended[0] == f"q{MAX_ENDED + 49}"
 
 
 # ---------------------------------------------------------------------- what is found
@@ -143,9 +152,9 @@ class Broken(Stage):
         self.statistics = Statistics(self.broker, "mom", "1")
         self.bridges: list[dict[str, Any]] = []
         self.taken = 0.1
-        self.flaps: list[tuple[Caller, int, float, str]] = []
+        self.flaps: list[tuple[ClientIdentity, int, float, str]] = []
         self.events = EventLog(lambda: self.now_us / 1e6)
-        self.symptoms = Symptoms(
+        self.checks = ConditionChecks(
             self.broker, self.statistics, bridges=lambda: self.bridges, taken=lambda: self.taken,
             flapping=lambda: self.flaps, events=self.events.all,
         )  # fmt: skip
@@ -153,10 +162,10 @@ class Broken(Stage):
     def look(self, seconds: int = 0) -> None:
         self.pass_time(seconds * 1_000)
         self.statistics.sample(self.now_us / 1e6)
-        self.symptoms.look(self.now_us / 1e6)
+        self.checks.look(self.now_us / 1e6)
 
     def found(self, rule: str, **other: Any) -> dict[str, float]:
-        return {one.subject: one.value for one in self.symptoms.find(replace(DEFAULT_RULES[rule], **other))}
+        return {one.subject: one.value for one in self.checks.find(replace(DEFAULT_RULES[rule], **other))}
 
 
 def test_a_message_that_waits_too_long_for_its_consumers() -> None:
@@ -225,7 +234,7 @@ def test_bridges_that_stall_with_messages_before_them() -> None:
         {**rest, "name": "off", "state": "suspended", "flows": [flow("failed", 4)], "desired": "paused"},
     ]
     stage.look()
-    found = stage.symptoms.find(DEFAULT_RULES["bridge-stalled"])
+    found = stage.checks.find(DEFAULT_RULES["bridge-stalled"])
     assert [(one.subject, one.value, one.facts["state"], one.facts["error"]) for one in found] == [
         ("west", 7, "retrying", "REFUSED"), ("slow", 3, "stalled", ""),
     ]  # fmt: skip
@@ -237,8 +246,8 @@ def test_a_full_store_a_flapping_client_and_refused_files() -> None:
     assert stage.found("store") == stage.found("flapping") == stage.found("configuration") == {}
     stage.taken = 0.815
     stage.flaps = [
-        (Caller("ann", "shop", "10.0.0.1"), 12, NOW, "gone"),
-        (Caller("bob", "shop", "h"), 9, NOW, ""),
+        (ClientIdentity("ann", "shop", "10.0.0.1"), 12, NOW, "gone"),
+        (ClientIdentity("bob", "shop", "h"), 9, NOW, ""),
     ]
     stage.events.note(FILES, "reload", "refused", code="CONFIG", detail="zero.config:3: no")
     assert stage.found("store") == {"store": 81.5}
@@ -289,18 +298,18 @@ class OnDuty(Broken):
 
     def __init__(self, file: Path) -> None:
         super().__init__()
-        self.duty = Duty(
-            file, self.symptoms, lambda: tuple(DEFAULT_RULES.values()), lambda: self.now_us / 1e6
+        self.evaluator = AlertEvaluator(
+            file, self.checks, lambda: tuple(DEFAULT_RULES.values()), lambda: self.now_us / 1e6
         )
         self.heard: list[str] = []
-        self.duty.listeners.add(lambda told: self.heard.append(f"{told.event} {told.alert.subject}"))
-        self.duty.start()
+        self.evaluator.listeners.add(lambda told: self.heard.append(f"{told.event} {told.alert.subject}"))
+        self.evaluator.start()
 
     async def second(self, seconds: int = 1) -> None:
         for _ in range(seconds):
             self.pass_time(1_000)
             self.statistics.sample(self.now_us / 1e6)
-            self.duty.look()
+            self.evaluator.look()
 
 
 async def test_what_is_said_to_an_alert_outlives_the_node(tmp_path: Path) -> None:
@@ -308,18 +317,18 @@ async def test_what_is_said_to_an_alert_outlives_the_node(tmp_path: Path) -> Non
     stage.taken = 0.9
     await stage.second(66)
     assert stage.heard == ["fired store"]
-    stage.duty.silence(stage.duty.all()[0], 3_600, "ann", "a larger disk comes")
-    await stage.duty.stop()
+    stage.evaluator.silence(stage.evaluator.all()[0], 3_600, "ann", "a larger disk comes")
+    await stage.evaluator.stop()
     again = OnDuty(tmp_path / "alerts.json")
     again.taken, again.now_us = 0.9, stage.now_us
     await again.second(10)
     assert again.heard == []
-    alert = again.duty.all()[0]
+    alert = again.evaluator.all()[0]
     assert (alert.state, alert.by, alert.reason) == ("silenced", "ann", "a larger disk comes")
     again.taken = 0.1
     await again.second(40)
     assert again.heard == ["ended store"]
-    await again.duty.stop()
+    await again.evaluator.stop()
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"alerts": [{}]}', '{"alerts": 7}', '{"silences": [[1]]}'])
@@ -327,8 +336,8 @@ async def test_a_file_that_cannot_be_used_lets_alerts_begin_anew(tmp_path: Path,
     file = tmp_path / "alerts.json"
     file.write_text(content)
     stage = OnDuty(file)
-    assert stage.duty.all() == []
+    assert stage.evaluator.all() == []
     stage.taken = 0.9
     await stage.second(66)
-    await stage.duty.stop()
+    await stage.evaluator.stop()
     assert len(json.loads(await asyncio.to_thread(file.read_text))["alerts"]) == 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from broker_app.telemetry import client_events
-from broker_app.telemetry.client_events import KEPT_S, LEFT, MAX_EACH, MAX_GONE, Caller, Visits
+from broker_app.telemetry.client_events import KEPT_S, LEFT, MAX_EACH, MAX_GONE, ClientEvents, ClientIdentity
 from tests.support.clock import Clock
 
-BOB = Caller("bob", "", "10.0.0.7")
+BOB = ClientIdentity("bob", "", "10.0.0.7")
 
 
 @pytest.fixture
@@ -16,14 +16,14 @@ def clock() -> Clock:
     return Clock()
 
 
-def told(kept: Visits, id: str) -> list[tuple[str, str, int]]:
+def told(kept: ClientEvents, id: str) -> list[tuple[str, str, int]]:
     visit = kept.find(id)
     assert visit is not None
     return [(happened.event, happened.detail, happened.times) for happened in visit.events]
 
 
 def test_what_happened_is_known_for_a_day_after_the_client_has_gone(clock: Clock) -> None:
-    kept = Visits(clock)
+    kept = ClientEvents(clock)
     kept.begin("1", BOB)
     kept.note("1", client_events.SUBSCRIBED, detail="/queue/a")
     kept.end("1", {"user": "bob"}, "the client left")
@@ -40,7 +40,7 @@ def test_what_happened_is_known_for_a_day_after_the_client_has_gone(clock: Clock
 
 
 def test_what_happens_again_and_again_is_one_line(clock: Clock) -> None:
-    kept = Visits(clock)
+    kept = ClientEvents(clock)
     kept.begin("1", BOB)
     for _ in range(3):
         kept.note("1", client_events.REFUSED, code="not-allowed", detail="no", by="rule 7")
@@ -48,7 +48,7 @@ def test_what_happens_again_and_again_is_one_line(clock: Clock) -> None:
 
 
 def test_a_client_to_which_much_happens_keeps_its_beginning_and_the_newest(clock: Clock) -> None:
-    kept = Visits(clock)
+    kept = ClientEvents(clock)
     kept.begin("1", BOB)
     for number in range(MAX_EACH + 5):
         kept.note("1", client_events.SUBSCRIBED, detail=str(number))
@@ -61,7 +61,7 @@ def test_a_client_to_which_much_happens_keeps_its_beginning_and_the_newest(clock
 
 
 def test_those_who_went_first_are_forgotten_first(clock: Clock) -> None:
-    kept = Visits(clock)
+    kept = ClientEvents(clock)
     for number in range(MAX_GONE + 1):
         kept.begin(str(number), BOB)
         kept.end(str(number), {}, "the client left")
@@ -70,12 +70,12 @@ def test_those_who_went_first_are_forgotten_first(clock: Clock) -> None:
 
 
 def test_who_logs_in_five_times_within_five_minutes_is_flapping(clock: Clock) -> None:
-    kept = Visits(clock)
+    kept = ClientEvents(clock)
     for number in range(5):
         kept.begin(str(number), BOB)
         kept.end(str(number), {}, f"for the {number}. time")
         clock.now += 20
-    kept.begin("once", Caller("alice", "", "10.0.0.8"))
+    kept.begin("once", ClientIdentity("alice", "", "10.0.0.8"))
     ((caller, times, _, reason),) = kept.flapping()
     assert (caller, times, reason) == (BOB, 5, "for the 4. time")
     clock.now += 250
@@ -84,7 +84,7 @@ def test_who_logs_in_five_times_within_five_minutes_is_flapping(clock: Clock) ->
 
 def test_who_takes_leave_never_flaps(clock: Clock) -> None:
     """A command line connects for each message, and there is nothing wrong with it."""
-    kept = Visits(clock)
+    kept = ClientEvents(clock)
     for number in range(20):
         kept.begin(str(number), BOB)
         kept.end(str(number), {}, LEFT)
@@ -96,7 +96,7 @@ def test_who_takes_leave_never_flaps(clock: Clock) -> None:
 
 
 def test_pages_in_a_browser_never_flap(clock: Clock) -> None:
-    kept = Visits(clock)
+    kept = ClientEvents(clock)
     for number in range(20):
         kept.begin(str(number), BOB, browser=True)
         kept.end(str(number), {}, "the connection was lost")
@@ -105,7 +105,7 @@ def test_pages_in_a_browser_never_flap(clock: Clock) -> None:
 
 
 def test_rates_are_those_since_somebody_looked_last(clock: Clock) -> None:
-    kept = Visits(clock)
+    kept = ClientEvents(clock)
     kept.begin("1", BOB)
     clock.now += 10
     assert kept.rates("1", 100, 20) == (10.0, 2.0), "at first, since it came"

@@ -9,7 +9,7 @@ import pytest
 from broker_app.core import commands as c
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy, Policies
 from broker_app.telemetry import Statistics
-from broker_app.telemetry.health import Condition
+from broker_app.telemetry.health import Health
 from broker_app.telemetry.trend import STEPS, Traffic, Trend
 from tests.core.stage import Stage
 
@@ -24,7 +24,7 @@ class Watched(Stage):
         self.pass_time(1_000)
         self.statistics.sample(self.now_us / 1e6)
 
-    def condition(self, address: str = "/queue/a") -> Condition:
+    def condition(self, address: str = "/queue/a") -> Health:
         return self.statistics.condition(address)
 
 

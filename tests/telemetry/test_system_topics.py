@@ -12,7 +12,7 @@ from broker_app.core.message import Envelope
 from broker_app.core.model import Subscription
 from broker_app.core.outcome import Outcome
 from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy, Policies
-from broker_app.telemetry import News, Statistics
+from broker_app.telemetry import Statistics, SystemTopics
 from broker_app.telemetry import changes as moved
 from broker_app.telemetry import system_topics as told
 from tests.core.stage import Client, Stage
@@ -32,7 +32,7 @@ class Heard(Stage):
         self.jobs: list[Body] = []
         self.voice = self.client("$mom")
         self.statistics = Statistics(self.broker, "mom", "1")
-        self.news = News(
+        self.system_topics = SystemTopics(
             self.broker, self.statistics, self, name="mom", boot="b",
             connections=lambda: self.connections, bridges=lambda: self.bridges, jobs=lambda: self.jobs,
             alerts=lambda: self.alerts,
@@ -41,7 +41,7 @@ class Heard(Stage):
 
     def decide(self, *run: c.Command) -> Outcome:
         outcome = super().decide(*run)
-        self.news.hear(outcome.take_events())
+        self.system_topics.on_events(outcome.take_events())
         return outcome
 
     def publish(self, entries: list[tuple[Envelope, bytes]]) -> None:
@@ -54,7 +54,7 @@ class Heard(Stage):
     def second(self) -> None:
         self.pass_time(1_000)
         self.statistics.sample(self.now_us / 1e6)
-        self.news.tell()
+        self.system_topics.tell()
 
     def listener(self, *filters: str, snapshot: bool = False) -> Client:
         client = self.client("listener")
@@ -94,7 +94,7 @@ def test_nothing_is_noted_or_published_while_nobody_listens(monkeypatch: pytest.
     assert not outcome.dead_letters
     stage.second()
     assert stage.published == []
-    assert not stage.news._events
+    assert not stage.system_topics._events
 
 
 def test_what_nobody_listens_to_is_not_published_although_other_things_are() -> None:
@@ -243,10 +243,10 @@ def test_slow_consumers_are_told_and_that_they_recovered() -> None:
 
 def test_connections_are_told_with_the_reason_of_their_end() -> None:
     stage = Heard()
-    stage.news.connection("opened", {"id": "unheard"})
+    stage.system_topics.connection("opened", {"id": "unheard"})
     listener = stage.listener("$mom.conn.*")
-    stage.news.connection("opened", {"id": "c1", "user": "anna"})
-    stage.news.connection("closed", {"id": "c1", "user": "anna"}, "the client left")
+    stage.system_topics.connection("opened", {"id": "c1", "user": "anna"})
+    stage.system_topics.connection("closed", {"id": "c1", "user": "anna"}, "the client left")
     stage.second()
     opened, closed = events(listener)
     assert opened == ("$mom.conn.opened", "mom.conn.opened", {"id": "c1", "user": "anna"})
@@ -366,7 +366,7 @@ def test_who_wants_a_snapshot_hears_how_each_bridge_stands() -> None:
 
 def test_nobody_looks_at_bridges_while_nobody_listens_to_them() -> None:
     stage = Heard()
-    stage.news._bridges = lambda: pytest.fail("nobody asked")
+    stage.system_topics._bridges = lambda: pytest.fail("nobody asked")
     stage.listener("$mom.stats")
     stage.second()
 
@@ -408,7 +408,7 @@ def test_alerts_are_told_as_they_fire_and_those_that_are_open_come_first() -> No
     listener = stage.listener("$mom.alert", snapshot=True)
     topic, body = bodies(listener)[0]
     assert (topic, body["data"]["items"]) == ("$mom.alert", stage.alerts)
-    stage.news.alert("fired", {"id": "2", "subject": "/queue/b"})
+    stage.system_topics.alert("fired", {"id": "2", "subject": "/queue/b"})
     stage.second()
     assert events(listener) == [("$mom.alert", "mom.alert.fired", {"id": "2", "subject": "/queue/b"})]
 
@@ -416,7 +416,7 @@ def test_alerts_are_told_as_they_fire_and_those_that_are_open_come_first() -> No
 def test_what_is_written_into_the_event_log_is_told() -> None:
     stage = Heard()
     listener = stage.listener("$mom.event")
-    stage.news.logged({"id": "7", "name": "west", "event": "stalled"})
+    stage.system_topics.logged({"id": "7", "name": "west", "event": "stalled"})
     stage.second()
     assert events(listener) == [("$mom.event", "mom.event", {"id": "7", "name": "west", "event": "stalled"})]
 

@@ -25,7 +25,7 @@ from broker_app.net.rest.requests import Request, truth, whole_number
 from broker_app.remote import Remote
 from broker_app.rules.event import BROWSE, MANAGE
 from broker_app.telemetry import Statistics
-from broker_app.telemetry.bridges import Facts, Forwarding, shown_event, shown_mark, standing
+from broker_app.telemetry.bridges import Facts, Forwarding, shown_event, shown_offset, status
 from mom_client.storeandforward import forwarded
 
 #: flows of one bridge that a reply holds
@@ -113,7 +113,7 @@ class BridgeDesk:
         return json_reply({"items": found[:limit], "next": None, "approx_total": len(found)})
 
     def _incoming(self) -> list[Facts]:
-        return [shown_mark(mark) for mark in self._forwarding.incoming(MAX_INCOMING)]
+        return [shown_offset(mark) for mark in self._forwarding.incoming(MAX_INCOMING)]
 
     def _status(self, request: Request) -> Facts:
         """How the bridge of a request stands, as its client may see it. Raises Refusal."""
@@ -130,7 +130,7 @@ class BridgeDesk:
             flows = [flow for flow in flows if _may_see(request, flow["source"])]
             if not flows:
                 return None
-        row = standing(self._statistics, {**report, "flows": flows})
+        row = status(self._statistics, {**report, "flows": flows})
         row["flows"] = row["flows"][:MAX_FLOWS]
         return row
 
@@ -146,7 +146,7 @@ class BridgeDesk:
 
     def whole(self) -> Facts:
         """How all bridges stand, and the queues without one."""
-        bridges = [standing(self._statistics, report) for report in self._forwarding.reports()]
+        bridges = [status(self._statistics, report) for report in self._forwarding.reports()]
         orphans = list(self._forwarding.orphans())
         return {"bridges": bridges, "orphans": orphans, "incoming": self._incoming()}
 
@@ -156,7 +156,7 @@ class BridgeDesk:
         if report is None:
             return None
         events = [shown_event(event) for event in reversed(self._forwarding.events_of(name) or ())]
-        return {**standing(self._statistics, report), "events": events}
+        return {**status(self._statistics, report), "events": events}
 
     def try_again(self, name: str, queue: str | None) -> bool:
         """Has a bridge, or one of its flows, try again now; False when there is none."""

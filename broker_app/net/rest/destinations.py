@@ -24,7 +24,7 @@ from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request, several
 from broker_app.rules.event import BROWSE, METHODS
 from broker_app.telemetry import Statistics, health
-from broker_app.telemetry.health import Condition
+from broker_app.telemetry.health import Health
 from broker_app.telemetry.statistics import consumer
 
 #: subscriptions that the facts of one destination list
@@ -232,10 +232,10 @@ class _Figures:
     def is_in_state(self, address: str, states: str) -> bool:
         return self._condition(address).state in states.split(",")
 
-    def _condition(self, address: str) -> Condition:
+    def _condition(self, address: str) -> Health:
         if address.startswith("/topic/") or self._statistics.is_there(address):
             return self._statistics.condition(address)
-        return Condition(health.IDLE)
+        return Health(health.IDLE)
 
 
 def _or(number: float | None, otherwise: float) -> float:

@@ -6,7 +6,7 @@ from broker_app.net.rest.limits import RestLimits
 from broker_app.net.rest.refusals import Refusal, invalid
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request, whole_number
-from broker_app.telemetry.event_log import KINDS, EventLog, Logged
+from broker_app.telemetry.event_log import KINDS, EventLog, LoggedEvent
 
 
 class EventLogEndpoint:
@@ -27,7 +27,7 @@ class EventLogEndpoint:
         if kind is not None and kind not in KINDS:
             raise invalid("query/kind", f"must be one of {', '.join(KINDS)}", kind)
 
-        def fits(event: Logged) -> bool:
+        def fits(event: LoggedEvent) -> bool:
             return kind in (None, event.kind) and name in (None, event.name)
 
         found = self._events.page(limit + 1, before, fits)

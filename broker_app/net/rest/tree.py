@@ -15,7 +15,7 @@ from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request, whole_number
 from broker_app.telemetry import Statistics
-from broker_app.telemetry.health import IDLE, RANK, TROUBLED
+from broker_app.telemetry.health import IDLE, NEEDS_ATTENTION, RANK
 
 #: a level with more names than these is folded
 FOLD_ABOVE = 12
@@ -93,7 +93,7 @@ class Tree:
                 if RANK[state] < RANK[worst]:
                     worst = state
             await asyncio.sleep(0)
-        about = {"depth": depth, "state": worst, "trouble": worst in TROUBLED}
+        about = {"depth": depth, "state": worst, "trouble": worst in NEEDS_ATTENTION}
         if branch.folded:
             return {"prefix": branch.key, "count": branch.end - branch.start, **about}
         return {"name": branch.key, **about}

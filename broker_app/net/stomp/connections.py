@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker_app.core.errors import Refused
 from broker_app.net.stomp.session_registry import OPENED_EVENT, SessionRegistry
 from broker_app.telemetry import client_events
-from broker_app.telemetry.client_events import Caller, Happened, Visit
+from broker_app.telemetry.client_events import ClientEvent, ClientIdentity, ClientRecord
 from broker_app.telemetry.statistics import consumer, rfc3339
 
 if TYPE_CHECKING:
@@ -113,13 +113,13 @@ class Connections:
 
     # ------------------------------------------------------------------ what happened
 
-    def events(self, visit: Visit) -> list[Facts]:
+    def events(self, record: ClientRecord) -> list[Facts]:
         """What happened to a client, the newest first."""
-        return [_shown(happened) for happened in reversed(visit.events)]
+        return [_shown(happened) for happened in reversed(record.events)]
 
     def gone(self) -> Iterator[Facts]:
         """The last facts of those that ended within the day, the last one first."""
-        return (dict(visit.facts) for visit in self.client_events.gone() if visit.facts is not None)
+        return (dict(record.facts) for record in self.client_events.gone() if record.facts is not None)
 
     def flapping(self) -> list[Facts]:
         """Clients that come again and again, the worst first."""
@@ -143,7 +143,7 @@ class Connections:
     def _hear(self, event: str, session: StompSession) -> None:
         id = session.peer.connection
         if event == OPENED_EVENT:
-            caller = Caller(session.user, _client_id(session), _machine(session))
+            caller = ClientIdentity(session.user, _client_id(session), _machine(session))
             self.client_events.begin(id, caller, browser=_is_browser(session))
         else:
             closed = {"closed_at": rfc3339(self.client_events.now()), "reason": session.close_reason}
@@ -180,7 +180,7 @@ def _frames_out(session: StompSession) -> int:
     return session.frames_out + peer.fanned_out + together
 
 
-def _shown(happened: Happened) -> Facts:
+def _shown(happened: ClientEvent) -> Facts:
     """For the API."""
     return {
         "at": rfc3339(happened.at_s),

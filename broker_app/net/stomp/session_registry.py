@@ -13,7 +13,7 @@ from broker_app.engine import Engine
 from broker_app.internal_errors import EventListeners
 from broker_app.net.auth.login import Logins
 from broker_app.net.policy.access import Access, Way
-from broker_app.telemetry.client_events import Visits
+from broker_app.telemetry.client_events import ClientEvents
 
 if TYPE_CHECKING:
     from broker_app.net.stomp.session import StompSession
@@ -79,7 +79,7 @@ class SessionRegistry:
         #: hear of connections that log in and of those that end
         self.listeners: EventListeners[[str, StompSession]] = EventListeners("the connections' listeners")
         #: what happens to clients
-        self.client_events = Visits(time.time)
+        self.client_events = ClientEvents(time.time)
         self._hosts = {"", "/", config.name, *config.known_hosts, socket.gethostname(), socket.getfqdn()}
         self._hosts = {host.lower() for host in self._hosts}
 

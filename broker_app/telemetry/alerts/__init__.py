@@ -1,13 +1,13 @@
-"""Alerts: what needs somebody's attention, by rules that hold from the start and can be changed.
+"""Alerts: conditions that need an operator's attention, by rules that are built in and can be changed.
 
-`rule` says what is looked for, `symptoms` looks, `watch` decides what fires and what becomes of it, `duty`
-runs that in a node, `telling` finds the words.
+`rule` lists the conditions, `conditions` finds where they hold, `alert_state` decides which fire and end,
+`evaluator` runs that in a node, `texts` has the sentences.
 """
 
 from broker_app.telemetry.alerts.alert import ACKNOWLEDGED, ENDED, FIRING, SILENCED, Alert
-from broker_app.telemetry.alerts.alert_state import Told, Watch
-from broker_app.telemetry.alerts.conditions import Symptom, Symptoms
-from broker_app.telemetry.alerts.evaluator import Duty
+from broker_app.telemetry.alerts.alert_state import AlertEvent, AlertState
+from broker_app.telemetry.alerts.conditions import ConditionChecks, Finding
+from broker_app.telemetry.alerts.evaluator import AlertEvaluator
 from broker_app.telemetry.alerts.rule import DEFAULT_RULES, AlertRule
 
 __all__ = [
@@ -17,10 +17,10 @@ __all__ = [
     "FIRING",
     "SILENCED",
     "Alert",
+    "AlertEvaluator",
+    "AlertEvent",
     "AlertRule",
-    "Duty",
-    "Symptom",
-    "Symptoms",
-    "Told",
-    "Watch",
+    "AlertState",
+    "ConditionChecks",
+    "Finding",
 ]

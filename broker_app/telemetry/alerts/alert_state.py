@@ -8,23 +8,23 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from broker_app.telemetry.alerts.alert import ACKNOWLEDGED, ENDED, FIRING, OPEN, SILENCED, Alert
-from broker_app.telemetry.alerts.conditions import Symptom
+from broker_app.telemetry.alerts.conditions import Finding
 from broker_app.telemetry.alerts.rule import AlertRule
 
 #: alerts that are open at a time, of one rule and in all; of what is beyond, only the number is told
-MOST_OF_RULE: Final = 100
-MOST_OPEN: Final = 500
+MAX_OF_RULE: Final = 100
+MAX_OPEN: Final = 500
 #: ended ones that are remembered, and things that are silenced without one
-MOST_ENDED: Final = 200
-MOST_SILENCES: Final = 1_000
+MAX_ENDED: Final = 200
+MAX_SILENCES: Final = 1_000
 #: seconds for which a condition must be gone until its alert ends, so that it does not come and go
 CALM_S: Final = 30.0
 
-Find = Callable[[AlertRule], Iterable[Symptom]]
+Find = Callable[[AlertRule], Iterable[Finding]]
 Key = tuple[str, str]
 
 
-class Told(NamedTuple):
+class AlertEvent(NamedTuple):
     """What became of an alert: `fired`, `acknowledged`, `silenced`, `ended`."""
 
     event: str
@@ -37,14 +37,14 @@ class _Silence(NamedTuple):
     reason: str
 
 
-class Watch:
+class AlertState:
     """`evaluate` is called every few seconds."""
 
     def __init__(self) -> None:
         self._open: dict[Key, Alert] = {}
         #: since when conditions hold that have not held for long enough
         self._pending: dict[Key, float] = {}
-        self._ended: deque[Alert] = deque(maxlen=MOST_ENDED)
+        self._ended: deque[Alert] = deque(maxlen=MAX_ENDED)
         self._silences: dict[Key, _Silence] = {}
         self._last_id = 0
         #: alerts that there was no room for in the last evaluation
@@ -73,19 +73,19 @@ class Watch:
 
     # ------------------------------------------------------------------ what fires, and what ends
 
-    def evaluate(self, now: float, rules: Sequence[AlertRule], find: Find) -> list[Told]:
+    def evaluate(self, now: float, rules: Sequence[AlertRule], find: Find) -> list[AlertEvent]:
         """Looks for everything that the rules ask for; what has become of alerts since the last time."""
-        told: list[Told] = []
+        told: list[AlertEvent] = []
         found: set[Key] = set()
         self.missed = 0
         self._forget_silences(now)
         for rule in rules:
             if rule.enabled:
-                symptoms = iter(find(rule))
-                for symptom in islice(symptoms, MOST_OF_RULE):
-                    found.add((rule.name, symptom.subject))
-                    told += self._see(now, rule, symptom)
-                self.missed += sum(1 for _ in symptoms)
+                checks = iter(find(rule))
+                for finding in islice(checks, MAX_OF_RULE):
+                    found.add((rule.name, finding.subject))
+                    told += self._see(now, rule, finding)
+                self.missed += sum(1 for _ in checks)
         self._pending = {key: since for key, since in self._pending.items() if key in found}
         known = {rule.name for rule in rules if rule.enabled}
         for alert in [alert for key, alert in self._open.items() if key not in found]:
@@ -100,30 +100,30 @@ class Watch:
         for alert in self._open.values():
             alert.seen_at += by_s
 
-    def _see(self, now: float, rule: AlertRule, symptom: Symptom) -> Iterable[Told]:
-        key = rule.name, symptom.subject
+    def _see(self, now: float, rule: AlertRule, finding: Finding) -> Iterable[AlertEvent]:
+        key = rule.name, finding.subject
         alert = self._open.get(key)
         if alert is None:
             since = self._pending.setdefault(key, now)
             if now - since < rule.for_s:
                 return
-            if len(self._open) >= MOST_OPEN:
+            if len(self._open) >= MAX_OPEN:
                 self.missed += 1
                 return
             del self._pending[key]
-            alert = self._open[key] = self._new(now, since, rule, symptom)
-            yield Told(alert.state, alert) if alert.state == SILENCED else Told("fired", alert)
-        alert.value, alert.facts, alert.seen_at = symptom.value, symptom.facts, now
+            alert = self._open[key] = self._new(now, since, rule, finding)
+            yield AlertEvent(alert.state, alert) if alert.state == SILENCED else AlertEvent("fired", alert)
+        alert.value, alert.facts, alert.seen_at = finding.value, finding.facts, now
         alert.severity, alert.threshold = rule.severity, rule.threshold
         if alert.state == SILENCED and alert.key not in self._silences:
             alert.state, alert.until = FIRING, None
-            yield Told("fired", alert)
+            yield AlertEvent("fired", alert)
 
-    def _new(self, now: float, since: float, rule: AlertRule, symptom: Symptom) -> Alert:
+    def _new(self, now: float, since: float, rule: AlertRule, finding: Finding) -> Alert:
         self._last_id = max(self._last_id + 1, int(now * 1000))
         alert = Alert(
-            f"{self._last_id:x}", rule.name, rule.condition, rule.severity, symptom.subject, rule.threshold,
-            since, now, symptom.value,
+            f"{self._last_id:x}", rule.name, rule.condition, rule.severity, finding.subject, rule.threshold,
+            since, now, finding.value,
         )  # fmt: skip
         silence = self._silences.get(alert.key)
         if silence is not None:
@@ -131,39 +131,39 @@ class Watch:
             alert.until, alert.by, alert.reason = silence
         return alert
 
-    def _end(self, now: float, alert: Alert) -> Told:
+    def _end(self, now: float, alert: Alert) -> AlertEvent:
         del self._open[alert.key]
         alert.state, alert.ended_at = ENDED, now
         self._ended.append(alert)
-        return Told("ended", alert)
+        return AlertEvent("ended", alert)
 
     def _forget_silences(self, now: float) -> None:
         self._silences = {key: one for key, one in self._silences.items() if one.until > now}
 
     # ------------------------------------------------------------------ what somebody says
 
-    def acknowledge(self, alert: Alert, by: str, reason: str) -> Told:
+    def acknowledge(self, alert: Alert, by: str, reason: str) -> AlertEvent:
         """Somebody sees to it; it is told no more until it ends."""
         self._silences.pop(alert.key, None)
         alert.state, alert.by, alert.reason, alert.until = ACKNOWLEDGED, by, reason, None
         self.changed = True
-        return Told("acknowledged", alert)
+        return AlertEvent("acknowledged", alert)
 
-    def silence(self, alert: Alert, until: float, by: str, reason: str) -> Told:
+    def silence(self, alert: Alert, until: float, by: str, reason: str) -> AlertEvent:
         """It and what comes after it of the same kind are not told before `until`."""
-        if alert.key not in self._silences and len(self._silences) >= MOST_SILENCES:
+        if alert.key not in self._silences and len(self._silences) >= MAX_SILENCES:
             del self._silences[min(self._silences, key=lambda key: self._silences[key].until)]
         self._silences[alert.key] = _Silence(until, by, reason)
         alert.state, alert.by, alert.reason, alert.until = SILENCED, by, reason, until
         self.changed = True
-        return Told("silenced", alert)
+        return AlertEvent("silenced", alert)
 
-    def wake(self, alert: Alert) -> Told:
+    def wake(self, alert: Alert) -> AlertEvent:
         """What somebody said to it is taken back: it fires again."""
         self._silences.pop(alert.key, None)
         alert.state, alert.by, alert.reason, alert.until = FIRING, "", "", None
         self.changed = True
-        return Told("woken", alert)
+        return AlertEvent("woken", alert)
 
     # ------------------------------------------------------------------ over a restart
 
@@ -177,7 +177,7 @@ class Watch:
 
     def restore(self, kept: dict[str, list[object]], now: float) -> None:
         """What `kept` gave. Those that were open are taken to be so until they are looked for."""
-        for row in kept.get("alerts", [])[: MOST_OPEN + MOST_ENDED]:
+        for row in kept.get("alerts", [])[: MAX_OPEN + MAX_ENDED]:
             assert isinstance(row, dict)
             alert = Alert.again(row)
             self._last_id = max(self._last_id, int(alert.id, 16))
@@ -186,7 +186,7 @@ class Watch:
                 self._open[alert.key] = alert
             else:
                 self._ended.append(alert)
-        for one in kept.get("silences", [])[:MOST_SILENCES]:
+        for one in kept.get("silences", [])[:MAX_SILENCES]:
             assert isinstance(one, list)
             rule, subject, until, by, reason = one
             self._silences[rule, subject] = _Silence(until, by, reason)

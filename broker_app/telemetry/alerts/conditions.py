@@ -10,19 +10,19 @@ from broker_app.core.broker import Broker
 from broker_app.core.destination import is_forwarded
 from broker_app.telemetry.alerts import rule as rules
 from broker_app.telemetry.alerts.rule import AlertRule
-from broker_app.telemetry.backlog import Held
-from broker_app.telemetry.client_events import Caller
-from broker_app.telemetry.event_log import FILES, Logged
+from broker_app.telemetry.backlog import QueueBacklog
+from broker_app.telemetry.client_events import ClientIdentity
+from broker_app.telemetry.event_log import FILES, LoggedEvent
 from broker_app.telemetry.statistics import Statistics
 
 #: queues of dead letters whose growth is watched, and how often a point of it is noted
-MOST_GROWING: Final = 1_000
+MAX_GROWING: Final = 1_000
 GROWTH_STEP_S: Final = 30.0
 
 Facts = dict[str, Any]
 
 
-class Symptom(NamedTuple):
+class Finding(NamedTuple):
     """A condition holds of `subject`: an address, a bridge, a user at a machine, files."""
 
     subject: str
@@ -30,7 +30,7 @@ class Symptom(NamedTuple):
     facts: Facts = {}  # noqa: RUF012  never changed
 
 
-class Symptoms:
+class ConditionChecks:
     """`bridges` is how bridges stand (`bridge.report`), `taken` which part of the journal's room is used,
     from 0 to 1, `flapping` who logs in too often (`Visits.flapping`), `events` the event log, the newest
     first."""
@@ -42,8 +42,8 @@ class Symptoms:
         *,
         bridges: Callable[[], Sequence[Mapping[str, Any]]],
         taken: Callable[[], float],
-        flapping: Callable[[], Iterable[tuple[Caller, int, float, str]]],
-        events: Callable[[], Iterable[Logged]],
+        flapping: Callable[[], Iterable[tuple[ClientIdentity, int, float, str]]],
+        events: Callable[[], Iterable[LoggedEvent]],
     ) -> None:
         self._broker = broker
         self._statistics = statistics
@@ -53,7 +53,7 @@ class Symptoms:
         self._events = events
         self._now = 0.0
         self._growth = _Growth()
-        self._finders: dict[str, Callable[[AlertRule], Iterator[Symptom]]] = {
+        self._finders: dict[str, Callable[[AlertRule], Iterator[Finding]]] = {
             rules.OLDEST: self._oldest,
             rules.DEAD_LETTERS: self._dead_letters,
             rules.NO_CONSUMER: self._no_consumer,
@@ -75,61 +75,61 @@ class Symptoms:
         }
         self._growth.note(now, dead)
 
-    def find(self, rule: AlertRule) -> list[Symptom]:
+    def find(self, rule: AlertRule) -> list[Finding]:
         """Everything that the rule is about, the worst first."""
         found = [one for one in self._finders[rule.condition](rule) if rule.is_about(one.subject)]
         return sorted(found, key=lambda one: -one.value)
 
     # ------------------------------------------------------------------ one condition each
 
-    def _oldest(self, rule: AlertRule) -> Iterator[Symptom]:
+    def _oldest(self, rule: AlertRule) -> Iterator[Finding]:
         for queue, depth, is_dead, since_ms in self._waiting():
             if is_dead or since_ms is None or not queue.consumers:
                 continue
             age_s = self._now - since_ms / 1000
             if age_s >= rule.threshold:
-                yield Symptom(queue.address, round(age_s), {"depth": depth})
+                yield Finding(queue.address, round(age_s), {"depth": depth})
 
-    def _dead_letters(self, rule: AlertRule) -> Iterator[Symptom]:
+    def _dead_letters(self, rule: AlertRule) -> Iterator[Finding]:
         for address, grown in self._growth.since(self._now - rules.GROWTH_S):
             if grown >= max(1, rule.threshold):
-                yield Symptom(address, grown, {"depth": self._depth(address)})
+                yield Finding(address, grown, {"depth": self._depth(address)})
 
-    def _no_consumer(self, rule: AlertRule) -> Iterator[Symptom]:
+    def _no_consumer(self, rule: AlertRule) -> Iterator[Finding]:
         for queue, depth, is_dead, _ in self._waiting():
             # What is for another broker has its bridge; a durable subscription is there to wait for somebody.
             if is_dead or queue.consumers or queue.named or not queue.durable or is_forwarded(queue.address):
                 continue
             if depth >= max(1, rule.threshold):
-                yield Symptom(queue.address, depth, {"depth": depth})
+                yield Finding(queue.address, depth, {"depth": depth})
 
-    def _stalled(self, rule: AlertRule) -> Iterator[Symptom]:
+    def _stalled(self, rule: AlertRule) -> Iterator[Finding]:
         for bridge in self._bridges():
             flows = [flow for flow in bridge["flows"] if not flow["paused"]]
             states = {flow["state"] for flow in flows} | {bridge["state"]}
             state = next((state for state in ("failed", "stalled", "retrying") if state in states), None)
             backlog = sum(flow["depth"] for flow in flows)
             if state is not None and bridge["desired"] != "paused" and backlog >= rule.threshold:
-                yield Symptom(bridge["name"], backlog, {"state": state, "error": _code(bridge)})
+                yield Finding(bridge["name"], backlog, {"state": state, "error": _code(bridge)})
 
-    def _store(self, rule: AlertRule) -> Iterator[Symptom]:
+    def _store(self, rule: AlertRule) -> Iterator[Finding]:
         percent = 100 * self._taken()
         if percent >= rule.threshold:
-            yield Symptom("store", round(percent, 1))
+            yield Finding("store", round(percent, 1))
 
-    def _flapping(self, rule: AlertRule) -> Iterator[Symptom]:
+    def _flapping(self, rule: AlertRule) -> Iterator[Finding]:
         for caller, times, _, end in self._flaps():
             if times >= rule.threshold:
-                yield Symptom(f"{caller.user}@{caller.machine}", times, {"client": caller.client, "end": end})
+                yield Finding(f"{caller.user}@{caller.machine}", times, {"client": caller.client, "end": end})
 
-    def _refused(self, rule: AlertRule) -> Iterator[Symptom]:
+    def _refused(self, rule: AlertRule) -> Iterator[Finding]:
         last = next((event for event in self._events() if event.kind == FILES), None)
         if last is not None and last.code:
-            yield Symptom("files", 1, {"detail": last.detail[:500]})
+            yield Finding("files", 1, {"detail": last.detail[:500]})
 
     # ------------------------------------------------------------------ reading the broker
 
-    def _waiting(self) -> Iterator[Held]:
+    def _waiting(self) -> Iterator[QueueBacklog]:
         return self._statistics.waiting()
 
     def _depth(self, address: str) -> int:
@@ -148,7 +148,7 @@ class _Growth:
     def note(self, now: float, totals: Mapping[str, int]) -> None:
         """`totals` are how many came since the node started, to queues that hold any."""
         for address, total in totals.items():
-            if address not in self._points and len(self._points) < MOST_GROWING:
+            if address not in self._points and len(self._points) < MAX_GROWING:
                 # What was there at the first look did not come since.
                 first = (now, 0 if self._begun else total)
                 self._points[address] = deque([first], maxlen=int(rules.GROWTH_S / GROWTH_STEP_S) + 5)

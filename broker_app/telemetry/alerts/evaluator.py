@@ -11,8 +11,8 @@ from typing import Final
 
 from broker_app.internal_errors import EventListeners
 from broker_app.telemetry.alerts.alert import Alert
-from broker_app.telemetry.alerts.alert_state import Told, Watch
-from broker_app.telemetry.alerts.conditions import Symptoms
+from broker_app.telemetry.alerts.alert_state import AlertEvent, AlertState
+from broker_app.telemetry.alerts.conditions import ConditionChecks
 from broker_app.telemetry.alerts.rule import AlertRule
 
 log = logging.getLogger(__name__)
@@ -21,26 +21,26 @@ log = logging.getLogger(__name__)
 EVERY_S: Final = 5.0
 
 
-class Duty:
+class AlertEvaluator:
     """`file` keeps what is said to alerts over a restart, `rules` are those that hold now, `clock` is seconds
     since 1970."""
 
     def __init__(
         self,
         file: Path,
-        symptoms: Symptoms,
+        checks: ConditionChecks,
         rules: Callable[[], Sequence[AlertRule]],
         clock: Callable[[], float],
     ) -> None:
         self._file = file
-        self._symptoms = symptoms
+        self._symptoms = checks
         self._rules = rules
         self._clock = clock
         self._looked = 0.0
         self._keeping: asyncio.Task[None] | None = None
-        self.watch = Watch()
+        self.watch = AlertState()
         #: called with each event of an alert
-        self.listeners: EventListeners[[Told]] = EventListeners("the alerts' listeners")
+        self.listeners: EventListeners[[AlertEvent]] = EventListeners("the alerts' listeners")
 
     def start(self) -> None:
         """Goes on with what was open when the node stopped. Blocks."""
@@ -52,7 +52,7 @@ class Duty:
         except (OSError, ValueError, TypeError, AttributeError, AssertionError) as error:
             # Alerts are found anew; only what somebody said to them is not known.
             log.warning("%s cannot be used, so alerts begin anew: %s", self._file, error)
-            self.watch = Watch()
+            self.watch = AlertState()
 
     def look(self) -> None:
         """Looks for symptoms, if it is time; to be called once a second."""
@@ -112,6 +112,6 @@ class Duty:
         """What was said to it is taken back."""
         self._tell([self.watch.wake(alert)])
 
-    def _tell(self, events: Sequence[Told]) -> None:
+    def _tell(self, events: Sequence[AlertEvent]) -> None:
         for event in events:
             self.listeners(event)

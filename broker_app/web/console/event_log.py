@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 
-from broker_app.telemetry.event_log import ALERTS, BRIDGES, FILES, Logged
+from broker_app.telemetry.event_log import ALERTS, BRIDGES, FILES, LoggedEvent
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.policy_sync import node_of
 
@@ -44,11 +44,11 @@ class EventsPage(AdministratorsPage):
         return render(request, "console/events.html", context)
 
 
-def _words(event: Logged) -> str:
+def _words(event: LoggedEvent) -> str:
     return f"{event.kind} {event.name} {event.event} {event.code} {event.detail}".casefold()
 
 
-def _row(event: Logged) -> dict[str, Any]:
+def _row(event: LoggedEvent) -> dict[str, Any]:
     """An event, and the page of what it is about."""
     about = {
         BRIDGES: f"{reverse('console:bridges')}?{urlencode({'filter': event.name})}",

@@ -20,7 +20,7 @@ from broker_app.net.rest.openapi.shapes import (
     ref,
     whole,
 )
-from broker_app.telemetry.statistics import OF_NODE
+from broker_app.telemetry.statistics import NODE_LAYOUT
 from broker_app.telemetry.timeseries import COLUMNS
 
 _NODE_FIGURES = object_of(
@@ -139,7 +139,7 @@ SCHEMAS: Json = {
             **_window(COLUMNS),
         }
     ),
-    "NodeStatistics": object_of({"time": TIME, "node": _NODE_FIGURES, **_window(OF_NODE.columns)}),
+    "NodeStatistics": object_of({"time": TIME, "node": _NODE_FIGURES, **_window(NODE_LAYOUT.columns)}),
 }
 
 PATHS: Json = {
