@@ -13,8 +13,8 @@ def rebuild(broker: Broker, journal: port.Journal) -> port.Recovery:
     broker.turn.ids = MessageIds(journal.tag)
     recovery = Recovery(broker)
     if opened.snapshot is not None:
-        recovery.load_section(opened.snapshot)
+        recovery.load(opened.snapshot)
     for batch in journal.replay():
-        recovery.replay(batch.destinations, batch.first_position, batch.records)
+        recovery.apply(batch.destinations, batch.first_position, batch.records)
     recovery.finish(opened.next_position)
     return opened

@@ -122,9 +122,9 @@ def _broker_of(found: Repair) -> Broker:
     broker = Broker()
     recovered = Recovery(broker)
     if found.snapshot is not None:
-        recovered.load_section(found.snapshot)
+        recovered.load(found.snapshot)
     for batch in found.batches():
-        recovered.replay(batch.destinations, batch.first_position, batch.records)
+        recovered.apply(batch.destinations, batch.first_position, batch.records)
     recovered.finish(found.next_position)
     return broker
 

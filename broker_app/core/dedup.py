@@ -75,7 +75,7 @@ class Window:
         chunk, place = divmod(number - self._start, self.CHUNK)
         return self._chunks[chunk][_ENTRY * place : _ENTRY * (place + 1)]
 
-    def take_snapshot(self, since_ms: int) -> Iterator[array[int]]:
+    def save(self, since_ms: int) -> Iterator[array[int]]:
         """Entries of recorded messages after `since_ms`, in chunks of four numbers an entry."""
         skip = self._oldest
         while skip < self._next and self._entry(skip)[3] <= since_ms:
@@ -158,12 +158,17 @@ class Duplicates:
     def addresses(self) -> list[str]:
         return list(self._windows)
 
-    def take_snapshot(self, address: str, since_ms: int) -> Iterator[array[int]]:
-        """See `Window.freeze`; nothing for a destination without ids."""
+    def save(self, address: str, since_ms: int) -> Iterator[array[int]]:
+        """See `Window.save`; nothing for a destination without ids."""
         window = self._windows.get(address)
-        return iter(()) if window is None else window.take_snapshot(since_ms)
+        return iter(()) if window is None else window.save(since_ms)
 
-    def load_section(self, address: str, numbers: array[int]) -> None:
+    def load(self, address: str, numbers: array[int]) -> None:
         for at in range(0, len(numbers), _ENTRY):
             first, second, position, time_ms = numbers[at : at + _ENTRY]
             self.remember(address, _HALVES.pack(first, second), Seen(position & ~_RECORDED, time_ms, True))
+
+    def apply(self, address: str, digest: bytes, seen: Seen) -> None:
+        """Remember an id that a record contains, unless it is known: of several copies one is enough."""
+        if self.first(address, digest, seen.time_ms, 1) is None:
+            self.remember(address, digest, seen)

@@ -55,7 +55,7 @@ class Dispatcher:
         if queue is None:
             return
         if queue.selective is None:
-            self._store.load(queue, command)
+            self._store.read_back(queue, command)
         else:
             self._selective.load(queue, queue.selective, command)
 

@@ -21,7 +21,7 @@ from broker_app.core.errors import Refused
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import NamedSubscription, Queue, Subscription
 from broker_app.core.outcome import DestinationDeleted
-from broker_app.core.records import Terms
+from broker_app.core.records import Record, Terms
 from broker_app.core.selective import compiler
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
@@ -126,6 +126,27 @@ class DurableSubscriptions:
         if named.queue.unsettled > held:
             raise Refused("conflict", f"durable subscription {name!r} has deliveries that are not settled")
         return named
+
+    # ------------------------------------------------------------------ recovery and following
+
+    def apply(self, record: Record) -> None:
+        """Begin or end the durable subscription that a record names."""
+        address = record.address
+        if record.kind == records.SUBSCRIBED:
+            self.load(address, record.terms)
+        elif (
+            named := self._destinations.named.get(address)
+        ) is not None:  # else it ended before the snapshot
+            self.end(named)
+            del self._destinations.queues[address]
+
+    def load(self, address: str, terms: Terms) -> None:
+        """Take over a durable subscription, or its new terms."""
+        named = self._destinations.named.get(address)
+        if named is None:
+            self.begin(address, terms)
+        else:
+            named.terms = terms
 
 
 def _check_name(command: c.Subscribe, destination: Destination) -> None:

@@ -26,7 +26,9 @@ from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Subscription
 from broker_app.core.outcome import REPLAY, Fetch
 from broker_app.core.policy import DestinationPolicy
+from broker_app.core.records import Record
 from broker_app.core.replay import FIRST, LAST, NOW, SEQ, TIME, Page, Replay, Start
+from broker_app.core.snapshot_format import LOST, LoadedSection
 from broker_app.core.turn import Turn
 
 #: histories kept when some of them are empty, and topics whose retention is remembered
@@ -249,6 +251,23 @@ class Histories:
         message.order = queue.published_total
         self._store.append(queue, queue.lane(DEFAULT_PRIORITY), message)
         self._store.mark_dirty(queue)
+
+    # ------------------------------------------------------------------ recovery and following
+
+    def apply(self, record: Record) -> None:
+        """Do what a record says of the history of a topic."""
+        history = self.history(record.address)
+        if record.kind == records.PUBLISHED:
+            history.append(record.position, record.time_ms, record.size)
+        else:
+            history.trim(record.positions)
+
+    def load(self, section: LoadedSection) -> None:
+        """Take over the history of a section of a snapshot."""
+        if section.address == LOST:
+            self.lost_to = section.history[0]
+        elif section.history:
+            self.history(section.address).load(section.history, section.kept)
 
 
 def _misses(replay: Replay, history: History) -> bool:

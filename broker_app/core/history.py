@@ -98,13 +98,13 @@ class History:
         found = bisect_left(self.blocks, time_ms, key=lambda block: block.last_ms)
         return self.blocks[found].positions[0] if found < len(self.blocks) else 0
 
-    def take_snapshot(self) -> tuple[int, bool, list[tuple[int, int, int]]]:
+    def save(self) -> tuple[int, bool, list[tuple[int, int, int]]]:
         """(trimmed to, closed, blocks as (messages, bytes, newest time)); all but the positions."""
         blocks = [(len(block.positions), block.bytes, block.last_ms) for block in self.blocks]
         return self.trimmed_to, self._closed, blocks
 
-    def load_section(self, frozen: Sequence[Any], positions: array[int]) -> None:
-        self.trimmed_to, self._closed, blocks = frozen
+    def load(self, saved: Sequence[Any], positions: array[int]) -> None:
+        self.trimmed_to, self._closed, blocks = saved
         at = 0
         for count, size, last_ms in blocks:
             block = Block()

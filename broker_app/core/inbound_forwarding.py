@@ -14,8 +14,9 @@ from broker_app.core.errors import Refused, internal
 from broker_app.core.message import Envelope
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import LimitUsage, Peer, Queue, Subscription
-from broker_app.core.offset import Flow, Mark, address_of, broken
+from broker_app.core.offset import Flow, Mark, address_of, broken, of_address
 from broker_app.core.publisher import Publisher
+from broker_app.core.records import Record
 from broker_app.core.resource_alarms import ResourceAlarms
 from broker_app.core.subscriptions import Subscriptions
 from broker_app.core.sync_queue import SYNC_ADDRESS, check_names
@@ -251,3 +252,17 @@ class InboundForwarding:
         for mark in self.changed_marks:
             out.record(records.marked(out.destination(mark.address), mark.facts))
         self.changed_marks.clear()
+
+    # ------------------------------------------------------------------ recovery and following
+
+    def apply(self, record: Record) -> None:
+        """Set or delete the mark that a record names."""
+        address = record.address
+        if record.kind == records.MARKED:
+            self.load(address, record.mark)
+        else:
+            self.marks.pop(address, None)  # it may be deleted before its section was taken
+
+    def load(self, address: str, facts: tuple[str, int, int, int]) -> None:
+        """Take over a mark."""
+        self.marks[address] = of_address(address, facts)

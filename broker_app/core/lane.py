@@ -12,19 +12,22 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from heapq import heappop
-from itertools import takewhile
+from itertools import islice, takewhile
+from operator import itemgetter
 from typing import Any
 
 from broker_app.core.message import Message
 
 #: beyond every position
 UNREACHED = 1 << 63
+_LAST = itemgetter(-1)
 
 
 class Positions:
     """A first-in-first-out of journal positions at 8 bytes each."""
 
     CHUNK = 4_096
+    FEW = 64  # positions that are taken out of a chunk one by one
     __slots__ = ("_chunks", "_last", "_length")
 
     def __init__(self) -> None:
@@ -76,20 +79,37 @@ class Positions:
         """Which of the sorted positions `wanted` are here, in order."""
         return [position for _, found in self._overlaps(wanted) for position in found]
 
-    def remove(self, wanted: Sequence[int]) -> None:
-        """Take out those of the sorted positions `wanted` that are here, wherever they stand."""
-        emptied = False
+    def remove(self, wanted: Sequence[int]) -> int:
+        """Take out those of the sorted positions `wanted` that are here; returns how many."""
+        if len(wanted) <= self.FEW:
+            return sum(map(self.discard, wanted))
+        before, emptied = self._length, False
         for chunk, found in self._overlaps(wanted):
             self._length -= len(found)
             start = bisect_left(chunk, found[0])
             if chunk[start + len(found) - 1] == found[-1]:  # neighbours, as of a whole queue
                 del chunk[start : start + len(found)]
+            elif len(found) <= self.FEW:
+                for position in reversed(found):
+                    del chunk[bisect_left(chunk, position)]
             else:
                 gone = set(found)
                 chunk[:] = array("Q", [position for position in chunk if position not in gone])
             emptied = emptied or not chunk
         if emptied:
             self._chunks = deque(chunk for chunk in self._chunks if chunk or chunk is self._last)
+        return before - self._length
+
+    def remove_front(self, wanted: array[int]) -> bool:
+        """Take out the first positions if they are `wanted`, in this order; whether they were."""
+        chunk, count = self._chunks[0], len(wanted)
+        if chunk[:count] != wanted:
+            return False
+        del chunk[:count]
+        self._length -= count
+        if not chunk and chunk is not self._last:
+            self._chunks.popleft()
+        return True
 
     def __iter__(self) -> Iterator[int]:
         for chunk in self._chunks:
@@ -123,29 +143,37 @@ class Positions:
             chunk.insert(at, position)
             self._length += 1
 
-    def discard(self, position: int) -> None:
-        """Take out one position, wherever it stands, if it is here."""
+    def discard(self, position: int) -> bool:
+        """Take out one position, wherever it stands; whether it was here."""
         chunk = self._chunk_for(position)
         if chunk is None:
-            return
+            return False
         at = bisect_left(chunk, position)
-        if chunk[at] == position:
-            del chunk[at]
-            self._length -= 1
-            if not chunk and chunk is not self._last:
-                self._chunks.remove(chunk)
+        if chunk[at] != position:
+            return False
+        del chunk[at]
+        self._length -= 1
+        if not chunk and chunk is not self._last:
+            self._chunks.remove(chunk)
+        return True
 
     def _chunk_for(self, position: int) -> array[int] | None:
         """The first chunk that reaches `position`; None when it is beyond all."""
+        at = self._index_for(position)
+        return self._chunks[at] if at < len(self._chunks) and self._chunks[at] else None
+
+    def _index_for(self, position: int) -> int:
+        """The index of the first chunk that reaches `position`; behind it when there is none."""
         chunks = self._chunks
-        at = bisect_left(chunks, position, key=_reach)
-        return chunks[at] if at < len(chunks) and chunks[at] else None
+        if chunks[0] and chunks[0][-1] >= position:
+            return 0
+        return bisect_left(chunks, position, hi=len(chunks) - (not self._last), key=_LAST)
 
     def _overlaps(self, wanted: Sequence[int]) -> Iterator[tuple[array[int], list[int]]]:
         """(chunk, those of `wanted` in it) for each chunk that has any."""
-        for chunk in self._chunks:
-            if not chunk or not wanted or chunk[-1] < wanted[0] or wanted[-1] < chunk[0]:
-                continue
+        for chunk in islice(self._chunks, self._index_for(wanted[0]) if wanted else None, None):
+            if not wanted or not chunk or chunk[0] > wanted[-1]:
+                return
             near = wanted[bisect_left(wanted, chunk[0]) : bisect_right(wanted, chunk[-1])]
             found = [position for position in near if chunk[bisect_left(chunk, position)] == position]
             if found:
@@ -166,10 +194,6 @@ class Positions:
 
 def order_of(message: Message) -> int:
     return message.order
-
-
-def _reach(chunk: array[int]) -> int:
-    return chunk[-1] if chunk else UNREACHED
 
 
 class Lane:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 
 from broker_app.core import commands as c
@@ -13,6 +14,8 @@ from broker_app.core.message import (
 )
 from broker_app.core.model import Queue
 from broker_app.core.outcome import Fetch
+from broker_app.core.records import Record
+from broker_app.core.snapshot_format import LoadedSection
 from broker_app.core.tap import Taps
 from broker_app.core.turn import Turn
 
@@ -129,7 +132,7 @@ class MessageStore:
         lane.loading = lane.paged.take(count)
         self._turn.out.fetches.append(Fetch(queue.address, lane.priority, list(lane.loading)))
 
-    def load(self, queue: Queue, command: c.Loaded) -> None:
+    def read_back(self, queue: Queue, command: c.Loaded) -> None:
         """Put bodies that were read back into memory."""
         lane = queue.lane(command.priority)
         wanted = set(lane.loading)
@@ -231,3 +234,53 @@ class MessageStore:
             out.freed += queue.acked
             queue.acked = []
         self.acknowledging.clear()
+
+    # ------------------------------------------------------------------ recovery and following
+
+    def apply(self, queue: Queue, record: Record) -> int:
+        """Do to a queue without consumers what a record says; returns how many messages it removed."""
+        kind, lanes = record.kind, queue.lanes
+        if kind == records.PUBLISHED:
+            priority = record.priority
+            lane = lanes[0] if len(lanes) == 1 and lanes[0].priority == priority else queue.lane(priority)
+            lane.paged.append(record.position)
+            if record.flags & records.GROUPED:
+                queue.last_grouped = record.position
+            return 0
+        numbers = array("Q")
+        numbers.frombytes(record.batch[record.start + records.HEAD_SIZE : record.end])
+        if kind == records.ACKED:
+            return self._forget(queue, numbers)
+        if kind == records.DELIVERED:
+            queue.lane(record.priority).mark = numbers[0]
+            return 0
+        for position, attempts in zip(numbers[::2], numbers[1::2], strict=True):  # RETURNED
+            for lane in lanes:
+                if position in lane.paged:
+                    lane.attempts[position] = attempts
+        return 0
+
+    @staticmethod
+    def _forget(queue: Queue, positions: array[int]) -> int:
+        """Take messages out of the lanes of a queue; returns how many were there."""
+        removed = 0
+        wanted: list[int] | None = None
+        for lane in queue.lanes:
+            if lane.attempts:
+                for position in positions:
+                    lane.attempts.pop(position, None)
+            if lane.paged.remove_front(positions):
+                return len(positions)
+            if wanted is None:
+                wanted = sorted(positions)
+            removed += lane.paged.remove(wanted)
+        return removed
+
+    def load(self, queue: Queue, section: LoadedSection) -> None:
+        """Fill a new queue from its section of a snapshot."""
+        for priority, mark, positions, attempts in section.lanes:
+            lane = queue.lane(priority)
+            lane.mark = mark
+            lane.paged.extend(positions)
+            lane.attempts = attempts
+        queue.last_grouped = section.grouped or queue.last_grouped

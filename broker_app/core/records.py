@@ -33,7 +33,7 @@ from broker_app.core.block import escape, group
 from broker_app.core.message import Envelope, Message, MessageIds, Special
 
 PUBLISHED, ACKED, DELIVERED, RETURNED, SUBSCRIBED, FORGOTTEN, MARKED = 1, 2, 3, 4, 5, 6, 7
-VERSION = 3  # versions 1 and 2 were never released
+VERSION = 1
 
 #: why a message left for good
 ACKNOWLEDGED, EXPIRED, DEAD_LETTERED, DISCARDED, PURGED, MOVED, DUE, TRIMMED = range(8)
@@ -230,6 +230,55 @@ def positions(records: bytes, start: int, end: int) -> array[int]:
     numbers: array[int] = array("Q")
     numbers.frombytes(records[start + HEAD_SIZE : end])
     return numbers
+
+
+class Record:
+    """One record of a batch, for the `apply` methods of components. Recovery fills the same object for each
+    record in turn, so it must not be kept.
+
+    `cause` of an ACKED record is in `flags`."""
+
+    __slots__ = ("address", "batch", "end", "flags", "kind", "position", "priority", "start")
+
+    def __init__(self, batch: bytes) -> None:
+        self.batch = batch
+        self.address = ""
+        self.kind = self.flags = self.priority = self.start = self.end = self.position = 0
+
+    @property
+    def positions(self) -> array[int]:
+        """The numbers of an ACKED, DELIVERED or RETURNED record."""
+        return positions(self.batch, self.start, self.end)
+
+    @property
+    def due_ms(self) -> int:
+        """When the message of a PUBLISHED record with the flag DELAYED is due."""
+        return due_ms(self.batch, self.start, self.flags)
+
+    @property
+    def time_ms(self) -> int:
+        """When the message of a PUBLISHED record was accepted."""
+        return time_ms(self.batch, self.start)
+
+    @property
+    def size(self) -> int:
+        """The bytes of the record."""
+        return self.end - self.start
+
+    @property
+    def first_seen(self) -> FirstSeen:
+        """What a PUBLISHED record with the flag DEDUP contains of its dedup-id."""
+        return first_seen(self.batch, self.start, self.flags)
+
+    @property
+    def terms(self) -> Terms:
+        """The content of a SUBSCRIBED record."""
+        return terms(self.batch, self.start, self.end)
+
+    @property
+    def mark(self) -> tuple[str, int, int, int]:
+        """The content of a MARKED record: owner, position, count, time in ms."""
+        return mark(self.batch, self.start, self.end)
 
 
 class Reader:

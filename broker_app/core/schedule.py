@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from broker_app.core.records import Reader
 from broker_app.core.rows import Rows
@@ -14,7 +14,7 @@ class Schedule:
 
     #: assumed size of a body that was never seen, in bytes
     UNKNOWN_SIZE = 4_096
-    __slots__ = ("address", "average", "loading", "reader", "rows")
+    __slots__ = ("_due_by_position", "address", "average", "loading", "reader", "rows")
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -24,6 +24,8 @@ class Schedule:
         #: running average of the sizes of bodies, from which the length of runs read back follows
         self.average = self.UNKNOWN_SIZE
         self.reader = Reader(address)
+        #: due times by position, while records that name positions alone are applied
+        self._due_by_position: dict[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self.rows) + len(self.loading)
@@ -68,6 +70,28 @@ class Schedule:
         """Forget one message; whether it was here."""
         return self.loading.pop(position, None) is not None or self.rows.remove(due_ms, position)
 
+    def add(self, due_ms: int, position: int) -> None:
+        """Schedule a message."""
+        self.rows.add(due_ms, position)
+        if self._due_by_position is not None:
+            self._due_by_position[position] = due_ms
+
+    def forget(self, positions: Sequence[int]) -> None:
+        """Take out those of `positions` that are here. The first call costs time and memory for all that are
+        scheduled, until `drop_index`."""
+        if self._due_by_position is None:
+            self._due_by_position = {
+                at: due for dues, ats in self.rows.chunks() for due, at in zip(dues, ats, strict=True)
+            }
+        for position in positions:
+            due_ms = self._due_by_position.pop(position, None)
+            if due_ms is not None:
+                self.rows.remove(due_ms, position)
+
+    def drop_index(self) -> None:
+        """Give back what `forget` keeps."""
+        self._due_by_position = None
+
     def keep(self, wanted: Callable[[int], bool]) -> None:
         """Forget all whose position is not `wanted`."""
         former, self.rows = self.rows, Rows(2)
@@ -80,12 +104,12 @@ class Schedule:
                     array("Q", (dues[at] for at in kept)), array("Q", (positions[at] for at in kept))
                 )
 
-    def take_snapshot(self) -> list[tuple[array[int], array[int]]]:
+    def save(self) -> list[tuple[array[int], array[int]]]:
         """Due times and their positions, in order, in chunks that are not to be changed."""
         first = self.next_ms
         loading = sorted((min(due, first or due), position) for position, due in self.loading.items())
         dues, positions = array("Q", (due for due, _ in loading)), array("Q", (at for _, at in loading))
         return [(dues, positions), *((chunk[0], chunk[1]) for chunk in self.rows.chunks())]
 
-    def load_section(self, dues: array[int], positions: array[int]) -> None:
+    def load(self, dues: array[int], positions: array[int]) -> None:
         self.rows.extend(dues, positions)

@@ -16,7 +16,9 @@ from broker_app.core.message import (
     Message,
 )
 from broker_app.core.outcome import DUE, Fetch
+from broker_app.core.records import Record
 from broker_app.core.schedule import Schedule
+from broker_app.core.snapshot_format import LoadedSection
 from broker_app.core.timers import Alarms
 from broker_app.core.turn import Turn
 
@@ -46,7 +48,7 @@ class Scheduler:
         out.count += 1
         out.published.append(message.position)
         schedule = self.schedule_of(address)
-        schedule.rows.add(due_ms, message.position)
+        schedule.add(due_ms, message.position)
         schedule.average += (message.size - schedule.average) >> 4
         self._set_alarm(schedule)
         return message
@@ -122,3 +124,26 @@ class Scheduler:
         """The number of messages that are scheduled for a destination."""
         schedule = self.schedules.get(address)
         return 0 if schedule is None else len(schedule)
+
+    # ------------------------------------------------------------------ recovery and following
+
+    def apply(self, record: Record) -> None:
+        """Do what a record says of delayed messages. Alarms are set by `start`."""
+        address = record.address
+        if record.kind == records.PUBLISHED:
+            self.schedule_of(address).add(record.due_ms, record.position)
+        elif (schedule := self.schedules.get(address)) is not None:
+            schedule.forget(record.positions)
+            if not len(schedule):
+                del self.schedules[address]
+
+    def load(self, section: LoadedSection) -> None:
+        """Take over the delayed messages of a section of a snapshot."""
+        if section.delayed[0]:
+            self.schedule_of(section.address).load(*section.delayed)
+
+    def start(self) -> None:
+        """Set the alarms of all schedules, which came from records."""
+        for address, schedule in self.schedules.items():
+            schedule.drop_index()
+            self.alarms.set(address, schedule.next_ms)

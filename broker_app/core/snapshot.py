@@ -97,14 +97,14 @@ class SnapshotBuilder:
             _write_queue(section, queue, held)
             messages += sum(len(lane.ready) for lane in queue.lanes)
         if schedule is not None:
-            chunks = schedule.take_snapshot()
+            chunks = schedule.save()
             section.delayed = section.add(dues for dues, _ in chunks)
             section.add(positions for _, positions in chunks)
         since_ms = self._broker.turn.now_ms - self._broker.turn.policies.of(address).dedup_window_ms
-        section.dedup = section.add(self._broker.publisher.duplicates.take_snapshot(address, since_ms))
+        section.dedup = section.add(self._broker.publisher.duplicates.save(address, since_ms))
         history = self._broker.histories.histories.get(address)
         if history is not None:
-            section.history = history.take_snapshot()
+            section.history = history.save()
             section.add(block.positions for block in history.blocks)
         elif address == LOST and self._broker.histories.lost_to:
             section.history = (self._broker.histories.lost_to,)

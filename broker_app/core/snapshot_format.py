@@ -29,8 +29,7 @@ from typing import Any
 
 from msgspec import msgpack
 
-FORMAT = 5  # grows with the version of the records, which it leads to
-_WITHOUT_MARKS = 4  # is read, too: the head of its sections ends with the history
+FORMAT = 1
 _SIZES = Struct("<IQ")
 
 #: the address of a section that tells in place of a history what is lost of those that are forgotten
@@ -77,7 +76,7 @@ class Section:
         return 1 + len(self._numbers)
 
 
-class Frozen:
+class LoadedSection:
     """A section read back: `lanes` as (priority, mark, positions, attempts by position), `delayed` as
     (due times, positions), `terms` of a durable subscription or nothing, `dedup` as `dedup.Duplicates`
     wrote it, `history` of a topic or nothing, the positions `kept` in it, the facts of a `mark` or none."""
@@ -98,14 +97,14 @@ class Frozen:
         at += 2 * delayed
         self.dedup = numbers[at : at + dedup]
         self.history: Sequence[Any] = head[7]
-        self.mark: tuple[str, int, int, int] | tuple[()] = tuple(head[8]) if len(head) > 8 else ()
+        self.mark: tuple[str, int, int, int] | tuple[()] = tuple(head[8])
         self.kept = numbers[at + dedup :]
 
 
-def load_section(blob: bytes) -> Iterator[Frozen]:
+def read(blob: bytes) -> Iterator[LoadedSection]:
     """The sections of a snapshot. Raises ValueError for another format."""
     view = memoryview(blob)
-    if view[0] not in (FORMAT, _WITHOUT_MARKS):
+    if view[0] != FORMAT:
         raise ValueError(
             f"the snapshot has format {view[0]}, this program reads format {FORMAT}; "
             "start the MOM that wrote this data"
@@ -116,5 +115,5 @@ def load_section(blob: bytes) -> Iterator[Frozen]:
         at += _SIZES.size
         numbers: array[int] = array("Q")
         numbers.frombytes(view[at + head : at + head + numbers_size])
-        yield Frozen(msgpack.decode(view[at : at + head]), numbers)
+        yield LoadedSection(msgpack.decode(view[at : at + head]), numbers)
         at += head + numbers_size

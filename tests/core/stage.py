@@ -143,18 +143,23 @@ class Stage:
 
     def recovered(self, snapshot: bytes | None = None, batches_before: int = 0) -> Broker:
         """A new broker from the journal: from `snapshot`, taken after so many batches, or from the start."""
-        broker = Broker(tag=self.tag, limits=self.limits, policies=self.broker.turn.policies)
+        broker = self.new_broker()
         recovery = Recovery(broker)
         if snapshot is not None:
-            recovery.load_section(snapshot)
+            recovery.load(snapshot)
         for batch in self.batches[batches_before:]:
-            recovery.replay(*batch)
+            recovery.apply(*batch)
         recovery.finish(self.broker.turn.next_position, self.broker.turn.now_ms)
         return broker
 
-    def restart(self) -> None:
-        """The process was killed and came back: clients are gone, the journal is not."""
-        self.broker = self.recovered()
+    def new_broker(self) -> Broker:
+        """A broker without any state, with the limits and policies of this one."""
+        return Broker(tag=self.tag, limits=self.limits, policies=self.broker.turn.policies)
+
+    def restart(self, broker: Broker | None = None) -> None:
+        """The process was killed and came back, or another `broker` takes over: clients are gone, the journal
+        is not."""
+        self.broker = broker or self.recovered()
         self.fetches = []
 
 

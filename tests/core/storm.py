@@ -20,6 +20,7 @@ from broker_app.core.sync_queue import SYNC_ADDRESS
 from tests.core.choices import COLOURS, SELECTORS
 from tests.core.homes import Home, Sent
 from tests.core.ledger import Ledger, Session, has_expired
+from tests.core.mirror import Mirror
 from tests.core.stage import Stage
 
 QUEUES = ("/queue/a", "/queue/b", "/queue/a.dead")
@@ -121,6 +122,8 @@ class Storm:
         self.exclusiveness = random.choice((0, 0, 0.3))
         self.groups = random.choice((((),) * 3, ((),) * 3, ((), b"g1", b"g2"), (b"g1", b"g2", b"g3")))
         self.ledger = Ledger(self.stage)
+        #: a broker that follows, and when it is looked at
+        self.mirror, self.chance = Mirror(self.stage), Random(seed)
         targets = [address for address in self.queues if not address.endswith(".dead")]
         self.ledger.homes = [Home(*names, random.choice(targets)) for names in HOMES if targets]
         self._listen()
@@ -167,13 +170,21 @@ class Storm:
         if self.trace:
             print(f"at {self.stage.now_ms} decide", *map(self._describe, run), sep="\n    ")
         self.ledger.decide(run)
+        self.mirror.follow()
+        if self.chance.random() < 0.05:
+            self.mirror.check()
 
     def _restart(self) -> None:
         if self.trace:
             print("restart")
         self.ledger.check_replay(*self.snapshot)
+        self.mirror.check()
         self.freezing = None
-        self.stage.restart()
+        if self.chance.random() < 0.5:
+            self.stage.restart(self.mirror.take_over())
+            self.mirror = Mirror(self.stage)
+        else:
+            self.stage.restart()
         self._listen()
         self.ledger.restarted()
 

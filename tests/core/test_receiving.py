@@ -136,9 +136,9 @@ def test_from_every_cut_of_the_journal_come_messages_and_mark_alike(stage: Stage
         for snapshot, before in snapshots[: cut + 1]:
             broker = type(stage.broker)(tag=stage.tag)
             recovery = Recovery(broker)
-            recovery.load_section(snapshot)
+            recovery.load(snapshot)
             for batch in stage.batches[before:cut]:
-                recovery.replay(*batch)
+                recovery.apply(*batch)
             recovery.finish(sum(len(list(read(batch))) for batch in stage.batches[:cut]) + 1)
             queue = broker.destinations.queues.get(TARGET)
             assert (queue.depth if queue else 0) == cut
@@ -318,9 +318,9 @@ def test_from_every_cut_of_the_journal_a_mark_is_there_or_forgotten(stage: Stage
             for start in range(before + 1):
                 broker = type(stage.broker)(tag=stage.tag)
                 recovery = Recovery(broker)
-                recovery.load_section(snapshot)
+                recovery.load(snapshot)
                 for batch in stage.batches[start:cut]:
-                    recovery.replay(*batch)
+                    recovery.apply(*batch)
                 recovery.finish(sum(len(list(read(batch))) for batch in stage.batches[:cut]) + 1)
                 found = [found.facts for found in broker.forwarding.marks.values()]
                 assert sorted(found) == sorted(held[cut]), (cut, before, start)

@@ -86,11 +86,11 @@ def test_a_record_is_laid_out_as_documented() -> None:
     message = Message(Envelope("/queue/a", b"h:1\n", priority=5), b"body", 1, 0x0102, True)
     assert (
         b"".join(records.published(message, 3, "/queue/a"))
-        == struct.pack("<IBBBBIIQQ", 40, 1, 3, 0, 5, 3, 4, 0x0102, 0) + b"h:1\nbody"
+        == struct.pack("<IBBBBIIQQ", 40, 1, 1, 0, 5, 3, 4, 0x0102, 0) + b"h:1\nbody"
     )
-    assert records.acked(3, records.PURGED, [9]) == struct.pack("<IBBBBIQ", 20, 2, 3, 4, 0, 3, 9)
-    assert records.delivered(3, 5, 9) == struct.pack("<IBBBBIQ", 20, 3, 3, 0, 5, 3, 9)
-    assert records.returned(3, [(9, 2)]) == struct.pack("<IBBBBIQQ", 28, 4, 3, 0, 0, 3, 9, 2)
+    assert records.acked(3, records.PURGED, [9]) == struct.pack("<IBBBBIQ", 20, 2, 1, 4, 0, 3, 9)
+    assert records.delivered(3, 5, 9) == struct.pack("<IBBBBIQ", 20, 3, 1, 0, 5, 3, 9)
+    assert records.returned(3, [(9, 2)]) == struct.pack("<IBBBBIQQ", 28, 4, 1, 0, 0, 3, 9, 2)
 
 
 def test_a_record_of_another_version_is_refused() -> None:

@@ -1,16 +1,14 @@
 from array import array
-from struct import Struct
 from typing import Any
 
 import pytest
-from msgspec import msgpack
 
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.broker import Broker
 from broker_app.core.recovery import Recovery, live_positions
 from broker_app.core.snapshot import SnapshotBuilder, take_snapshot
-from broker_app.core.snapshot_format import FORMAT, load_section
+from broker_app.core.snapshot_format import FORMAT, read
 from tests.core.stage import Client, Stage
 
 
@@ -141,7 +139,7 @@ def test_a_snapshot_is_written_as_documented(stage: Stage) -> None:
     client = consumer_of(stage, b"1", b"2", b"3", credit=2)
     client.give_back(1)
     client.give_back(3)
-    (section,) = load_section(stage.take_snapshot())
+    (section,) = read(stage.take_snapshot())
     assert (section.address, section.position) == ("/queue/a", stage.broker.turn.next_position)
     assert section.lanes == [(4, 2, array("Q", (1, 2, 3)), {1: 3})]
 
@@ -164,25 +162,16 @@ def test_a_snapshot_may_be_made_in_steps_while_the_broker_works_on(stage: Stage)
     assert take_snapshot(stage.recovered(b"".join(freezing.parts()), before)) == stage.take_snapshot()
 
 
-def test_a_snapshot_from_before_there_were_marks_is_read(stage: Stage) -> None:
-    consumer_of(stage, b"1", b"2")
-    head = msgpack.encode(["/queue/a", stage.broker.turn.next_position, [[4, 0, 2, 0]], 0, [], 0, 0, []])
-    numbers = array("Q", (1, 2)).tobytes()
-    old = bytes((FORMAT - 1,)) + Struct("<IQ").pack(len(head), len(numbers)) + head + numbers
-    (section,) = load_section(old)
-    assert (section.lanes, section.mark) == ([(4, 0, array("Q", (1, 2)), {})], ())
-
-
 def test_a_snapshot_of_another_format_is_refused() -> None:
     with pytest.raises(ValueError, match=f"has format {FORMAT + 1}, this program reads format {FORMAT}"):
-        Recovery(Broker()).load_section(bytes((FORMAT + 1,)))
+        Recovery(Broker()).load(bytes((FORMAT + 1,)))
 
 
 def test_a_record_of_an_unknown_type_is_refused() -> None:
     record = bytearray(records.acked(0, 0, [1]))
     record[4] = 99
     with pytest.raises(ValueError, match="record 7 has the unknown type 99"):
-        Recovery(Broker()).replay(["/queue/a"], 7, bytes(record))
+        Recovery(Broker()).apply(["/queue/a"], 7, bytes(record))
 
 
 def test_a_recovered_broker_names_the_positions_it_wants(stage: Stage) -> None:

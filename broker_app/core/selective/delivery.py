@@ -172,7 +172,7 @@ class SelectiveDelivery:
                     message.attempts = lane.attempts_of(position)
                     sorter.at_hand[position] = message
         else:
-            self._store.load(queue, command)
+            self._store.read_back(queue, command)
             for selection in sorter.awaiting:
                 sorter.wake(selection)
             sorter.awaiting.clear()
