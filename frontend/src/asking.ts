@@ -31,7 +31,7 @@ export function ask(question: Question): Promise<Answer | null> {
   dialog.setAttribute("aria-labelledby", "question");
   document.body.append(dialog);
   const inProduction = document.querySelector<HTMLElement>("#environment")?.dataset.environment?.toLowerCase() === "production";
-  let foreseen: string | TemplateResult | typeof nothing = question.dryRun ? say("Looking what it would do…") : nothing;
+  let foreseen: string | TemplateResult | typeof nothing = question.dryRun ? say("Checking the effect…") : nothing;
   let allowed = question.dryRun === undefined;
   /** What is still to be typed; empty once it was. */
   let wanted = inProduction ? (question.typed ?? "") : "";
@@ -49,7 +49,7 @@ export function ask(question: Question): Promise<Answer | null> {
         ${question.fields ?? nothing}
         <label>${say("Reason, kept in the audit log")}<input name="reason" maxlength="500" autocomplete="off" /></label>
         ${question.typed && inProduction
-          ? html`<label>${say("This is production: type {name}", { name: question.typed })}
+          ? html`<label>${say("This is a production environment: type {name}", { name: question.typed })}
               <input name="typed" required autocomplete="off" autocapitalize="none" spellcheck="false" @input=${compare}
             /></label>`
           : nothing}

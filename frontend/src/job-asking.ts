@@ -39,9 +39,9 @@ export async function askJob({ wish, paced, target = "none", held, ...question }
     ...question,
     fields: fields(target, paced ?? false),
     dryRun: async (given) => {
-      if (target === "needed" && !given.get("target")) return say("Choose a queue: then it is seen what would be done.");
+      if (target === "needed" && !given.get("target")) return say("Select a queue to see a preview.");
       drawn = await plan(completed(wish, given));
-      if (drawn.count === 0) throw new Error(say("There is nothing to do: no message fits."));
+      if (drawn.count === 0) throw new Error(say("Nothing to do: no message matches."));
       return foreseen(drawn);
     },
   });
@@ -76,19 +76,19 @@ export function hold(text: string, deed: () => Promise<unknown>): void {
   addEventListener("pagehide", now);
   const undo = () => {
     forget();
-    tell({ text: say("Taken back: nothing was done."), tone: "quiet" });
+    tell({ text: say("Cancelled: no changes were made."), tone: "quiet" });
   };
   tell({ text, tone: "warn", undo });
 }
 
 function fields(target: JobQuestion["target"], paced: boolean): TemplateResult {
-  const label = target === "optional" ? say("To the queue (empty: where each died)") : say("To the queue");
+  const label = target === "optional" ? say("Target queue (empty: the origin of each message)") : say("Target queue");
   return html`${target === "none" ? nothing : html`<mom-queue-name name="target" ?optional=${target === "optional"} label=${label}></mom-queue-name>`}
     ${paced
       ? html`<div class="fields">
-          <label>${say("At most")}<input name="limit" type="number" min="1" max="1000000" placeholder=${say("all")} /></label>
-          <label>${say("Messages a second")}<input name="rate" type="number" min="1" max="1000000" placeholder=${say("as fast as it goes")} /></label>
-          <label>${say("Stop at refused, %")}<input name="ratio" type="number" min="1" max="100" value="20" /></label>
+          <label>${say("Maximum")}<input name="limit" type="number" min="1" max="1000000" placeholder=${say("all")} /></label>
+          <label>${say("Messages per second")}<input name="rate" type="number" min="1" max="1000000" placeholder=${say("unlimited")} /></label>
+          <label>${say("Stop when this percentage fails")}<input name="ratio" type="number" min="1" max="100" value="20" /></label>
         </div>`
       : nothing}`;
 }
@@ -111,12 +111,12 @@ function foreseen(drawn: Plan): TemplateResult {
   const times = drawn.oldest && drawn.newest;
   return html`<div class="foreseen">
     <p><strong>${sayCount("{count} message", "{count} messages", drawn.count)}</strong>${drawn.matches > drawn.count
-      ? html` ${say("of {matches} that match", { matches: count(drawn.matches) })}`
+      ? html` ${say("of {matches} matching", { matches: count(drawn.matches) })}`
       : nothing}${times
       ? html` · ${say("oldest")} <time datetime=${drawn.oldest!} title=${fullTime(drawn.oldest!)}>${ago(drawn.oldest!)}</time> ·
           ${say("newest")} <time datetime=${drawn.newest!} title=${fullTime(drawn.newest!)}>${ago(drawn.newest!)}</time>`
       : nothing}</p>
-    ${shares(say("From"), drawn.by_origin)} ${shares(say("Why"), drawn.by_reason)}
+    ${shares(say("From"), drawn.by_origin)} ${shares(say("Reason"), drawn.by_reason)}
     ${drawn.warnings.map((warning) => html`<p class="hint" data-tone="warn">▲ ${warning}</p>`)}
     <details>
       <summary>${sayCount("{count} sample", "{count} samples", drawn.sample.length)}</summary>

@@ -17,9 +17,9 @@ export function showKeys(): void {
     origin?.focus();
   });
   render(
-    html`<h2 id="keys-title">${say("Keys")}</h2>
+    html`<h2 id="keys-title">${say("Keyboard shortcuts")}</h2>
       <dl class="pairs keys">${boundKeys().map(({ keys, says }) => html`<dt><kbd>${inWords(keys)}</kbd></dt><dd>${says}</dd>`)}</dl>
-      ${lettersAreKeys() ? nothing : html`<p class="quiet">${say("Keys without Ctrl are switched off in the settings.")}</p>`}
+      ${lettersAreKeys() ? nothing : html`<p class="quiet">${say("Single-letter shortcuts are switched off in My settings.")}</p>`}
       <form method="dialog"><button>${say("Close")}</button></form>`,
     dialog,
   );

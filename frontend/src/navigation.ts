@@ -55,7 +55,7 @@ export function startNavigation(arrived: () => void): void {
     if (ctx.response!.raw.headers.get("content-type")?.startsWith("text/html")) return;
     if (!answersForm(ctx)) return leave(ctx.response!.raw.url, event);
     event.preventDefault();
-    tell({ text: say("The broker refused this: HTTP {status}", { status: ctx.response!.raw.status }), tone: "bad" });
+    tell({ text: say("The broker refused the request: HTTP {status}", { status: ctx.response!.raw.status }), tone: "bad" });
   });
   on("after:request", ({ ctx }, event) => {
     const answer = new DOMParser().parseFromString(ctx.text, "text/html");
@@ -83,7 +83,7 @@ export function startNavigation(arrived: () => void): void {
     markCurrent();
   });
   on("error", ({ ctx }) => {
-    if (ctx) tell({ text: say("No answer from the broker. Nothing was changed on this page."), tone: "bad" });
+    if (ctx) tell({ text: say("No response from the broker. This page is unchanged."), tone: "bad" });
   });
   document.addEventListener("htmx:before:history:restore", (event) => {
     event.preventDefault();

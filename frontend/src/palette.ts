@@ -79,9 +79,9 @@ class Palette {
         group: say("Pages"), label: link.querySelector("span")?.textContent ?? link.textContent.trim(), hint: link.dataset.key && `g ${link.dataset.key}`, deed: () => this.#go(link.href),
       }));
     const acts = [
-      { group: say("Acts"), label: say("Theme: light or dark"), hint: "t", deed: toggleTheme },
-      { group: say("Acts"), label: say("Save this view…"), deed: () => this.#go(viewOf(location.pathname + location.search)) },
-      { group: say("Acts"), label: say("Keys"), hint: "?", deed: () => document.querySelector<HTMLElement>("[data-deed=keys]")!.click() },
+      { group: say("Actions"), label: say("Theme: light or dark"), hint: "t", deed: toggleTheme },
+      { group: say("Actions"), label: say("Save this view…"), deed: () => this.#go(viewOf(location.pathname + location.search)) },
+      { group: say("Actions"), label: say("Keyboard shortcuts"), hint: "?", deed: () => document.querySelector<HTMLElement>("[data-deed=keys]")!.click() },
     ];
     if (!wanted) return [...recent().map(({ label, href }) => ({ group: say("Recent"), label, deed: () => this.#go(href) })), ...pages, ...acts];
     return [...pages, ...acts].filter(({ label }) => wanted.split(/\s+/).every((word) => label.toLowerCase().includes(word)));
@@ -106,7 +106,7 @@ class Palette {
       ...bridges.map(({ name }) => ["bridge", name] as const),
     ];
     const acts = verb ? found.filter(([one]) => verb.of.includes(one) && (kind ?? one) === one).map(([kind, name]) => ({
-      group: say("Acts"), label: `${verb.word} ${name}`, hint: KINDS[kind], deed: () => void verb.deed(kind, name),
+      group: say("Actions"), label: `${verb.word} ${name}`, hint: KINDS[kind], deed: () => void verb.deed(kind, name),
     })) : [];
     const places = found.map(([kind, name]) => ({ group: TITLES[kind], label: name, hint: KINDS[kind], deed: () => this.#go(placeOf(kind, name)) }));
     this.#entries = [...acts, ...this.#here(), ...(verb ? [] : places)];
@@ -144,10 +144,10 @@ class Palette {
           @input=${(event: InputEvent) => this.#type((event.target as HTMLInputElement).value)}
           @keydown=${(event: KeyboardEvent) => this.#key(event)}
         />
-        <ul id="palette-list" role="listbox" aria-label=${say("Found")}>
+        <ul id="palette-list" role="listbox" aria-label=${say("Results")}>
           ${this.#entries.map((entry, index) => this.#line(entry, index))}
         </ul>
-        <p class="quiet" role="status">${this.#entries.length ? nothing : this.#busy ? say("Looking…") : say("Nothing is named so.")}</p>`,
+        <p class="quiet" role="status">${this.#entries.length ? nothing : this.#busy ? say("Searching…") : say("No results.")}</p>`,
       this.#dialog,
     );
   }
@@ -180,8 +180,8 @@ async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
   const answer = await ask({
     title: paused ? say("Pause {name}", { name }) : say("Resume {name}", { name }),
     effect: kind === "bridge"
-      ? say("Messages gather here while it is paused, and are forwarded when it goes on.")
-      : say("While it is paused it takes nothing and hands out nothing. Nothing is lost."),
+      ? say("Messages wait here while the bridge is paused, and are forwarded when it is resumed.")
+      : say("While the queue is paused, producers are refused and consumers receive nothing. No messages are lost."),
     act: paused ? say("Pause") : say("Resume"),
     typed: name,
   });
@@ -189,7 +189,7 @@ async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
   try {
     await setHeld(kind, name, paused, answer.reason);
     const undo = () => void setHeld(kind, name, !paused, say("undone")).catch(sayFault);
-    tell({ text: paused ? say("{name} is paused.", { name }) : say("{name} goes on.", { name }), tone: "good", undo });
+    tell({ text: paused ? say("{name} was paused.", { name }) : say("{name} was resumed.", { name }), tone: "good", undo });
   } catch (fault) {
     sayFault(fault);
   }

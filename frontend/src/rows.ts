@@ -47,8 +47,8 @@ bindKeys(
   },
   { keys: "j", says: say("Next row"), deed: () => move(1) },
   { keys: "k", says: say("Previous row"), deed: () => move(-1) },
-  { keys: "x", says: say("Choose the row"), deed: () => pressed("input[type=checkbox]", true) },
+  { keys: "x", says: say("Select the row"), deed: () => pressed("input[type=checkbox]", true) },
   { keys: "r", says: say("Retry"), deed: () => pressed("[data-key=r]") },
   { keys: "m", says: say("Move"), deed: () => pressed("[data-key=m]") },
-  { keys: ".", says: say("Acts on the row"), deed: () => pressed(".acts-of-row button", true) },
+  { keys: ".", says: say("Actions for the row"), deed: () => pressed(".acts-of-row button", true) },
 );

@@ -11,10 +11,10 @@ export function showSignIn(): void {
   render(
     html`<form method="dialog" class="question">
       <h2 id="signed-out-title">${say("You are signed out")}</h2>
-      <p>${say("Your session has ended. What is shown is old; sign in to go on with this page.")}</p>
+      <p>${say("Your session has ended and this page is no longer updated. Sign in to continue.")}</p>
       <div class="tools">
         <a class="button primary" href=${location.href} data-whole autofocus>${say("Sign in")}</a>
-        <button value="">${say("Stay here")}</button>
+        <button value="">${say("Stay on this page")}</button>
       </div>
     </form>`,
     dialog,

@@ -84,10 +84,10 @@ def test_a_rule_is_explained_changed_with_its_impact_and_undone(
     expect(page.locator(".toast")).to_contain_text("was created")
     assert [send("orders"), send("bills")] == [201, 403]
 
-    page.get_by_text("Explain…").click()
+    page.get_by_text("Explain access…").click()
     page.get_by_label("User", exact=True).fill("john")
     page.get_by_label("Destination").fill("queue:bills")
-    page.get_by_role("button", name="Explain").click()
+    page.get_by_role("button", name="Explain access").click()
     answer = page.get_by_label("Explanation")
     expect(answer).to_contain_text("Denied: no rule allows it")
     expect(answer).to_contain_text("the queue differs: it is bills, the rule wants orders")
@@ -101,7 +101,7 @@ def test_a_rule_is_explained_changed_with_its_impact_and_undone(
     conditions.press_sequentially("/event/q")
     page.get_by_role("option", name="/event/queue").click()
     page.keyboard.type(" == bills")
-    expect(preview).to_contain_text("1 would turn into denials")
+    expect(preview).to_contain_text("1 would be denied")
     expect(preview).to_contain_text("1 would be allowed")
     expect(page.locator(".cm-lint-marker-error")).to_have_count(0)
     page.get_by_label("User", exact=True).fill("john")
@@ -114,7 +114,7 @@ def test_a_rule_is_explained_changed_with_its_impact_and_undone(
     assert [send("orders"), send("bills")] == [403, 201]
 
     page.locator(".toast").get_by_role("button", name="Undo").click()
-    expect(page.locator(".toast")).to_contain_text("was undone")
+    expect(page.locator(".toast")).to_contain_text("was reverted")
     assert [send("orders"), send("bills")] == [201, 403]
     page.goto("/console/rules/remove?name=johns")
     expect(page.locator(".impact")).to_contain_text("would")
@@ -134,7 +134,7 @@ def test_all_rules_are_one_text_whose_mistakes_are_marked(
     save(page)
     expect(page.locator(".toast")).to_contain_text("2 rules were changed")
     page.get_by_role("button", name="Undo").click()
-    expect(page.locator(".toast")).to_contain_text("was undone")
+    expect(page.locator(".toast")).to_contain_text("was reverted")
 
 
 def test_a_denial_becomes_a_rule(
@@ -144,7 +144,7 @@ def test_a_denial_becomes_a_rule(
     add_rule(page, "other", "/event/queue == something.else", "john")
     assert send("wanted") == 403
     page.goto("/console/rules/denials?filter=wanted")
-    page.get_by_role("link", name="Make a rule from this").first.click()
+    page.get_by_role("link", name="Create rule").first.click()
     expect(editor(page, "Conditions")).to_have_text("/event/queue == wanted && /event/method == POST")
     page.get_by_label("Name of the rule").fill("wanted")
     save(page)
@@ -161,12 +161,12 @@ def test_a_token_is_made_used_and_revoked(
     open_page: OpenPage, broker: BrokerProcess, session: StorageState
 ) -> None:
     page = open_page(broker, "/console/tokens/", session, viewport=DESKTOP)
-    page.get_by_role("link", name="Make a token").first.click()
+    page.get_by_role("link", name="Create token").first.click()
     page.get_by_label("Name", exact=True).fill("laptop")
     page.get_by_label("only those below").check()
     page.get_by_label("send").check()
     page.get_by_label("Destinations").fill("/queue/tokens")
-    page.get_by_role("button", name="Make the token").click()
+    page.get_by_role("button", name="Create token").click()
     expect(page.locator("#curl")).to_contain_text("/api/v1/queues/tokens/messages")
     secret = page.locator("#secret").inner_text()
     expect(page.get_by_role("button", name="Copy").first).to_be_visible()
@@ -203,10 +203,10 @@ def test_a_user_is_added_signs_in_and_sees_what_is_his(
     expect(ways.get_by_role("link", name="Tokens")).to_be_visible()
     expect(ways.get_by_role("link", name="Rules")).to_have_count(0)
     hers.get_by_label("Destination").fill("queue:orders")
-    hers.get_by_role("button", name="Explain").click()
+    hers.get_by_role("button", name="Explain access").click()
     expect(hers.get_by_label("Explanation")).to_contain_text("mary, in office")
     hers.goto("/console/rules/")
-    expect(hers.get_by_role("heading", level=1)).to_have_text("This page is for administrators")
+    expect(hers.get_by_role("heading", level=1)).to_have_text("Only administrators can view this page")
     assert all("403" in complaint for complaint in complaints)
     complaints.clear()
 
@@ -276,7 +276,7 @@ def test_files_are_shown_with_what_is_wrong_in_them(
     page = open_page(broker, "/console/configuration/files", sign_in(browser, broker))
     expect(page.get_by_role("row", name="zero.config")).to_contain_text("read")
     config.write_text("/config/mom/max_attempts = \n")
-    poll(lambda: "The files cannot be used" in page.goto("/console/configuration/files").text())  # type: ignore[union-attr]
+    poll(lambda: "The configuration files are invalid" in page.goto("/console/configuration/files").text())  # type: ignore[union-attr]
     expect(page.get_by_role("alert")).to_contain_text("zero.config:1:")
     page.goto("/console/configuration/?filter=max_attempts")
     expect(page.get_by_role("row", name="max_attempts").first).to_contain_text("zero.config:1")
@@ -293,7 +293,7 @@ def test_everything_works_without_javascript(
     page.get_by_label("Name of the user").fill("plain")
     page.get_by_role("button", name="Save").click()
     page.get_by_role("button", name="Undo").click()
-    expect(page.locator(".toast")).to_contain_text("was undone")
+    expect(page.locator(".toast")).to_contain_text("was reverted")
     expect(page.get_by_role("button", name="Copy")).to_have_count(0)
 
 

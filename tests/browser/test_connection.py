@@ -87,7 +87,7 @@ def test_signing_out_elsewhere_ends_what_a_page_is_told_and_asks_to_sign_in(
     dialog = own_page.get_by_role("dialog", name="You are signed out")
     expect(dialog).to_be_visible()
     expect(own_page.locator("mom-live-pill")).to_contain_text("signed out")
-    dialog.get_by_role("button", name="Stay here").click()
+    dialog.get_by_role("button", name="Stay on this page").click()
     expect(dialog).to_have_count(0)
     expect(own_page.locator("mom-banners")).to_contain_text("You are signed out")
     forget_failed_connections(complaints)

@@ -23,17 +23,17 @@ def test_a_client_is_found_and_closed_with_a_reason_that_it_receives(
         page.get_by_role("row", name="till-7").get_by_role("link").click()
         expect(page.get_by_role("row", name="/queue/orders")).to_be_visible()
         expect(page.locator(".timeline")).to_contain_text("subscribed /queue/orders")
-        page.get_by_role("button", name="Close…").click()
+        page.get_by_role("button", name="Close connection…").click()
         dialog = page.get_by_role("dialog")
-        dialog.get_by_label("What the client is told").fill("the till is replaced tonight")
+        dialog.get_by_label("Reason shown to the client").fill("the till is replaced tonight")
         dialog.get_by_role("button", name="Close").click()
         assert b"the till is replaced tonight" in until(client, b"ERROR")
     # What happened stays after it has gone.
-    expect(page.locator(".standing")).to_contain_text("gone")
+    expect(page.locator(".standing")).to_contain_text("disconnected")
     expect(page.locator(".timeline li").first).to_contain_text("disconnected: the till is replaced tonight")
     expect(page.locator(".timeline")).to_contain_text(f"by {broker.user}")
     page.get_by_role("link", name="Connections", exact=True).first.click()
-    page.get_by_role("button", name="gone within a day").click()
+    page.get_by_role("button", name="disconnected in the last 24 hours").click()
     expect(page.get_by_role("row", name="till-7")).to_contain_text("the till is replaced tonight")
 
 

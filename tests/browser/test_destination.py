@@ -35,15 +35,15 @@ def test_a_limit_is_changed_when_its_difference_was_seen_and_taken_back(
     page.goto("/console/queues/one?name=limited")
     page.get_by_role("link", name="Settings", exact=True).last.click()
     page.get_by_label("max messages", exact=True).fill("5")
-    page.get_by_role("button", name="Show what would change").click()
-    expect(page.get_by_role("status", name="What would change")).to_contain_text("max_messages")
+    page.get_by_role("button", name="Preview changes").click()
+    expect(page.get_by_role("status", name="Impact")).to_contain_text("max_messages")
     expect(page.locator(".preview ins")).to_have_text("5")
     page.get_by_label("Reason").fill("the disk is small")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".toast")).to_contain_text("What is said about limited was created")
     expect(page.get_by_role("meter", name="1 of 5 used")).to_be_visible()
     page.locator(".toast").get_by_role("button", name="Undo").click()
-    expect(page.locator(".toast")).to_contain_text("was undone")
+    expect(page.locator(".toast")).to_contain_text("was reverted")
     holds = broker.request("GET", "/api/v1/queues/limited").json()["settings"]["max_messages"]
     assert holds == {"value": 0, "source": "default"}
 
@@ -51,8 +51,8 @@ def test_a_limit_is_changed_when_its_difference_was_seen_and_taken_back(
 def test_a_token_is_made_on_the_spot_and_the_code_with_it_works(page: Page, broker: BrokerProcess) -> None:
     assert broker.request("PUT", "/api/v1/queues/used", json_body={}).status == 201
     page.goto("/console/queues/one?name=used&tab=use")
-    page.get_by_role("button", name="Make a token for it…").click()
-    page.get_by_role("dialog").get_by_role("button", name="Make the token").click()
+    page.get_by_role("button", name="Create a token…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Create token").click()
     secret = page.locator("code.secret").inner_text()
     produce, consume = page.locator("mom-destination-code pre").all_inner_texts()
     assert secret in produce and secret in consume
@@ -66,7 +66,7 @@ def test_a_token_is_made_on_the_spot_and_the_code_with_it_works(page: Page, brok
     assert elsewhere.status == 403, "it is good for this queue alone"
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_text("Confirmed after")).to_be_visible()
-    page.get_by_role("button", name="Receive one").click()
+    page.get_by_role("button", name="Receive a message").click()
     expect(page.locator(".arrived li")).to_contain_text("Hello")
 
 
@@ -77,17 +77,17 @@ def test_a_consumer_is_seen_paused_and_sent_away_with_a_reason(
     row = page.locator(".consumers tbody tr")
     expect(row).to_contain_text("STOMP 1.2")
     page.get_by_role("button", name="Pause…").click()
-    page.get_by_role("dialog").get_by_label("Who is held back").select_option("consumers")
+    page.get_by_role("dialog").get_by_label("What to pause").select_option("consumers")
     page.get_by_role("dialog").get_by_role("button", name="Pause").click()
     expect(page.locator("mom-destination-head .pill")).to_contain_text("paused: consumers")
     send(broker, "watched")
     expect(page.locator(".standing-facts")).to_contain_text("1 ready")
     page.locator("#toasts").get_by_role("button", name="Undo").click()
-    expect(page.locator(".standing-facts")).to_contain_text("1 leased")
+    expect(page.locator(".standing-facts")).to_contain_text("1 unsettled")
     row.get_by_role("button", name="Close").click()
-    page.get_by_role("dialog").get_by_label("What the client is told").fill("please update")
+    page.get_by_role("dialog").get_by_label("Reason shown to the client").fill("please update")
     page.get_by_role("dialog").get_by_role("button", name="Close").click()
-    expect(page.get_by_text("Nobody consumes this queue now")).to_be_visible()
+    expect(page.get_by_text("This queue has no consumers")).to_be_visible()
     page.get_by_role("button", name="Purge…").click()
     expect(page.get_by_role("dialog")).to_contain_text("1 message would be removed now.")
     page.get_by_role("dialog").get_by_role("button", name="Purge").click()
@@ -97,7 +97,7 @@ def test_a_consumer_is_seen_paused_and_sent_away_with_a_reason(
 def test_the_past_is_drawn_and_told_as_a_table(page: Page, broker: BrokerProcess) -> None:
     send(broker, "drawn")
     page.goto("/console/queues/one?name=drawn&tab=history")
-    chart = page.locator("mom-chart", has=page.get_by_role("heading", name="Messages that wait"))
+    chart = page.locator("mom-chart", has=page.get_by_role("heading", name="Messages"))
     expect(chart.locator("canvas")).to_be_visible()
     expect(chart.get_by_role("img")).to_have_accessible_name(re.compile("ready: 1 at the end"))
     chart.get_by_role("button", name="View as table").click()

@@ -44,7 +44,7 @@ def test_pages_change_inside_the_frame_and_back_leads_to_where_one_was(
     # What is not there says so inside the frame, and a refused form keeps what was typed.
     page.evaluate("document.querySelector('#ways a[href$=\"groups/\"]').href = '/console/none'")
     explorer.get_by_role("link", name="Groups").click()
-    expect(page.get_by_role("heading", level=1, name="There is nothing here")).to_be_focused()
+    expect(page.get_by_role("heading", level=1, name="This page does not exist")).to_be_focused()
     page.go_back()
     expect(page).to_have_title(re.compile("^Audit"))
     assert page.evaluate("window.whole"), "the page was loaded whole somewhere"
@@ -73,7 +73,7 @@ def test_the_tree_unfolds_level_by_level_moves_by_itself_and_is_sought_by_the_br
     expect(page.get_by_role("heading", level=1)).to_have_text("orders.eu")
     expect(eu).to_have_attribute("aria-current", "page")
 
-    field = page.get_by_label("Filter the explorer")
+    field = page.get_by_label("Filter explorer")
     field.fill("frame.1")
     expect(explorer.locator("mom-branch[kind=queue] li")).to_have_count(4)
     expect(explorer.get_by_role("link", name="Audit")).to_be_hidden()
@@ -108,7 +108,7 @@ def test_the_palette_and_the_keys_lead_everywhere_and_pause_with_undo(
     question.get_by_label("Reason").fill("the shop is closed")
     question.get_by_role("button", name="Pause").click()
     toast = page.locator("#toasts .toast")
-    expect(toast).to_contain_text("orders.new is paused.")
+    expect(toast).to_contain_text("orders.new was paused.")
     assert paused() == "all"
     toast.get_by_role("button", name="Undo").click()
     expect(toast).to_have_count(0)
@@ -117,7 +117,7 @@ def test_the_palette_and_the_keys_lead_everywhere_and_pause_with_undo(
     )
 
     page.keyboard.press("?")
-    keys = page.get_by_role("dialog", name="Keys")
+    keys = page.get_by_role("dialog", name="Keyboard shortcuts")
     expect(keys).to_contain_text("Go to Queues")
     page.keyboard.press("Escape")
     # Who speaks to the machine turns letters off; what has Ctrl goes on.
@@ -130,7 +130,7 @@ def test_the_palette_and_the_keys_lead_everywhere_and_pause_with_undo(
 
 def test_times_are_in_the_chosen_zone_which_stands_in_the_footer(page: Page) -> None:
     page.get_by_role("button", name=re.compile("▾$")).and_(page.locator("[popovertarget=zones]")).click()
-    page.get_by_label("Times are shown in").select_option("Europe/Berlin")
+    page.get_by_label("Time zone").select_option("Europe/Berlin")
     wait_live(page)
     expect(page.locator("[popovertarget=zones]")).to_contain_text("GMT+1")
     page.goto("/console/audit/")

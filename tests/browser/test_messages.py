@@ -47,7 +47,7 @@ def depth(broker: BrokerProcess, queue: str) -> int:
 def test_a_message_is_published_and_watched_as_it_arrives(page: Page, broker: BrokerProcess) -> None:
     send(broker, "published", b"before")
     show(page, "published", more="&tail=on")
-    expect(page.locator("mom-message-tail")).to_contain_text("Waiting for what comes")
+    expect(page.locator("mom-message-tail")).to_contain_text("Waiting for messages")
     other = page.context.new_page()
     show(other, "published", "publish")
     other.get_by_role("textbox", name="Body").fill('{"id": 9007199254740993, "n": {{n}}}')
@@ -60,14 +60,14 @@ def test_a_message_is_published_and_watched_as_it_arrives(page: Page, broker: Br
     other.get_by_text("The same as code").click()
     curl = other.locator(".snippet").filter(has_text="curl")
     expect(curl).to_contain_text("Mom-Header-tenant: a: b \\ c")
-    other.get_by_label("How many").fill("3")
+    other.get_by_label("Number of messages").fill("3")
     other.locator("form.publish").get_by_role("button", name="Publish").click()
     answer = other.locator("form.publish .notice")
     expect(answer).to_contain_text("3 messages are stored")
     expect(page.locator(".tail li")).to_have_count(3)
     expect(page.locator(".tail li").first).to_contain_text('"n":3')
     other.close()
-    page.get_by_role("button", name="Stop the tail").click()
+    page.get_by_role("button", name="Stop tailing").click()
     rows(page).nth(1).get_by_role("button").click()
     detail = page.locator("mom-message-detail")
     expect(detail.locator(".json-key").first).to_have_text("id")
@@ -114,7 +114,7 @@ def test_it_is_seen_why_a_message_waits(page: Page, broker: BrokerProcess) -> No
     expect(reasons).to_contain_text("nobody consumes /queue/waiting")
     expect(reasons).to_contain_text("1 message of /queue/waiting come before it")
     send(broker, "waiting", b"three")
-    expect(page.locator("mom-message-browser")).to_contain_text("the queue has changed since")
+    expect(page.locator("mom-message-browser")).to_contain_text("the queue has changed since then")
     page.get_by_role("button", name="Refresh").click()
     expect(rows(page)).to_have_count(3)
 
@@ -147,7 +147,7 @@ def test_400_dead_letters_are_retried_after_a_dry_run_and_brought_back(
     expect(rows(page)).to_have_count(50)
     expect(page.locator("mom-job-toast").last).to_contain_text("400 done")
     assert (depth(broker, "orders"), depth(broker, "orders.dead")) == (0, 400)
-    page.locator("mom-job-toast").last.get_by_role("link", name="Open the job").click()
+    page.locator("mom-job-toast").last.get_by_role("link", name="Open job").click()
     expect(page.locator("mom-job-page")).to_contain_text("Move 400 messages back")
     page.get_by_role("navigation", name="Breadcrumbs").get_by_role("link", name="Jobs").click()
     expect(page.locator("mom-job-list tbody tr").nth(1)).to_contain_text("Retry 400 messages")
@@ -162,7 +162,7 @@ def test_chosen_messages_are_moved_and_one_is_deleted_unless_taken_back(
         rows(page).nth(number).get_by_role("checkbox").check()
     page.locator(".bulk").get_by_role("button", name="Move…").click()
     dialog = page.get_by_role("dialog", name="Move 2 messages · chosen")
-    dialog.get_by_label("To the queue").fill("elsewhere")
+    dialog.get_by_label("Target queue").fill("elsewhere")
     dialog.get_by_label("Reason").focus()
     expect(dialog).to_contain_text("elsewhere does not exist and will be made")
     dialog.get_by_role("button", name="Move", exact=True).click()
@@ -172,7 +172,7 @@ def test_chosen_messages_are_moved_and_one_is_deleted_unless_taken_back(
     page.locator(".message-acts").get_by_role("button", name="Delete…").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
     page.locator(".toast").filter(has_text="will be deleted").get_by_role("button", name="Undo").click()
-    expect(page.locator(".toast").filter(has_text="Taken back")).to_be_visible()
+    expect(page.locator(".toast").filter(has_text="Cancelled")).to_be_visible()
     assert (depth(broker, "chosen"), depth(broker, "elsewhere")) == (1, 2)
 
 
@@ -182,8 +182,8 @@ def test_a_dead_letter_is_edited_sent_again_and_replaced(
     bury(broker, "edited", 1, ["schema v3"])
     show(page, "edited.dead")
     rows(page).get_by_role("button").click()
-    expect(page.locator(".path")).to_contain_text("died: REJECTED, schema v3")
-    page.get_by_role("link", name="Retry edited…").click()
+    expect(page.locator(".path")).to_contain_text("dead-lettered: REJECTED, schema v3")
+    page.get_by_role("link", name="Edit and retry…").click()
     expect(page.get_by_role("textbox", name="Body")).to_have_value('{"number": 0}')
     expect(page.get_by_label("Header value")).to_have_value("acme")
     page.get_by_role("textbox", name="Body").fill('{"number": 1}')
@@ -241,7 +241,7 @@ def test_looking_at_a_queue_that_does_not_exist_creates_nothing(
     page: Page, broker: BrokerProcess, complaints: list[str]
 ) -> None:
     show(page, "never.made")
-    expect(page.locator("mom-message-browser")).to_contain_text("There is no queue never.made yet")
+    expect(page.locator("mom-message-browser")).to_contain_text("The queue never.made does not exist yet")
     names = [each["name"] for each in broker.request("GET", "/api/v1/stats").json()["destinations"]]
     assert "/queue/never.made" not in names
     # The browser itself reports the replies that say so.
@@ -252,7 +252,7 @@ def test_looking_at_a_queue_that_does_not_exist_creates_nothing(
 def test_what_a_topic_retains_is_looked_at(page: Page, broker: BrokerProcess) -> None:
     broker.request("PUT", "/api/v1/topics/news", json_body={"retention_s": 600})
     page.goto("/console/topics/one?name=news&tab=messages")
-    expect(page.locator("mom-history-browser")).to_contain_text("Nothing is retained")
+    expect(page.locator("mom-history-browser")).to_contain_text("No messages are retained")
     for number in range(3):
         broker.request("POST", "/api/v1/topics/news/messages", b"news %d" % number)
     page.get_by_role("button", name="Newest").click()

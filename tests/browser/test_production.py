@@ -30,7 +30,7 @@ def test_a_queue_is_deleted_only_after_its_whole_name_was_typed(
     delete = dialog.get_by_role("button", name="Delete", exact=True)
     field = dialog.get_by_label("This is production")
     # It would be enabled once the broker has answered what would be deleted.
-    expect(dialog.get_by_role("status")).to_have_text("Nothing stands in the way.")
+    expect(dialog.get_by_role("status")).to_have_text("It can be deleted now.")
     expect(delete).to_be_disabled()
     for typed in ("x", name[:-1], name.upper()):
         field.fill(typed)

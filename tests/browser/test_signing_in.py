@@ -37,7 +37,7 @@ def test_the_one_time_link_signs_in_once(
     link = broker.login_link()
     wait_live(open_page(broker, link))
     second = open_page(broker, link)
-    expect(second.get_by_role("heading", name="This link is used up")).to_be_visible()
+    expect(second.get_by_role("heading", name="This link was already used")).to_be_visible()
     assert all("410" in complaint for complaint in complaints)
     complaints.clear()
 

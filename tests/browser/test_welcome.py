@@ -25,7 +25,7 @@ def test_a_new_broker_leads_to_the_first_message_and_leaves_nothing_behind(
     expect(page.locator("#send")).to_contain_text("Bearer")
     token = re.search(r"Bearer (\S+)'", page.locator("#send").inner_text())
     assert token
-    expect(page.locator("mom-first-message")).to_contain_text("empty, and looking")
+    expect(page.locator("mom-first-message")).to_contain_text("empty, waiting for messages")
     headers = {"authorization": f"Bearer {token[1]}", "content-type": "text/plain"}
     request = urllib.request.Request(f"{broker.url}/api/v1/queues/welcome/messages", b"Hello", headers)
     with urllib.request.urlopen(request, timeout=30) as reply:
@@ -34,10 +34,10 @@ def test_a_new_broker_leads_to_the_first_message_and_leaves_nothing_behind(
 
     page.get_by_role("button", name="Receive", exact=True).click()
     expect(page.get_by_label("Receive", exact=True)).to_contain_text("received Hello")
-    page.get_by_role("button", name="Listen", exact=True).click()
-    expect(page.get_by_label("Be called")).to_contain_text("listening")
-    page.get_by_role("button", name="Send one from this page").click()
-    expect(page.get_by_label("Be called")).to_contain_text("heard Hello from this page")
+    page.get_by_role("button", name="Subscribe", exact=True).click()
+    expect(page.get_by_label("Subscribe", exact=True)).to_contain_text("subscribed")
+    page.get_by_role("button", name="Send a message from this page").click()
+    expect(page.get_by_label("Subscribe", exact=True)).to_contain_text("received Hello from this page")
 
     page.get_by_role("button", name="Remove the queue").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")

@@ -58,7 +58,7 @@ def test_a_one_time_link_opens_the_console_once(client: Client, admin: User) -> 
     assert client.get("/console/").status_code == 200
     second = Client().get(path)
     assert second.status_code == 410
-    assert b"used up" in second.content
+    assert b"already used" in second.content
 
 
 def test_the_admin_shows_and_does_not_change(inside: Client, admin: User) -> None:
@@ -196,4 +196,6 @@ def test_the_document_for_the_data_plane_is_the_same(client: Client) -> None:
 def test_an_address_that_there_is_not_says_so_in_words(inside: Client) -> None:
     reply = inside.get("/console/nothing")
     assert reply.status_code == 404
-    assert "There is nothing here" in reply.content.decode() and "Resolver404" not in reply.content.decode()
+    assert (
+        "This page does not exist" in reply.content.decode() and "Resolver404" not in reply.content.decode()
+    )

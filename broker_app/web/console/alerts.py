@@ -21,13 +21,13 @@ from broker_app.web.resource_types import Said
 from broker_app.web.resource_types.alerts import from_the_start
 
 _ABOUT = {
-    "oldest": _("the oldest message of a queue that is consumed has waited so many seconds"),
-    "dead-letters": _("so many messages became dead letters within ten minutes"),
-    "no-consumer": _("so many messages wait in a queue that nobody consumes"),
-    "bridge-stalled": _("so many messages wait for a bridge that is stalled or has no connection"),
-    "store": _("so many percent of the room for the journal are taken"),
-    "flapping": _("a client has connected so often within five minutes"),
-    "configuration": _("files of the configuration were refused"),
+    "oldest": _("the oldest message of a queue with consumers has waited this many seconds"),
+    "dead-letters": _("this many messages became dead letters within ten minutes"),
+    "no-consumer": _("this many messages wait in a queue without consumers"),
+    "bridge-stalled": _("this many messages wait for a bridge that is stalled or disconnected"),
+    "store": _("this percentage of the journal's disk space is used"),
+    "flapping": _("a client has connected this many times within five minutes"),
+    "configuration": _("configuration files were rejected"),
 }
 _SEVERITIES = {"warning": _("warning"), "critical": _("critical")}
 
@@ -39,10 +39,12 @@ class AlertRuleForm(ThingForm):
         label=_("Condition"), choices=[(name, f"{name}: {_ABOUT[name]}") for name in CONDITIONS]
     )
     threshold = forms.FloatField(
-        label=_("Threshold"), required=False, help_text=_("from where on; empty: what the condition suggests")
+        label=_("Threshold"),
+        required=False,
+        help_text=_("the value at which the alert fires; empty: the default of the condition"),
     )
     for_s = forms.FloatField(
-        label=_("For seconds"),
+        label=_("Duration (seconds)"),
         required=False,
         help_text=_(
             "how long the condition must hold before the alert fires; empty: the default of the condition"
@@ -54,12 +56,12 @@ class AlertRuleForm(ThingForm):
     pattern = forms.CharField(
         label=_("Pattern"),
         required=False,
-        help_text=_("of the queues, bridges or clients it is about, such as /queue/orders.>; empty: all"),
+        help_text=_("names of the queues, bridges or clients to check, such as /queue/orders.>; empty: all"),
     )
     enabled = forms.BooleanField(label=_("Enabled"), required=False)
     notify = Lines(
         label=_("Notify"),
-        help_text=_("whom it is told to, one a line: queue:NAME, https://…, mailto:ADDRESS"),
+        help_text=_("where notifications are sent, one per line: queue:NAME, https://…, mailto:ADDRESS"),
     )
     comment = forms.CharField(label=_("Comment"), required=False, widget=forms.Textarea(attrs={"rows": 2}))
 
@@ -70,13 +72,13 @@ class AlertRuleForm(ThingForm):
 ALERTS = Subject(
     kind="alerts",
     title=_("Alerts"),
-    about=_("What somebody should see to, found by the rules below."),
+    about=_("Problems that need attention, found by the alert rules below."),
     adds=_("Add an alert rule"),
     form=AlertRuleForm,
     columns={
         "condition": _("condition"),
         "threshold": _("threshold"),
-        "for_s": _("for seconds"),
+        "for_s": _("duration (seconds)"),
         "severity": _("severity"),
         "pattern": _("pattern"),
         "enabled": _("enabled"),

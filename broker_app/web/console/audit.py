@@ -29,7 +29,7 @@ _VERIFIED = 5_000
 class Filter(forms.Form):
     """Empty fields ask for nothing."""
 
-    author = forms.CharField(required=False, max_length=150, label=gettext_lazy("Who"))
+    author = forms.CharField(required=False, max_length=150, label=gettext_lazy("User"))
     way = forms.ChoiceField(
         required=False,
         label=gettext_lazy("Via"),
@@ -50,13 +50,13 @@ class Filter(forms.Form):
         required=False,
         max_length=300,
         label=gettext_lazy("Name"),
-        help_text=gettext_lazy("or a part of it"),
+        help_text=gettext_lazy("or part of it"),
     )
     words = forms.CharField(
         required=False,
         max_length=300,
         label=gettext_lazy("Reason"),
-        help_text=gettext_lazy("words in it"),
+        help_text=gettext_lazy("words it contains"),
     )
     trace = forms.CharField(required=False, max_length=32, label=gettext_lazy("Trace id"))
     since = forms.DateField(

@@ -95,7 +95,7 @@ class SteerPage(SubjectPage):
                     request, apply(by(request, request.POST.get("reason", "")), [edit]), _("Bridge %s") % key
                 )
             except (Conflict, InvalidEdits, Stale, ValidationError) as fault:
-                messages.error(request, _("Nothing was changed: %s") % in_a_sentence(fault))
+                messages.error(request, _("No changes were made: %s") % in_a_sentence(fault))
         return redirect(address_of(key))
 
     def retry(self, request: HttpRequest, key: str, queue: str) -> None:
@@ -109,7 +109,7 @@ class SteerPage(SubjectPage):
             messages.error(request, refusal.detail)
             return
         audit.record(by(request), audit.Act(RETRIED, self.subject.kind, key, after={"queue": queue or None}))
-        messages.success(request, _("It tries again now."))
+        messages.success(request, _("The bridge is retrying now."))
 
 
 class ClonePage(SubjectPage):
@@ -127,10 +127,10 @@ class ClonePage(SubjectPage):
             edit = Edit(self.subject.kind, new, {**said, "desired": PAUSED}, 0, secrets)
             tell(request, apply(by(request), [edit]), _("Bridge %s") % new)
         except (Conflict, InvalidEdits, ValidationError) as fault:
-            messages.error(request, _("Nothing was made: %s") % in_a_sentence(fault))
+            messages.error(request, _("The bridge was not created: %s") % in_a_sentence(fault))
             return redirect(address_of(key))
         except Stale:
-            messages.error(request, _("Nothing was made: there is a bridge %s already.") % new)
+            messages.error(request, _("The bridge was not created: a bridge named %s already exists.") % new)
             return redirect(address_of(key))
         return redirect(f"{self.subject.edit_address}?{urlencode({'name': new})}")
 
@@ -144,7 +144,9 @@ class RemoveOrphanPage(AdministratorsPage):
     def post(self, request: HttpRequest) -> HttpResponse:
         orphan = self.orphan(request)
         if in_production() and request.POST.get("typed", "").strip() != orphan["queue"]:
-            return self.show(request, _("This is production: type the name of the queue to remove it."))
+            return self.show(
+                request, _("This is a production environment: type the name of the queue to remove it.")
+            )
         node = node_of(request)
         assert node is not None, "it knows the orphan"
         try:

@@ -32,14 +32,15 @@ class State(NamedTuple):
 WORDS: Final = {
     "running": _("running"), "starting": _("starting"), "connecting": _("connecting"),
     "retrying": _("retrying"), "stalled": _("stalled"), "failed": _("failed"),
-    "paused": _("paused"), "asleep": _("asleep"),
+    "paused": _("paused"), "asleep": _("suspended"),
 }  # fmt: skip
 #: what happens to bridges and flows, likewise
 HAPPENINGS: Final = {
     "connected": _("connected"), "retrying": _("retrying"), "failed": _("failed"),
     "reconfigured": _("reconfigured"), "restarted": _("restarted"), "paused": _("paused"),
     "resumed": _("resumed"), "draining": _("draining"), "started": _("started"),
-    "suspended": _("asleep"), "refused": _("refused"), "stalled": _("stalled"), "parked": _("parked"),
+    "suspended": _("suspended"), "refused": _("refused"), "stalled": _("stalled"),
+    "parked": _("dead-lettered"),
     "gap": _("gap"), "recovered": _("recovered"),
 }  # fmt: skip
 _SIGNS: Final = {
@@ -56,10 +57,10 @@ COUNTS: Final = {
     "sent": _("sent"),
     "accepted": _("accepted"),
     "refused": _("refused"),
-    "unanswered": _("unanswered"),
+    "unanswered": _("awaiting reply"),
     "in_flight": _("in flight"),
 }
-NO_NODE: Final = _("This process serves pages beside a broker: how bridges stand is not known here.")
+NO_NODE: Final = _("This process only serves the console and does not know the status of bridges.")
 
 
 def all_bridges(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:

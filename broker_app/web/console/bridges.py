@@ -42,38 +42,49 @@ class BridgeForm(ThingForm):
 
     hostname = forms.CharField(label=_("Host"), help_text=_("name or address of the remote broker"))
     port = forms.IntegerField(
-        required=False, help_text=format_lazy(_("on which it listens; empty: {ports}"), ports=_PORTS)
+        required=False, help_text=format_lazy(_("port on which it listens; empty: {ports}"), ports=_PORTS)
     )
     protocol = forms.ChoiceField(choices=[(name, name) for name in PORTS])
-    path = forms.CharField(initial="/ws", help_text=_("of the WebSocket, for ws and wss"))
-    host = forms.CharField(label=_("Virtual host"), initial="/", help_text=_("there; / is the usual one"))
-    user = forms.CharField(required=False, help_text=_("by which the bridge logs in there"))
+    path = forms.CharField(initial="/ws", help_text=_("path of the WebSocket, for ws and wss"))
+    host = forms.CharField(
+        label=_("Virtual host"), initial="/", help_text=_("virtual host of the remote broker, usually /")
+    )
+    user = forms.CharField(required=False, help_text=_("user that the bridge logs in as"))
     password = forms.CharField(
         required=False,
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text=_("of that user; empty leaves the one there is. It is never shown."),
+        help_text=_("password of that user; empty keeps the current one. It is never shown."),
     )
     ca_file = forms.CharField(
         label=_("CA file"),
         required=False,
-        help_text=_("of authorities that may have signed its certificate; empty: whom this machine trusts"),
+        help_text=_(
+            "certificate authorities that are trusted for its certificate; "
+            "empty: those of the operating system"
+        ),
     )
     desired = forms.ChoiceField(
         choices=[(name, name) for name in DESIRED],
-        help_text=_("draining takes no new messages, forwards what is there, and is paused then"),
+        help_text=_("a draining bridge accepts no new messages, forwards those that wait, and then pauses"),
     )
-    paused_queues = Lines(help_text=_("remote queues that are paused alone, one a line"))
-    retry_s = forms.FloatField(label=_("Retry"), help_text=_("seconds between two tries to connect"))
+    paused_queues = Lines(help_text=_("remote queues that are paused on their own, one per line"))
+    retry_s = forms.FloatField(
+        label=_("Retry interval"), help_text=_("seconds between two connection attempts")
+    )
     idle_s = forms.FloatField(
-        label=_("Idle"), help_text=_("seconds without a message after which it disconnects")
+        label=_("Idle timeout"), help_text=_("seconds without messages after which the bridge disconnects")
     )
-    scan_s = forms.FloatField(label=_("Scan"), help_text=_("seconds between two looks for what was missed"))
+    scan_s = forms.FloatField(
+        label=_("Scan interval"), help_text=_("seconds between two scans for messages that were missed")
+    )
     stalled_s = forms.FloatField(
-        label=_("Stalled"),
-        help_text=_("seconds without an answer while messages wait; then it connects anew"),
+        label=_("Response timeout"),
+        help_text=_("seconds without a reply, while messages wait, after which the bridge reconnects"),
     )
-    window = forms.IntegerField(help_text=_("messages that may be on their way unanswered, of one queue"))
+    window = forms.IntegerField(
+        help_text=_("messages of one queue that may be in flight without a confirmation")
+    )
     park_after = forms.IntegerField(help_text=_("refusals of a message after which it is parked; 0 is never"))
     comment = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 2}))
 
@@ -92,7 +103,7 @@ class BridgeForm(ThingForm):
 BRIDGES = Subject(
     kind="bridges",
     title=_("Bridges"),
-    about=_("Connections to remote brokers, over which queues named storeAndForward:… are emptied."),
+    about=_("Connections to remote brokers. Queues named storeAndForward:… are forwarded over them."),
     adds=_("Add a bridge"),
     none=_("There are no bridges yet."),
     form=BridgeForm,
@@ -149,23 +160,25 @@ class Step(NamedTuple):
 
 STEPS = (
     Step(
-        "name", _("Name"), _("What is sent to /bridge/NAME/QUEUE goes over the bridge of that name."),
+        "name", _("Name"), _("Messages sent to /bridge/NAME/QUEUE are forwarded "
+                             "over the bridge of that name."),
         ("name", "comment"),
     ),
     Step(
-        "where", _("Where"), _("The other broker: a MOM, or any that speaks STOMP 1.2."),
+        "where", _("Address"), _("The remote broker: MOM, or any broker that supports STOMP 1.2."),
         ("protocol", "hostname", "port"), ("host", "path", "ca_file"),
     ),
     Step(
-        "login", _("Log in"), _("A user of the other broker. The password is kept here and never shown."),
+        "login", _("Log in"), _("A user of the remote broker. The password is stored here and never shown."),
         ("user", "password"),
     ),
     Step(
         "test", _("Test"),
-        _("Name, connection, login and rights, step by step. Nothing is sent, and nothing is saved."),
+        _("Tests host name, connection, login and permissions, step by step. Nothing is sent or saved."),
     ),
     Step(
-        "save", _("Preview"), _("What saving does, and what a file would say instead."), (),
+        "save", _("Preview"), _("The effect of saving, and the same bridge as text "
+                                "for a configuration file."), (),
         ("desired", "paused_queues", "retry_s", "idle_s", "scan_s", "stalled_s", "window", "park_after"),
     ),
 )  # fmt: skip

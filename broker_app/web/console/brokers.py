@@ -48,7 +48,7 @@ class BrokerForm(ThingForm):
     )
     endpoints = Lines(
         label=gettext_lazy("Endpoints"),
-        help_text=gettext_lazy("Where clients reach it, one a line: stomp://host:61613"),
+        help_text=gettext_lazy("Addresses for clients, one per line: stomp://host:61613"),
     )
     comment = forms.CharField(
         required=False, label=gettext_lazy("Comment"), widget=forms.Textarea(attrs={"rows": 2})
@@ -92,7 +92,8 @@ BROKERS = Subject(
     kind="brokers",
     title=gettext_lazy("Brokers"),
     about=gettext_lazy(
-        "The brokers of this installation: how clients reach them, and settings that hold while they run."
+        "The brokers of this installation: their addresses for clients, and "
+        "settings that can be changed while they run."
     ),
     adds=gettext_lazy("Add a broker"),
     none=gettext_lazy("There are no brokers yet."),

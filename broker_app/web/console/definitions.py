@@ -44,7 +44,11 @@ class DefinitionsPage(AdministratorsPage):
             return self.show(request, faults=invalid.faults[:50])
         except Stale:
             plan = definitions.plan(by(request), document, prune=prune)
-            context = {"fault": _("Something was changed meanwhile: below is what applying does now.")}
+            context = {
+                "fault": _(
+                    "The configuration has changed in the meantime. Below is what applying would change now."
+                )
+            }
             return self.planned(request, content, plan, prune, **context)
         except (Conflict, ValidationError) as refusal:
             return self.show(request, fault=in_a_sentence(refusal))
@@ -54,13 +58,13 @@ class DefinitionsPage(AdministratorsPage):
         author = by(request, request.POST.get("reason", ""))
         done = definitions.apply(author, document, prune=prune, expected=whole(request.POST, "expected"))
         if not done.changes:
-            messages.info(request, _("The configuration says all that already: nothing was changed."))
+            messages.info(request, _("The configuration already matches: no changes were made."))
             return redirect("console:definitions")
         version = done.version + 1
         count = len(done.changes)
         text = ngettext(
-            "The definitions were applied: %(count)d thing changed.",
-            "The definitions were applied: %(count)d things changed.",
+            "The definitions were applied: %(count)d change.",
+            "The definitions were applied: %(count)d changes.",
             count,
         )
         messages.success(request, text % {"count": count}, extra_tags=str(version))
@@ -105,9 +109,11 @@ def _content(request: HttpRequest) -> bytes:
     file = request.FILES.get("file")
     content = file.read(MOST_BYTES + 1) if file is not None else request.POST.get("document", "").encode()
     if not content.strip():
-        raise definitions.InvalidDocument(definitions.Fault("", _("there is nothing in it; choose a file")))
+        raise definitions.InvalidDocument(
+            definitions.Fault("", _("no file was chosen, or the file is empty"))
+        )
     if len(content) > MOST_BYTES:
-        detail = _("it is longer than %(most)d KiB; use `mom definitions import` for it")
+        detail = _("the file is larger than %(most)d KiB; use `mom definitions import` for it")
         detail %= {"most": MOST_BYTES // 1024}
         raise definitions.InvalidDocument(definitions.Fault("", detail))
     return content

@@ -44,5 +44,5 @@ def marks_of(request: HttpRequest, kind: str, name: str) -> list[dict[str, Any]]
 
 def _label(row: ChangedObject) -> str:
     if row.before is None:
-        return _("settings made by %(author)s")
+        return _("settings created by %(author)s")
     return _("settings removed by %(author)s") if row.after is None else _("settings changed by %(author)s")

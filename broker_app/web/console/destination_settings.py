@@ -65,8 +65,8 @@ GROUPS = (
         ("max_attempts", "retry_delay_s", "retry_factor", "max_retry_delay_s", "slow_consumer_s", "paused"),
     ),
     Group(gettext_lazy("Dead letters"), ("use_dead_letters", "dead_letters", "dead_letter_expired"), "queue"),
-    Group(gettext_lazy("History for replay"), ("retention_s", "retention_bytes"), "topic"),
-    Group(gettext_lazy("Repeats and names"), ("dedup_window_s", "auto_create")),
+    Group(gettext_lazy("Message history"), ("retention_s", "retention_bytes"), "topic"),
+    Group(gettext_lazy("Duplicates and names"), ("dedup_window_s", "auto_create")),
 )
 #: limits of which the broker counts how much is used → the member of `usage` that says so
 METERS: Mapping[str, str] = {
@@ -103,9 +103,9 @@ class JsonForm(ThingForm):
         try:
             said = json.loads(self.cleaned_data["text"] or "{}")
         except ValueError as error:
-            raise ValidationError(_("This is no JSON: %(error)s") % {"error": error}) from None
+            raise ValidationError(_("This is not valid JSON: %(error)s") % {"error": error}) from None
         if not isinstance(said, dict):
-            raise ValidationError(_('It has to be an object such as {"max_messages": 1000}.'))
+            raise ValidationError(_('Enter a JSON object such as {"max_messages": 1000}.'))
         return said
 
     def said(self) -> dict[str, Any]:
@@ -168,7 +168,7 @@ class SettingsView:
             if preview:
                 shown = [difference(changed) for changed in outcome.changed]
                 return self._drawn(form, previewed=True, differences=shown)
-            tell(self.request, outcome, _("What is said about %(name)s") % {"name": self.name})
+            tell(self.request, outcome, _("Configuration of %(name)s") % {"name": self.name})
             return redirect(f"{self.request.path}?{self.request.GET.urlencode()}")
         return self._drawn(form)
 
@@ -257,13 +257,13 @@ def _shown(setting: Setting, value: Any, name: str) -> str:
 def _words_of(source: str) -> str:
     match source:
         case "own":
-            return _("said here")
+            return _("set here")
         case "node":
-            return _("setting of the node")
+            return _("node setting")
         case "default":
             return _("default")
         case ">":
-            return _("said about everything")
+            return _("set for all destinations")
     return _("pattern %(pattern)s") % {"pattern": source}
 
 

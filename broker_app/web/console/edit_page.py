@@ -111,7 +111,7 @@ class AddPage(EditPage):
     def overtaken(self, request: HttpRequest, form: ThingForm, edit: Edit, version: int) -> HttpResponse:
         form.add_error(
             "name",
-            _("This name is taken: there is a %(one)s %(name)s already.")
+            _("This name is taken: a %(one)s named %(name)s already exists.")
             % {"one": self.subject.one, "name": edit.key},
         )
         return self.show(request, form)

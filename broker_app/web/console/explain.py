@@ -23,11 +23,11 @@ from broker_app.web.snapshot import read_rules
 from mom_client.storeandforward import PREFIX
 
 _ABOUT = {
-    "send": gettext_lazy("send: send to it"),
-    "receive": gettext_lazy("receive: receive from it, subscribe to it"),
-    "browse": gettext_lazy("browse: see which messages there are"),
+    "send": gettext_lazy("send: send messages to it"),
+    "receive": gettext_lazy("receive: receive messages from it, subscribe to it"),
+    "browse": gettext_lazy("browse: list its messages"),
     "read": gettext_lazy("read: read messages without receiving them"),
-    "manage": gettext_lazy("manage: purge, move, delete"),
+    "manage": gettext_lazy("manage: purge, move and delete messages"),
 }
 
 
@@ -45,7 +45,7 @@ class Question(forms.Form):
         required=False,
         validators=[validate_ipv46_address],
         label=gettext_lazy("IP address"),
-        help_text=gettext_lazy("Empty is unknown."),
+        help_text=gettext_lazy("Empty: unknown."),
     )
     protocol = forms.ChoiceField(
         required=False,
@@ -133,7 +133,7 @@ def _steps(explanation: Explanation, administrator: bool) -> list[tuple[int, str
             step.matched,
             step.why
             if administrator or step.rule.concerns(event.user, event.groups)
-            else _("it is about others"),
+            else _("only administrators may check other users"),
         )
         for step in explanation.steps
     ]

@@ -57,7 +57,7 @@ WAYS: tuple[tuple[StrPromise | str, tuple[Way, ...]], ...] = (
         (
             Way("console:bridges", _("Bridges"), key="b"),
             Way("console:rules", _("Rules"), key="r"),
-            Way("console:explain", _("Explain"), True, key="x"),
+            Way("console:explain", _("Explain access"), True, key="x"),
             Way("console:configuration", _("Configuration"), key="c"),
             Way("console:jobs", _("Jobs"), True, key="j"),
             Way("console:alerts", _("Alerts"), key="a"),

@@ -27,7 +27,7 @@ class GroupForm(ThingForm):
         rows=6,
         language="users",
         label=gettext_lazy("Members"),
-        help_text=gettext_lazy("Users, one a line."),
+        help_text=gettext_lazy("Users, one per line."),
     )
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -65,7 +65,7 @@ def _with_group(user: Said, group: str, is_member: bool) -> Said:
 GROUPS = Subject(
     kind="groups",
     title=gettext_lazy("Groups"),
-    about=gettext_lazy("Users who are named together by rules."),
+    about=gettext_lazy("Groups of users, for use in authorization rules."),
     adds=gettext_lazy("Add a group"),
     none=gettext_lazy("There are no groups yet."),
     form=GroupForm,

@@ -26,14 +26,14 @@ class RemovePage(SubjectPage):
     def post(self, request: HttpRequest) -> HttpResponse:
         key, _said = self.thing(request)
         if in_production() and request.POST.get("typed", "").strip() != key:
-            return self.show(request, _("This is production: type the name to remove it."))
+            return self.show(request, _("This is a production environment: type the name to remove it."))
         version = request.POST.get("version", "")
         try:
             outcome = self.removed(request, int(version) if version.isdecimal() else None)
         except (Conflict, InvalidEdits, ValidationError) as fault:
             return self.show(request, in_a_sentence(fault))
         except Stale:
-            return self.show(request, _("It was changed meanwhile: below is what it says now."))
+            return self.show(request, _("It has changed in the meantime. Below are its current values."))
         tell(request, outcome, thing(self.subject.kind, key))
         return redirect(self.subject.address)
 

@@ -35,7 +35,7 @@ class ThingForm(forms.Form):
         required=False,
         max_length=1000,
         label=gettext_lazy("Reason"),
-        help_text=gettext_lazy("Why: kept in the history and the audit log."),
+        help_text=gettext_lazy("Reason for the change, kept in the history and the audit log."),
     )
 
     field_order = ("name",)

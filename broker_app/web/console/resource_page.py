@@ -77,7 +77,7 @@ class SubjectPage(AdministratorsPage):
 def tell(request: HttpRequest, outcome: Outcome, what: str) -> None:
     """Says on the next page what was done, with the version that it led to."""
     if outcome.version is None:
-        messages.info(request, _("%(what)s says that already: nothing was changed.") % {"what": what})
+        messages.info(request, _("%(what)s already has these values: no changes were made.") % {"what": what})
     else:
         messages.success(request, was_done(what, outcome.changed[0].act), extra_tags=str(outcome.version))
         for warning in outcome.warnings():

@@ -41,7 +41,7 @@ class RuleForm(ThingForm):
     effect = forms.ChoiceField(
         label=gettext_lazy("Effect"),
         choices=((Rule.ALLOW, gettext_lazy("allow")), (Rule.DENY, gettext_lazy("deny"))),
-        help_text=gettext_lazy("What the rule says where it matches."),
+        help_text=gettext_lazy("The decision when the rule matches."),
     )
     conditions = Code(
         required=False,
@@ -49,24 +49,25 @@ class RuleForm(ThingForm):
         language="conditions",
         label=gettext_lazy("Conditions"),
         help_text=gettext_lazy(
-            "When it matches: /event/queue == orders.new && /event/method == POST. Empty is always."
+            "When the rule matches: /event/queue == orders.new && /event/method == POST. Empty: always."
         ),
     )
     users = Lines(
         language="users",
         label=gettext_lazy("Users"),
         help_text=gettext_lazy(
-            "Whom it is about, one a line. Neither users nor groups: everybody who is logged in."
+            "Users to which the rule applies, one per line. Without users and groups "
+            "it applies to all authenticated users."
         ),
     )
     groups = Lines(
         language="groups",
         label=gettext_lazy("Groups"),
-        help_text=gettext_lazy("Or the groups it is about, one a line."),
+        help_text=gettext_lazy("Or groups to which the rule applies, one per line."),
     )
     position = forms.IntegerField(
         label=gettext_lazy("Position"),
-        help_text=gettext_lazy("The first rule that matches decides; lower positions come first."),
+        help_text=gettext_lazy("The first matching rule decides; lower positions are evaluated first."),
     )
     comment = forms.CharField(
         required=False,
@@ -91,7 +92,9 @@ class RuleForm(ThingForm):
 RULES = Subject(
     kind="rules",
     title=gettext_lazy("Rules"),
-    about=gettext_lazy("Who may do what. Rules are tried in this order, and the first that matches decides."),
+    about=gettext_lazy(
+        "Which users may do what. Rules are evaluated in this order; the first that matches decides."
+    ),
     adds=gettext_lazy("Add a rule"),
     none=gettext_lazy("There are no rules yet."),
     form=RuleForm,

@@ -56,7 +56,10 @@ class RulesTextPage(AdministratorsPage):
             faults = [_placed(text, fault) for fault in invalid.faults[:_FAULTS]]
             return self.show(request, text, expected, faults=faults)
         except Stale as stale:
-            fault = _("Something was changed meanwhile. The preview shows what saving does now.")
+            fault = _(
+                "The configuration has changed in the meantime. The preview "
+                "shows what saving would change now."
+            )
             return self.planned(
                 request, text, definitions.plan(author, document, prune=True), stale.version, fault
             )
@@ -66,7 +69,7 @@ class RulesTextPage(AdministratorsPage):
 
     def saved(self, request: HttpRequest, done: definitions.Plan) -> HttpResponse:
         if not done.changes:
-            messages.info(request, _("The rules say that already: nothing was changed."))
+            messages.info(request, _("The rules are already like this: no changes were made."))
             return redirect("console:rules")
         version = done.version + 1
         count = len(done.changes)
@@ -103,16 +106,18 @@ def _document(text: str) -> definitions.Document:
     """What the text says. Raises InvalidDocument, for things that are no rules too."""
     content = text.encode()
     if len(content) > MOST_BYTES:
-        detail = _("it is longer than %(most)d KiB; use `mom definitions import` for it")
+        detail = _("the file is larger than %(most)d KiB; use `mom definitions import` for it")
         raise definitions.InvalidDocument(definitions.Fault("", detail % {"most": MOST_BYTES // 1024}))
     document = definitions.from_yaml(content)
     others = [
-        definitions.Fault(f"/{kind}", _("here are rules alone; use definitions for more"))
+        definitions.Fault(f"/{kind}", _("only rules can be edited here; use definitions for other resources"))
         for kind in document
         if kind != "rules"
     ]
     if others or "rules" not in document:
-        missing = definitions.Fault("", _("it must have the member rules; without any it is rules: {}"))
+        missing = definitions.Fault(
+            "", _("the text must have the member rules; to have no rules, write rules: {}")
+        )
         raise definitions.InvalidDocument(*(others or [missing]))
     return document
 

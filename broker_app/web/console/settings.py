@@ -51,19 +51,19 @@ def profile_choices() -> dict[str, Choice]:
         "language": Choice(
             settings.LANGUAGE_COOKIE_NAME,
             gettext_lazy("Language"),
-            [("", gettext_lazy("as the browser asks")), *settings.LANGUAGES],
+            [("", gettext_lazy("language of the browser")), *settings.LANGUAGES],
         ),
         "zone": Choice(
             "mom_zone",
             gettext_lazy("Time zone"),
-            [("", gettext_lazy("of this browser")), ("UTC", "UTC"), *zones],
-            gettext_lazy("It stands beside every time."),
+            [("", gettext_lazy("time zone of this browser")), ("UTC", "UTC"), *zones],
+            gettext_lazy("Shown next to every time."),
         ),
         "theme": Choice(
             "mom_theme",
             gettext_lazy("Theme"),
             [
-                ("", gettext_lazy("as the system")),
+                ("", gettext_lazy("same as the system")),
                 ("light", gettext_lazy("light")),
                 ("dark", gettext_lazy("dark")),
             ],
@@ -71,13 +71,13 @@ def profile_choices() -> dict[str, Choice]:
         "density": Choice(
             "mom_density",
             gettext_lazy("Density"),
-            [("", gettext_lazy("roomy")), ("compact", gettext_lazy("compact"))],
+            [("", gettext_lazy("comfortable")), ("compact", gettext_lazy("compact"))],
         ),
         "keys": Choice(
             "mom_keys",
-            gettext_lazy("Keys of single letters"),
+            gettext_lazy("Single-letter keyboard shortcuts"),
             [("", gettext_lazy("on")), ("off", gettext_lazy("off"))],
-            gettext_lazy("Such as g q, t and /. The list of all is under ?."),
+            gettext_lazy("Such as g q, t and /. Press ? for the full list."),
         ),
     }
 
@@ -99,7 +99,7 @@ class EnvironmentForm(forms.Form):
         max_length=40,
         label=gettext_lazy("Name of the environment"),
         help_text=gettext_lazy(
-            "Such as test or production; in production, removing something asks for its name."
+            "Such as test or production. In production, the name has to be typed to remove something."
         ),
     )
     colour = forms.ChoiceField(
@@ -130,7 +130,7 @@ class SettingsPage(Page):
             value = quote(form.cleaned_data[name], safe="")
             age = _YEAR_S if value else 0
             reply.set_cookie(choice.cookie, value, max_age=age, path=path, samesite="Lax")
-        messages.success(request, _("Your settings hold in this browser from now on."))
+        messages.success(request, _("Your settings were saved in this browser."))
         return reply
 
     def show(self, request: HttpRequest, form: ProfileForm) -> HttpResponse:
@@ -175,5 +175,5 @@ def save_environment(request: HttpRequest, form: EnvironmentForm) -> Outcome | N
     except (Conflict, InvalidEdits, Stale, ValidationError) as refusal:
         messages.error(request, in_a_sentence(refusal))
         return None
-    tell(request, outcome, _("The environment"))
+    tell(request, outcome, _("Environment"))
     return outcome

@@ -43,9 +43,9 @@ class TokenForm(forms.Form):
     name = forms.CharField(
         max_length=100,
         label=gettext_lazy("Name"),
-        help_text=gettext_lazy("What it is for: you will know it by this name."),
+        help_text=gettext_lazy("A name that shows what the token is for."),
     )
-    expires = forms.ChoiceField(label=gettext_lazy("Expires"), choices=_LIVES, initial="90", required=False)
+    expires = forms.ChoiceField(label=gettext_lazy("Expiry"), choices=_LIVES, initial="90", required=False)
     limited = forms.ChoiceField(
         label=gettext_lazy("Rights"),
         choices=(("", gettext_lazy("all my rights")), ("yes", gettext_lazy("only those below"))),
@@ -57,7 +57,7 @@ class TokenForm(forms.Form):
         required=False,
         max_length=1000,
         label=gettext_lazy("Reason"),
-        help_text=gettext_lazy("Why: kept in the history and the audit log."),
+        help_text=gettext_lazy("Reason for the change, kept in the history and the audit log."),
     )
 
     def end(self) -> datetime | None:
@@ -77,7 +77,7 @@ class GrantForm(forms.Form):
     )
     destinations = Lines(
         label=gettext_lazy("Destinations"),
-        help_text=gettext_lazy("One a line: /queue/orders, or /queue/orders.> for all that begin so."),
+        help_text=gettext_lazy("One per line: /queue/orders, or /queue/orders.> for all names below it."),
     )
 
 
@@ -122,7 +122,8 @@ TOKENS = Subject(
     kind="tokens",
     title=gettext_lazy("Tokens"),
     about=gettext_lazy(
-        "Secrets by which programs log in instead of a password. Each lends its owner's rights, or fewer."
+        "Secrets that programs use to log in instead of a password. A token grants "
+        "all rights of its owner, or some of them."
     ),
     form=ThingForm,
     columns={},

@@ -27,19 +27,19 @@ class UserForm(ThingForm):
     administrator = forms.BooleanField(
         required=False,
         label=gettext_lazy("Administrator"),
-        help_text=gettext_lazy("May do everything, whatever the rules say, and change the configuration."),
+        help_text=gettext_lazy("May do everything, regardless of the rules, and change the configuration."),
     )
     active = forms.BooleanField(
         required=False,
         label=gettext_lazy("Active"),
-        help_text=gettext_lazy("May log in; sessions of others are refused."),
+        help_text=gettext_lazy("Inactive users cannot log in; their sessions are closed."),
     )
     groups = forms.MultipleChoiceField(
         required=False,
         choices=_groups,
         widget=forms.CheckboxSelectMultiple,
         label=gettext_lazy("Groups"),
-        help_text=gettext_lazy("Rules can name groups instead of single users."),
+        help_text=gettext_lazy("Rules can apply to groups instead of single users."),
     )
     email = forms.EmailField(required=False, max_length=254, label=gettext_lazy("E-mail"))
     password = forms.CharField(
@@ -52,10 +52,10 @@ class UserForm(ThingForm):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.fields["password"].help_text = (
-            gettext_lazy("Without one, nobody can log in with a password.")
+            gettext_lazy("Without a password, the user cannot log in with one.")
             if self.key is None
             else gettext_lazy(
-                "Empty leaves the one there is. A new one ends sessions that logged in with the old one."
+                "Empty keeps the current password. A new one closes sessions that logged in with the old one."
             )
         )
 
@@ -63,7 +63,7 @@ class UserForm(ThingForm):
 USERS = Subject(
     kind="users",
     title=gettext_lazy("Users"),
-    about=gettext_lazy("Who may log in. What users may do is said by rules."),
+    about=gettext_lazy("Accounts that may log in. Their permissions are defined by rules."),
     adds=gettext_lazy("Add a user"),
     none=gettext_lazy("There are no users yet."),
     form=UserForm,
@@ -81,7 +81,7 @@ class Users(ListPage):
 
     def cell(self, said: Said, name: str) -> str:
         if name == "active":
-            return str(gettext_lazy("yes") if said["active"] else gettext_lazy("no, may not log in"))
+            return str(gettext_lazy("yes") if said["active"] else gettext_lazy("no, cannot log in"))
         return super().cell(said, name)
 
 

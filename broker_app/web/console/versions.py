@@ -96,17 +96,22 @@ class BackPage(AdministratorsPage):
             )
         except Stale:
             return self.show(
-                request, _("Something was changed meanwhile: below is what going back does now.")
+                request,
+                _(
+                    "The configuration has changed in the meantime. Below is "
+                    "what the rollback would change now."
+                ),
             )
         except (Conflict, InvalidEdits, ValidationError) as refusal:
             return self.show(request, in_a_sentence(refusal))
         if done.outcome.version is None:
             messages.info(
                 request,
-                _("The configuration is as it was in version %(to)d: nothing was changed.") % {"to": to},
+                _("The configuration is already the same as in version %(to)d: no changes were made.")
+                % {"to": to},
             )
         else:
-            text = _("The configuration is as it was in version %(to)d.") % {"to": to}
+            text = _("The configuration was rolled back to version %(to)d.") % {"to": to}
             messages.success(request, text, extra_tags=str(done.outcome.version))
         return redirect("console:versions")
 
@@ -139,17 +144,17 @@ class UndoPage(AdministratorsPage):
         try:
             done = history.go_back(by(request), version - 1, version)
         except (Stale, Conflict, InvalidEdits, ValidationError) as refusal:
-            why = _("Other changes came after it") if isinstance(refusal, Stale) else in_a_sentence(refusal)
+            why = _("later changes depend on it") if isinstance(refusal, Stale) else in_a_sentence(refusal)
             messages.error(
                 request,
-                _("Version %(version)d cannot be undone by itself: %(why)s.")
+                _("Version %(version)d cannot be reverted on its own: %(why)s.")
                 % {"version": version, "why": why},
             )
             return redirect(f"{reverse('console:back')}?to={version - 1}")
         left = "".join(f" {one.kind} {one.key}: {one.why}." for one in done.kept)
         messages.success(
             request,
-            _("Version %(version)d was undone.") % {"version": version} + left,
+            _("Version %(version)d was reverted.") % {"version": version} + left,
             extra_tags=str(done.outcome.version or ""),
         )
         return redirect("console:versions")

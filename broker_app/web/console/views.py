@@ -21,8 +21,10 @@ class ViewForm(forms.Form):
     address = forms.CharField(max_length=2000, label=gettext_lazy("Address"))
     shared = forms.BooleanField(
         required=False,
-        label=gettext_lazy("for everybody"),
-        help_text=gettext_lazy("Others see the name and the address; what they may see there is theirs."),
+        label=gettext_lazy("visible to all users"),
+        help_text=gettext_lazy(
+            "Other users see the name and the address; the page shows them only what they may see."
+        ),
     )
 
     def clean_address(self) -> str:
@@ -30,7 +32,7 @@ class ViewForm(forms.Form):
         parts = urlsplit(self.cleaned_data["address"].strip())
         elsewhere = parts.scheme or parts.netloc or "\\" in parts.path
         if elsewhere or not parts.path.startswith(reverse("console")):
-            raise forms.ValidationError(_("Addresses of views begin with %s") % reverse("console"))
+            raise forms.ValidationError(_("The address of a view begins with %s") % reverse("console"))
         return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
@@ -51,7 +53,7 @@ class SaveView(Page):
         except Conflict as conflict:
             form.add_error(None, str(conflict))
             return render(request, "console/view.html", {"form": form})
-        messages.success(request, _("The view %(name)s is saved.") % {"name": given["name"]})
+        messages.success(request, _("The view %(name)s was saved.") % {"name": given["name"]})
         return redirect(given["address"])
 
 

@@ -52,7 +52,9 @@ class PasswordForm(forms.Form):
         max_length=1000,
         label=gettext_lazy("New password"),
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text=gettext_lazy("For the user that you are logged in as; the one-time link is used up."),
+        help_text=gettext_lazy(
+            "For the user that you are logged in as; the one-time link cannot be used again."
+        ),
     )
 
 
@@ -88,9 +90,7 @@ class WelcomePage(AdministratorsPage):
             form.add_error("password", fault.messages)
             return self.show(request, 2, password_form=form)
         update_session_auth_hash(request, user)
-        messages.success(
-            request, _("From now on you log in as %(user)s with this password.") % {"user": user}
-        )
+        messages.success(request, _("Use this password to log in as %(user)s from now on.") % {"user": user})
         return _at(3)
 
     def clean(self, request: HttpRequest) -> HttpResponse:
@@ -102,7 +102,7 @@ class WelcomePage(AdministratorsPage):
         if refusal is not None:
             messages.error(request, refusal.detail)
             return _at(3)
-        messages.success(request, _("The queue and the token of the first steps are gone."))
+        messages.success(request, _("The queue and the token of the first steps were removed."))
         return redirect("console")
 
     def show(self, request: HttpRequest, step: int, **more: Any) -> HttpResponse:

@@ -50,7 +50,7 @@ export const LABELS: Record<Deed, string> = {
 
 /** The right that a deed needs, where who looks is known not to have it; empty when nothing stands in the way. */
 export function missingRight(deed: Deed, administers: boolean): string {
-  return administers || deed === "purge" || deed === "export" ? "" : say("needs administer");
+  return administers || deed === "purge" || deed === "export" ? "" : say("requires the right administer");
 }
 
 /** Asks, and does it. */
@@ -74,13 +74,13 @@ async function turn(doing: Doing, to: string): Promise<void> {
   const chosen = await sure(doing, {
     title: pausing ? say("Pause {on}", { on }) : say("Resume {on}", { on }),
     effect: pausing
-      ? say("Producers are refused and consumers are handed nothing until it is resumed; what waits stays.")
-      : say("Producers may send and consumers are served again."),
+      ? say("Producers are refused and consumers receive nothing until it is resumed. Waiting messages are kept.")
+      : say("Producers can send and consumers receive messages again."),
     act: pausing ? say("Pause") : say("Resume"),
     foresee: (rows) => {
       const already = rows.filter((row) => (row.paused !== "none") === pausing).length;
       const will = sayCount("{count} would change.", "{count} would change.", rows.length - already);
-      const stay = already ? sayCount("{count} is so already.", "{count} are so already.", already) : "";
+      const stay = already ? sayCount("{count} is already in this state.", "{count} are already in this state.", already) : "";
       return `${will} ${stay}`;
     },
   });
@@ -94,7 +94,7 @@ async function turn(doing: Doing, to: string): Promise<void> {
     undo: () =>
       void each(doing, done, (row) => set(row, row.paused)).then(({ done: back, failures: wrong }) => {
         doing.done();
-        report(back.length, wrong, { text: sayCount("{count} as before.", "{count} as before.", back.length) });
+        report(back.length, wrong, { text: sayCount("{count} restored.", "{count} restored.", back.length) });
       }),
   });
   doing.done();
@@ -124,10 +124,10 @@ function foreseen(found: Map<string, Plan>, rows: Figures[]): TemplateResult {
   const unsettled = rows.reduce((sum, row) => sum + row.unsettled, 0);
   const age = oldest && duration(Math.max(0, (Date.now() - Date.parse(oldest)) / 1000));
   return html`${sayCount("{count} message", "{count} messages", messages)}${age
-    ? html`, ${say("the oldest {age}", { age })}`
+    ? html`, ${say("the oldest is {age} old", { age })}`
     : nothing}.
-  ${unsettled ? sayCount("{count} is with a consumer and stays.", "{count} are with consumers and stay.", unsettled) : nothing}
-  ${found.size < rows.length ? say("{count} refused it.", { count: count(rows.length - found.size) }) : nothing}`;
+  ${unsettled ? sayCount("{count} is unsettled and is kept.", "{count} are unsettled and are kept.", unsettled) : nothing}
+  ${found.size < rows.length ? say("Failed for {count}.", { count: count(rows.length - found.size) }) : nothing}`;
 }
 
 async function purge(doing: Doing): Promise<void> {
@@ -135,7 +135,7 @@ async function purge(doing: Doing): Promise<void> {
   const on = objects(doing);
   const chosen = await sure(doing, {
     title: say("Purge {on}", { on }),
-    effect: say("All messages that wait are removed for good. What consumers hold stays."),
+    effect: say("All ready messages are deleted permanently. Unsettled messages stay with their consumers."),
     act: say("Purge"),
     danger: true,
     typed: typedFor(doing),
@@ -155,7 +155,7 @@ async function exported(doing: Doing): Promise<void> {
   let found = new Map<string, Plan>();
   const chosen = await sure(doing, {
     title: say("Export {on}", { on: objects(doing) }),
-    effect: say("All messages that wait are written to a file of JSON lines for each queue; they stay where they are."),
+    effect: say("All ready messages are written to one file of JSON lines per queue. They also stay in the queue."),
     act: say("Export"),
     foresee: async (rows) => {
       found = await plans(doing, "export", rows);
@@ -181,7 +181,7 @@ async function removed(doing: Doing): Promise<void> {
   const on = objects(doing);
   const chosen = await sure(doing, {
     title: say("Delete {on}", { on }),
-    effect: say("The queue ends, with its messages and its settings. One that somebody consumes is left alone."),
+    effect: say("The queue is deleted with its messages and settings. Queues with consumers are not deleted."),
     act: say("Delete"),
     danger: true,
     typed: typedFor(doing),
@@ -189,9 +189,9 @@ async function removed(doing: Doing): Promise<void> {
       const [free, messages] = [rows.filter((row) => !row.consumers), rows.reduce((sum, row) => sum + row.depth + row.unsettled, 0)];
       const consumed = rows.length - free.length;
       return [
-        sayCount("{count} queue would go,", "{count} queues would go,", free.length),
+        sayCount("{count} queue would be deleted,", "{count} queues would be deleted,", free.length),
         sayCount("with {count} message.", "with {count} messages.", messages),
-        consumed ? sayCount("{count} has consumers and stays.", "{count} have consumers and stay.", consumed) : "",
+        consumed ? sayCount("{count} has consumers and is kept.", "{count} have consumers and are kept.", consumed) : "",
       ].join(" ");
     },
   });
@@ -213,11 +213,11 @@ export async function create(kind: Kind): Promise<string | null> {
     title: kind === "queue" ? say("New queue") : say("New topic"),
     effect:
       kind === "queue"
-        ? say("A queue keeps messages until a consumer has taken them. Dots in its name make branches of the tree.")
-        : say("A topic hands each message to all who are subscribed. Dots in its name make levels for wildcards."),
+        ? say("A queue keeps messages until a consumer acknowledges them. Dots in its name create branches in the tree.")
+        : say("A topic delivers each message to all its subscribers. Dots in its name create levels for wildcards."),
     act: say("Create"),
     fields: html`<label>${say("Name")}<input name="name" required maxlength="255" autocomplete="off" spellcheck="false" autofocus /></label>
-      <label>${say("Most messages it may hold; empty is no limit")}<input name="most" type="number" min="1" step="1" /></label>`,
+      <label>${say("Maximum number of messages; empty: no limit")}<input name="most" type="number" min="1" step="1" /></label>`,
   });
   if (answer === null) return null;
   const name = String(answer.fields.get("name") ?? "").trim();
@@ -228,7 +228,7 @@ export async function create(kind: Kind): Promise<string | null> {
     tell({ text: inWords(fault), tone: "bad" });
     return null;
   }
-  tell({ text: say("{name} was made.", { name }), tone: "good", link: { href: pageOf(`/${kind}/${name}`), text: say("Open") } });
+  tell({ text: say("{name} was created.", { name }), tone: "good", link: { href: pageOf(`/${kind}/${name}`), text: say("Open") } });
   return name;
 }
 
@@ -245,7 +245,7 @@ async function sure(doing: Doing, { foresee, ...question }: Sure): Promise<{ row
     ...question,
     dryRun: async () => {
       rows = await doing.chosen();
-      if (rows.length > MOST) throw new Error(say("At most {most} at a time; there are {count}. Choose fewer, or filter.", { most: MOST, count: count(rows.length) }));
+      if (rows.length > MOST) throw new Error(say("At most {most} at a time, but {count} are selected. Select fewer, or use a filter.", { most: MOST, count: count(rows.length) }));
       try {
         return await foresee(rows);
       } finally {
@@ -302,7 +302,7 @@ function report(
   good: { text: string; undo?: () => void; link?: { href: string; text: string } },
 ): void {
   if (done > 0) tell({ ...good, tone: "good" });
-  else if (failures.length === 0) tell({ text: say("Nothing had to be changed."), tone: "quiet" });
+  else if (failures.length === 0) tell({ text: say("No changes were needed."), tone: "quiet" });
   const first = failures[0];
   if (first === undefined) return;
   const others = failures.length > 1 ? ` ${sayCount("{count} more failed.", "{count} more failed.", failures.length - 1)}` : "";

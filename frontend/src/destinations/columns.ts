@@ -29,29 +29,29 @@ function column({ drawn = "text", usual = true, sorts = true, text, ...rest }: B
 }
 
 const STATE = column({ key: "state", label: say("state"), member: "state", drawn: "state", onCards: true });
-const IN = column({ key: "in", label: say("in/s"), hint: say("messages that come in a second"), member: "in_rate", onCards: true, text: (row) => rate(row.in_rate) });
-const OUT = column({ key: "out", label: say("out/s"), hint: say("messages that go out a second"), member: "out_rate", text: (row) => rate(row.out_rate) });
-const UNSETTLED = column({ key: "unsettled", label: say("in flight"), hint: say("handed out and not settled"), member: "unsettled" });
+const IN = column({ key: "in", label: say("in/s"), hint: say("messages published per second"), member: "in_rate", onCards: true, text: (row) => rate(row.in_rate) });
+const OUT = column({ key: "out", label: say("out/s"), hint: say("messages delivered per second"), member: "out_rate", text: (row) => rate(row.out_rate) });
+const UNSETTLED = column({ key: "unsettled", label: say("in flight"), hint: say("delivered to consumers and not yet settled"), member: "unsettled" });
 const CONSUMERS = column({ key: "consumers", label: say("consumers"), member: "consumers" });
 const PUBLISHED = column({ key: "published", label: say("published"), hint: say("since the node started"), member: "published", usual: false });
 
 const QUEUE_COLUMNS: Column[] = [
   STATE,
-  column({ key: "depth", label: say("depth"), hint: say("messages that wait"), member: "depth", onCards: true }),
+  column({ key: "depth", label: say("depth"), hint: say("messages in the queue"), member: "depth", onCards: true }),
   IN,
   OUT,
   column({ key: "trend", label: say("depth, 5 min"), member: "trend", sorts: false, drawn: "trend" }),
-  column({ key: "oldest", label: say("oldest"), hint: say("how long the oldest has waited"), member: "oldest_s", text: oldest }),
+  column({ key: "oldest", label: say("oldest"), hint: say("how long the oldest message has waited"), member: "oldest_s", text: oldest }),
   UNSETTLED,
   CONSUMERS,
-  column({ key: "limit", label: say("limit"), hint: say("how much of its limit is used"), member: "fill", drawn: "limit" }),
+  column({ key: "limit", label: say("limit"), hint: say("percentage of its limit that is used"), member: "fill", drawn: "limit" }),
   column({ key: "delayed", label: say("delayed"), hint: say("not due yet"), member: "delayed", usual: false }),
   PUBLISHED,
   column({ key: "delivered", label: say("delivered"), hint: say("since the node started"), member: "delivered", usual: false }),
   column({ key: "acknowledged", label: say("acknowledged"), hint: say("since the node started"), member: "acknowledged", usual: false }),
-  column({ key: "dead", label: say("dead-lettered"), hint: say("went to the dead letters since the node started"), member: "dead", usual: false }),
+  column({ key: "dead", label: say("dead-lettered"), hint: say("moved to the dead letters since the node started"), member: "dead", usual: false }),
   column({ key: "expired", label: say("expired"), hint: say("since the node started"), member: "expired", usual: false }),
-  column({ key: "full", label: say("full in"), hint: say("if it goes on growing like that"), member: "full_in_s", usual: false, text: (row) => (row.full_in_s === null ? NONE : duration(row.full_in_s)) }),
+  column({ key: "full", label: say("time until full"), hint: say("time until the limit is reached at the current growth"), member: "full_in_s", usual: false, text: (row) => (row.full_in_s === null ? NONE : duration(row.full_in_s)) }),
 ];
 const TOPIC_COLUMNS: Column[] = [
   STATE,
@@ -60,7 +60,7 @@ const TOPIC_COLUMNS: Column[] = [
   column({ key: "trend", label: say("in, 5 min"), member: "trend", sorts: false, drawn: "trend" }),
   { ...CONSUMERS, label: say("subscribers"), onCards: true },
   column({ key: "named", label: say("durable"), hint: say("durable and shared subscriptions"), member: "named" }),
-  column({ key: "depth", label: say("waiting"), hint: say("messages that wait for its subscriptions"), member: "depth" }),
+  column({ key: "depth", label: say("waiting"), hint: say("messages that wait in its subscriptions"), member: "depth" }),
   { ...UNSETTLED, usual: false },
   { ...PUBLISHED, usual: true },
 ];

@@ -37,7 +37,7 @@ export class Row {
   ) {
     const { name } = figures;
     this.check.type = "checkbox";
-    this.check.ariaLabel = say("Choose {name}", { name });
+    this.check.ariaLabel = say("Select {name}", { name });
     const pick = make("td", "pick");
     pick.append(this.check);
     const heading = make("th");
@@ -59,7 +59,7 @@ export class Row {
     more.type = "button";
     more.dataset.menu = name;
     more.textContent = "⋯";
-    more.ariaLabel = say("Acts on {name}", { name });
+    more.ariaLabel = say("Actions for {name}", { name });
     acts.append(more);
     this.element.append(acts);
     this.#draw(() => true);
@@ -168,7 +168,7 @@ const DRAWN: Record<Column["drawn"], (cell: HTMLElement, column: Column) => Draw
     const write = writer(words);
     const meter = make("progress", "meter");
     meter.max = 100;
-    meter.ariaLabel = say("used of the limit");
+    meter.ariaLabel = say("of the limit used");
     cell.append(words, " ", meter);
     let shown: number | null | undefined;
     return ({ fill, full_in_s }) => {

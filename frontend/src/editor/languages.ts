@@ -9,16 +9,16 @@ import { destinationNames, groupNames, userNames } from "./names.ts";
 const FACTS: Record<string, string> = {
   queue: say("name of the queue"),
   topic: say("name of the topic"),
-  method: say("what is done"),
-  user: say("who"),
-  group: say("one of his groups"),
-  address: say("from where: 10.0.0.0/8"),
-  protocol: say("how he comes"),
-  tls: say("whether TLS protects it"),
+  method: say("kind of access"),
+  user: say("user"),
+  group: say("a group of the user"),
+  address: say("address of the client: 10.0.0.0/8"),
+  protocol: say("protocol of the client"),
+  tls: say("whether the connection uses TLS"),
   client: say("STOMP's client-id"),
 };
-const METHODS: Record<string, string> = { POST: say("send"), GET: say("receive"), BROWSE: say("see which there are"), READ: say("read without receiving"), MANAGE: say("purge, move, delete") };
-const OPERATORS: Record<string, string> = { "==": say("is"), "!=": say("is another"), "=~": say("fits the expression"), "&&": say("and"), "||": say("or") };
+const METHODS: Record<string, string> = { POST: say("send"), GET: say("receive"), BROWSE: say("list messages"), READ: say("read without receiving"), MANAGE: say("purge, move, delete") };
+const OPERATORS: Record<string, string> = { "==": say("is"), "!=": say("is not"), "=~": say("matches the regular expression"), "&&": say("and"), "||": say("or") };
 
 const conditions: StreamParser<null> = {
   token(stream) {

@@ -23,12 +23,12 @@ const SHOWN: Record<Shown, { states: Alert["state"][]; label: string; empty: str
   open: {
     states: ["firing", "acknowledged", "silenced"],
     label: say("open"),
-    empty: say("All is well: nothing needs attention now."),
+    empty: say("No open alerts."),
   },
-  firing: { states: ["firing"], label: say("firing"), empty: say("Nothing fires that nobody sees to.") },
-  acknowledged: { states: ["acknowledged"], label: say("acknowledged"), empty: say("Nobody sees to an alert now.") },
-  silenced: { states: ["silenced"], label: say("silenced"), empty: say("Nothing is silenced.") },
-  ended: { states: ["ended"], label: say("recent"), empty: say("No alert has ended lately.") },
+  firing: { states: ["firing"], label: say("firing"), empty: say("No alert is firing.") },
+  acknowledged: { states: ["acknowledged"], label: say("acknowledged"), empty: say("No alert is acknowledged.") },
+  silenced: { states: ["silenced"], label: say("silenced"), empty: say("No alert is silenced.") },
+  ended: { states: ["ended"], label: say("recent"), empty: say("No alert has ended recently.") },
 };
 const SPANS: [seconds: number, label: string][] = [
   [900, say("15 minutes")],
@@ -59,13 +59,13 @@ export class AlertList extends Island {
     const rows = items.filter(({ state }) => SHOWN[this.#shown].states.includes(state));
     return html`
       <div class="tools">
-        <div class="segments" role="group" aria-label=${say("Which alerts")}>
+        <div class="segments" role="group" aria-label=${say("Alerts by state")}>
           ${(Object.keys(SHOWN) as Shown[]).map((shown) => this.#choice(shown, items))}
         </div>
       </div>
       ${fault
         ? html`<p class="notice" data-tone=${answer ? "warn" : "bad"} role="status">
-            ${answer ? say("These are the last alerts: {fault}", { fault }) : fault}
+            ${answer ? say("The alerts shown are not up to date: {fault}", { fault }) : fault}
             <button type="button" class="link" @click=${() => this.#polling.again()}>${say("Try again")}</button>
           </p>`
         : nothing}
@@ -123,9 +123,9 @@ export class AlertList extends Island {
   async #silence(alert: Alert): Promise<void> {
     const answer = await ask({
       title: say("Silence: {what}", { what: sentenceOf(alert) }),
-      effect: say("It is not told for a while, nor is what comes after it of the same rule and subject."),
+      effect: say("No notifications are sent for this rule and subject during this time."),
       act: say("Silence"),
-      fields: html`<label>${say("For")}
+      fields: html`<label>${say("Duration")}
         <select name="for_s">${SPANS.map(([seconds, label]) => html`<option value=${seconds} ?selected=${seconds === 3_600}>${label}</option>`)}</select>
       </label>`,
     });
@@ -135,7 +135,7 @@ export class AlertList extends Island {
   }
 
   async #wake(alert: Alert): Promise<void> {
-    await this.#say(alert, "silence", { for_s: 0 }, say("It fires again."), false);
+    await this.#say(alert, "silence", { for_s: 0 }, say("The alert is no longer silenced."), false);
   }
 
   async #say(alert: Alert, deed: string, body: object, text: string, undo = true): Promise<void> {

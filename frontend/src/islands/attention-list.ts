@@ -28,12 +28,12 @@ export class AttentionList extends Island {
 
   protected override render() {
     const { answer, fault, refused } = this.#polling;
-    if (refused) return html`<p class="inside quiet">${say("Alerts are for administrators.")}</p>`;
+    if (refused) return html`<p class="inside quiet">${say("Only administrators can see alerts.")}</p>`;
     if (answer === undefined) {
       return fault ? this.#failed(fault) : html`<div class="inside skeleton" role="status"><div></div><div></div></div>`;
     }
     if (answer.items.length === 0) {
-      return html`<p class="inside calm"><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${say("All is well")}</span>
+      return html`<p class="inside calm"><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${say("No alerts")}</span>
         <span class="quiet">${say("Nothing needs attention now.")}</span></p>`;
     }
     const more = answer.approx_total - answer.items.length;
@@ -57,7 +57,7 @@ export class AttentionList extends Island {
     return html`<li data-tone=${tone}>
       <span class="shape" role="img" aria-label=${word}>${shape}</span>
       <a class="says" href=${consolePage(alert.page)}>${sentenceOf(alert)}</a>
-      <span class="quiet since">${alert.by ? say("{who} sees to it", { who: alert.by }) : nothing} ${moment(alert.since)}</span>
+      <span class="quiet since">${alert.by ? say("acknowledged by {who}", { who: alert.by }) : nothing} ${moment(alert.since)}</span>
       <span class="best">${this.#best(alert)}</span>
     </li>`;
   }
@@ -68,12 +68,12 @@ export class AttentionList extends Island {
       case "bridge-stalled":
         return html`<button type="button" @click=${() => void this.#retry(alert)}>${say("Retry now")}</button>`;
       case "dead-letters":
-        return html`<a class="button" href=${pageOf(alert.subject, "messages")}>${say("Review")}</a>`;
+        return html`<a class="button" href=${pageOf(alert.subject, "messages")}>${say("View messages")}</a>`;
       case "oldest":
       case "no-consumer":
         return html`<a class="button" href=${pageOf(alert.subject, "consumers")}>${say("Consumers")}</a>`;
       case "configuration":
-        return html`<a class="button" href=${consolePage("configuration/files")}>${say("Review")}</a>`;
+        return html`<a class="button" href=${consolePage("configuration/files")}>${say("View messages")}</a>`;
       default:
         return html`<a class="button" href=${consolePage(alert.page)}>${say("Open")}</a>`;
     }
@@ -83,7 +83,7 @@ export class AttentionList extends Island {
     const link = { href: consolePage(`bridges/one?${new URLSearchParams({ name: subject })}`), text: say("Open") };
     try {
       await act("POST", `bridges/${encodeURIComponent(subject)}/retry`, {});
-      tell({ text: say("Bridge {name} tries again now.", { name: subject }), tone: "good", link });
+      tell({ text: say("Bridge {name} is retrying now.", { name: subject }), tone: "good", link });
     } catch (fault) {
       tell({ text: fault instanceof Error ? fault.message : String(fault), tone: "bad", link });
     }

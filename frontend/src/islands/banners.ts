@@ -52,19 +52,19 @@ export class Banners extends Island {
   #connection(): TemplateResult | typeof nothing {
     const { status } = session;
     if (status.kind === "signed out") {
-      return line("bad", "■", html`${say("You are signed out; what is shown is old.")} <a href=${location.href} data-whole>${say("Sign in")}</a>`);
+      return line("bad", "■", html`${say("You are signed out; this page is no longer updated.")} <a href=${location.href} data-whole>${say("Sign in")}</a>`);
     }
     const age = pulse.ageS;
     if (status.kind !== "reconnecting" || (age !== undefined && age < PATIENCE_S)) return nothing;
     const since = pulse.time
-      ? say("No connection to the broker. What is shown is of {time}; the page goes on by itself when it is back.", { time: fullTime(pulse.time) })
+      ? say("No connection to the broker. The page shows the status at {time} and updates when the broker is available again.", { time: fullTime(pulse.time) })
       : say("No connection to the broker yet.");
     return line("bad", "■", html`${since}`);
   }
 
   #refusing(): TemplateResult | typeof nothing {
     const refuses = pulse.node?.refuses;
-    return refuses ? line("bad", "■", html`${say("The broker takes no messages now: {why}.", { why: refuses })}`) : nothing;
+    return refuses ? line("bad", "■", html`${say("The broker does not accept messages: {why}.", { why: refuses })}`) : nothing;
   }
 
   #attention(): TemplateResult | typeof nothing {

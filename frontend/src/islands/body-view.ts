@@ -136,7 +136,7 @@ export class BodyView extends Island {
   #notes(): TemplateResult | typeof nothing {
     if (this.#compression && !this.#isCut) {
       return html`<p class="notice" data-tone="quiet">
-        ${say("Opened: the body is compressed ({how}, {size}). Download gives the bytes as they were sent.", {
+        ${say("Decompressed for display ({how}, {size}). Download returns the original bytes.", {
           how: this.#compression,
           size: inBytes(this.message.size),
         })}
@@ -145,7 +145,7 @@ export class BodyView extends Island {
     if (!this.#isCut) return nothing;
     return html`<p class="notice" data-tone="warn">
       ${this.#tail
-        ? say("Only the beginning and the end of {size} are shown. Download has all of it.", { size: inBytes(this.message.size) })
+        ? say("Only the beginning and the end of {size} are shown. Download returns the whole body.", { size: inBytes(this.message.size) })
         : say("Only the beginning of {size} is shown.", { size: inBytes(this.message.size) })}
     </p>`;
   }
@@ -156,7 +156,7 @@ export class BodyView extends Island {
     if (this.#form === "Pretty") {
       if (json !== undefined) return html`${this.#event(json)}<div class="body json">${jsonTree(json)}</div>`;
       if (form) return pairs(form);
-      if (!xml) return html`<img class="picture" alt=${say("The body as a picture")} src=${bodyAddress(this.queue, this.message.id)} />`;
+      if (!xml) return html`<img class="picture" alt=${say("Body as an image")} src=${bodyAddress(this.queue, this.message.id)} />`;
     }
     const head = this.#form === "Hex" ? hexDump(bytes) : this.#form === "Pretty" ? indented(text!) : text;
     return html`${this.#event(undefined)}<pre class="body" data-form=${this.#form} tabindex="0" aria-label=${this.#titleOf(this.#form)}>${head}</pre>
@@ -166,8 +166,8 @@ export class BodyView extends Island {
   #end(tail: Uint8Array): TemplateResult {
     const left = this.message.size - this.#body.bytes.length - tail.length;
     const shown = this.#form === "Hex" ? hexDump(tail, this.message.size - tail.length) : new TextDecoder().decode(tail);
-    return html`<p class="quiet">${say("… {size} left out …", { size: inBytes(Math.max(0, left)) })}</p>
-      <pre class="body" data-form=${this.#form} tabindex="0" aria-label=${say("The end of the body")}>${shown}</pre>`;
+    return html`<p class="quiet">${say("… {size} not shown …", { size: inBytes(Math.max(0, left)) })}</p>
+      <pre class="body" data-form=${this.#form} tabindex="0" aria-label=${say("End of the body")}>${shown}</pre>`;
   }
 
   #event(json: unknown): TemplateResult | typeof nothing {
@@ -188,7 +188,7 @@ export class BodyView extends Island {
         <select @change=${choose}>
           ${others.map(({ id, position }) => html`<option value=${id} ?selected=${id === other.id}>#${position} · ${id}</option>`)}
         </select></label>
-      ${lines.every(({ mark }) => mark === "same") ? html`<p class="quiet">${say("The bodies say the same.")}</p>` : nothing}
+      ${lines.every(({ mark }) => mark === "same") ? html`<p class="quiet">${say("The bodies are identical.")}</p>` : nothing}
       <pre class="body difference-lines" tabindex="0" aria-label=${say("Differences")}>${lines.map(
         ({ mark, text }) =>
           html`<span data-mark=${mark}><span class="mark">${mark === "gone" ? "− " : mark === "new" ? "+ " : "  "}</span>${text}

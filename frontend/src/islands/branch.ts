@@ -94,12 +94,12 @@ export class Branch extends Island {
   #level(prefix: string): TemplateResult {
     const { answer, fault } = this.#levels.get(prefix) ?? {};
     if (!answer) return html`<p class="quiet line">${fault ?? say("Loading…")}</p>`;
-    if (answer.items.length === 0) return html`<p class="quiet line">${this.#filter ? say("None matches") : say("None yet")}</p>`;
+    if (answer.items.length === 0) return html`<p class="quiet line">${this.#filter ? say("No matches") : say("None yet")}</p>`;
     return html`<ul>
       ${answer.items.map((item) => ("prefix" in item ? this.#fold(item, prefix) : this.#leaf(item, prefix)))}
       ${answer.next === null
         ? nothing
-        : html`<li><button type="button" class="link line" @click=${() => this.#read(prefix, answer)}>${say("100 more")}</button></li>`}
+        : html`<li><button type="button" class="link line" @click=${() => this.#read(prefix, answer)}>${say("Show 100 more")}</button></li>`}
     </ul>`;
   }
 

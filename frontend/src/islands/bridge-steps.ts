@@ -121,7 +121,7 @@ export class BridgeSteps extends HTMLElement {
   /** What saving would do, as the server says it; a field that is wrong is gone back to. */
   async #preview(): Promise<void> {
     const place = this.querySelector<HTMLElement>(".preview-place")!;
-    place.textContent = say("Looking what it would do…");
+    place.textContent = say("Checking the effect…");
     const wanted = new FormData(this.#form);
     wanted.set("deed", "preview");
     try {

@@ -164,7 +164,7 @@ export class Chart extends Island {
 
   #picture(columns: Columns): TemplateResult {
     const known = this.lines.some((line) => columns.series[line.key]?.some((value) => value !== null));
-    const text = known ? this.#summary(columns) : say("Nothing is known of this time: the past begins with the node.");
+    const text = known ? this.#summary(columns) : say("No data for this time: history begins when the node starts.");
     return html`<div class="chart-place" role="img" aria-label=${`${this.heading}. ${text}`} ${ref(this.#place)}></div>
       ${known ? nothing : html`<p class="quiet chart-nothing">${text}</p>`}`;
   }
@@ -173,7 +173,7 @@ export class Chart extends Island {
   #summary(columns: Columns): string {
     const sentences = this.lines.map((line) => {
       const values = this.#line(line, columns).filter((value) => value !== null);
-      if (values.length === 0) return say("{label}: nothing known.", { label: line.label });
+      if (values.length === 0) return say("{label}: no data.", { label: line.label });
       const highest = values.reduce((most, value) => Math.max(most, value), -Infinity);
       const lowest = values.reduce((least, value) => Math.min(least, value), Infinity);
       return say("{label}: {last} at the end, {lowest} to {highest}.", {
@@ -193,7 +193,7 @@ export class Chart extends Island {
     return html`<div class="chart-table" tabindex="0" role="region" aria-label=${this.heading}>
       <table class="things">
         <caption class="quiet">
-          ${sayCount("The newest step of {all}", "The newest {count} steps of {all}", newest.length, { all: count(times.length) })}
+          ${sayCount("The newest value of {all}", "The newest {count} values of {all}", newest.length, { all: count(times.length) })}
         </caption>
         <thead>
           <tr>

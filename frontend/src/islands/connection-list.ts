@@ -45,27 +45,27 @@ interface Column {
 const OPEN: Column[] = [
   { key: "state", label: say("state"), cell: conditionOf },
   { key: "user", label: say("user"), sort: "user", cell: ({ user }) => user },
-  { key: "machine", label: say("machine"), cell: ({ address }) => address ?? NONE },
+  { key: "machine", label: say("host"), cell: ({ address }) => address ?? NONE },
   { key: "protocol", label: say("protocol"), sort: "protocol", cell: protocolOf },
   { key: "since", label: say("since"), sort: "since", cell: ({ since }) => moment(since) },
-  { key: "in", label: say("in/s"), sort: "in_rate", numeric: true, hint: say("frames a second"), cell: (row) => rate(row.in_rate) },
-  { key: "out", label: say("out/s"), sort: "out_rate", numeric: true, hint: say("frames a second"), cell: (row) => rate(row.out_rate) },
+  { key: "in", label: say("in/s"), sort: "in_rate", numeric: true, hint: say("frames per second"), cell: (row) => rate(row.in_rate) },
+  { key: "out", label: say("out/s"), sort: "out_rate", numeric: true, hint: say("frames per second"), cell: (row) => rate(row.out_rate) },
   { key: "subscriptions", label: say("subscriptions"), sort: "subscriptions", numeric: true, cell: (row) => count(row.subscriptions) },
   { key: "unsettled", label: say("in flight"), sort: "unsettled", numeric: true, cell: (row) => count(row.unsettled) },
-  { key: "silent", label: say("last heard"), sort: "silent_s", numeric: true, cell: beat },
+  { key: "silent", label: say("last received"), sort: "silent_s", numeric: true, cell: beat },
 ];
 const GONE: Column[] = [
   { key: "user", label: say("user"), sort: "user", cell: ({ user }) => user },
-  { key: "machine", label: say("machine"), cell: ({ address }) => address ?? NONE },
+  { key: "machine", label: say("host"), cell: ({ address }) => address ?? NONE },
   { key: "since", label: say("since"), sort: "since", cell: ({ since }) => moment(since) },
-  { key: "closed", label: say("gone"), sort: "closed_at", cell: ({ closed_at }) => (closed_at ? moment(closed_at) : NONE) },
-  { key: "reason", label: say("why"), cell: ({ reason }) => reason },
+  { key: "closed", label: say("disconnected"), sort: "closed_at", cell: ({ closed_at }) => (closed_at ? moment(closed_at) : NONE) },
+  { key: "reason", label: say("reason"), cell: ({ reason }) => reason },
 ];
 
 /** Since when nothing came, and how often something should: a heart-beat that is late is marked. */
 function beat({ silent_s, heart_beat_in_s }: Connection): TemplateResult {
   const late = heart_beat_in_s > 0 && silent_s > 1.5 * heart_beat_in_s;
-  const title = heart_beat_in_s > 0 ? say("a heart-beat every {span} was agreed", { span: duration(heart_beat_in_s) }) : say("no heart-beat was agreed");
+  const title = heart_beat_in_s > 0 ? say("heart-beat interval: {span}", { span: duration(heart_beat_in_s) }) : say("no heart-beats");
   return html`<span title=${title}>${late ? html`<span class="late" role="img" aria-label=${say("late")}>▲</span> ` : nothing}${duration(silent_s)}</span>`;
 }
 
@@ -112,7 +112,7 @@ export class ConnectionList extends Island {
       ${this.#tools(answer)}
       ${fault
         ? html`<p class="notice" data-tone=${answer ? "warn" : "bad"} role="status">
-            ${answer ? say("These are the last figures: {fault}", { fault }) : fault}
+            ${answer ? say("The values shown are not up to date: {fault}", { fault }) : fault}
             <button type="button" class="link" @click=${() => this.#polling.again()}>${say("Try again")}</button>
           </p>`
         : nothing}
@@ -133,14 +133,14 @@ export class ConnectionList extends Island {
         @input=${(event: InputEvent) => this.#go({ filter: (event.target as HTMLInputElement).value }, { replace: true })}
       />
       <div class="segments" role="group" aria-label=${say("State")}>
-        ${[["", say("connected")] as const, ["closed", say("gone within a day")] as const].map(
+        ${[["", say("connected")] as const, ["closed", say("disconnected in the last 24 hours")] as const].map(
           ([name, label]) =>
             html`<button type="button" aria-pressed=${this.#shown === (name || "open")} @click=${() => this.#go({ state: name, sort: "" })}>${label}</button>`,
         )}
       </div>
       <span class="quiet" role="status">
         ${answer && answer.approx_total < answer.all ? say("{found} of {all}", { found, all: count(answer.all) }) : found}${answer && !answer.complete
-          ? html` · ${say("your own; those of others are shown to administrators")}`
+          ? html` · ${say("Only your own connections; administrators see all.")}`
           : nothing}
       </span>
     </div>`;
@@ -148,7 +148,7 @@ export class ConnectionList extends Island {
 
   #flapping(callers: Flapping[]): TemplateResult | typeof nothing {
     if (callers.length === 0) return nothing;
-    return html`<section class="flapping notice" data-tone="warn" aria-label=${say("Clients that come again and again")}>
+    return html`<section class="flapping notice" data-tone="warn" aria-label=${say("Clients that reconnect frequently")}>
       <strong><span aria-hidden="true">▲</span> ${sayCount("{count} client is flapping", "{count} clients are flapping", callers.length)}</strong>
       <ul>
         ${callers.map(
@@ -158,7 +158,7 @@ export class ConnectionList extends Island {
             </button>
             ${caller.machine}:
             ${sayCount("{count} login in 5 minutes", "{count} logins in 5 minutes", caller.connects)}${caller.last_reason
-              ? html`; ${say("last ended: {reason}", { reason: caller.last_reason })}`
+              ? html`; ${say("last disconnect: {reason}", { reason: caller.last_reason })}`
               : nothing}
           </li>`,
         )}
@@ -170,7 +170,7 @@ export class ConnectionList extends Island {
     if (answer.all === 0) return this.#none();
     if (answer.items.length === 0) {
       return html`<div class="empty">
-        <p>${say("No client matches. There are {count} without the filter.", { count: count(answer.all) })}</p>
+        <p>${say("No client matches the filter. {count} clients in total.", { count: count(answer.all) })}</p>
         <button type="button" @click=${() => this.#go({ filter: "" })}>${say("Clear filter")}</button>
       </div>`;
     }
@@ -234,8 +234,8 @@ export class ConnectionList extends Island {
     return html`<div class="empty">
       <p>
         ${gone
-          ? say("Nobody has left within a day. What happened to a client is kept here for a day after it has gone.")
-          : say("Nobody is connected. Programs connect over STOMP; code to copy is on the page of a queue, under “Connect”.")}
+          ? say("No client disconnected in the last 24 hours. The events of a client are kept for a day after it disconnects.")
+          : say("No clients are connected. The page of each queue has example code under “Connect”.")}
       </p>
     </div>`;
   }

@@ -21,11 +21,11 @@ const WORDS: Record<string, string> = {
   subscribed: say("subscribed"),
   unsubscribed: say("unsubscribed"),
   slow: say("slow"),
-  recovered: say("takes messages again"),
+  recovered: say("reads messages again"),
   refused: say("refused"),
   draining: say("drained"),
-  disconnecting: say("ended by an operator"),
-  closed: say("gone"),
+  disconnecting: say("closed by an operator"),
+  closed: say("disconnected"),
 };
 
 interface Answer {
@@ -66,7 +66,7 @@ export class ConnectionPage extends Island {
     }
     const { connection, events, dropped } = answer;
     return html`
-      ${fault ? html`<p class="notice" data-tone="warn" role="status">${say("These are the last figures: {fault}", { fault })}</p>` : nothing}
+      ${fault ? html`<p class="notice" data-tone="warn" role="status">${say("The values shown are not up to date: {fault}", { fault })}</p>` : nothing}
       <div class="tools standing">
         ${conditionOf(connection)}
         <span class="quiet">${nameOf(connection)}</span>
@@ -79,17 +79,17 @@ export class ConnectionPage extends Island {
       </dl>
       <div class="beside">
         <section>
-          <h2>${say("Who it is")}</h2>
+          <h2>${say("Client")}</h2>
           <dl class="pairs">
             ${this.#identity(connection).map(([label, value]) => html`<dt>${label}</dt><dd>${value}</dd>`)}
           </dl>
         </section>
         <section>
-          <h2>${say("What happened")}</h2>
+          <h2>${say("Events")}</h2>
           <ol class="timeline">
             ${events.map((event) => this.#event(event))}
           </ol>
-          ${dropped > 0 ? html`<p class="quiet more">${sayCount("{count} event between is no longer known.", "{count} events between are no longer known.", dropped)}</p>` : nothing}
+          ${dropped > 0 ? html`<p class="quiet more">${sayCount("{count} event in between was discarded.", "{count} events in between were discarded.", dropped)}</p>` : nothing}
         </section>
       </div>
       ${connection.closed_at === null ? this.#subscriptions(connection.consumers) : nothing}
@@ -105,7 +105,7 @@ export class ConnectionPage extends Island {
       [say("transactions"), count(connection.transactions)],
       [say("received"), bytes(connection.bytes_in)],
       [say("sent"), bytes(connection.bytes_out)],
-      [say("last heard"), connection.closed_at === null ? duration(connection.silent_s) : NONE],
+      [say("last received"), connection.closed_at === null ? duration(connection.silent_s) : NONE],
     ];
   }
 
@@ -114,10 +114,10 @@ export class ConnectionPage extends Island {
     return [
       [say("user"), connection.user],
       [say("client-id"), connection.client || NONE],
-      [say("machine"), connection.address ?? NONE],
+      [say("host"), connection.address ?? NONE],
       [say("protocol"), protocolOf(connection)],
       [say("since"), moment(connection.since)],
-      [say("heart-beats"), say("from it {from}, to it {to}", { from: beat(connection.heart_beat_in_s), to: beat(connection.heart_beat_out_s) })],
+      [say("heart-beats"), say("from client {from}, to client {to}", { from: beat(connection.heart_beat_in_s), to: beat(connection.heart_beat_out_s) })],
       [say("frames"), say("{received} received, {sent} sent", { received: count(connection.frames_in), sent: count(connection.frames_out) })],
       [say("session"), connection.id],
     ];
@@ -139,7 +139,7 @@ export class ConnectionPage extends Island {
     return html`<section class="flows">
       <h2>${say("Subscriptions")}</h2>
       ${consumers.length === 0
-        ? html`<div class="empty"><p>${say("It subscribes to nothing: it only sends.")}</p></div>`
+        ? html`<div class="empty"><p>${say("No subscriptions: the client only sends.")}</p></div>`
         : html`<table class="things">
             <caption class="visually-hidden">${say("Subscriptions")}</caption>
             <thead>
@@ -156,7 +156,7 @@ export class ConnectionPage extends Island {
                   <th scope="row">
                     <a href=${pageOf(one.destination)}>${destinationName(one.destination)}</a>
                     ${one.slow_since ? html`<span class="state" data-tone="warn"><span aria-hidden="true">▲</span> ${say("slow")}</span>` : nothing}
-                    ${one.exclusive ? html`<span class="tag">${one.active ? say("exclusive") : say("stands by")}</span>` : nothing}
+                    ${one.exclusive ? html`<span class="tag">${one.active ? say("exclusive") : say("standby")}</span>` : nothing}
                   </th>
                   <td data-label=${say("id")}>${one.id}</td>
                   <td data-label=${say("acknowledges")}>${one.ack}</td>
@@ -176,24 +176,24 @@ export class ConnectionPage extends Island {
 
   #acts(connection: Connection): TemplateResult {
     const own = connection.user === document.body.dataset.user;
-    const hint = own || this.admin !== null ? "" : say("needs the right administer: it is a connection of {user}", { user: connection.user });
-    return html`<button type="button" ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#drain(connection)}>${say("Drain…")}</button>
-      <button type="button" data-tone="bad" ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#close(connection)}>${say("Close…")}</button>`;
+    const hint = own || this.admin !== null ? "" : say("requires the right administer: the connection belongs to {user}", { user: connection.user });
+    return html`<button type="button" ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#drain(connection)}>${say("Drain connection…")}</button>
+      <button type="button" data-tone="bad" ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#close(connection)}>${say("Close connection…")}</button>`;
   }
 
   async #close(connection: Connection): Promise<void> {
-    const held = sayCount("{count} message that it holds goes back to its queue.", "{count} messages that it holds go back to their queues.", connection.unsettled);
+    const held = sayCount("{count} unsettled message is returned to its queue.", "{count} unsettled messages are returned to their queues.", connection.unsettled);
     const answer = await ask({
       title: say("Close the connection of {name}", { name: nameOf(connection) }),
-      effect: say("The client is told why, and may connect again. {held}", { held }),
+      effect: say("The client receives the reason and can connect again. {held}", { held }),
       act: say("Close"),
       danger: true,
-      fields: told(say("an operator ended the connection")),
+      fields: told(say("an operator closed the connection")),
       typed: nameOf(connection),
     });
     if (answer === null) return;
     const reason = String(answer.fields.get("told"));
-    await this.#do(say("{name} was told: {reason}", { name: nameOf(connection), reason }), () =>
+    await this.#do(say("The connection of {name} was closed: {reason}", { name: nameOf(connection), reason }), () =>
       act("DELETE", `connections/${encodeURIComponent(connection.id)}`, { reason }, answer.reason),
     );
   }
@@ -201,14 +201,14 @@ export class ConnectionPage extends Island {
   async #drain(connection: Connection): Promise<void> {
     const answer = await ask({
       title: say("Drain the connection of {name}", { name: nameOf(connection) }),
-      effect: say("It gets nothing new. It is ended when it has settled the {count} that it holds and ended its transactions, or when the time is over.", { count: connection.unsettled }),
+      effect: say("The client receives no new messages. The connection is closed when its {count} unsettled messages are settled and its transactions have ended, or after the time limit.", { count: connection.unsettled }),
       act: say("Drain"),
       fields: html`${told(say("an operator drained the connection"))}
-        <label>${say("Seconds that it has")}<input name="within" type="number" min="0" max="600" value="30" required /></label>`,
+        <label>${say("Time limit in seconds")}<input name="within" type="number" min="0" max="600" value="30" required /></label>`,
     });
     if (answer === null) return;
     const wanted = { reason: String(answer.fields.get("told")), within_s: Number(answer.fields.get("within")) };
-    await this.#do(say("{name} is being drained.", { name: nameOf(connection) }), () =>
+    await this.#do(say("The connection of {name} is being drained.", { name: nameOf(connection) }), () =>
       act("POST", `connections/${encodeURIComponent(connection.id)}/drain`, wanted, answer.reason),
     );
   }
@@ -225,7 +225,7 @@ export class ConnectionPage extends Island {
 }
 
 function told(text: string): TemplateResult {
-  return html`<label>${say("What the client is told")}<input name="told" required maxlength="500" value=${text} autocomplete="off" /></label>`;
+  return html`<label>${say("Reason shown to the client")}<input name="told" required maxlength="500" value=${text} autocomplete="off" /></label>`;
 }
 
 customElements.define("mom-connection-page", ConnectionPage);

@@ -88,14 +88,14 @@ export class ConsumerList extends Island {
         <thead>
           <tr>
             <th scope="col">${say("client")}</th>
-            <th scope="col">${say("ack")}</th>
+            <th scope="col">${say("ack mode")}</th>
             <th scope="col">${say("selector")}</th>
-            <th scope="col" class="num">${say("in flight of credit")}</th>
+            <th scope="col" class="num">${say("unsettled / credit")}</th>
             <th scope="col" class="num">${say("delivered")}</th>
             <th scope="col" class="num">${say("acknowledged")}</th>
             <th scope="col" class="num">${say("Processing time (p50 · p95)")}</th>
             <th scope="col">${say("since")}</th>
-            <th scope="col"><span class="visually-hidden">${say("acts")}</span></th>
+            <th scope="col"><span class="visually-hidden">${say("actions")}</span></th>
           </tr>
         </thead>
         <tbody>
@@ -114,22 +114,22 @@ export class ConsumerList extends Island {
         ${connection
           ? html`<a href=${`${basePath}console/connections/one?${new URLSearchParams({ id: connection })}`}>${consumer.user}</a>`
           : html`${consumer.user} <span class="tag">REST</span>`}
-        ${slow ? html`<span class="state" data-tone="warn" title=${say("takes nothing since {time}", { time: fullTime(slow) })}>▲ ${say("slow")}</span>` : nothing}
-        ${consumer.active ? nothing : html`<span class="tag">${say("stands by")}</span>`}
+        ${slow ? html`<span class="state" data-tone="warn" title=${say("not reading since {time}", { time: fullTime(slow) })}>▲ ${say("slow")}</span>` : nothing}
+        ${consumer.active ? nothing : html`<span class="tag">${say("standby")}</span>`}
         ${consumer.exclusive ? html`<span class="tag">${say("exclusive")}</span>` : nothing}
         <span class="quiet about">${about.join(" · ")}${this.kind === "topic" ? ` · ${consumer.destination}` : ""}</span>
       </th>
-      <td data-label=${say("ack")}>${consumer.ack}</td>
+      <td data-label=${say("ack mode")}>${consumer.ack}</td>
       <td data-label=${say("selector")}>${consumer.selector === null ? html`<span class="quiet">${say("all")}</span>` : html`<code>${consumer.selector}</code>`}</td>
       <td class="num" data-label=${say("in flight")}>${count(consumer.unsettled)} / ${count(consumer.credit)}</td>
       <td class="num" data-label=${say("delivered")}>${count(consumer.delivered)} ${perSecond(rates?.delivered)}</td>
       <td class="num" data-label=${say("acknowledged")}>${count(consumer.acknowledged)} ${perSecond(rates?.acknowledged)}</td>
-      <td class="num" data-label=${say("holds")}>${p50 === null || p95 === null ? NONE : `${duration(p50)} · ${duration(p95)}`}</td>
+      <td class="num" data-label=${say("unsettled messages")}>${p50 === null || p95 === null ? NONE : `${duration(p50)} · ${duration(p95)}`}</td>
       <td data-label=${say("since")}><time datetime=${consumer.since} title=${fullTime(consumer.since)}>${ago(consumer.since)}</time></td>
       <td>
         ${connection
           ? html`<button type="button" @click=${() => void this.#close(consumer, connection)} aria-label=${say("Close the connection of {user}", { user: consumer.user })}>
-              ${say("Close…")}
+              ${say("Close connection…")}
             </button>`
           : nothing}
       </td>
@@ -139,12 +139,12 @@ export class ConsumerList extends Island {
   async #close(consumer: Consumer, connection: string): Promise<void> {
     const answer = await ask({
       title: say("Close the connection of {user}", { user: consumer.user }),
-      effect: say("All its subscriptions end, and what it holds goes back to the queue. A client that reconnects by itself comes again."),
+      effect: say("All its subscriptions end, and its unsettled messages are returned to the queue. The client may reconnect by itself."),
       act: say("Close"),
       danger: true,
       typed: consumer.user,
-      fields: html`<label>${say("What the client is told")}
-        <input name="told" maxlength="500" required value=${say("an operator ended the connection")} />
+      fields: html`<label>${say("Reason shown to the client")}
+        <input name="told" maxlength="500" required value=${say("an operator closed the connection")} />
       </label>`,
     });
     if (answer === null) return;
@@ -152,7 +152,7 @@ export class ConsumerList extends Island {
       const reason = String(answer.fields.get("told"));
       const path = `connections/${encodeURIComponent(connection)}`;
       await act("DELETE", path, { reason }, answer.reason);
-      tell({ text: say("The connection of {user} is closed: it was told why.", { user: consumer.user }), tone: "good" });
+      tell({ text: say("The connection of {user} was closed.", { user: consumer.user }), tone: "good" });
     } catch (fault) {
       tell({ text: inWords(fault), tone: "bad" });
     }
@@ -194,14 +194,14 @@ export class ConsumerList extends Island {
 
   #empty(): TemplateResult {
     return html`<div class="empty">
-      <p>${this.kind === "queue" ? say("Nobody consumes this queue now. What comes waits.") : say("Nobody listens to this topic now.")}</p>
-      <a class="button primary" href=${`?${new URLSearchParams({ name: this.name, tab: "use" })}`}>${say("Code to consume it")}</a>
+      <p>${this.kind === "queue" ? say("This queue has no consumers. Messages wait until one connects.") : say("This topic has no subscribers.")}</p>
+      <a class="button primary" href=${`?${new URLSearchParams({ name: this.name, tab: "use" })}`}>${say("Show example code")}</a>
     </div>`;
   }
 
   #failed(): TemplateResult {
     return html`<p class="notice" data-tone="bad" role="status">
-      <strong>${say("Consumers could not be read.")}</strong> ${inWords(this.#fault)}
+      <strong>${say("The consumers could not be loaded.")}</strong> ${inWords(this.#fault)}
       <button type="button" class="link" @click=${() => void this.#read()}>${say("Try again")}</button>
     </p>`;
   }

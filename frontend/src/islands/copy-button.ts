@@ -16,7 +16,7 @@ async function copy(event: Event, text: string): Promise<void> {
     await navigator.clipboard.writeText(text);
     says.textContent = say("Copied");
   } catch {
-    says.textContent = say("Copying is not allowed here");
+    says.textContent = say("The browser does not allow copying");
   }
   setTimeout(() => (says.textContent = say("Copy")), SHOWN_MS);
 }

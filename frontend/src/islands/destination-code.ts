@@ -14,13 +14,13 @@ import "./try-it.ts";
 
 const TITLES: Record<Purpose, string> = {
   produce: say("Produce"),
-  consume: say("Consume, and acknowledge"),
-  callback: say("Consume by callback"),
+  consume: say("Consume and acknowledge"),
+  callback: say("Consume with a callback"),
 };
 const LIVES: [days: string, text: string][] = [
-  ["1", say("for a day")],
-  ["30", say("for 30 days")],
-  ["365", say("for a year")],
+  ["1", say("1 day")],
+  ["30", say("30 days")],
+  ["365", say("1 year")],
 ];
 const DAY_MS = 86_400_000;
 const { basePath = "/" } = document.body.dataset;
@@ -63,7 +63,7 @@ export class DestinationCode extends Island {
         ${chosen.note ? html`<p class="hint">${chosen.note}</p>` : nothing}
       </div>
       <section>
-        <h2>${say("Try it here")}</h2>
+        <h2>${say("Try it")}</h2>
         <mom-try-it kind=${this.kind} name=${this.name}></mom-try-it>
       </section>
     </div>`;
@@ -72,12 +72,12 @@ export class DestinationCode extends Island {
   #credentials(): TemplateResult {
     if (this.#token === "") {
       return html`<p class="token-made">
-        <span class="quiet">${say("The code takes a token from the environment: MOM_TOKEN.")}</span>
-        <button type="button" @click=${() => void this.#make()}>${say("Make a token for it…")}</button>
+        <span class="quiet">${say("The code reads a token from the environment variable MOM_TOKEN.")}</span>
+        <button type="button" @click=${() => void this.#make()}>${say("Create a token…")}</button>
       </p>`;
     }
     return html`<p class="notice token-made" data-tone="warn" role="status">
-      <span><strong>${say("This token is shown now, and never again.")}</strong> ${say("It stands in the code below.")}</span>
+      <span><strong>${say("This token is shown only once.")}</strong> ${say("It is filled in below.")}</span>
       <code class="secret">${this.#token}</code> ${copyButton(this.#token, say("Copy the token"))}
       <a href=${`${basePath}console/tokens/`}>${say("Tokens")}</a>
     </p>`;
@@ -86,19 +86,19 @@ export class DestinationCode extends Island {
   async #make(): Promise<void> {
     const rights = (["send", "receive"] as const).filter((right) => this.#one.may(right) || this.#one.isMissing);
     const answer = await ask({
-      title: say("Make a token for {name}", { name: this.name }),
-      effect: say("A program that has it may do what you choose here, and nothing else. It can be revoked at any time."),
-      act: say("Make the token"),
-      fields: html`<label>${say("What it is for: you will know it by this name")}
+      title: say("Create a token for {name}", { name: this.name }),
+      effect: say("The token grants only the rights selected here. It can be revoked at any time."),
+      act: say("Create token"),
+      fields: html`<label>${say("Name that shows what the token is for")}
           <input name="name" required maxlength="100" autocomplete="off" .value=${`${this.name} ${stamp()}`.slice(0, 100)} />
         </label>
         <fieldset class="choices">
-          <legend>${say("It may")}</legend>
+          <legend>${say("Rights")}</legend>
           ${rights.map(
             (right) => html`<label class="check"><input type="checkbox" name="right" value=${right} checked /> ${right}</label>`,
           )}
         </fieldset>
-        <label>${say("It lives")}
+        <label>${say("Valid for")}
           <select name="days">
             ${LIVES.map(([days, text]) => html`<option value=${days} ?selected=${days === "30"}>${text}</option>`)}
           </select>

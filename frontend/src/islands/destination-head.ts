@@ -19,9 +19,9 @@ type Paused = Facts["paused"];
 
 const PAUSES: Record<Kind, Paused[]> = { queue: ["all", "producers", "consumers"], topic: ["producers"] };
 const HELD: Record<Paused, string> = {
-  none: say("nobody"),
-  producers: say("producers: what they send is refused"),
-  consumers: say("consumers: they are handed nothing"),
+  none: say("none"),
+  producers: say("producers: their messages are refused"),
+  consumers: say("consumers: they receive no messages"),
   all: say("producers and consumers"),
 };
 /** Origins of dead letters that the head names. */
@@ -78,7 +78,7 @@ export class DestinationHead extends Island {
   #ofQueue(facts: Facts): TemplateResult {
     const { depth = 0, unsettled = 0, delayed = 0, oldest_s = 0 } = facts;
     return html`<span><b class="num">${count(depth)}</b> ${say("ready")}</span>
-      <span><b class="num">${count(unsettled)}</b> ${say("leased")}</span>
+      <span><b class="num">${count(unsettled)}</b> ${say("unsettled")}</span>
       <span><b class="num">${count(delayed)}</b> ${say("delayed")}</span>
       ${depth ? html`<span>${say("oldest")} <b class="num">${duration(oldest_s)}</b></span>` : nothing}
       ${this.#rates()}
@@ -89,9 +89,9 @@ export class DestinationHead extends Island {
   }
 
   #ofTopic(facts: Facts): TemplateResult {
-    return html`<span><b class="num">${count(facts.consumers)}</b> ${say("subscribers now")}</span>
+    return html`<span><b class="num">${count(facts.consumers)}</b> ${say("connected subscribers")}</span>
       <span><b class="num">${count(facts.named ?? 0)}</b> ${say("durable or shared")}</span>
-      <span><b class="num">${count(facts.published)}</b> ${say("published since the start")}</span>
+      <span><b class="num">${count(facts.published)}</b> ${say("published since node start")}</span>
       ${this.#rates()}`;
   }
 
@@ -133,7 +133,7 @@ export class DestinationHead extends Island {
 
   #act(text: string, right: Right, deed: () => Promise<unknown>, tone?: string): TemplateResult {
     const may = this.#one.may(right);
-    const title = may ? nothing : say("needs {right} on {name}", { right, name: this.name });
+    const title = may ? nothing : say("requires the right {right} on {name}", { right, name: this.name });
     return html`<button type="button" data-tone=${tone ?? nothing} ?disabled=${!may} title=${title} @click=${() => void deed()}>
       ${text}
     </button>`;
@@ -142,10 +142,10 @@ export class DestinationHead extends Island {
   async #pause(facts: Facts): Promise<void> {
     const answer = await ask({
       title: say("Pause {name}", { name: this.name }),
-      effect: say("Nothing is lost: what is held back goes on when it is resumed. It is kept over a restart."),
+      effect: say("No messages are lost. The pause also lasts across a restart."),
       act: say("Pause"),
       typed: this.name,
-      fields: html`<label>${say("Who is held back")}
+      fields: html`<label>${say("What to pause")}
         <select name="paused">
           ${PAUSES[this.kind].map((who) => html`<option value=${who}>${HELD[who]}</option>`)}
         </select>
@@ -165,7 +165,7 @@ export class DestinationHead extends Island {
     const done = await this.#change({ paused: paused === "none" && own ? null : paused }, reason);
     if (!done) return;
     tell({
-      text: paused === "none" ? say("{name} goes on.", { name: this.name }) : say("{name} is paused.", { name: this.name }),
+      text: paused === "none" ? say("{name} was resumed.", { name: this.name }) : say("{name} was paused.", { name: this.name }),
       tone: "good",
       undo: () => void this.#change({ paused: before }, say("undone")),
     });
@@ -184,13 +184,13 @@ export class DestinationHead extends Island {
     let planned = "";
     const answer = await ask({
       title: sayCount("Purge {name}, {count} message", "Purge {name}, {count} messages", depth, { name: this.name }),
-      effect: say("All that waits is removed for good. What is leased stays with who has it."),
+      effect: say("All ready messages are deleted permanently. Unsettled messages stay with their consumers."),
       act: say("Purge"),
       danger: true,
       typed: this.name,
       dryRun: async () => {
         const drawn = await plan({ op: "purge", source: this.name });
-        if (drawn.count === 0) throw new Error(say("Nothing waits here."));
+        if (drawn.count === 0) throw new Error(say("There are no messages to delete."));
         planned = drawn.plan;
         return sayCount("{count} message would be removed now.", "{count} messages would be removed now.", drawn.count);
       },
@@ -207,20 +207,20 @@ export class DestinationHead extends Island {
     const answer = await ask({
       title: say("Delete {name}", { name: this.name }),
       effect: there
-        ? sayCount("Its settings and {count} message go for good.", "Its settings and {count} messages go for good.", there)
-        : say("It and what was said about it are gone; its first use makes it again."),
+        ? sayCount("Its settings and {count} message are deleted permanently.", "Its settings and {count} messages are deleted permanently.", there)
+        : say("It is deleted with its settings. It is created again when a client uses it."),
       act: say("Delete"),
       danger: true,
       typed: this.name,
       dryRun: async () => {
-        if (consumers) throw new Error(sayCount("{count} consumer is here: close it first.", "{count} consumers are here: close them first.", consumers));
+        if (consumers) throw new Error(sayCount("It has {count} consumer: close it first.", "It has {count} consumers: close them first.", consumers));
         await act("DELETE", `${path}&dry_run=true`, undefined, "", match);
-        return say("Nothing stands in the way.");
+        return say("It can be deleted now.");
       },
     });
     if (answer === null) return;
     const gone = await this.#try(() => act("DELETE", path, undefined, answer.reason, match));
-    if (gone) tell({ text: say("{name} is deleted.", { name: this.name }), tone: "good", link: { href: this.list, text: say("All queues") } });
+    if (gone) tell({ text: say("{name} was deleted.", { name: this.name }), tone: "good", link: { href: this.list, text: say("All queues") } });
   }
 
   /** Does it and reads anew; what goes wrong is told. */
@@ -241,16 +241,16 @@ export class DestinationHead extends Island {
   #missing(): TemplateResult {
     const create = async () => {
       const made = await this.#try(() => act("PUT", pathOf(this.kind, this.name), {}));
-      if (made) tell({ text: say("{name} is made.", { name: this.name }), tone: "good" });
+      if (made) tell({ text: say("{name} was created.", { name: this.name }), tone: "good" });
     };
     return html`<div class="standing">
       <p class="standing-facts">
         <span class="pill" data-tone="quiet"><span aria-hidden="true">○</span> ${say("does not exist yet")}</span>
-        <span>${say("Its first message or subscription makes it. Looking at it does not.")}</span>
+        <span>${say("It is created by its first message or subscription.")}</span>
       </p>
       <div class="tools">
         <a class="button primary" href=${this.#address("publish")}>${say("Publish")}</a>
-        <button type="button" @click=${() => void create()}>${say("Make it now")}</button>
+        <button type="button" @click=${() => void create()}>${say("Create it now")}</button>
       </div>
     </div>`;
   }
@@ -258,7 +258,7 @@ export class DestinationHead extends Island {
   #failed(fault: unknown): TemplateResult {
     const refused = fault instanceof RequestRefused && fault.problem.status === 403;
     return html`<p class="notice" data-tone=${refused ? "quiet" : "bad"} role="status">
-      <strong>${refused ? say("You do not have permission to view this.") : say("It could not be read.")}</strong> ${inWords(fault)}
+      <strong>${refused ? say("You do not have permission to view this.") : say("It could not be loaded.")}</strong> ${inWords(fault)}
       <button type="button" class="link" @click=${() => void this.#one.read()}>${say("Try again")}</button>
     </p>`;
   }

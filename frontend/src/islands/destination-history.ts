@@ -19,11 +19,11 @@ interface Picture {
 }
 
 const DEPTH: Picture = {
-  heading: say("Messages that wait"),
+  heading: say("Messages"),
   unit: "count",
   lines: [
     { key: "depth", label: say("ready"), tone: "accent", form: "area" },
-    { key: "unsettled", label: say("leased"), tone: "warn", dashed: true },
+    { key: "unsettled", label: say("unsettled"), tone: "warn", dashed: true },
   ],
 };
 const RATES: Picture = {
@@ -32,11 +32,11 @@ const RATES: Picture = {
   lines: [
     { key: "in", label: say("in"), tone: "accent" },
     { key: "out", label: say("out"), tone: "good", dashed: true },
-    { key: "dead", label: say("dead"), tone: "bad" },
+    { key: "dead", label: say("dead-lettered"), tone: "bad" },
   ],
 };
 const AGE: Picture = {
-  heading: say("Age of the oldest"),
+  heading: say("Age of the oldest message"),
   unit: "seconds",
   lines: [{ key: "oldest_s", label: say("oldest"), tone: "warn", form: "area" }],
 };
@@ -107,13 +107,13 @@ export class DestinationHistory extends Island {
 
   protected override render() {
     if (this.#one.isMissing) return html`<p class="empty">${say("It does not exist, so there is no history.")}</p>`;
-    return html`<h2 class="visually-hidden">${say("The past of it")}</h2>
+    return html`<h2 class="visually-hidden">${say("History")}</h2>
       <div class="tools"><mom-range-choice></mom-range-choice>
-        <span class="quiet">${say("Kept in memory since the node started, for a day.")}</span></div>
+        <span class="quiet">${say("The last 24 hours, kept in memory since the node started.")}</span></div>
       ${this.#fault === undefined
         ? nothing
         : html`<p class="notice" data-tone="bad" role="status">
-            <strong>${say("The past could not be read.")}</strong> ${inWords(this.#fault)}
+            <strong>${say("The history could not be loaded.")}</strong> ${inWords(this.#fault)}
             <button type="button" class="link" @click=${() => void this.#read()}>${say("Try again")}</button>
           </p>`}
       <div class="charts" data-old=${this.#fault === undefined ? nothing : "true"}>

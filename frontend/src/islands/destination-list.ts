@@ -199,8 +199,8 @@ export class DestinationList extends Island {
       { keys: "/", says: say("Filter"), deed: () => this.#seek() },
       { keys: "j", says: say("Next row"), deed: () => move(1) },
       { keys: "k", says: say("Previous row"), deed: () => move(-1) },
-      { keys: "x", says: say("Choose the row"), deed: () => this.#toggle(this.#rows.focused) },
-      { keys: ".", says: say("What can be done with the row"), deed: () => this.#openMenu(this.#rows.focused) },
+      { keys: "x", says: say("Select the row"), deed: () => this.#toggle(this.#rows.focused) },
+      { keys: ".", says: say("Actions for the row"), deed: () => this.#openMenu(this.#rows.focused) },
     );
   }
 
@@ -328,7 +328,7 @@ export class DestinationList extends Island {
         @change=${(event: Event) => this.#go({ consumed: (event.target as HTMLSelectElement).value })}
       >
         ${[
-          ["", say("consumed or not")],
+          ["", say("with or without consumers")],
           ["true", say("with consumers")],
           ["false", say("without consumers")],
         ].map(([key, word]) => html`<option value=${key!} ?selected=${key === place.get("consumed")}>${word}</option>`)}
@@ -351,7 +351,7 @@ export class DestinationList extends Island {
   }
 
   #newButton(): TemplateResult {
-    const title = this.administers ? nothing : say("needs administer");
+    const title = this.administers ? nothing : say("requires the right administer");
     return html`<button type="button" class="primary" ?disabled=${!this.administers} title=${title} @click=${() => void this.#new()}>
       ${this.kind === "queue" ? say("New queue") : say("New topic")}
     </button>`;
@@ -371,7 +371,7 @@ export class DestinationList extends Island {
         ${all.map(
           ({ key, label }) => html`<label class="check"><input type="checkbox" .checked=${shown.has(key)} @change=${() => turn(key)} />${label}</label>`,
         )}
-        <label>${say("Rows of a page")}
+        <label>${say("Rows per page")}
           <select @change=${(event: Event) => this.#go({ rows: (event.target as HTMLSelectElement).value })}>
             ${CHOICES_OF_ROWS.map((number) => html`<option value=${number === ROWS ? "" : number} ?selected=${number === this.#number}>${count(number)}</option>`)}
           </select>
@@ -390,14 +390,14 @@ export class DestinationList extends Island {
           <th class="pick" scope="col">
             <input
               type="checkbox"
-              aria-label=${say("Choose all on this page")}
+              aria-label=${say("Select all on this page")}
               .checked=${chosenAll}
               @change=${() => this.#choose(chosenAll ? [] : this.#shownNames())}
             />
           </th>
           ${this.#heading({ key: "name", label: say("name"), member: "name", sorts: true, drawn: "state" })}
           ${this.#columns.map((column) => this.#heading(column))}
-          <th class="col-acts" scope="col"><span class="visually-hidden">${say("Acts")}</span></th>
+          <th class="col-acts" scope="col"><span class="visually-hidden">${say("Actions")}</span></th>
         </tr>
       </thead>
       ${this.#rows.body}
@@ -434,14 +434,14 @@ export class DestinationList extends Island {
     const number = this.#all ? page.approx_total : this.#chosen.size;
     if (number === 0) return this.#progress ? html`<div class="bulk" role="status">${this.#progress}</div>` : nothing;
     const more = !this.#all && page.approx_total > number;
-    return html`<div class="bulk" role="group" aria-label=${say("What is chosen")}>
-      <b role="status">${sayCount("{count} chosen", "{count} chosen", number)}</b>
-      ${more ? html`<span class="quiet">${say("of {all} that match", { all: count(page.approx_total) })}</span>` : nothing}
+    return html`<div class="bulk" role="group" aria-label=${say("Selection")}>
+      <b role="status">${sayCount("{count} selected", "{count} selected", number)}</b>
+      ${more ? html`<span class="quiet">${say("of {all} matching", { all: count(page.approx_total) })}</span>` : nothing}
       ${deedsOf(this.kind).map((deed) => this.#button(deed))}
       ${more
-        ? html`<button type="button" class="link" @click=${() => this.#choose([], true)}>${say("Choose all {all}", { all: count(page.approx_total) })}</button>`
+        ? html`<button type="button" class="link" @click=${() => this.#choose([], true)}>${say("Select all {all}", { all: count(page.approx_total) })}</button>`
         : nothing}
-      <button type="button" class="link" @click=${() => this.#choose([])}>${say("Choose none")}</button>
+      <button type="button" class="link" @click=${() => this.#choose([])}>${say("Clear selection")}</button>
       ${this.#progress ? html`<span role="status">${this.#progress}</span>` : nothing}
     </div>`;
   }
@@ -481,11 +481,11 @@ export class DestinationList extends Island {
         <h2>${queue ? say("No queues yet") : say("No topics yet")}</h2>
         <p>
           ${queue
-            ? say("A queue keeps messages until a consumer has taken them. It comes into being with its first message.")
-            : say("A topic hands each message to all who are subscribed. It is there with its first message.")}
+            ? say("A queue keeps messages until a consumer acknowledges them. It is created by its first message.")
+            : say("A topic delivers each message to all its subscribers. It is created by its first message.")}
         </p>
         <div class="tools">
-          <a class="button primary" href=${pageOf(address, "publish")}>${say("Publish a first message")}</a>
+          <a class="button primary" href=${pageOf(address, "publish")}>${say("Publish a message")}</a>
           ${this.#newButton()}
           ${this.welcome ? html`<a href=${this.welcome}>${say("First steps")}</a>` : nothing}
         </div>
@@ -497,8 +497,8 @@ export class DestinationList extends Island {
     const all = this.#unfiltered ?? 0;
     const without =
       this.kind === "queue"
-        ? sayCount("No queue matches. There is {count} without the filter.", "No queue matches. There are {count} without the filter.", all)
-        : sayCount("No topic matches. There is {count} without the filter.", "No topic matches. There are {count} without the filter.", all);
+        ? sayCount("No queue matches the filter. {count} queue in total.", "No queue matches the filter. {count} queues in total.", all)
+        : sayCount("No topic matches the filter. {count} topic in total.", "No topic matches the filter. {count} topics in total.", all);
     return html`<div class="empty">
       <p>${without}</p>
       <button type="button" @click=${() => this.#go({ filter: null, state: null, consumed: null })}>${say("Clear filter")}</button>
@@ -507,7 +507,7 @@ export class DestinationList extends Island {
 
   #failed(): TemplateResult {
     return html`<p class="notice" data-tone=${this.#page ? "warn" : "bad"} role="status">
-      ${this.#fault} ${this.#page ? say("The rows are of {time}.", { time: fullTime(this.#readAt) }) : nothing}
+      ${this.#fault} ${this.#page ? say("Status at {time}.", { time: fullTime(this.#readAt) }) : nothing}
       <button type="button" class="link" @click=${() => void this.#read()}>${say("Try again")}</button>
     </p>`;
   }

@@ -115,26 +115,26 @@ export class FirstMessage extends Island {
     const waiting = this.#polling.answer ?? [];
     const arrived = waiting.length > 0 || this.received.length > 0 || this.heard.length > 0;
     return html`<header><h2>${say("The queue {name}", { name: this.queue })}</h2>
-        <span class="state" data-tone=${waiting.length ? "good" : "quiet"}><span aria-hidden="true">${waiting.length ? "●" : "○"}</span> ${waiting.length ? say("{count} waiting", { count: waiting.length }) : say("empty, and looking")}</span>
+        <span class="state" data-tone=${waiting.length ? "good" : "quiet"}><span aria-hidden="true">${waiting.length ? "●" : "○"}</span> ${waiting.length ? say("{count} waiting", { count: waiting.length }) : say("empty, waiting for messages")}</span>
       </header>
       <div class="inside">
         ${this.#polling.fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#polling.fault}</p>` : nothing}
-        <div role="status">${waiting.length ? this.#table(waiting) : html`<p class="quiet">${arrived ? say("All is received.") : say("What you send appears here by itself.")}</p>`}</div>
-        <div class="tools"><button type="button" @click=${() => void this.#send()}>${say("Send one from this page")}</button></div>
+        <div role="status">${waiting.length ? this.#table(waiting) : html`<p class="quiet">${arrived ? say("All messages have been received.") : say("Messages you send appear here.")}</p>`}</div>
+        <div class="tools"><button type="button" @click=${() => void this.#send()}>${say("Send a message from this page")}</button></div>
         ${arrived ? this.#receiving() : nothing} ${this.received.length ? this.#hearing() : nothing}
       </div>`;
   }
 
   #table(messages: BrowsedMessage[]) {
     return html`<table class="things">
-      <caption class="visually-hidden">${say("Messages that wait")}</caption>
-      <thead><tr><th scope="col">${say("when")}</th><th scope="col">${say("body")}</th><th scope="col" class="num">${say("size")}</th></tr></thead>
-      <tbody>${messages.map((message) => html`<tr><td data-label=${say("when")}>${moment(message.time)}</td><th scope="row"><code>${textOf(message.body)}</code></th><td class="num" data-label=${say("size")}>${bytes(message.size)}</td></tr>`)}</tbody>
+      <caption class="visually-hidden">${say("Messages")}</caption>
+      <thead><tr><th scope="col">${say("time")}</th><th scope="col">${say("body")}</th><th scope="col" class="num">${say("size")}</th></tr></thead>
+      <tbody>${messages.map((message) => html`<tr><td data-label=${say("time")}>${moment(message.time)}</td><th scope="row"><code>${textOf(message.body)}</code></th><td class="num" data-label=${say("size")}>${bytes(message.size)}</td></tr>`)}</tbody>
     </table>`;
   }
 
   #receiving() {
-    return html`<section aria-label=${say("Receive")}><h3>${say("It is there. Now receive it.")}</h3>
+    return html`<section aria-label=${say("Receive")}><h3>${say("The message has arrived. Now receive it.")}</h3>
       <div class="tools"><button type="button" class="primary" @click=${() => void this.#receive()}>${say("Receive")}</button></div>
       ${snippetBlock({ tool: say("Receive with curl"), code: this.receive })}
       ${this.received.length ? html`<ul class="received" role="status">${this.received.map(({ body }) => html`<li><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${say("received")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
@@ -142,12 +142,12 @@ export class FirstMessage extends Island {
   }
 
   #hearing() {
-    return html`<section aria-label=${say("Be called")}><h3>${say("Or be called as soon as something comes.")}</h3>
+    return html`<section aria-label=${say("Subscribe")}><h3>${say("Or subscribe, and receive messages as they arrive.")}</h3>
       <div class="tools">
-        ${this.#source ? html`<span class="state" data-tone=${this.hears ? "good" : "warn"}><span aria-hidden="true">${this.hears ? "●" : "▲"}</span> ${this.hears ? say("listening: send another") : say("connecting")}</span>` : html`<button type="button" class="primary" @click=${() => { this.#hear(); this.requestUpdate(); }}>${say("Listen")}</button>`}
+        ${this.#source ? html`<span class="state" data-tone=${this.hears ? "good" : "warn"}><span aria-hidden="true">${this.hears ? "●" : "▲"}</span> ${this.hears ? say("subscribed: send another message") : say("connecting")}</span>` : html`<button type="button" class="primary" @click=${() => { this.#hear(); this.requestUpdate(); }}>${say("Subscribe")}</button>`}
       </div>
-      ${snippetBlock({ tool: say("Listen with curl"), code: this.listen })}
-      ${this.heard.length ? html`<ul class="received" role="status">${this.heard.map(({ body }) => html`<li><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${say("heard")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
+      ${snippetBlock({ tool: say("Subscribe with curl"), code: this.listen })}
+      ${this.heard.length ? html`<ul class="received" role="status">${this.heard.map(({ body }) => html`<li><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${say("received")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
     </section>`;
   }
 }

@@ -92,14 +92,14 @@ export class HistoryBrowser extends Island {
       place.go({ tail: isTail ? "" : "on" }, { replace: true });
     };
     return html`<div class="tools">
-      <div class="segments" role="group" aria-label=${say("Begin with")}>
+      <div class="segments" role="group" aria-label=${say("Start at")}>
         ${BEGINNINGS.map(
           (beginning) => html`<button type="button" aria-pressed=${from === beginning} @click=${() => place.go({ from: beginning === "first" ? "" : beginning, message: "", tail: "" })}>
             ${words[beginning]}
           </button>`,
         )}
       </div>
-      <button type="button" aria-pressed=${isTail} @click=${() => void tail()}>${isTail ? say("■ Stop the tail") : say("▷ Tail")}</button>
+      <button type="button" aria-pressed=${isTail} @click=${() => void tail()}>${isTail ? say("■ Stop tailing") : say("▷ Tail")}</button>
       ${this.#total > 0 && !isTail
         ? html`<button type="button" @click=${() => doToMany("replay", `topic:${this.topic}`, {})}>${say("Replay into a queue…")}</button>
             <span class="quiet" role="status">${sayCount("{count} message is retained", "{count} messages are retained", this.#total)}</span>`
@@ -110,18 +110,18 @@ export class HistoryBrowser extends Island {
   #shown(): TemplateResult {
     if (this.#state === "gone" || this.#state === "failed") {
       return html`<div class="notice" data-tone=${this.#state === "gone" ? "warn" : "bad"} role="alert">
-        <strong>${this.#state === "gone" ? say("These are not kept any more.") : say("The messages could not be read.")}</strong> ${this.#fault}
+        <strong>${this.#state === "gone" ? say("These messages are no longer retained.") : say("The messages could not be loaded.")}</strong> ${this.#fault}
         ${this.#state === "gone"
-          ? html`<button type="button" @click=${() => place.go({ from: "" })}>${say("Begin with the oldest")}</button>`
+          ? html`<button type="button" @click=${() => place.go({ from: "" })}>${say("Start at the oldest")}</button>`
           : html`<button type="button" @click=${() => this.#read()}>${say("Try again")}</button>`}
       </div>`;
     }
     if (this.#first) return html`<div class="skeleton" role="status"><span class="visually-hidden">${say("Loading messages")}</span>${[1, 2, 3, 4, 5].map(() => html`<div></div>`)}</div>`;
     if (this.#items.length === 0) return this.#empty();
     return html`<table class="messages">
-        <caption class="visually-hidden">${say("Messages that {topic} retains", { topic: this.topic })}</caption>
+        <caption class="visually-hidden">${say("Retained messages of {topic}", { topic: this.topic })}</caption>
         <thead><tr>
-          <th scope="col" class="num">#</th><th scope="col">${say("when")}</th><th scope="col" class="col-type">${say("type")}</th>
+          <th scope="col" class="num">#</th><th scope="col">${say("time")}</th><th scope="col" class="col-type">${say("type")}</th>
           <th scope="col" class="num">${say("size")}</th><th scope="col" class="col-headers">${say("headers")}</th><th scope="col" class="col-preview">${say("body")}</th>
         </tr></thead>
         <tbody>${repeat(this.#items, ({ id }) => id, (item) => this.#row(item))}</tbody>
@@ -135,12 +135,12 @@ export class HistoryBrowser extends Island {
   #empty(): TemplateResult {
     if (this.#total > 0) {
       return html`<div class="empty">
-        <p>${sayCount("Nothing came since then. {count} older message is retained.", "Nothing came since then. {count} older messages are retained.", this.#total)}</p>
-        <button type="button" @click=${() => place.go({ from: "" })}>${say("Begin with the oldest")}</button>
+        <p>${sayCount("No messages since then. {count} older message is retained.", "No messages since then. {count} older messages are retained.", this.#total)}</p>
+        <button type="button" @click=${() => place.go({ from: "" })}>${say("Start at the oldest")}</button>
       </div>`;
     }
     return html`<div class="empty">
-      <p>${say("Nothing is retained. A topic keeps its messages where retention_s or retention_bytes is set; without, only who listens gets them.")}</p>
+      <p>${say("No messages are retained. Set retention_s or retention_bytes to keep messages of this topic; otherwise only current subscribers receive them.")}</p>
       <a class="button primary" href=${pageOf(`/topic/${this.topic}`, "settings")}>${say("Settings")}</a>
     </div>`;
   }

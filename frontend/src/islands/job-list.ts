@@ -81,7 +81,7 @@ export class JobList extends Island {
     return html`
       ${this.#fault
         ? html`<div class="notice" data-tone="bad" role="alert">
-            <strong>${say("The jobs could not be read.")}</strong> ${this.#fault}
+            <strong>${say("The jobs could not be loaded.")}</strong> ${this.#fault}
             <button type="button" @click=${() => this.#ask()}>${say("Try again")}</button>
           </div>`
         : nothing}
@@ -96,14 +96,14 @@ export class JobList extends Island {
 
   #none(): TemplateResult {
     return html`<div class="empty">
-      <p>${say("No job was begun in the last seven days. Jobs begin where messages are: choose some of a queue, then Retry, Move or Export.")}</p>
+      <p>${say("No jobs were started in the last seven days. To start one, select messages of a queue, then Retry, Move or Export.")}</p>
       <a class="button primary" href=${consolePage("queues/")}>${say("Queues")}</a>
     </div>`;
   }
 
   #table(): TemplateResult {
     return html`<table class="things jobs" data-old=${this.#fault ? "true" : nothing}>
-      <caption class="visually-hidden">${say("Jobs, the newest first")}</caption>
+      <caption class="visually-hidden">${say("Jobs, newest first")}</caption>
       <thead>
         <tr>
           <th scope="col">${say("job")}</th>
@@ -111,7 +111,7 @@ export class JobList extends Island {
           <th scope="col">${say("from, to")}</th>
           <th scope="col">${say("progress")}</th>
           <th scope="col">${say("by")}</th>
-          <th scope="col">${say("begun")}</th>
+          <th scope="col">${say("started")}</th>
         </tr>
       </thead>
       <tbody>
@@ -130,7 +130,7 @@ export class JobList extends Island {
         ? html`<span class="job-progress"><progress max=${job.total || 1} .value=${job.processed} aria-label=${say("Progress")}></progress><span class="num">${count(job.processed)} / ${count(job.total)}</span></span>`
         : outcomeOf(job)}</td>
       <td data-label=${say("by")}>${job.user}</td>
-      <td data-label=${say("begun")}><time datetime=${job.created} title=${fullTime(job.created)}>${ago(job.created)}</time></td>
+      <td data-label=${say("started")}><time datetime=${job.created} title=${fullTime(job.created)}>${ago(job.created)}</time></td>
     </tr>`;
   }
 }

@@ -68,12 +68,12 @@ export class JobPage extends Island {
     const job = this.#known;
     if (this.#missing) {
       return html`<div class="empty">
-        <p>${say("There is no job {id}. Finished jobs are kept for seven days, at most 200 of them.", { id: this.job })}</p>
+        <p>${say("Job {id} does not exist. The last 200 finished jobs are kept for seven days.", { id: this.job })}</p>
         <a class="button" href=${pageOfJob()}>${say("All jobs")}</a>
       </div>`;
     }
     return html`
-      ${this.#fault ? html`<p class="notice" data-tone="bad" role="alert"><strong>${say("The job could not be read.")}</strong> ${this.#fault}</p>` : nothing}
+      ${this.#fault ? html`<p class="notice" data-tone="bad" role="alert"><strong>${say("The job could not be loaded.")}</strong> ${this.#fault}</p>` : nothing}
       ${job ? this.#shown(job) : this.#fault ? nothing : html`<div class="skeleton" role="status"><span class="visually-hidden">${say("Loading the job")}</span><div></div><div></div></div>`}
     `;
   }
@@ -88,14 +88,14 @@ export class JobPage extends Island {
       ${job.reason ? html`<p class="notice" data-tone=${isOpen(job) ? "warn" : "bad"}>${job.reason}</p>` : nothing}
       <div class="job-progress wide" aria-live="off">
         <progress max=${job.total || 1} .value=${job.processed} aria-label=${say("Progress")}></progress>
-        <span class="num">${count(job.processed)} / ${count(job.total)}${isOpen(job) && left(job) ? ` · ${say("about {rest} left", { rest: left(job)! })}` : ""}</span>
+        <span class="num">${count(job.processed)} / ${count(job.total)}${isOpen(job) && left(job) ? ` · ${say("about {rest} remaining", { rest: left(job)! })}` : ""}</span>
       </div>
       <dl class="job-counts" aria-live="off">
         ${[
           [say("done"), job.done],
           [say("refused"), job.refused],
-          [say("had gone"), job.gone],
-          [say("handed out"), job.unsettled],
+          [say("no longer in the queue"), job.gone],
+          [say("unsettled"), job.unsettled],
         ].map(([label, value]) => html`<div><dt>${label}</dt><dd class="num">${count(value as number)}</dd></div>`)}
       </dl>
       ${this.#facts(job)} ${this.#results(job)}
@@ -105,14 +105,14 @@ export class JobPage extends Island {
   #acts(job: Job): TemplateResult {
     const follows = (id: string) => html`<a href=${pageOfJob(id)}>${id}</a>`;
     return html`
-      ${isOpen(job) ? html`<button type="button" @click=${() => this.#cancel(job)}>${say("Cancel…")}</button>` : nothing}
-      ${job.can_undo ? html`<button type="button" @click=${() => this.#undo(job)}>${say("Undo…")}</button>` : nothing}
+      ${isOpen(job) ? html`<button type="button" @click=${() => this.#cancel(job)}>${say("Cancel job…")}</button>` : nothing}
+      ${job.can_undo ? html`<button type="button" @click=${() => this.#undo(job)}>${say("Undo job…")}</button>` : nothing}
       ${job.op === "export" && job.state === "done"
         ? html`<a class="button primary" href="${API}jobs/${job.id}/export" download="${job.id}.ndjson">${say("Download the export")}</a>`
         : nothing}
       ${job.processed > 0 ? html`<a class="button" href="${API}jobs/${job.id}/results" download="${job.id}-results.ndjson">${say("Download the results")}</a>` : nothing}
-      ${job.undo_of ? html`<span class="quiet">${say("takes back")} ${follows(job.undo_of)}</span>` : nothing}
-      ${job.undone_by ? html`<span class="quiet">${say("taken back by")} ${follows(job.undone_by)}</span>` : nothing}
+      ${job.undo_of ? html`<span class="quiet">${say("undoes")} ${follows(job.undo_of)}</span>` : nothing}
+      ${job.undone_by ? html`<span class="quiet">${say("undone by")} ${follows(job.undone_by)}</span>` : nothing}
     `;
   }
 
@@ -124,10 +124,10 @@ export class JobPage extends Island {
     const facts: [string, unknown][] = [
       [say("from"), queue(job.source)],
       [say("to"), queue(job.target)],
-      [say("which"), filter.length > 300 ? `${filter.slice(0, 300)}…` : filter || say("all")],
+      [say("selection"), filter.length > 300 ? `${filter.slice(0, 300)}…` : filter || say("all")],
       [say("by"), job.user],
-      [say("messages a second"), job.rate_per_s === null ? say("as fast as it goes") : count(job.rate_per_s)],
-      [say("begun"), time(job.created)],
+      [say("messages per second"), job.rate_per_s === null ? say("unlimited") : count(job.rate_per_s)],
+      [say("started"), time(job.created)],
       [say("ended"), time(job.ended)],
     ];
     return html`<dl class="pairs">${facts.map(([name, value]) => (value ? html`<dt>${name}</dt><dd>${value}</dd>` : nothing))}</dl>`;
@@ -138,15 +138,15 @@ export class JobPage extends Island {
     if (this.#problems === undefined || this.#problems.length === 0) return nothing;
     const bare = placeOf(job.source);
     return html`<section>
-      <h3>${sayCount("{count} message that was not done", "The first {count} messages that were not done", this.#problems.length)}</h3>
+      <h3>${sayCount("{count} message that was not processed", "The first {count} messages that were not processed", this.#problems.length)}</h3>
       <table class="things">
-        <thead><tr><th scope="col">${say("message")}</th><th scope="col">${say("what became of it")}</th><th scope="col">${say("why")}</th></tr></thead>
+        <thead><tr><th scope="col">${say("message")}</th><th scope="col">${say("result")}</th><th scope="col">${say("reason")}</th></tr></thead>
         <tbody>
           ${this.#problems.map(
             ({ id, status, reason }) => html`<tr>
               <th scope="row">${job.source ? html`<a href=${pageOf(`/queue/${bare}`, "", { message: id })}><code>${id}</code></a>` : html`<code>${id}</code>`}</th>
-              <td data-label=${say("what became of it")}>${status}</td>
-              <td data-label=${say("why")}>${reason}</td>
+              <td data-label=${say("result")}>${status}</td>
+              <td data-label=${say("reason")}>${reason}</td>
             </tr>`,
           )}
         </tbody>
@@ -157,7 +157,7 @@ export class JobPage extends Island {
   async #cancel(job: Job): Promise<void> {
     const answer = await ask({
       title: say("Cancel job {id}", { id: job.id }),
-      effect: say("It ends after the messages that are under way. What it has done stays done."),
+      effect: say("The job stops after the messages in progress. Messages that are already processed are not restored."),
       act: say("Cancel the job"),
     });
     if (answer !== null) await this.#do(() => cancel(job.id));
@@ -166,7 +166,7 @@ export class JobPage extends Island {
   async #undo(job: Job): Promise<void> {
     const answer = await ask({
       title: sayCount("Move {count} message back", "Move {count} messages back", job.done),
-      effect: say("Those that nobody has taken since come back to {queue}, with what they told of themselves there.", { queue: placeOf(job.source) }),
+      effect: say("Messages that were not consumed since then are moved back to {queue}, with their original headers.", { queue: placeOf(job.source) }),
       act: say("Undo"),
     });
     if (answer !== null) await this.#do(async () => JobToast.show(await undo(job.id)));

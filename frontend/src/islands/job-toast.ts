@@ -51,7 +51,7 @@ export class JobToast extends Island {
         <span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></span>
       ${open ? html`<progress max=${job.total || 1} .value=${job.processed} aria-label=${say("Progress")}></progress>` : nothing}
       <span class="num" aria-live="off">${open ? this.#progress(job) : outcomeOf(job)}</span>
-      <a href=${pageOfJob(job.id)}>${say("Open the job")}</a>
+      <a href=${pageOfJob(job.id)}>${say("Open job")}</a>
       ${open ? html`<button type="button" @click=${() => this.#do(cancel)}>${say("Cancel")}</button>` : nothing}
       ${!open && job.can_undo ? html`<button type="button" @click=${() => this.#undo()}>${say("Undo")}</button>` : nothing}
       ${job.op === "export" && job.state === "done"
@@ -63,7 +63,7 @@ export class JobToast extends Island {
   #progress(job: Job): string {
     const rest = left(job);
     const so = say("{processed} of {total}", { processed: count(job.processed), total: count(job.total) });
-    return rest ? say("{so_far}, about {rest} left", { so_far: so, rest }) : so;
+    return rest ? say("{so_far}, about {rest} remaining", { so_far: so, rest }) : so;
   }
 
   async #undo(): Promise<void> {
@@ -86,8 +86,8 @@ export class JobToast extends Island {
 export function outcomeOf(job: Job): string {
   const parts = [sayCount("{count} done", "{count} done", job.done)];
   if (job.refused) parts.push(sayCount("{count} refused", "{count} refused", job.refused));
-  if (job.gone) parts.push(sayCount("{count} had gone", "{count} had gone", job.gone));
-  if (job.unsettled) parts.push(sayCount("{count} handed out", "{count} handed out", job.unsettled));
+  if (job.gone) parts.push(sayCount("{count} no longer in the queue", "{count} no longer in the queue", job.gone));
+  if (job.unsettled) parts.push(sayCount("{count} unsettled", "{count} unsettled", job.unsettled));
   return parts.join(" · ");
 }
 

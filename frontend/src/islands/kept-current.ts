@@ -69,7 +69,7 @@ export class KeptCurrent extends HTMLElement {
       notice.className = "notice last-figures";
       notice.dataset.tone = "warn";
       notice.setAttribute("role", "status");
-      notice.textContent = say("The broker does not answer. These are the last figures.");
+      notice.textContent = say("The broker does not respond. The values shown are not up to date.");
       this.prepend(notice);
     }
   }

@@ -21,7 +21,7 @@ export class LatestEvents extends Island {
 
   protected override render() {
     const { answer, fault, refused } = this.#polling;
-    if (refused) return html`<p class="inside quiet">${say("The event log is for administrators.")}</p>`;
+    if (refused) return html`<p class="inside quiet">${say("Only administrators can see the event log.")}</p>`;
     if (answer === undefined) {
       return fault
         ? html`<p class="notice" data-tone="warn" role="status">${fault}
@@ -29,7 +29,7 @@ export class LatestEvents extends Island {
         : html`<div class="inside skeleton" role="status"><div></div><div></div><div></div></div>`;
     }
     if (answer.items.length === 0) {
-      return html`<p class="inside quiet">${say("Nothing happened to bridges and files since the broker started.")}</p>`;
+      return html`<p class="inside quiet">${say("No events of bridges or files since the broker started.")}</p>`;
     }
     return html`<div class="inside"><ol class="story">
       ${repeat(

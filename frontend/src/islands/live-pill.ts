@@ -50,10 +50,10 @@ export class LivePill extends Island {
         return { tone: "quiet", text: say("connecting") };
       case "live":
         if (age === undefined || pulse.freshness !== "fresh") return { tone: "warn", text: say("catching up") };
-        return { tone: "good", text: pulse.polled ? say("read every 5 s") : say("live {age}", { age: duration(age) }) };
+        return { tone: "good", text: pulse.polled ? say("updated every 5 s") : say("live {age}", { age: duration(age) }) };
       case "reconnecting": {
         const left = Math.max(0, Math.ceil((status.due - Date.now()) / 1000));
-        const next = left > 0 ? say("next {left} s", { left }) : say("now");
+        const next = left > 0 ? say("next in {left} s", { left }) : say("now");
         return { tone: "warn", text: say("reconnecting (try {attempt}, {next})", { attempt: status.attempt, next }) };
       }
       case "paused":

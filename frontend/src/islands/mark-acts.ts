@@ -16,8 +16,8 @@ export class MarkActs extends Island {
   protected override render() {
     const what = say("{source} of {sender}", { source: this.source, sender: this.sender });
     return html`<div class="tools">
-      <button type="button" class="plain" aria-label=${say("Hand over the mark of {what}", { what })} @click=${() => this.#handOver()}>${say("Hand over…")}</button>
-      <button type="button" class="plain" aria-label=${say("Forget the mark of {what}", { what })} @click=${() => this.#forget()}>${say("Forget…")}</button>
+      <button type="button" class="plain" aria-label=${say("Reassign the offset of {what}", { what })} @click=${() => this.#handOver()}>${say("Reassign offset…")}</button>
+      <button type="button" class="plain" aria-label=${say("Delete the offset of {what}", { what })} @click=${() => this.#forget()}>${say("Delete offset…")}</button>
     </div>`;
   }
 
@@ -27,28 +27,28 @@ export class MarkActs extends Island {
 
   async #handOver(): Promise<void> {
     const answer = await ask({
-      title: say("Hand over the mark of {source}", { source: this.source }),
-      effect: say("{sender} forwards {source} as {owner}. From now on another user goes on with it; nothing is lost or arrives twice. The flow must not run meanwhile.", { sender: this.sender, source: this.source, owner: this.owner }),
-      act: say("Hand over"),
-      fields: html`<label>${say("To the user")}<input name="owner" required maxlength="150" autocapitalize="none" spellcheck="false" /></label>`,
+      title: say("Reassign the offset of {source}", { source: this.source }),
+      effect: say("{sender} forwards {source} as the user {owner}. After this, another user continues; no message is lost or stored twice. The flow must not run meanwhile.", { sender: this.sender, source: this.source, owner: this.owner }),
+      act: say("Reassign offset"),
+      fields: html`<label>${say("New user")}<input name="owner" required maxlength="150" autocapitalize="none" spellcheck="false" /></label>`,
     });
     if (answer === null) return;
     const owner = String(answer.fields.get("owner")).trim();
-    await this.#do(say("The mark of {source} belongs to {owner}.", { source: this.source, owner }), () =>
+    await this.#do(say("The offset of {source} now belongs to {owner}.", { source: this.source, owner }), () =>
       act("PATCH", this.#path, { owner }, answer.reason),
     );
   }
 
   async #forget(): Promise<void> {
     const answer = await ask({
-      title: say("Forget the mark of {source}", { source: this.source }),
-      effect: say("How far {sender} has come is no longer known. What it sent and did not hear answered may arrive a second time. Do this for brokers that are gone for good.", { sender: this.sender }),
-      act: say("Forget"),
+      title: say("Delete the offset of {source}", { source: this.source }),
+      effect: say("The forwarding progress of {sender} is lost. Messages that were sent but not confirmed can arrive twice. Use this only for brokers that no longer exist.", { sender: this.sender }),
+      act: say("Delete offset"),
       danger: true,
       typed: this.source,
     });
     if (answer === null) return;
-    await this.#do(say("The mark of {source} is forgotten.", { source: this.source }), () => act("DELETE", this.#path, undefined, answer.reason));
+    await this.#do(say("The offset of {source} was deleted.", { source: this.source }), () => act("DELETE", this.#path, undefined, answer.reason));
   }
 
   async #do(text: string, deed: () => Promise<unknown>): Promise<void> {

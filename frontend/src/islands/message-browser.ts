@@ -70,8 +70,8 @@ export class MessageBrowser extends Island {
     super.connectedCallback();
     if (this.#isTail) void loaded(() => import("./message-tail.ts"));
     this.#unbind = bindKeys(
-      { keys: "r", says: say("Retry the message, or what is selected"), deed: () => this.#retry() },
-      { keys: "m", says: say("Move the message, or what is selected"), deed: () => this.#move() },
+      { keys: "r", says: say("Retry the message, or the selection"), deed: () => this.#retry() },
+      { keys: "m", says: say("Move the message, or the selection"), deed: () => this.#move() },
     );
     document.addEventListener("mom:job-ended", this.#jobEnded);
     let beginning = true;
@@ -230,24 +230,24 @@ export class MessageBrowser extends Island {
             placeholder=${say("words, header.tenant=acme, age>1h, reason:…")} .value=${place.get("q")}
           />
           <button type="submit" ?disabled=${this.#isTail}>${say("Search")}</button>
-          <div class="segments" role="group" aria-label=${say("Begin with")}>
+          <div class="segments" role="group" aria-label=${say("Start at")}>
             <button type="button" aria-pressed=${!newest} @click=${() => order("")}>${say("Oldest")}</button>
             <button type="button" aria-pressed=${newest} @click=${() => order("newest")}>${say("Newest")}</button>
           </div>
           <button type="button" aria-pressed=${this.#isTail} @click=${() => void this.#toggleTail()}>
-            ${this.#isTail ? say("■ Stop the tail") : say("▷ Tail")}
+            ${this.#isTail ? say("■ Stop tailing") : say("▷ Tail")}
           </button>
         </div>
         <details class="search-help" id="search-help">
-          <summary>${say("How to search")}</summary>
+          <summary>${say("Search syntax")}</summary>
           <dl class="pairs">
-            <dt translate="no">paid invoice</dt><dd>${say("this text, in bodies or headers, in any case of letters")}</dd>
+            <dt translate="no">paid invoice</dt><dd>${say("text in bodies or headers, not case-sensitive")}</dd>
             <dt translate="no">header.tenant="acme ltd"</dt><dd>${say("a header with this value; also type:, content-type:, correlation-id:")}</dd>
-            <dt translate="no">age&gt;1h age&lt;2d</dt><dd>${say("how long it is here: s, min, h, d")}</dd>
-            <dt translate="no">reason:"schema v3" origin:orders</dt><dd>${say("why and where a dead letter died")}</dd>
-            <dt translate="no">is:unsettled</dt><dd>${say("handed out; also is:ready, is:delayed")}</dd>
+            <dt translate="no">age&gt;1h age&lt;2d</dt><dd>${say("age of the message in the queue: s, min, h, d")}</dd>
+            <dt translate="no">reason:"schema v3" origin:orders</dt><dd>${say("reason and origin of a dead letter")}</dd>
+            <dt translate="no">is:unsettled</dt><dd>${say("delivered and not yet settled; also is:ready, is:delayed")}</dd>
             <dt translate="no">id:01J…</dt><dd>${say("one message")}</dd>
-            <dt translate="no">colour = 'red' AND size &gt; 3</dt><dd>${say("a selector: operators with blanks around them")}</dd>
+            <dt translate="no">colour = 'red' AND size &gt; 3</dt><dd>${say("a selector: operators with spaces around them")}</dd>
           </dl>
         </details>
         ${this.#wrong ? html`<p class="hint" data-tone="bad" role="alert">■ ${this.#wrong}</p>` : nothing}
@@ -267,20 +267,20 @@ export class MessageBrowser extends Island {
       <p class="quiet" role="status">
         ${this.#says()}
         ${this.#moved
-          ? html` · ${say("the queue has changed since")}
+          ? html` · ${say("the queue has changed since then")}
               <button type="button" class="link" @click=${() => this.#again()}>${say("Refresh")}</button>`
           : nothing}
       </p>
-      ${found ? [this.#shares("origin", say("Origin"), found.by_origin), this.#shares("reason", say("Why"), found.by_reason)] : nothing}
+      ${found ? [this.#shares("origin", say("Origin"), found.by_origin), this.#shares("reason", say("Reason"), found.by_reason)] : nothing}
       ${found?.stopped
-        ? html`<p class="quiet">${say("Counted over the first {scanned} messages.", { scanned: count(found.scanned) })}</p>`
+        ? html`<p class="quiet">${say("Counts of the first {scanned} messages.", { scanned: count(found.scanned) })}</p>`
         : nothing}
     </div>`;
   }
 
   #says(): string {
     if (this.#state === "loading" && this.#first) return "";
-    if (this.#state === "loading") return say("Reading…");
+    if (this.#state === "loading") return say("Searching…");
     if (this.#state !== "shown" || this.#total === 0) return "";
     const all = sayCount("{count} message in the queue", "{count} messages in the queue", this.#total);
     if (isEmpty(this.#condition)) return sayCount("{count} shown of {all}", "{count} shown of {all}", this.#items.length, { all });
@@ -288,7 +288,7 @@ export class MessageBrowser extends Island {
     if (matches !== undefined) return sayCount("{count} of {all} matches", "{count} of {all} match", matches, { all });
     const more = this.#next !== null;
     return more
-      ? say("{found} or more of {all} match", { found: count(this.#items.length), all })
+      ? say("at least {found} of {all} match", { found: count(this.#items.length), all })
       : sayCount("{count} shown of {all}", "{count} shown of {all}", this.#items.length, { all });
   }
 
@@ -301,9 +301,9 @@ export class MessageBrowser extends Island {
       ${entries.slice(0, NAMED).map(
         ([value, number]) => html`<button
           type="button" class="share" aria-pressed=${chosen === value}
-          title=${chosen === value ? say("Show all again") : say("Show these alone")}
+          title=${chosen === value ? say("Show all") : say("Show only these")}
           @click=${() => place.go({ q: toggled(place.get("q"), name, value), after: "", message: "" })}
-        >${value || say("none given")} <span class="num">${count(number)}</span></button>`,
+        >${value || say("none")} <span class="num">${count(number)}</span></button>`,
       )}
       ${entries.length > NAMED ? html`<span class="quiet">${say("and {more} more", { more: entries.length - NAMED })}</span>` : nothing}
     </p>`;
@@ -315,11 +315,11 @@ export class MessageBrowser extends Island {
     const close = () => place.go({ message: "" }, { replace: true });
     if (this.#apart === "gone") {
       return html`<p class="notice" data-tone="warn">
-        ${say("Message {id} is not in {queue} any more: it was taken, moved or removed.", { id: place.get("message"), queue: this.queue })}
-        <button type="button" class="link" @click=${close}>${say("Show the others")}</button>
+        ${say("Message {id} is no longer in {queue}: it was consumed, moved or deleted.", { id: place.get("message"), queue: this.queue })}
+        <button type="button" class="link" @click=${close}>${say("Show the other messages")}</button>
       </p>`;
     }
-    return html`<section class="apart" aria-label=${say("The message of this address")}>
+    return html`<section class="apart" aria-label=${say("Linked message")}>
       <div class="headline">
         <h2>#${count(this.#apart.position)} <code>${this.#apart.id}</code></h2>
         <button type="button" class="close" aria-label=${say("Close")} @click=${close}>✕</button>
@@ -330,7 +330,7 @@ export class MessageBrowser extends Island {
 
   #list(): TemplateResult {
     if (this.#state === "failed" && this.#items.length === 0) return this.#failed();
-    if (this.#state === "missing") return this.#empty(say("There is no queue {queue} yet. It is made by its first message.", { queue: this.queue }));
+    if (this.#state === "missing") return this.#empty(say("The queue {queue} does not exist yet. It is created by its first message.", { queue: this.queue }));
     if (this.#first) return skeleton();
     if (this.#items.length > 0) {
       return html`${this.#state === "failed" ? this.#failed() : nothing} ${this.#table()} ${this.#pager()}`;
@@ -338,13 +338,13 @@ export class MessageBrowser extends Island {
     if (this.#stopped) return this.#pager();
     if (this.#wrong) return html``;
     return isEmpty(this.#condition)
-      ? this.#empty(say("No messages wait in {queue} now.", { queue: this.queue }))
+      ? this.#empty(say("{queue} is empty.", { queue: this.queue }))
       : this.#nothingMatches();
   }
 
   #failed(): TemplateResult {
     return html`<div class="notice" data-tone="bad" role="alert">
-      <strong>${say("The messages could not be read.")}</strong> ${this.#error}
+      <strong>${say("The messages could not be loaded.")}</strong> ${this.#error}
       <button type="button" @click=${() => this.#read()}>${say("Try again")}</button>
     </div>`;
   }
@@ -359,7 +359,7 @@ export class MessageBrowser extends Island {
 
   #nothingMatches(): TemplateResult {
     return html`<div class="empty">
-      <p>${sayCount("No message matches. There is {count} without the search.", "No message matches. There are {count} without the search.", this.#total)}</p>
+      <p>${sayCount("No message matches the search. {count} message in total.", "No message matches the search. {count} messages in total.", this.#total)}</p>
       <button type="button" @click=${() => place.go({ q: "", after: "", message: "" })}>${say("Clear the search")}</button>
     </div>`;
   }
@@ -368,9 +368,9 @@ export class MessageBrowser extends Island {
     const newest = place.get("order") === "newest";
     if (this.#stopped) {
       return html`<p class="notice" data-tone="quiet" role="status">
-        ${say("The search looked at {scanned} of about {total} messages and stopped.", { scanned: count(this.#scanned), total: count(this.#total) })}
-        ${this.#items.length === 0 ? say("Nothing was found so far.") : nothing}
-        <button type="button" ?disabled=${this.#state === "loading"} @click=${() => this.#read(true)}>${say("Go on")}</button>
+        ${say("The search stopped after {scanned} of about {total} messages.", { scanned: count(this.#scanned), total: count(this.#total) })}
+        ${this.#items.length === 0 ? say("No matches so far.") : nothing}
+        <button type="button" ?disabled=${this.#state === "loading"} @click=${() => this.#read(true)}>${say("Continue")}</button>
       </p>`;
     }
     return html`<p class="pager tools">
@@ -405,7 +405,7 @@ export class MessageBrowser extends Island {
             <input type="checkbox" aria-label=${say("Select all on this page")} .checked=${all} .indeterminate=${some} @change=${() => this.#selectAll(!all)} />
           </th>
           <th scope="col" class="num">#</th>
-          <th scope="col">${say("when")}</th>
+          <th scope="col">${say("time")}</th>
           <th scope="col" class="col-id">${say("id")}</th>
           <th scope="col" class="col-type">${say("type")}</th>
           <th scope="col" class="num">${say("size")}</th>
@@ -488,14 +488,14 @@ export class MessageBrowser extends Island {
       this.#selected.clear();
       this.requestUpdate();
     };
-    return html`<div class="bulk tools" role="group" aria-label=${say("Acts on many messages")}>
+    return html`<div class="bulk tools" role="group" aria-label=${say("Bulk actions")}>
       <span class="num">${chosen > 0
         ? sayCount("{count} selected:", "{count} selected:", chosen)
         : isEmpty(this.#condition) ? say("All messages:") : say("All that match:")}</span>
       ${ops.map(([op, word]) => this.#button(op, word))}
       ${chosen > 0
         ? html`<button type="button" class="link" @click=${clear}>
-            ${isEmpty(this.#condition) ? say("or take all messages") : say("or take all that match")}
+            ${isEmpty(this.#condition) ? say("or use all messages") : say("or use all that match")}
           </button>`
         : nothing}
     </div>`;
@@ -504,7 +504,7 @@ export class MessageBrowser extends Island {
   #button(op: Op, word: string): TemplateResult {
     const right = op === "copy" || op === "export" ? "read" : "manage";
     const missing = this.#may !== undefined && !this.#may.includes(right);
-    const hint = missing ? say("Needs the right {right} on {queue}.", { right, queue: this.queue }) : this.#unfit(op);
+    const hint = missing ? say("Requires the right {right} on {queue}.", { right, queue: this.queue }) : this.#unfit(op);
     return html`<button type="button" class=${op === "retry" ? "primary" : ""} ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#do(op)}>
       ${word}
     </button>`;
@@ -514,8 +514,8 @@ export class MessageBrowser extends Island {
   #unfit(op: Op): string {
     const { state } = this.#condition;
     if (this.#selected.size > 0) return "";
-    if (state === "unsettled") return say("What is handed out is settled by who holds it.");
-    return state === "delayed" && op !== "delete" && op !== "export" ? say("Delayed messages can be deleted and exported.") : "";
+    if (state === "unsettled") return say("Unsettled messages are settled by their consumer.");
+    return state === "delayed" && op !== "delete" && op !== "export" ? say("Delayed messages can only be deleted or exported.") : "";
   }
 
   #do(op: Op): void {

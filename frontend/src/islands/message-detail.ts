@@ -66,7 +66,7 @@ export class MessageDetail extends Island {
       [say("published"), message.time],
       [say("due"), message.due ?? null],
       [say("size"), bytes(message.size)],
-      ["content-type", message.content_type ?? say("not given")],
+      ["content-type", message.content_type ?? say("not set")],
       [say("priority"), String(message.priority)],
       [say("persistent"), message.persistent ? say("yes") : say("no")],
       [say("attempt"), this.queue ? String(message.attempt) : null],
@@ -76,7 +76,7 @@ export class MessageDetail extends Island {
     ];
     const headers = Object.entries(message.headers);
     return html`<section>
-      <h3>${say("Facts")}</h3>
+      <h3>${say("Properties")}</h3>
       <dl class="pairs">
         ${facts.map(([name, value]) => (value === null ? nothing : html`<dt>${name}</dt><dd>${value}</dd>`))}
       </dl>
@@ -96,7 +96,7 @@ export class MessageDetail extends Island {
         ? nothing
         : html`<ol class="reasons">
             ${this.#reasons.map(({ code, sentence }) => html`<li><span class="tag">${code}</span> ${sentence}</li>`)}
-            ${this.#reasons.length === 0 ? html`<li>${say("It is not here any more.")}</li>` : nothing}
+            ${this.#reasons.length === 0 ? html`<li>${say("It is no longer here.")}</li>` : nothing}
           </ol>`}
     </details>`;
   }
@@ -116,7 +116,7 @@ export class MessageDetail extends Island {
     const origin = originOf(message);
     const ids = { ids: [message.id] };
     const held = message.state === "unsettled";
-    const hint = held ? say("Who holds it settles it.") : nothing;
+    const hint = held ? say("The message is unsettled; its consumer settles it.") : nothing;
     const gone = () => this.dispatchEvent(new CustomEvent("gone", { bubbles: true }));
     const here = queue ? `/queue/${queue}` : `/topic/${this.topic}`;
     const template = queue ? { from: queue, template: message.id } : undefined;
@@ -125,7 +125,7 @@ export class MessageDetail extends Island {
         ? html`<button type="button" class="primary" ?disabled=${held} title=${hint} @click=${() => retryOne(queue, message)}>
               ${say("Retry")}
             </button>
-            <a class="button" href=${pageOf(`/queue/${origin}`, "publish", { ...template!, replace: "1" })}>${say("Retry edited…")}</a>`
+            <a class="button" href=${pageOf(`/queue/${origin}`, "publish", { ...template!, replace: "1" })}>${say("Edit and retry…")}</a>`
         : nothing}
       ${queue
         ? html`<button type="button" ?disabled=${held} title=${hint} @click=${() => doToMany("move", queue, ids, 1)}>${say("Move…")}</button>
@@ -167,7 +167,7 @@ export class MessageDetail extends Island {
       await navigator.clipboard.writeText(text);
       tell({ text: say("Copied."), tone: "quiet" });
     } catch {
-      tell({ text: say("The browser does not allow copying here: {text}", { text }), tone: "warn" });
+      tell({ text: say("The browser does not allow copying: {text}", { text }), tone: "warn" });
     }
   }
 }

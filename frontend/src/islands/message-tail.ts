@@ -120,25 +120,25 @@ export class MessageTail extends Island {
     const paused = this.#meanwhile !== undefined;
     return html`
       <div class="tools">
-        <button type="button" aria-pressed=${paused} @click=${() => this.#pause()}>${paused ? say("▷ Go on") : say("‖ Pause")}</button>
+        <button type="button" aria-pressed=${paused} @click=${() => this.#pause()}>${paused ? say("▷ Continue") : say("‖ Pause")}</button>
         <button type="button" @click=${() => this.#clear()}>${say("Clear")}</button>
         <span class="quiet num" aria-live="off">${this.#says()}</span>
       </div>
       ${this.#state === "broken" && this.#fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#fault}</p>` : nothing}
       ${this.#lines.length === 0
-        ? html`<p class="empty">${say("Waiting for what comes. Looking takes nothing from anybody.")}</p>`
-        : html`<ol class="tail" tabindex="0" aria-label=${say("Messages as they come, the newest first")}>
+        ? html`<p class="empty">${say("Waiting for messages. Tailing does not consume them.")}</p>`
+        : html`<ol class="tail" tabindex="0" aria-label=${say("Messages as they arrive, newest first")}>
             ${repeat(this.#lines, keyOf, (line) => this.#line(line))}
           </ol>`}
     `;
   }
 
   #says(): string {
-    if (this.#meanwhile !== undefined) return sayCount("Paused. {count} came meanwhile.", "Paused. {count} came meanwhile.", this.#meanwhile);
+    if (this.#meanwhile !== undefined) return sayCount("Paused. {count} new message.", "Paused. {count} new messages.", this.#meanwhile);
     if (this.#state === "connecting") return say("Connecting…");
-    if (this.#state === "broken") return say("No connection. Trying again.");
+    if (this.#state === "broken") return say("No connection. Retrying.");
     const kept = this.#lines.length === KEPT ? say(", the last {kept} are kept", { kept: KEPT }) : "";
-    return sayCount("{count} came{kept}", "{count} came{kept}", this.#came, { kept });
+    return sayCount("{count} message{kept}", "{count} messages{kept}", this.#came, { kept });
   }
 
   #line(line: Line): TemplateResult {

@@ -17,7 +17,7 @@ const WAITS: Line[] = [
   { key: "unsettled", label: say("in flight"), tone: "warn", dashed: true },
 ];
 const AGES: Line[] = [
-  { key: "oldest_s", label: say("oldest waiting"), tone: "warn" },
+  { key: "oldest_s", label: say("oldest message"), tone: "warn" },
   { key: "wait_p95_s", label: say("time to delivery, p95"), tone: "accent", dashed: true },
 ];
 
@@ -39,7 +39,7 @@ export class NodeCharts extends Island {
       <div class="tools">
         <mom-range-choice @range=${() => nodePast.choose(chosenRange())}></mom-range-choice>
         ${fault
-          ? html`<span class="state" data-tone="warn" role="status">▲ ${say("not read again: {fault}", { fault })}</span>
+          ? html`<span class="state" data-tone="warn" role="status">▲ ${say("not updated: {fault}", { fault })}</span>
               <button type="button" class="link" @click=${() => void nodePast.again()}>${say("Try again")}</button>`
           : nothing}
       </div>

@@ -23,7 +23,7 @@ const FIGURES: Figure[] = [
   { label: say("backlog"), href: queuesPage({ sort: "-depth" }), value: (node) => count(node.backlog) },
   { label: say("in flight"), href: queuesPage({ sort: "-unsettled" }), value: (node) => count(node.unsettled) },
   {
-    label: say("oldest waiting"),
+    label: say("oldest message"),
     href: queuesPage({ sort: "-oldest_s" }),
     value: (node) => (node.backlog ? duration(node.oldest_s) : NONE),
     marked: (node) => node.oldest_s > LONG_S,
@@ -69,8 +69,8 @@ export class NodeFigures extends Island {
 
   #empty(): TemplateResult {
     return html`<section class="card empty">
-      <h2>${say("Nothing was sent to this broker yet")}</h2>
-      <p>${say("A queue comes into being with its first message, and keeps it until a consumer has taken it.")}</p>
+      <h2>${say("No messages have been sent to this broker yet")}</h2>
+      <p>${say("A queue is created by its first message, and keeps it until a consumer acknowledges it.")}</p>
       <a class="button primary" href=${this.welcome || queuesPage({})}>${say("Send a first message")}</a>
     </section>`;
   }

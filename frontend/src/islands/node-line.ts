@@ -20,7 +20,7 @@ export class NodeLine extends Island {
   protected override render() {
     const { node } = pulse;
     return html`${node ? html`<span class="extra">${say("node")} ${node.name}</span>` : nothing}
-      <button type="button" class="link" popovertarget="zones" title=${say("Times are in {zone}", { zone: zone() })}>${zoneName()} ▾</button>
+      <button type="button" class="link" popovertarget="zones" title=${say("Time zone: {zone}", { zone: zone() })}>${zoneName()} ▾</button>
       ${this.#zones()}
       ${node?.jobs && this.jobs
         ? html`<a href=${this.jobs}>${sayCount("{count} running job", "{count} running jobs", node.jobs)} ▸</a>`
@@ -30,9 +30,9 @@ export class NodeLine extends Island {
   #zones(): TemplateResult {
     const chosen = zone();
     return html`<div id="zones" class="dropdown" popover>
-      <label>${say("Times are shown in")}
+      <label>${say("Time zone")}
         <select @change=${(event: Event) => choose((event.target as HTMLSelectElement).value)}>
-          <option value="">${say("the zone of this browser")}</option>
+          <option value="">${say("time zone of this browser")}</option>
           ${["UTC", ...Intl.supportedValuesOf("timeZone")].map((name) => html`<option ?selected=${name === chosen} value=${name}>${name}</option>`)}
         </select>
       </label>

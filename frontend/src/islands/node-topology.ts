@@ -49,7 +49,7 @@ export class NodeTopology extends Island {
     const asTable = this.#asTable ?? (this.parentElement?.clientWidth ?? 0) < NARROW_PX;
     return html`<div class="inside">
       <button type="button" class="link twin" aria-pressed=${asTable} @click=${() => this.#toggle(!asTable)}>
-        ${asTable ? say("View as drawing") : say("View as table")}
+        ${asTable ? say("View as diagram") : say("View as table")}
       </button>
       ${fault
         ? html`<p class="notice" data-tone="warn" role="status">${fault}
@@ -76,7 +76,7 @@ export class NodeTopology extends Island {
         corners.set(id, { x: MARGIN + number * (WIDTH + GAP_X), y: first + row * (HEIGHT + GAP_Y) });
       });
     });
-    return html`<svg class="topology" role="group" aria-label=${say("What is connected with this broker")}
+    return html`<svg class="topology" role="group" aria-label=${say("Connections of this broker")}
       viewBox="0 0 ${width} ${height}" width=${width} height=${height}>
       ${lines.map((line) => this.#line(line, corners.get(line.from)!, corners.get(line.to)!))}
       ${vertices.map((vertex) => this.#vertex(vertex, corners.get(vertex.id)!))}
@@ -106,7 +106,7 @@ export class NodeTopology extends Island {
   #table({ vertices, lines }: Drawing): TemplateResult {
     const named = new Map(vertices.map((vertex) => [vertex.id, vertex]));
     return html`<table class="table">
-      <caption class="visually-hidden">${say("What is connected with this broker")}</caption>
+      <caption class="visually-hidden">${say("Connections of this broker")}</caption>
       <thead><tr><th scope="col">${say("from")}</th><th scope="col">${say("to")}</th><th scope="col">${say("flow")}</th><th scope="col">${say("state")}</th></tr></thead>
       <tbody>
         ${lines.map(({ from, to, says }) => {

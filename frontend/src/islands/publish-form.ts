@@ -101,7 +101,7 @@ export class PublishForm extends Island {
   async #takeFile(file: File | undefined): Promise<void> {
     if (file === undefined) return;
     if (file.size > LARGEST) {
-      this.#error = say("{name} has {size}. Files up to {most} are sent from here; longer ones by mom pub.", {
+      this.#error = say("{name} has {size}. Files of up to {most} can be sent from here; use mom pub for larger ones.", {
         name: file.name,
         size: inBytes(file.size),
         most: inBytes(LARGEST),
@@ -159,8 +159,8 @@ export class PublishForm extends Island {
     };
     return html`${this.#file
         ? html`<p class="notice" data-tone="quiet">
-            ${say("The body is {name}, {size}, sent as it is.", { name: this.#file.name, size: inBytes(this.#file.bytes.length) })}
-            <button type="button" class="link" @click=${forget}>${say("Write one instead")}</button>
+            ${say("The body is the file {name} ({size}), sent unchanged.", { name: this.#file.name, size: inBytes(this.#file.bytes.length) })}
+            <button type="button" class="link" @click=${forget}>${say("Write a body instead")}</button>
           </p>`
         : html`<label>${say("Body")}
             <textarea
@@ -205,10 +205,10 @@ export class PublishForm extends Island {
     const draft = this.#draft;
     const used = draft.delay_s || draft.expires_s || draft.reply_to || draft.correlation_id || draft.type || draft.dedup_id;
     return html`<details ?open=${Boolean(used)}>
-      <summary>${say("Delay, expiry, reply, duplicates")}</summary>
+      <summary>${say("Delay, expiry, reply, deduplication")}</summary>
       <div class="fields">
         ${this.#number("delay", say("Delay, seconds"), draft.delay_s, (value) => (draft.delay_s = value!), 0, 315_360_000, "any")}
-        ${this.#number("expires", say("Expires after, seconds"), draft.expires_s, (value) => (draft.expires_s = value!), 0.001, 315_360_000, "any")}
+        ${this.#number("expires", say("Expiry, seconds"), draft.expires_s, (value) => (draft.expires_s = value!), 0.001, 315_360_000, "any")}
         ${this.#text("reply-to", say("Reply to"), draft.reply_to ?? "", (value) => (draft.reply_to = value))}
         ${this.#text("correlation-id", say("Correlation id"), draft.correlation_id ?? "", (value) => (draft.correlation_id = value))}
         ${this.#text("type", say("Type"), draft.type ?? "", (value) => (draft.type = value))}
@@ -243,11 +243,11 @@ export class PublishForm extends Island {
     const replaces = place.get("replace") !== "" && place.get("template") !== "";
     return html`${replaces
         ? html`<label class="check"
-            ><input name="replace" type="checkbox" checked />${say("Remove the message of {queue} that it replaces, once it is stored", { queue: place.get("from") })}</label>`
+            ><input name="replace" type="checkbox" checked />${say("Remove the original message from {queue} when the new one is stored", { queue: place.get("from") })}</label>`
         : nothing}
       <div class="sends">
-        <label>${say("How many")}<input name="count" type="number" min="1" max=${MOST} value="1" required /></label>
-        <label>${say("Messages a second")}<input name="rate" type="number" min="0.1" max="10000" step="any" placeholder=${say("at once")} /></label>
+        <label>${say("Number of messages")}<input name="count" type="number" min="1" max=${MOST} value="1" required /></label>
+        <label>${say("Messages per second")}<input name="rate" type="number" min="0.1" max="10000" step="any" placeholder=${say("at once")} /></label>
         ${this.#running
           ? html`<button type="button" @click=${() => this.#running?.abort()}>${say("Stop")}</button>`
           : html`<button type="submit" class="primary">${say("Publish")}</button>`}
@@ -259,7 +259,7 @@ export class PublishForm extends Island {
     return html`<details>
       <summary>${say("The same as code")}</summary>
       ${this.#file
-        ? html`<p class="hint">${say("A file is sent by mom pub … @{name}", { name: this.#file.name })}</p>`
+        ? html`<p class="hint">${say("To send the file: mom pub … @{name}", { name: this.#file.name })}</p>`
         : publishAsCode(this.#whole(), server).map(snippetBlock)}
     </details>`;
   }
@@ -296,7 +296,7 @@ export class PublishForm extends Island {
       if (done.ids.length === 1 && isQueue(draft.destination)) show({ says: await this.#fateOf(draft.destination, done.ids[0]!) });
     } catch (error) {
       const title = (error as Partial<RequestRefused>).problem?.title;
-      const detail = faultOf(error, say("The broker cannot be reached. It may or may not be stored."));
+      const detail = faultOf(error, say("The broker cannot be reached. The message may or may not have been stored."));
       show({ running: false, error: title ? `${title}: ${detail}` : detail });
     }
     this.#running = undefined;
@@ -306,7 +306,7 @@ export class PublishForm extends Island {
   /** Who has it, or why it waits. */
   async #fateOf(destination: string, id: string): Promise<string> {
     const reasons = await why(bareName(destination), id).catch(() => undefined);
-    return reasons === undefined ? say("A consumer has taken it already.") : (reasons[0]?.sentence ?? "");
+    return reasons === undefined ? say("A consumer has already received it.") : (reasons[0]?.sentence ?? "");
   }
 
   #answer({ sent, tookMs, running, says, error }: Result): TemplateResult {
@@ -318,7 +318,7 @@ export class PublishForm extends Island {
             ${sayCount("{count} message is stored, after {ms} ms.", "{count} messages are stored, after {ms} ms.", sent.ids.length, { ms })}
             ${says ? html`<span>${say("Now: {what}.", { what: says })}</span>` : nothing}
             ${sent.duplicates ? sayCount("{count} was a duplicate.", "{count} were duplicates.", sent.duplicates) : nothing}
-            ${queue && !running ? html`<a href=${pageOf(this.destination, "", { order: "newest" })}>${say("See the messages")}</a>` : nothing}
+            ${queue && !running ? html`<a href=${pageOf(this.destination, "", { order: "newest" })}>${say("View messages")}</a>` : nothing}
             ${this.#ids(sent.ids, queue)}
           </div>`
         : nothing}
@@ -337,7 +337,7 @@ export class PublishForm extends Island {
     return html`<details>
       <summary>${say("Ids")}</summary>
       <ol class="results">${ids.slice(-SHOWN_IDS).map((id) => html`<li>${link(id)}</li>`)}</ol>
-      ${ids.length > SHOWN_IDS ? html`<p class="hint">${say("The last {count} are shown.", { count: SHOWN_IDS })}</p>` : nothing}
+      ${ids.length > SHOWN_IDS ? html`<p class="hint">${say("Only the last {count} are shown.", { count: SHOWN_IDS })}</p>` : nothing}
     </details>`;
   }
 }

@@ -7,7 +7,7 @@ import { Island } from "./island.ts";
 export class RangeChoice extends Island {
   protected override render() {
     const chosen = chosenRange();
-    return html`<div class="segments" role="group" aria-label=${say("How far back")}>
+    return html`<div class="segments" role="group" aria-label=${say("Time range")}>
       ${(Object.keys(RANGES) as Range[]).map(
         (range) => html`<button type="button" aria-pressed=${range === chosen} @click=${() => this.#choose(range)}>
           ${range}

@@ -13,10 +13,10 @@ export class ResendButton extends Island {
     return html`<button
       type="button"
       class="plain"
-      aria-label=${say("Send the dead letters of {to} again", { to: this.to })}
+      aria-label=${say("Resend the dead letters of {to}", { to: this.to })}
       @click=${() => void doToMany("retry", this.queue, {})}
     >
-      ${say("Send again…")}
+      ${say("Resend…")}
     </button>`;
   }
 }

@@ -71,7 +71,7 @@ export class SubscriptionList extends Island {
         ${this.#fault === undefined ? nothing : this.#failed()} ${this.#list()}
       </section>
       <section>
-        <h2>${say("Who listens now")}</h2>
+        <h2>${say("Connected subscribers")}</h2>
         <mom-consumer-list kind="topic" name=${this.name}></mom-consumer-list>
       </section>
       ${this.#kept()}`;
@@ -83,7 +83,7 @@ export class SubscriptionList extends Island {
     }
     if (this.#subscriptions.length === 0) {
       return html`<p class="quiet">
-        ${say("There are none. A durable subscription keeps what is published while its client is away; a shared one is read by several, each message by one of them.")}
+        ${say("No subscriptions. A durable subscription keeps messages while its client is offline; a shared one divides them among several clients.")}
       </p>`;
     }
     return html`<p class="quiet" role="status">
@@ -101,7 +101,7 @@ export class SubscriptionList extends Island {
             <th scope="col" class="num">${say("lag")}</th>
             <th scope="col" class="num">${say("acknowledged/s")}</th>
             <th scope="col" class="num">${say("consumers")}</th>
-            <th scope="col"><span class="visually-hidden">${say("acts")}</span></th>
+            <th scope="col"><span class="visually-hidden">${say("actions")}</span></th>
           </tr>
         </thead>
         <tbody>
@@ -127,7 +127,7 @@ export class SubscriptionList extends Island {
       <td class="num" data-label=${say("consumers")}>${count(one.consumers)}</td>
       <td>
         <button
-          type="button" ?disabled=${one.consumers > 0} title=${one.consumers > 0 ? say("it is consumed; close its consumer first") : nothing}
+          type="button" ?disabled=${one.consumers > 0} title=${one.consumers > 0 ? say("it has a consumer; close it first") : nothing}
           aria-label=${say("Delete the subscription {name}", { name: one.name })} @click=${() => void this.#remove(one)}
         >${say("Delete…")}</button>
       </td>
@@ -138,8 +138,8 @@ export class SubscriptionList extends Island {
     const answer = await ask({
       title: say("Delete the subscription {name}", { name: one.name }),
       effect: sayCount(
-        "It ends, and the {count} message that it keeps for its client goes for good.",
-        "It ends, and the {count} messages that it keeps for its client go for good.",
+        "The subscription and its {count} message are deleted permanently.",
+        "The subscription and its {count} messages are deleted permanently.",
         one.lag,
       ),
       act: say("Delete"),
@@ -149,7 +149,7 @@ export class SubscriptionList extends Island {
     if (answer === null) return;
     try {
       await act("DELETE", `subscriptions/${encodeURIComponent(one.name)}`, undefined, answer.reason);
-      tell({ text: say("The subscription {name} is deleted.", { name: one.name }), tone: "good" });
+      tell({ text: say("The subscription {name} was deleted.", { name: one.name }), tone: "good" });
     } catch (fault) {
       tell({ text: inWords(fault), tone: "bad" });
     }
@@ -164,9 +164,9 @@ export class SubscriptionList extends Island {
     return html`<section>
       <h2>${say("Replay")}</h2>
       ${retains
-        ? html`<p>${say("What was published is kept for a while. It can be put into a queue once more.")}
+        ? html`<p>${say("Published messages are retained for a time. They can be replayed into a queue.")}
             <button type="button" ?disabled=${!facts.may.includes("read")} @click=${() => void doToMany("replay", `topic:${this.name}`, {})}>${say("Replay into a queue…")}</button></p>`
-        : html`<p class="quiet">${say("Nothing is kept for replay: the settings retention and retention bytes are 0.")}
+        : html`<p class="quiet">${say("No messages are retained for replay: the settings retention and retention bytes are 0.")}
             <a href=${`?${new URLSearchParams({ name: this.name, tab: "settings" })}`}>${say("Settings")}</a></p>`}
     </section>`;
   }
@@ -195,7 +195,7 @@ export class SubscriptionList extends Island {
 
   #failed(): TemplateResult {
     return html`<p class="notice" data-tone="bad" role="status">
-      <strong>${say("Subscriptions could not be read.")}</strong> ${inWords(this.#fault)}
+      <strong>${say("The subscriptions could not be loaded.")}</strong> ${inWords(this.#fault)}
       <button type="button" class="link" @click=${() => void this.#read()}>${say("Try again")}</button>
     </p>`;
   }

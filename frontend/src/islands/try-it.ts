@@ -66,7 +66,7 @@ export class TryIt extends Island {
         <div class="tools">${this.kind === "queue" ? this.#takeButton() : this.#listenButton()}</div>
         ${this.#fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#fault}</p>` : nothing}
         ${this.#arrived.length === 0
-          ? html`<p class="quiet">${this.kind === "queue" ? say("What is received here is acknowledged at once, and gone from the queue.") : say("What is published from now on is shown.")}</p>`
+          ? html`<p class="quiet">${this.kind === "queue" ? say("Messages received here are acknowledged immediately and removed from the queue.") : say("Messages published from now on are shown.")}</p>`
           : html`<ol class="arrived" aria-live="polite">
               ${this.#arrived.map(({ at, text }) => html`<li><span class="quiet num">${at}</span> ${text}</li>`)}
             </ol>`}
@@ -80,14 +80,14 @@ export class TryIt extends Island {
 
   #takeButton(): TemplateResult {
     return html`<button type="button" ?disabled=${this.#waiting || !this.#mayOrNew("receive")} @click=${() => void this.#take()}>
-        ${say("Receive one")}
+        ${say("Receive a message")}
       </button>
       ${this.#waiting ? html`<span class="quiet">${say("waiting for up to {seconds} s…", { seconds: WAIT_S })}</span>` : nothing}`;
   }
 
   #listenButton(): TemplateResult {
     return html`<button type="button" aria-pressed=${this.#stop !== undefined} ?disabled=${!this.#mayOrNew("receive")} @click=${() => this.#listen()}>
-      ${this.#stop ? say("Stop listening") : say("Listen")}
+      ${this.#stop ? say("Unsubscribe") : say("Subscribe")}
     </button>`;
   }
 
@@ -116,7 +116,7 @@ export class TryIt extends Island {
     try {
       const wanted = { max: 1, wait_s: WAIT_S, ack: "auto" };
       const { items } = await act<{ items: Received[] }>("POST", pathOf("queue", this.name, "receive"), wanted);
-      if (items.length === 0) this.#show(say("nothing came"));
+      if (items.length === 0) this.#show(say("no message received"));
       for (const item of items) this.#show(textOf(item));
     } catch (fault) {
       this.#fault = inWords(fault);

@@ -57,7 +57,7 @@ export function titleOf(op: string, total: number): string {
 
 /** A queue as jobs name it, without its kind. */
 export function placeOf(address: string | null): string {
-  if (address === "origin") return say("where they came from");
+  if (address === "origin") return say("their origin");
   return address?.replace(/^\/queue\//, "") ?? "";
 }
 

@@ -46,7 +46,7 @@ function titleOfAll(op: Op, queue: string): string {
     case "export":
       return say("Export all messages of {queue}", { queue });
     case "replay":
-      return say("Replay what {queue} retains", { queue });
+      return say("Replay all retained messages of {queue}", { queue });
   }
 }
 
@@ -63,23 +63,23 @@ function titleOfMatching(op: Op, queue: string): string {
     case "export":
       return say("Export all matching messages of {queue}", { queue });
     case "replay":
-      return say("Replay what matches of {queue}", { queue });
+      return say("Replay all matching messages of {queue}", { queue });
   }
 }
 
 function effectOf(op: Op): string {
   switch (op) {
     case "retry":
-      return say("Each goes back to the queue where it died, or to the one that you name, and is tried anew.");
+      return say("Each message is returned to its origin, or to the queue that you name, and delivered again.");
     case "move":
-      return say("Each goes to the end of another queue, with its id and its headers.");
+      return say("Each message is moved to the end of another queue, with its id and headers.");
     case "copy":
-      return say("Each is put into another queue, too, and stays here.");
+      return say("Each message is copied to another queue and also stays here.");
     case "delete":
-      return say("They are removed for good, ten seconds after you said so. Moving them to another queue can be undone.");
+      return say("The messages are deleted permanently after ten seconds. Moving them to another queue can be undone.");
     case "export":
-      return say("They are written as lines of JSON, to be downloaded. They stay where they are.");
+      return say("The messages are written to a file of JSON lines for download. They also stay in the queue.");
     case "replay":
-      return say("They are put into a queue, in their order. The topic keeps them.");
+      return say("The messages are copied to a queue in order. The topic keeps them.");
   }
 }

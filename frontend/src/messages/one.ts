@@ -13,7 +13,7 @@ export async function retryOne(queue: string, message: Message): Promise<void> {
     const drawn = await plan({ op: "retry", source: queue, filter: { ids: [message.id] } });
     JobToast.show(await begin(drawn.plan));
   } catch (error) {
-    tell({ text: faultOf(error, say("The broker cannot be reached. Nothing was begun.")), tone: "bad" });
+    tell({ text: faultOf(error, say("The broker cannot be reached. The job was not started.")), tone: "bad" });
   }
 }
 
@@ -21,7 +21,7 @@ export async function retryOne(queue: string, message: Message): Promise<void> {
 export async function deleteOne(queue: string, message: Message, gone: () => void): Promise<void> {
   const answer = await ask({
     title: say("Delete message #{position} of {queue}", { position: message.position, queue }),
-    effect: say("It is removed for good ten seconds later; until then it can be taken back."),
+    effect: say("The message is deleted permanently after ten seconds; until then it can be undone."),
     act: say("Delete"),
     danger: true,
     typed: queue,

@@ -27,7 +27,7 @@ export function pathOf(message: Message, queue: string): Station[] {
     return [
       { time: message.time, text: say("published to {queue}", { queue }) },
       ...(message.attempt > 1
-        ? [{ text: sayCount("handed out {count} time", "handed out {count} times", message.attempt - 1) }]
+        ? [{ text: sayCount("delivered {count} time", "delivered {count} times", message.attempt - 1) }]
         : []),
       nowOf(message),
     ];
@@ -35,17 +35,17 @@ export function pathOf(message: Message, queue: string): Station[] {
   const topic = headers["origin-topic"]?.replace(/^\/topic\//, "");
   const attempts = Number(headers["dead-attempts"] ?? 0);
   const consumer = headers["dead-consumer"];
-  const handed = sayCount("handed out {count} time", "handed out {count} times", attempts);
+  const handed = sayCount("delivered {count} time", "delivered {count} times", attempts);
   return [
     { ...at(headers["sent-at"]), text: topic ? say("published to topic {topic}", { topic }) : say("published") },
     { text: say("waited in {queue}", { queue: origin }) },
-    ...(attempts > 0 ? [{ text: consumer ? say("{handed}, at last to {consumer}", { handed, consumer }) : handed }] : []),
+    ...(attempts > 0 ? [{ text: consumer ? say("{handed}, most recently to {consumer}", { handed, consumer }) : handed }] : []),
     {
       ...at(headers["dead-at"]),
-      text: say("died: {why}", { why: [headers["dead-reason"], headers["dead-detail"]].filter(Boolean).join(", ") }),
+      text: say("dead-lettered: {why}", { why: [headers["dead-reason"], headers["dead-detail"]].filter(Boolean).join(", ") }),
       tone: "bad" as const,
     },
-    { time: message.time, text: say("came to {queue}", { queue }) },
+    { time: message.time, text: say("moved to {queue}", { queue }) },
     nowOf(message),
   ];
 }
@@ -55,7 +55,7 @@ function at(ms: string | undefined): { time?: string } {
 }
 
 function nowOf({ state, due }: Message): Station {
-  if (state === "unsettled") return { text: say("handed out, and not settled yet"), tone: "good" };
-  if (due) return { time: due, text: say("will be due") };
-  return { text: say("waits") };
+  if (state === "unsettled") return { text: say("delivered and not yet settled"), tone: "good" };
+  if (due) return { time: due, text: say("due") };
+  return { text: say("waiting") };
 }

@@ -43,18 +43,18 @@ export function sentenceOf({ condition, subject, value, facts, detail }: Alert):
     case "dead-letters":
       return say("{name} grew by {count} in 10 min", { name, count: count(value) });
     case "no-consumer":
-      return say("{name}: {waiting}, and nobody consumes", { name, waiting });
+      return say("{name}: {waiting}, no consumers", { name, waiting });
     case "bridge-stalled": {
       const error = facts.error ? ` (${String(facts.error)})` : "";
       const state = { failed: say("failed"), retrying: say("retrying") }[String(facts.state)] ?? say("stalled");
       return say("Bridge {name} is {state}: {waiting}", { name, state: state + error, waiting });
     }
     case "store":
-      return say("The store is filled to {percent} %", { percent: value });
+      return say("The store is {percent} % full", { percent: value });
     case "flapping":
       return say("{name} connected {count} times in 5 min", { name: subject, count: count(value) });
     case "configuration":
-      return say("Files of the configuration were refused: {detail}", { detail: String(facts.detail ?? "") });
+      return say("Configuration files were rejected: {detail}", { detail: String(facts.detail ?? "") });
     default:
       return detail;
   }

@@ -67,11 +67,11 @@ export function conditionOf(connection: Connection): TemplateResult {
 }
 
 function standing(connection: Connection): [tone: string, shape: string, word: string] {
-  if (connection.closed_at !== null) return ["quiet", "○", say("gone")];
+  if (connection.closed_at !== null) return ["quiet", "○", say("disconnected")];
   if (connection.draining) return ["warn", "◐", say("draining")];
   if (connection.slow) return ["warn", "▲", say("slow")];
-  if (connection.congested) return ["warn", "▲", say("does not read")];
-  if (connection.held_back) return ["warn", "‖", say("held back")];
+  if (connection.congested) return ["warn", "▲", say("not reading")];
+  if (connection.held_back) return ["warn", "‖", say("throttled")];
   return ["good", "●", say("connected")];
 }
 
@@ -82,6 +82,6 @@ export function nameOf(connection: Connection): string {
 
 /** "STOMP 1.2 · websocket", with a lock where TLS protects it. */
 export function protocolOf(connection: Connection): TemplateResult {
-  const tls = html` <span class="tag" title=${say("TLS protects this connection")}>TLS</span>`;
+  const tls = html` <span class="tag" title=${say("The connection uses TLS")}>TLS</span>`;
   return html`${connection.protocol} · ${connection.transport}${connection.tls ? tls : nothing}`;
 }

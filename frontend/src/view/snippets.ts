@@ -193,7 +193,7 @@ function stompJs({ destination, socket, token }: Ingredients): Recipe {
   return {
     key: "stompjs",
     tool: "JavaScript · @stomp/stompjs",
-    note: say("In Node 22 or newer and in browsers; older ones need the package ws."),
+    note: say("For Node 22 or newer and browsers; older versions of Node need the package ws."),
     steps: [
       does("produce", client([`client.publish({ destination: ${quoted(destination)}, body: "Hello" });`, "client.deactivate();"])),
       does(
@@ -253,7 +253,7 @@ function java({ kind, messages, receive, api, token }: Ingredients): Recipe {
   return {
     key: "java",
     tool: "Java",
-    note: say("Java 11 or newer, nothing else: java Mom.java. STOMP libraries for Java work as well."),
+    note: say("Java 11 or newer, without dependencies: java Mom.java. STOMP libraries for Java also work."),
     steps: [does("produce", produce), ...ofQueue(kind, does("consume", consume))],
   };
 }
@@ -281,7 +281,7 @@ function ofQueue(kind: string, ...steps: Step[]): Step[] {
 
 function topicNote(kind: string): { note?: string } {
   if (kind === "queue") return {};
-  return { note: say("Whoever listens to a topic does it over STOMP, on TCP or WebSocket.") };
+  return { note: say("Topics are subscribed to over STOMP, on TCP or WebSocket.") };
 }
 
 /** Where STOMP clients connect to: the TCP port, or the WebSocket where there is none. */

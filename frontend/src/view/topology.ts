@@ -64,7 +64,7 @@ const MOST_SENDERS = 4;
 const STATES: Record<string, { tone: Tone; shape: string; word: string }> = {
   running: { tone: "good", shape: "●", word: say("running") },
   connecting: { tone: "quiet", shape: "○", word: say("connecting") },
-  suspended: { tone: "quiet", shape: "‖", word: say("asleep") },
+  suspended: { tone: "quiet", shape: "‖", word: say("suspended") },
   retrying: { tone: "warn", shape: "▲", word: say("retrying") },
   stalled: { tone: "bad", shape: "▲", word: say("stalled") },
   failed: { tone: "bad", shape: "■", word: say("failed") },
@@ -100,7 +100,7 @@ export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
     const { tone, shape, word } = stateOf(bridge);
     const id = `bridge ${bridge.name}`;
     const href = consolePage(`bridges/one?${new URLSearchParams({ name: bridge.name })}`);
-    const waits = bridge.backlog ? ` · ${sayCount("{count} waits", "{count} wait", bridge.backlog)}` : "";
+    const waits = bridge.backlog ? ` · ${sayCount("{count} waiting", "{count} waiting", bridge.backlog)}` : "";
     vertices.push({ id, title: bridge.name, says: word + waits, href, tone, shape, column: 2 });
     lines.push({ from: "broker", to: id, says: flowOf(bridge), tone, flows: bridge.accepted_rate > 0 });
   }

@@ -33,7 +33,7 @@ export async function reveal(trial: Trial, draw: (steps: Step[]) => void): Promi
 /** Those steps that have an answer, of all that `names` says will be taken; `trial` when it has ended. */
 export function trialOf(names: string[], steps: Step[], trial: Trial | undefined): TemplateResult {
   const heading = trial === undefined ? say("Testing the connection…") : trial.ok ? say("The connection works") : say("The connection does not work");
-  return html`<section class="preview" role="status" aria-label=${say("Test of the connection")}>
+  return html`<section class="preview" role="status" aria-label=${say("Connection test")}>
     <h2>${heading} ${trial ? html`<span class="quiet">${trial.seconds.toFixed(1)} s</span>` : nothing}</h2>
     <ol class="trial">
       ${steps.map(stepOf)}
@@ -46,7 +46,7 @@ export function trialOf(names: string[], steps: Step[], trial: Trial | undefined
 
 function stepOf({ name, ok, detail, fix }: Step): TemplateResult {
   const [tone, shape, word] =
-    ok === null ? ["quiet", "–", say("not tried")] : ok ? ["good", "●", say("yes")] : ["bad", "■", say("no")];
+    ok === null ? ["quiet", "–", say("not tested")] : ok ? ["good", "●", say("yes")] : ["bad", "■", say("no")];
   return html`<li>
     <span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${name}<span class="visually-hidden">: ${word}</span></span>
     <span>${detail} ${fix ? html`<b>${fix[0]!.toUpperCase() + fix.slice(1)}.</b>` : nothing}</span>

@@ -25,9 +25,9 @@ def in_force() -> dict[str, tuple[float, bool]]:
 
 
 def test_rules_that_hold_from_the_start_are_listed_changed_and_come_back(inside: Client) -> None:
-    assert "from the start" in inside.get("/console/alerts/").content.decode()
+    assert "built-in" in inside.get("/console/alerts/").content.decode()
     page = inside.get("/console/alerts/rules/edit?name=oldest").content.decode()
-    assert "holds from the start" in page and "Remove…" not in page
+    assert "This rule is built in" in page and "Remove…" not in page
     page = sent(inside, "/console/alerts/rules/edit?name=oldest", notify="queue:ops", **FIELDS)
     assert "Alert rule oldest was created." in page
     assert KINDS["alerts"].read()["oldest"]["notify"] == ["queue:ops"]

@@ -150,10 +150,10 @@ def test_the_list_joins_what_is_configured_with_how_it_stands(inside: Client, no
 
 @pytest.mark.usefixtures("west")
 def test_beside_a_broker_the_pages_say_what_they_do_not_know(inside: Client) -> None:
-    assert "how bridges stand is not known here" in page_of(inside, "/console/bridges/")
-    assert "how bridges stand is not known here" in page_of(inside, "/console/bridges/one?name=west")
-    assert "how bridges stand is not known" in sent(inside, "/console/bridges/test?name=west")
-    assert "how bridges stand is not known" in sent(inside, "/console/bridges/steer?name=west", "retry")
+    assert "does not know the status of bridges" in page_of(inside, "/console/bridges/")
+    assert "does not know the status of bridges" in page_of(inside, "/console/bridges/one?name=west")
+    assert "does not know the status of bridges" in sent(inside, "/console/bridges/test?name=west")
+    assert "does not know the status of bridges" in sent(inside, "/console/bridges/steer?name=west", "retry")
 
 
 @pytest.mark.usefixtures("west")
@@ -178,7 +178,7 @@ def test_a_bridge_is_shown_with_its_flows_and_what_happened(inside: Client, node
 @pytest.mark.usefixtures("west")
 def test_counts_that_do_not_add_up_are_told(inside: Client, node: AnsweringNode) -> None:
     node.known["west"] = a_bridge(a_flow(accepted=6))
-    assert "These do not add up." in page_of(inside, "/console/bridges/one?name=west")
+    assert "The counts do not add up." in page_of(inside, "/console/bridges/one?name=west")
 
 
 @pytest.mark.usefixtures("west", "node")
@@ -199,13 +199,13 @@ def test_a_bridge_and_each_flow_are_paused_drained_and_resumed(inside: Client) -
     sent(inside, "/console/bridges/steer?name=west", "explode")
     sent(inside, "/console/bridges/steer?name=west", "drain", queue="bills")
     page = sent(inside, "/console/bridges/steer?name=west", "pause", queue="q" * 80)
-    assert "Nothing was changed" in page
+    assert "No changes were made" in page
     assert (said()["desired"], said()["paused_queues"]) == ("running", ["bills"])
 
 
 @pytest.mark.usefixtures("west")
 def test_what_waits_tries_again_at_once_and_it_is_on_record(inside: Client, node: AnsweringNode) -> None:
-    assert "It tries again now." in sent(inside, "/console/bridges/steer?name=west", "retry")
+    assert "The bridge is retrying now." in sent(inside, "/console/bridges/steer?name=west", "retry")
     sent(inside, "/console/bridges/steer?name=west", "retry", queue="orders")
     assert node.retried == [("west", None), ("west", "orders")]
     assert AuditEntry.objects.filter(kind="bridges", key="west", act="retried").count() == 2
@@ -248,9 +248,11 @@ def test_a_clone_rests_until_it_is_edited(inside: Client) -> None:
     assert "Bridge west2 was created." in sent(inside, "/console/bridges/clone?name=west", new="west2")
     clone = Bridge.objects.get(name="west2")
     assert (clone.values["desired"], remotes()[clone.name].password) == ("paused", "of the bridge")
-    assert "there is a bridge west2 already" in sent(inside, "/console/bridges/clone?name=west", new="west2")
+    assert "a bridge named west2 already exists" in sent(
+        inside, "/console/bridges/clone?name=west", new="west2"
+    )
     for wrong in ("", "a/b", "x" * 21):
-        assert "Nothing was made" in sent(inside, "/console/bridges/clone?name=west", new=wrong)
+        assert "The bridge was not created" in sent(inside, "/console/bridges/clone?name=west", new=wrong)
 
 
 def test_a_queue_without_a_bridge_is_removed_when_it_is_said_what_is_lost(
@@ -258,7 +260,7 @@ def test_a_queue_without_a_bridge_is_removed_when_it_is_said_what_is_lost(
 ) -> None:
     node.orphans = [ORPHAN]
     address = f"/console/bridges/orphan/remove?source={ORPHAN['source']}"
-    assert "7 messages for queue bills of broker gone wait" in page_of(inside, address)
+    assert "7 messages for queue bills of broker gone are deleted" in page_of(inside, address)
     apply(SYSTEM, [Edit("brokers", "mom", {"environment": "production"})])
     assert "type the name" in sent(inside, address) and not node.removed
     sent(inside, address, typed="bills", reason="gone for good")
@@ -282,8 +284,12 @@ def test_the_list_says_that_a_file_cannot_be_used_and_the_pages_of_files_where_a
     assert watch.look() is None and watch.look() is not None
     for address in ("/console/bridges/", "/console/configuration/files"):
         page = page_of(inside, address)
-        assert "cannot be used as" in page and "zero.config:" in page and "s3cret" not in page
-    assert "1 refused" in page_of(inside, "/console/configuration/files")
+        assert (
+            ("is invalid" in page or "are invalid" in page)
+            and "zero.config:" in page
+            and "s3cret" not in page
+        )
+    assert "1 rejected" in page_of(inside, "/console/configuration/files")
 
 
 def test_a_new_bridge_is_shown_as_a_file_would_say_it_without_its_password(inside: Client) -> None:

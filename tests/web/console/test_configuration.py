@@ -21,7 +21,7 @@ def test_a_change_is_undone_by_the_button_that_comes_with_the_news(inside: Clien
         f'name="version" value="{version}"' in page and f"/console/configuration/versions/{version}" in page
     )
     page = sent(inside, "/console/configuration/undo", version=str(version))
-    assert f"Version {version} was undone." in page
+    assert f"Version {version} was reverted." in page
     assert not Rule.objects.exists()
 
 
@@ -29,7 +29,7 @@ def test_what_others_have_built_upon_is_not_undone_without_showing_it(inside: Cl
     version = apply(SYSTEM, [Edit("rules", "first", {})]).version
     apply(SYSTEM, [Edit("rules", "second", {})])
     page = sent(inside, "/console/configuration/undo", version=str(version))
-    assert "Other changes came after it" in page and "second" in page
+    assert "later changes depend on it" in page and "second" in page
     assert Rule.objects.count() == 2
 
 
@@ -44,11 +44,11 @@ def test_going_back_shows_what_it_does_and_then_does_it(inside: Client, john: Us
     assert "a comment" in page and "its password stays as it is now" in page
     expected = str(history.newest() - 1)
     page = sent(inside, f"/console/configuration/back?to={before}", expected=expected)
-    assert "Something was changed meanwhile" in page and Rule.objects.exists()
+    assert "The configuration has changed in the meantime" in page and Rule.objects.exists()
     page = sent(
         inside, f"/console/configuration/back?to={before}", expected=str(history.newest()), reason="oh no"
     )
-    assert f"as it was in version {before}" in page and "oh no" in page
+    assert f"rolled back to version {before}" in page and "oh no" in page
     assert not Rule.objects.exists()
 
 
@@ -75,7 +75,7 @@ def test_each_setting_is_shown_with_its_source(inside: Client) -> None:
     page = inside.get("/console/configuration/", {"filter": "max_attempts"}).content.decode()
     assert "broker mom" in page and "<b>3</b>" in page and "1 of " in page
     page = inside.get("/console/configuration/").content.decode()
-    assert "admin_password" in page and "needs a restart" in page
+    assert "admin_password" in page and "after a restart" in page
     page = inside.get("/console/configuration/", {"chosen": "on"}).content.decode()
     assert "MOM_DATA" in page and "heartbeat_ms" not in page
     assert "No setting matches" in inside.get("/console/configuration/?filter=xyz").content.decode()
@@ -94,11 +94,11 @@ def test_definitions_are_planned_before_they_are_applied(inside: Client, john: U
     expected = str(history.newest())
     fields = {"document": document, "expected": expected, "reason": "from the file"}
     page = sent(inside, "/console/configuration/definitions", "apply", **{**fields, "expected": "0"})
-    assert "Something was changed meanwhile" in page and not Rule.objects.exists()
+    assert "The configuration has changed in the meantime" in page and not Rule.objects.exists()
     page = sent(inside, "/console/configuration/definitions", "apply", **fields)
-    assert "1 thing changed" in page and "from the file" in page
+    assert "1 change" in page and "from the file" in page
     assert KINDS["rules"].read()["first"]["comment"] == "of the file"
-    assert "nothing was changed" in sent(
+    assert "no changes were made" in sent(
         inside, "/console/configuration/definitions", "apply", **{**fields, "expected": str(history.newest())}
     )
     page = uploaded(inside, '{"mom_definitions": 1, "rules": {}}', prune="on")
@@ -109,11 +109,11 @@ def test_what_is_wrong_with_definitions_is_said_with_its_place(inside: Client) -
     page = uploaded(inside, '{"mom_definitions": 1, "rules": {"x": {"conditions": "/event/nothing == 1"}}}')
     assert "/rules/x/conditions" in page
     assert "line 1" in uploaded(inside, "{nonsense")
-    assert "choose a file" in uploaded(inside, " ")
-    assert "longer than" in uploaded(inside, "#" * 1_000_000)
+    assert "no file was chosen" in uploaded(inside, " ")
+    assert "larger than" in uploaded(inside, "#" * 1_000_000)
     apply(SYSTEM, [Edit("rules", "filed", {}, origin="zero.config:3")])
     document = '{"mom_definitions": 1, "rules": {"filed": {"comment": "otherwise"}}}'
-    assert "rules/filed is said in zero.config:3" in uploaded(inside, document)
+    assert "rules/filed is set in zero.config:3" in uploaded(inside, document)
     page = sent(inside, "/console/configuration/definitions", "apply", document=document)
     assert "zero.config:3" in page and KINDS["rules"].read()["filed"]["comment"] == ""
 

@@ -37,7 +37,7 @@ def test_a_change_of_settings_is_shown_as_a_difference_before_it_is_saved(inside
     said = said_of("/queue/orders.new")
     assert said is not None and said.values == {"max_messages": 100}, "nothing is saved yet"
     page = sent(inside, SETTINGS, "save", reason="more is coming", **fields)
-    assert "What is said about orders.new was changed." in page
+    assert "Configuration of orders.new was changed." in page
     said = said_of("/queue/orders.new")
     assert said is not None and said.values == {"max_messages": 500, "limit_behavior": "REMOVE_OLDEST"}
     assert "“more is coming”" in shown(inside, SETTINGS)
@@ -64,15 +64,15 @@ def test_each_value_tells_where_it_is_from(inside: Client) -> None:
     say("/queue/orders.>", max_attempts=5)
     say("/queue/orders.new", max_messages=100)
     page = shown(inside, SETTINGS)
-    assert "<b>1000000</b>" in page and "said about everything" in page
+    assert "<b>1000000</b>" in page and "set for all destinations" in page
     assert "pattern /queue/orders.&gt;" in page and "name=orders.%3E&amp;tab=settings" in page
-    assert "<b>100</b>" in page and "said here" in page
-    assert "A pattern." in shown(inside, "/console/queues/one?name=orders.%3E&tab=settings")
+    assert "<b>100</b>" in page and "set here" in page
+    assert "Pattern." in shown(inside, "/console/queues/one?name=orders.%3E&tab=settings")
 
 
 def test_settings_are_written_as_json_as_well_and_faults_are_named(inside: Client) -> None:
     address = SETTINGS + "&as=json"
-    assert "This is no JSON" in sent(inside, address, "save", text="{", version="0")
+    assert "This is not valid JSON" in sent(inside, address, "save", text="{", version="0")
     assert "did you mean max_messages?" in sent(
         inside, address, "save", text='{"max_mesages": 1}', version="0"
     )
@@ -83,7 +83,7 @@ def test_settings_are_written_as_json_as_well_and_faults_are_named(inside: Clien
 def test_others_see_settings_and_change_none(client: Client, john: User) -> None:
     client.force_login(john)
     page = shown(client, SETTINGS)
-    assert "Settings are changed by administrators." in page and "Show what would change" not in page
+    assert "Only administrators can change settings." in page and "Preview changes" not in page
     assert client.post(SETTINGS, {"deed": "save", "max_messages": "1"}).status_code == 403
     assert said_of("/queue/orders.new") is None
 
@@ -97,7 +97,7 @@ def test_routing_tells_who_may_put_and_take_by_which_rule_and_where_the_dead_go(
     page = shown(inside, "/console/queues/one?name=orders.new&tab=routing")
     assert "an administrator may do everything" in page
     assert "rule 1 (johns)" in page and "no rule allows it" in page
-    assert "After 3 deliveries that came back, to" in page and "?name=graves" in page
+    assert "After 3 failed deliveries" in page and "?name=graves" in page
     assert "?name=orders.new" in shown(inside, "/console/queues/one?name=graves&tab=routing")
     client.force_login(john)
     own = shown(client, "/console/queues/one?name=orders.new&tab=routing")
@@ -110,17 +110,17 @@ def test_changes_of_settings_are_marks_of_the_history(inside: Client) -> None:
     reply = inside.get("/console/queues/one?name=orders.new&tab=history")
     (mark,) = json.loads(reply.context["marks_json"])
     change = ChangedObject.objects.get(key="/queue/orders.>").change
-    assert mark["label"] == f"settings made by {change.author}"
+    assert mark["label"] == f"settings created by {change.author}"
     assert mark["time_s"] == change.time.timestamp() and mark["href"].endswith(f"/{change.number}")
 
 
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
-        ("queues/one?name=/temp-queue/3-answers", "belongs to the connection that made it"),
+        ("queues/one?name=/temp-queue/3-answers", "belongs to the connection that created it"),
         ("topics/one?name=$mom.stats", "The broker publishes its own events here"),
-        ("queues/one?name=storeAndForwardSyncQueue", "how far other brokers have come"),
-        ("queues/one?name=storeAndForward:west/queue/orders", "No bridge to it is configured"),
+        ("queues/one?name=storeAndForwardSyncQueue", "stores the replication offsets"),
+        ("queues/one?name=storeAndForward:west/queue/orders", "No bridge to this broker is configured"),
     ],
 )
 def test_destinations_that_are_unlike_others_say_so(inside: Client, address: str, sentence: str) -> None:

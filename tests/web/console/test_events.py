@@ -33,4 +33,4 @@ def test_events_are_shown_newest_first_and_found_by_words(
 
 
 def test_without_a_node_the_page_says_so(inside: Client) -> None:
-    assert "serves pages beside a broker" in inside.get("/console/events/").content.decode()
+    assert "only serves the console" in inside.get("/console/events/").content.decode()

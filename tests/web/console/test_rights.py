@@ -31,7 +31,7 @@ def test_pages_of_the_configuration_are_for_administrators(client: Client, john:
     client.force_login(john)
     reply = client.get(address)
     assert reply.status_code == 403
-    assert "This page is for administrators" in reply.content.decode()
+    assert "Only administrators can view this page" in reply.content.decode()
     assert client.post(address, {"name": "x"}).status_code == 403
 
 
@@ -63,7 +63,7 @@ def test_a_name_that_is_not_there_is_not_found(inside: Client, kind: str, name: 
 @pytest.mark.parametrize("kind", ["rules", "users", "groups", "brokers", "bridges"])
 def test_an_empty_form_is_told_what_it_lacks(inside: Client, kind: str) -> None:
     page = sent(inside, f"/console/{kind}/add")
-    assert "Nothing was saved." in page and 'id="id_name_error"' in page
+    assert "The changes were not saved." in page and 'id="id_name_error"' in page
 
 
 def test_forms_without_their_secret_are_refused(admin: User) -> None:

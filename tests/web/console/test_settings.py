@@ -35,7 +35,7 @@ def test_what_one_chooses_is_kept_by_cookies_of_the_browser_and_shown_again(
 
 def test_the_environment_has_a_name_and_a_colour_on_every_page(inside: Client) -> None:
     page = sent(inside, "/console/settings/environment", environment="Test lab", colour="violet")
-    assert "The environment was created." in page
+    assert "Environment was created." in page
     assert (
         'data-environment="Test lab" data-colour="violet"' in inside.get("/console/rules/").content.decode()
     )
@@ -56,7 +56,7 @@ def test_ones_tokens_are_on_the_page_of_settings(client: Client, admin: User, jo
     page = client.get("/console/settings/").content.decode()
     assert "laptop" in page and "of the admin" not in page
     client.force_login(admin)
-    assert "1 of others" in client.get("/console/settings/").content.decode()
+    assert "1 of other users" in client.get("/console/settings/").content.decode()
 
 
 def test_a_view_is_an_address_with_a_name_of_ones_own_or_for_everybody(
@@ -87,7 +87,7 @@ def test_a_view_leads_nowhere_but_into_the_console(inside: Client) -> None:
         "javascript:alert(1)",
     ):
         reply = inside.post("/console/settings/views/save", {"name": "x", "address": address})
-        assert "Addresses of views begin with /console/" in reply.content.decode()
+        assert "The address of a view begins with /console/" in reply.content.decode()
 
 
 def test_a_view_is_removed_by_its_owner_or_an_administrator(client: Client, admin: User, john: User) -> None:

@@ -25,7 +25,7 @@ def test_a_user_is_made_with_groups_and_a_password_that_is_never_shown(inside: C
         "password": password,
     }
     page = sent(inside, "/console/users/add", "preview", **fields)
-    assert password not in page and "never shown" in page
+    assert password not in page and "value hidden" in page
     page = sent(inside, "/console/users/add", **fields)
     assert "User john was created." in page and password not in page
     assert User.objects.get(username="john").check_password(password)
@@ -63,7 +63,7 @@ def test_a_group_is_edited_by_its_members(inside: Client, john: User) -> None:
 def test_what_goes_with_a_user_is_shown_before(inside: Client, john: User) -> None:
     actions.create_token(SYSTEM, john, "laptop")
     page = inside.get("/console/users/remove?name=john").content.decode()
-    assert "2 things go together" in page and "john/laptop" in page
+    assert "These 2 resources are removed" in page and "john/laptop" in page
     sent(inside, "/console/users/remove?name=john", reason="gone fishing")
     assert not User.objects.filter(username="john").exists()
 

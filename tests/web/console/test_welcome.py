@@ -53,4 +53,4 @@ def test_lines_to_copy_have_a_token_for_that_queue_when_asked(inside: Client, ad
     assert token.expires is not None
     assert token.grants == [{"rights": ["send", "receive", "browse"], "destinations": ["/queue/welcome"]}]
     page = sent(inside, "/console/welcome/", "clean")
-    assert "are gone" in page and not Token.objects.exists()
+    assert "were removed" in page and not Token.objects.exists()
