@@ -57,7 +57,7 @@ def test_a_bridge_is_paused_mended_and_resumed_and_its_page_follows_by_itself(
     expect(page.locator("mom-asked-act:defined").first).to_be_attached()
     page.get_by_role("button", name="Pause", exact=True).click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Its backlog of 1 stays")
+    expect(dialog).to_contain_text("Its backlog (1) is kept")
     dialog.get_by_label("Reason").fill("its port is wrong")
     dialog.get_by_role("button", name="Pause").click()
     expect(state).to_contain_text("paused")

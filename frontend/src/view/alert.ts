@@ -50,7 +50,7 @@ export function sentenceOf({ condition, subject, value, facts, detail }: Alert):
       return say("Bridge {name} is {state}: {waiting}", { name, state: state + error, waiting });
     }
     case "store":
-      return say("The store is {percent} % full", { percent: value });
+      return say("Store usage: {percent} %", { percent: value });
     case "flapping":
       return say("{name} connected {count} times in 5 min", { name: subject, count: count(value) });
     case "configuration":
