@@ -3,7 +3,7 @@ import { Follow } from "../live/source.ts";
 import { read } from "../live/requests.ts";
 import { say, sayCount } from "../say.ts";
 import { pulse, session } from "../services.ts";
-import type { Alert } from "../view/alert.ts";
+import type { Alert, Sign } from "../view/alert.ts";
 import { fullTime } from "../view/format.ts";
 import { Island } from "./island.ts";
 
@@ -11,6 +11,12 @@ const { basePath = "/" } = document.body.dataset;
 const TICK_MS = 1_000;
 /** A connection that comes back at once is not worth a line across the page. */
 const PATIENCE_S = 3;
+
+interface Worst extends Sign {
+  says: string;
+  /** The address of its page, below the console. */
+  page: string;
+}
 
 /** What stays on every page until its cause is gone: no connection, signed out, a node that takes nothing, the worst alert. */
 export class Banners extends Island {
@@ -20,7 +26,7 @@ export class Banners extends Island {
 
   #ticker: ReturnType<typeof setInterval> | undefined;
   /** What is worst, in a sentence, with the page below the console that shows it. */
-  #worst: { says: string; page: string } | undefined;
+  #worst: Worst | undefined;
   #counted: number | undefined;
 
   constructor() {
@@ -71,7 +77,7 @@ export class Banners extends Island {
     const alert = this.#worst;
     if (!alert) return nothing;
     const others = (this.#counted ?? 1) - 1;
-    return line("warn", "▲", html`${alert.says} <a href=${`${basePath}console/${alert.page}`}>${say("Open")}</a>
+    return line(alert.tone, alert.shape, html`${alert.says} <a href=${`${basePath}console/${alert.page}`}>${say("Open")}</a>
       ${others > 0 ? html`<a href=${this.alerts}>${sayCount("and {count} other", "and {count} others", others)}</a>` : nothing}`);
   }
 
@@ -85,10 +91,12 @@ export class Banners extends Island {
   }
 }
 
-async function worst(): Promise<{ says: string; page: string } | undefined> {
+async function worst(): Promise<Worst | undefined> {
   const [found] = (await read<{ items: Alert[] }>("alerts", { state: "firing", limit: 1 })).items;
-  // The words for alerts are loaded by those pages alone on which one fires.
-  return found && { says: (await import("../view/alert.ts")).sentenceOf(found), page: found.page };
+  if (found === undefined) return undefined;
+  // The sentences of alerts are loaded only when one fires.
+  const { sentenceOf, signOf } = await import("../view/alert.ts");
+  return { ...signOf(found), says: sentenceOf(found), page: found.page };
 }
 
 function line(tone: string, shape: string, says: TemplateResult): TemplateResult {

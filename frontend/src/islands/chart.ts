@@ -37,8 +37,16 @@ const WRITTEN: Record<Unit, (value: number) => string> = {
   seconds: (value) => (value > 0 && value < 1 ? `${count(Math.max(1, value * 1000))} ms` : value === 0 ? "0 s" : duration(value)),
   bytes,
 };
-/** Steps of an axis on which there are no halves. */
+/** Steps of an axis: whole numbers, and tenths where labels have them. Finer steps would give several ticks one label. */
 const WHOLE = [1, 2, 5].flatMap((digit) => Array.from({ length: 10 }, (_, zeros) => digit * 10 ** zeros)).sort((a, b) => a - b);
+const TENTHS = [0.1, 0.2, 0.5, ...WHOLE];
+const STEPS: Partial<Record<Unit, number[]>> = {
+  count: WHOLE,
+  rate: TENTHS,
+  seconds: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 60, 120, 300, 600, 1200, 3600, 7200, 21_600, 86_400, 604_800],
+};
+/** The lowest top of an axis, so that it has more than one label. */
+const LOWEST_TOP: Partial<Record<Unit, number>> = { rate: 0.5 };
 const HEIGHT = 180;
 const SHOWN_STEPS = 100;
 const SHOWN_MARKS = 20;
@@ -284,7 +292,7 @@ export class Chart extends Island {
         points: { size: 7 },
         ...(this.sync && { sync: { key: this.sync, setSeries: false } }),
       },
-      scales: { y: { range: (_, __, highest) => [0, uPlot.rangeNum(0, highest || 1, 0.1, true)[1]!] } },
+      scales: { y: { range: (_, __, highest) => [0, uPlot.rangeNum(0, Math.max(highest || 1, LOWEST_TOP[this.unit] ?? 0), 0.1, true)[1]!] } },
       axes: [
         {
           stroke: text, font, grid, ticks: { show: false }, size: 28, space: 70,
@@ -293,7 +301,7 @@ export class Chart extends Island {
         {
           stroke: text, font, grid, ticks: { show: false }, size: 64,
           values: (_, values) => values.map((value) => this.#written(value)),
-          ...(this.unit === "count" && { incrs: WHOLE }),
+          incrs: STEPS[this.unit],
         },
       ],
       series: [{}, ...this.lines.map((line) => this.#series(line))],

@@ -25,8 +25,15 @@ export interface Alert {
   page: string;
 }
 
-/** How it stands, told by a shape, too. */
-export function signOf({ state, severity }: Alert): { tone: "bad" | "warn" | "good" | "quiet"; shape: string; word: string } {
+/** A state as a colour, a shape and a word. */
+export interface Sign {
+  tone: "bad" | "warn" | "good" | "quiet";
+  shape: string;
+  word: string;
+}
+
+/** The sign of an alert's state. */
+export function signOf({ state, severity }: Alert): Sign {
   if (state === "ended") return { tone: "good", shape: "●", word: say("ended") };
   if (state === "silenced") return { tone: "quiet", shape: "‖", word: say("silenced") };
   if (state === "acknowledged") return { tone: "quiet", shape: "○", word: say("acknowledged") };
