@@ -86,7 +86,7 @@ function fields(target: JobQuestion["target"], paced: boolean): TemplateResult {
   return html`${target === "none" ? nothing : html`<mom-queue-name name="target" ?optional=${target === "optional"} label=${label}></mom-queue-name>`}
     ${paced
       ? html`<div class="fields">
-          <label>${say("Maximum")}<input name="limit" type="number" min="1" max="1000000" placeholder=${say("all")} /></label>
+          <label>${say("Message limit")}<input name="limit" type="number" min="1" max="1000000" placeholder=${say("all")} /></label>
           <label>${say("Messages per second")}<input name="rate" type="number" min="1" max="1000000" placeholder=${say("unlimited")} /></label>
           <label>${say("Stop when this percentage fails")}<input name="ratio" type="number" min="1" max="100" value="20" /></label>
         </div>`

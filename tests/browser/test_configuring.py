@@ -241,10 +241,10 @@ def test_a_former_version_is_compared_and_gone_back_to(
         save(page)
     page.goto(f"/console/configuration/comparison?old={before}&new={int(before) + 2}")
     expect(page.locator(".difference")).to_have_count(2)
-    page.get_by_role("link", name=f"Go back to version {before}…").click()
+    page.get_by_role("link", name=f"Roll back to version {before}…").click()
     expect(page.get_by_label("Preview")).to_contain_text("two removed")
-    page.get_by_role("button", name="Go back").click()
-    expect(page.locator(".toast")).to_contain_text(f"as it was in version {before}")
+    page.get_by_role("button", name="Roll back").click()
+    expect(page.locator(".toast")).to_contain_text(f"rolled back to version {before}")
     page.goto("/console/groups/")
     expect(page.get_by_role("link", name="one", exact=True)).to_have_count(0)
 
@@ -262,7 +262,7 @@ def test_definitions_are_taken_away_planned_and_applied(
     page.get_by_role("button", name="Plan").click()
     expect(page.get_by_label("Plan", exact=True)).to_contain_text("Group planned created")
     page.get_by_role("button", name="Apply").click()
-    expect(page.locator(".toast")).to_contain_text("1 thing changed")
+    expect(page.locator(".toast")).to_contain_text("1 change")
 
 
 def test_files_are_shown_with_what_is_wrong_in_them(

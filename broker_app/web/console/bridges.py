@@ -42,15 +42,20 @@ class BridgeForm(ThingForm):
 
     hostname = forms.CharField(label=_("Host"), help_text=_("name or address of the remote broker"))
     port = forms.IntegerField(
-        required=False, help_text=format_lazy(_("port on which it listens; empty: {ports}"), ports=_PORTS)
+        label=_("Port"),
+        required=False,
+        help_text=format_lazy(_("port on which it listens; empty: {ports}"), ports=_PORTS),
     )
-    protocol = forms.ChoiceField(choices=[(name, name) for name in PORTS])
-    path = forms.CharField(initial="/ws", help_text=_("path of the WebSocket, for ws and wss"))
+    protocol = forms.ChoiceField(label=_("Protocol"), choices=[(name, name) for name in PORTS])
+    path = forms.CharField(
+        label=_("Path"), initial="/ws", help_text=_("path of the WebSocket, for ws and wss")
+    )
     host = forms.CharField(
         label=_("Virtual host"), initial="/", help_text=_("virtual host of the remote broker, usually /")
     )
-    user = forms.CharField(required=False, help_text=_("user that the bridge logs in as"))
+    user = forms.CharField(label=_("User"), required=False, help_text=_("user that the bridge logs in as"))
     password = forms.CharField(
+        label=_("Password"),
         required=False,
         strip=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
@@ -65,10 +70,13 @@ class BridgeForm(ThingForm):
         ),
     )
     desired = forms.ChoiceField(
+        label=_("Desired state"),
         choices=[(name, name) for name in DESIRED],
         help_text=_("a draining bridge accepts no new messages, forwards those that wait, and then pauses"),
     )
-    paused_queues = Lines(help_text=_("remote queues that are paused on their own, one per line"))
+    paused_queues = Lines(
+        label=_("Paused queues"), help_text=_("remote queues that are paused on their own, one per line")
+    )
     retry_s = forms.FloatField(
         label=_("Retry interval"), help_text=_("seconds between two connection attempts")
     )
@@ -83,10 +91,13 @@ class BridgeForm(ThingForm):
         help_text=_("seconds without a reply, while messages wait, after which the bridge reconnects"),
     )
     window = forms.IntegerField(
-        help_text=_("messages of one queue that may be in flight without a confirmation")
+        label=_("Window"), help_text=_("messages of one queue that may be in flight without a confirmation")
     )
-    park_after = forms.IntegerField(help_text=_("refusals of a message after which it is parked; 0 is never"))
-    comment = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 2}))
+    park_after = forms.IntegerField(
+        label=_("Dead-letter after"),
+        help_text=_("refusals of a message after which it is dead-lettered; 0: never"),
+    )
+    comment = forms.CharField(label=_("Comment"), required=False, widget=forms.Textarea(attrs={"rows": 2}))
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)

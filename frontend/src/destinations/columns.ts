@@ -31,7 +31,7 @@ function column({ drawn = "text", usual = true, sorts = true, text, ...rest }: B
 const STATE = column({ key: "state", label: say("state"), member: "state", drawn: "state", onCards: true });
 const IN = column({ key: "in", label: say("in/s"), hint: say("messages published per second"), member: "in_rate", onCards: true, text: (row) => rate(row.in_rate) });
 const OUT = column({ key: "out", label: say("out/s"), hint: say("messages delivered per second"), member: "out_rate", text: (row) => rate(row.out_rate) });
-const UNSETTLED = column({ key: "unsettled", label: say("in flight"), hint: say("delivered to consumers and not yet settled"), member: "unsettled" });
+const UNSETTLED = column({ key: "unsettled", label: say("unsettled"), hint: say("delivered to consumers and not yet settled"), member: "unsettled" });
 const CONSUMERS = column({ key: "consumers", label: say("consumers"), member: "consumers" });
 const PUBLISHED = column({ key: "published", label: say("published"), hint: say("since the node started"), member: "published", usual: false });
 

@@ -93,7 +93,7 @@ export class AlertList extends Island {
       <div>
         <a class="says" href=${consolePage(alert.page)}>${sentenceOf(alert)}</a>
         <p class="quiet since">
-          <span class="tag">${alert.rule}</span> ${say("since")} ${moment(alert.since)}
+          <span class="tag">${alert.rule}</span> ${say("fired")} ${moment(alert.since)}
           ${alert.ended_at ? html`· ${say("ended")} ${moment(alert.ended_at)}` : nothing}
           ${alert.by ? html`· ${word}: ${alert.by}${alert.reason ? ` (“${alert.reason}”)` : ""}` : nothing}
           ${alert.until ? html`· ${say("until")} ${moment(alert.until)}` : nothing}

@@ -51,7 +51,7 @@ const OPEN: Column[] = [
   { key: "in", label: say("in/s"), sort: "in_rate", numeric: true, hint: say("frames per second"), cell: (row) => rate(row.in_rate) },
   { key: "out", label: say("out/s"), sort: "out_rate", numeric: true, hint: say("frames per second"), cell: (row) => rate(row.out_rate) },
   { key: "subscriptions", label: say("subscriptions"), sort: "subscriptions", numeric: true, cell: (row) => count(row.subscriptions) },
-  { key: "unsettled", label: say("in flight"), sort: "unsettled", numeric: true, cell: (row) => count(row.unsettled) },
+  { key: "unsettled", label: say("unsettled"), sort: "unsettled", numeric: true, cell: (row) => count(row.unsettled) },
   { key: "silent", label: say("last received"), sort: "silent_s", numeric: true, cell: beat },
 ];
 const GONE: Column[] = [

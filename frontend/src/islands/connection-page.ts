@@ -100,7 +100,7 @@ export class ConnectionPage extends Island {
     return [
       [say("in/s"), rate(connection.in_rate)],
       [say("out/s"), rate(connection.out_rate)],
-      [say("in flight"), count(connection.unsettled)],
+      [say("unsettled"), count(connection.unsettled)],
       [say("subscriptions"), count(connection.subscriptions)],
       [say("transactions"), count(connection.transactions)],
       [say("received"), bytes(connection.bytes_in)],
@@ -145,7 +145,7 @@ export class ConnectionPage extends Island {
             <thead>
               <tr>
                 ${[say("destination"), say("id"), say("acknowledges"), say("selector")].map((label) => html`<th scope="col">${label}</th>`)}
-                ${[say("credit"), say("in flight"), say("delivered"), say("acknowledged"), say("returned"), say("waiting")].map(
+                ${[say("credit"), say("unsettled"), say("delivered"), say("acknowledged"), say("returned"), say("waiting")].map(
                   (label) => html`<th scope="col" class="num">${label}</th>`,
                 )}
               </tr>
@@ -162,7 +162,7 @@ export class ConnectionPage extends Island {
                   <td data-label=${say("acknowledges")}>${one.ack}</td>
                   <td data-label=${say("selector")} class=${one.selector ? "" : "nothing"}>${one.selector ? html`<code>${one.selector}</code>` : nothing}</td>
                   <td data-label=${say("credit")} class="num">${count(one.credit)}</td>
-                  <td data-label=${say("in flight")} class="num">${count(one.unsettled)}</td>
+                  <td data-label=${say("unsettled")} class="num">${count(one.unsettled)}</td>
                   <td data-label=${say("delivered")} class="num">${count(one.delivered)}</td>
                   <td data-label=${say("acknowledged")} class="num">${count(one.acknowledged)}</td>
                   <td data-label=${say("returned")} class="num">${count(one.returned)}</td>

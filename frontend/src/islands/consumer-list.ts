@@ -121,7 +121,7 @@ export class ConsumerList extends Island {
       </th>
       <td data-label=${say("ack mode")}>${consumer.ack}</td>
       <td data-label=${say("selector")}>${consumer.selector === null ? html`<span class="quiet">${say("all")}</span>` : html`<code>${consumer.selector}</code>`}</td>
-      <td class="num" data-label=${say("in flight")}>${count(consumer.unsettled)} / ${count(consumer.credit)}</td>
+      <td class="num" data-label=${say("unsettled")}>${count(consumer.unsettled)} / ${count(consumer.credit)}</td>
       <td class="num" data-label=${say("delivered")}>${count(consumer.delivered)} ${perSecond(rates?.delivered)}</td>
       <td class="num" data-label=${say("acknowledged")}>${count(consumer.acknowledged)} ${perSecond(rates?.acknowledged)}</td>
       <td class="num" data-label=${say("unsettled messages")}>${p50 === null || p95 === null ? NONE : `${duration(p50)} · ${duration(p95)}`}</td>

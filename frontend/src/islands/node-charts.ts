@@ -14,7 +14,7 @@ const MOVED: Line[] = [
 ];
 const WAITS: Line[] = [
   { key: "backlog", label: say("backlog"), tone: "accent", form: "area" },
-  { key: "unsettled", label: say("in flight"), tone: "warn", dashed: true },
+  { key: "unsettled", label: say("unsettled"), tone: "warn", dashed: true },
 ];
 const AGES: Line[] = [
   { key: "oldest_s", label: say("oldest message"), tone: "warn" },

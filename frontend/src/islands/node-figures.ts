@@ -21,7 +21,7 @@ const FIGURES: Figure[] = [
   { label: say("published/s"), href: queuesPage({ sort: "-in_rate" }), value: (node) => rate(node.in_rate) },
   { label: say("delivered/s"), href: queuesPage({ sort: "-out_rate" }), value: (node) => rate(node.out_rate) },
   { label: say("backlog"), href: queuesPage({ sort: "-depth" }), value: (node) => count(node.backlog) },
-  { label: say("in flight"), href: queuesPage({ sort: "-unsettled" }), value: (node) => count(node.unsettled) },
+  { label: say("unsettled"), href: queuesPage({ sort: "-unsettled" }), value: (node) => count(node.unsettled) },
   {
     label: say("oldest message"),
     href: queuesPage({ sort: "-oldest_s" }),

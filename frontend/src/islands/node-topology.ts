@@ -9,9 +9,9 @@ import { drawn, type Drawing, type Forwarding, type Line, type Vertex } from "..
 import { Island } from "./island.ts";
 
 const EVERY_MS = 5_000;
-const WIDTH = 128;
+const WIDTH = 148;
 const HEIGHT = 44;
-const GAP_X = 76;
+const GAP_X = 56;
 const GAP_Y = 14;
 const MARGIN = 3;
 /** A name that is longer is cut; the whole one is the title. */

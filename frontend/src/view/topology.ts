@@ -112,7 +112,7 @@ export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
   const senders = [...new Set(forwarding.incoming.map(({ sender }) => sender))];
   for (const sender of senders.slice(0, MOST_SENDERS)) {
     const id = `sender ${sender}`;
-    vertices.push(vertex(id, sender.replace(/~[0-9a-f]+$/, ""), say("forwards to this broker"), consolePage("bridges/"), 0));
+    vertices.push(vertex(id, sender.replace(/~[0-9a-f]+$/, ""), say("inbound forwarding"), consolePage("bridges/"), 0));
     lines.push(line(id, "broker", "", false));
   }
   return { vertices, lines };
