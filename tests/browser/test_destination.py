@@ -40,7 +40,7 @@ def test_a_limit_is_changed_when_its_difference_was_seen_and_taken_back(
     expect(page.locator(".preview ins")).to_have_text("5")
     page.get_by_label("Reason").fill("the disk is small")
     page.get_by_role("button", name="Save").click()
-    expect(page.locator(".toast")).to_contain_text("What is said about limited was created")
+    expect(page.locator(".toast")).to_contain_text("Configuration of limited was created")
     expect(page.get_by_role("meter", name="1 of 5 used")).to_be_visible()
     page.locator(".toast").get_by_role("button", name="Undo").click()
     expect(page.locator(".toast")).to_contain_text("was reverted")
