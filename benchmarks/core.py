@@ -111,7 +111,7 @@ def forwarded(batch: int, messages: int) -> float:
 def fan_out(batch: int, messages: int, listeners: int = 100) -> float:
     broker, producer = Broker(), Silent()
     for _ in range(listeners):
-        decide(broker, c.Subscribe(Silent().peer, "1", "/topic/t", look="look"))
+        decide(broker, c.Subscribe(Silent().peer, "1", "/topic/t", render_key="look"))
     publish = c.Publish(producer.peer, [(Envelope("/topic/t"), BODY, None)] * batch)
     start = perf_counter()
     for _ in range(messages // batch):

@@ -126,7 +126,7 @@ class Engine:
         #: bytes that may still be stored by decision of the administrator, None where there is no such bound
         self.store_left: int | None = None
         #: beyond so much space nobody has to look at it: more than one turn can take
-        self._plenty = 4 * inbox_bytes + broker.turn.limits.parked_bytes
+        self._plenty = 4 * inbox_bytes + broker.turn.limits.blocked_bytes
         self._scarce = False
         self._unasked = 0
         #: a snapshot that contains what is not committed yet

@@ -443,7 +443,7 @@ def _limits(config: Config) -> Limits:
         max_bytes=config.max_bytes,
         transient_bytes=config.transient_bytes,
         patience_ms=round(config.full_wait * 1000),
-        parked_bytes=config.waiting_bytes,
+        blocked_bytes=config.waiting_bytes,
     )
 
 

@@ -116,7 +116,11 @@ async def test_what_expires_and_what_is_delayed_follow_the_clock() -> None:
     await time.set_clock(HOUR_S)
     await time.go_on(2)
     queues = time.engine.broker.destinations.queues
-    assert (queues["/queue/a"].depth, queues["/queue/a"].expired_total, queues["/queue/b"].depth) == (0, 1, 1)
+    assert (queues["/queue/a"].depth, queues["/queue/a"].counters.expired, queues["/queue/b"].depth) == (
+        0,
+        1,
+        1,
+    )
 
 
 async def test_the_loops_own_timer_is_set_by_the_clock_of_now() -> None:

@@ -303,8 +303,8 @@ async def test_a_client_that_cannot_be_answered_is_closed_and_no_other_hears_of_
 async def test_a_topics_message_that_cannot_be_sent_to_a_client_closes_that_one_alone(what: str) -> None:
     engine = engine_over(MemoryJournal())
     broken, well, sender = Broken(what), Listener(), Listener()
-    engine.submit(c.Subscribe(broken.peer, "1", "/topic/a", look="1.0"))
-    engine.submit(c.Subscribe(well.peer, "1", "/topic/a", look="1.2"))
+    engine.submit(c.Subscribe(broken.peer, "1", "/topic/a", render_key="1.0"))
+    engine.submit(c.Subscribe(well.peer, "1", "/topic/a", render_key="1.2"))
     engine.submit(c.Publish(sender.peer, [(Envelope("/topic/a"), b"one", b"r")]))
     await engine.wait_idle()
     assert (engine.ended, codes(broken), well.bodies, sender.receipts) == (

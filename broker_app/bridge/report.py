@@ -10,7 +10,7 @@ from broker_app.bridge.bridge_errors import BridgeError
 from broker_app.bridge.flow import Flow, Phase
 from broker_app.bridge.pipe import Pipe
 from broker_app.bridge.timeline import Event
-from broker_app.core.offset import Mark
+from broker_app.core.offset import Offset
 from mom_client.storeandforward import Forwarded
 
 #: the states of a flow; those of a pipe are in `pipe`
@@ -82,7 +82,7 @@ def of_orphan(forwarded: Forwarded, depth: int) -> dict[str, Any]:
     }
 
 
-def of_mark(mark: Mark) -> dict[str, Any]:
+def of_mark(mark: Offset) -> dict[str, Any]:
     """What another broker forwards here: all of its queue `source` up to `accepted`, in all `count`, as
     the user `owner`."""
     return {

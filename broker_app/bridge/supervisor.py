@@ -130,7 +130,7 @@ class Supervisor:
     def incoming(self, most: int) -> list[dict[str, Any]]:
         """How far other brokers have come with what they forward to this one, the newest first."""
         marks = heapq.nlargest(
-            most, self._engine.broker.forwarding.marks.values(), key=lambda mark: mark.time_ms
+            most, self._engine.broker.forwarding.offsets.values(), key=lambda mark: mark.time_ms
         )
         return [report.of_mark(mark) for mark in marks]
 

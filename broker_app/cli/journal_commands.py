@@ -207,8 +207,8 @@ def _readable(
         return {**shown, "record": "subscribed", **records.terms(content, start, end)._asdict()}
     if kind == records.FORGOTTEN:
         return {**shown, "record": "forgotten"}
-    if kind == records.MARKED:
-        owner, accepted, count, time_ms = records.mark(content, start, end)
+    if kind == records.OFFSET_SET:
+        owner, accepted, count, time_ms = records.offset_of(content, start, end)
         told = {"accepted": accepted, "count": count, "time_ms": time_ms, "owner": owner}
         return {**shown, "record": "marked", **told}
     numbers = records.positions(content, start, end).tolist()

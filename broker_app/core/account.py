@@ -20,15 +20,16 @@ class UserAccount:
 
 class Account:
     """The bytes of one connection: `waiting` of messages that live in memory only and wait for it or are
-    unsettled, `enlisted` of what its transactions hold, `told` of ids and selectors of its subscriptions."""
+    unsettled, `enlisted` of what its transactions hold, `text_bytes` of the ids and selectors of its
+    subscriptions."""
 
-    __slots__ = ("enlisted", "of_user", "told", "waiting")
+    __slots__ = ("enlisted", "of_user", "text_bytes", "waiting")
 
     def __init__(self, of_user: UserAccount) -> None:
         self.of_user = of_user
         self.waiting = 0
         self.enlisted = 0
-        self.told = 0
+        self.text_bytes = 0
 
     def keep(self, size: int) -> None:
         """Count a message that comes, or (less than 0) one that is gone."""

@@ -63,7 +63,7 @@ class Administration:
     def _apply_policy(self, queue: Queue) -> None:
         self._admission.apply_policy(queue, self._destinations.policy_of(queue))
         for subscription in queue.consumers:
-            if queue.held:
+            if queue.consumers_paused:
                 self._consumers.make_unavailable(subscription)
             else:
                 self._consumers.make_available(subscription)
@@ -73,11 +73,11 @@ class Administration:
         if command.delayed:
             self._scheduler.cancel_all(queue.address, records.PURGED)
         if command.ready:
-            marks = [(lane.priority, lane.mark, lane.shift) for lane in queue.lanes]
+            kept = [(lane.priority, lane.delivered_up_to, lane.shift) for lane in queue.lanes]
             self._store.record_purged(queue, self._store.empty(queue))
-            for priority, mark, shift in marks:
+            for priority, delivered_up_to, shift in kept:
                 lane = queue.lane(priority)
-                lane.mark, lane.shift = mark, shift
+                lane.delivered_up_to, lane.shift = delivered_up_to, shift
             self._destination_limits.recount(queue)
         self._turn.accept(command.peer, command.receipt)
 
@@ -86,7 +86,7 @@ class Administration:
         if command.address not in self._destinations.queues:
             self._destinations.check_creation(command.address)
 
-    def create_queue(self, command: c.CreateQueue, checked: None) -> None:
+    def create_queue(self, command: c.CreateQueue) -> None:
         """Create a queue, unless it exists."""
         self._destinations.queue(command.address)
         self._turn.accept(command.peer, command.receipt)
@@ -105,7 +105,7 @@ class Administration:
         self._store.record_purged(queue, self._store.empty(queue) + self._unsettled.take(queue))
         self._scheduler.cancel_all(queue.address, records.PURGED)
         del self._destinations.queues[queue.address]
-        queue.gone = True
+        queue.deleted = True
         self._turn.emit_destination(DestinationDeleted(queue.address))
         self._turn.accept(command.peer, command.receipt)
 

@@ -1,8 +1,9 @@
 """Admission of messages: limits of destinations and of the broker, and what happens at them.
 
-What finds no room waits in line (FLOW_CONTROL) until there is some or its time is over; its producer gets
-no answer and, when much of its waits, is read no further. A line is in the order of arrival, and what comes
-later stands behind it, so that the order of each producer is kept.
+With FLOW_CONTROL, a message for which there is no room is blocked until there is some or its time limit ends.
+Its producer gets no receipt; when many of its bytes are blocked, it is throttled. Blocked messages are admitted
+in the order of their arrival, and later messages to the same destination are blocked behind them, so that the
+order of each producer is kept.
 """
 
 from __future__ import annotations
@@ -56,18 +57,18 @@ class Admission:
         self._resource_alarms = resource_alarms
         #: what waits for room
         self.blocked = BlockedProducers(turn.limits)
-        #: queues with somebody in line
+        #: queues with somebody in waiting
         self.blocked_queues: dict[Queue, None] = {}
         #: what waits because of a resource alarm
-        self.line: deque[BlockedPublish] = deque()
-        #: how many messages have waited in a line
+        self.blocked_by_alarm: deque[BlockedPublish] = deque()
+        #: how many messages have waited in a waiting
         self._arrivals = 0
         #: the receipts of peers that disconnected while something of theirs waited
         self._pending_disconnects: dict[Peer, Any] = {}
         turn.on_stop.append(self._peer_stopped)
 
     def publish(self, command: c.Publish) -> None:
-        if self._resource_alarms.alarm is not None or self.line:
+        if self._resource_alarms.alarm is not None or self.blocked_by_alarm:
             self._publish_under_alarm(command)
             return
         peer = command.peer
@@ -124,10 +125,10 @@ class Admission:
         """Publish one message when its destination has room; None when it is blocked (still, where it has
         `waited`) or was refused."""
         address, size = envelope.address, len(body)
-        guard = self._destination_limits.of_topic(address) if queue is None else queue.limit_usage
-        if guard is not None and not (queue is not None and queue.gone):
+        usage = self._destination_limits.of_topic(address) if queue is None else queue.limit_usage
+        if usage is not None and not (queue is not None and queue.deleted):
             try:
-                self._destination_limits.check_admissible(peer, guard, address, size)
+                self._destination_limits.check_admissible(peer, usage, address, size)
             except Exception as error:
                 self._not_published(peer, receipt, error)
                 return None
@@ -140,15 +141,15 @@ class Admission:
         if full.policy.limit_behavior != REJECT_NEWEST:
             self._turn.counters["published"] -= 1
             assert full.limit_usage is not None
-            parked = waited or self._arrived(peer, envelope, body, receipt)
-            self._block(full.limit_usage.line, parked, queue_full(full))
+            entry = waited or self._arrived(peer, envelope, body, receipt)
+            self._block(full.limit_usage.blocked, entry, queue_full(full))
             self.blocked_queues[full] = None
             return None
         self._turn.counters["refused"] += 1
         if envelope.persistent:
             self._not_published(peer, receipt, queue_full(full))
             return None
-        full.discarded_total += 1
+        full.counters.discarded += 1
         return self._publisher.discarded(envelope, body)
 
     def _full_copy(self, address: str, size: int, waited: BlockedPublish | None) -> Queue | None:
@@ -168,16 +169,16 @@ class Admission:
         until_ms = self._turn.now_ms + (peer.patience_ms or self._turn.limits.patience_ms)
         return BlockedPublish(peer, envelope, body, receipt, self._arrivals, until_ms)
 
-    def _block(self, line: deque[BlockedPublish], parked: BlockedPublish, why: Refused) -> None:
+    def _block(self, waiting: deque[BlockedPublish], entry: BlockedPublish, why: Refused) -> None:
         """Let a message wait in `line` for room, or refuse it where too much waits already."""
-        if self.blocked.takes(parked):
-            if line and line[-1].arrival > parked.arrival:  # it waited in another line before
-                line.insert(bisect(line, parked.arrival, key=_BY_ARRIVAL), parked)
+        if self.blocked.takes(entry):
+            if waiting and waiting[-1].arrival > entry.arrival:  # it waited in another waiting before
+                waiting.insert(bisect(waiting, entry.arrival, key=_BY_ARRIVAL), entry)
             else:
-                line.append(parked)
+                waiting.append(entry)
         else:
             self._turn.counters["refused"] += 1
-            self._turn.refuse(parked.peer, parked.receipt, why)
+            self._turn.refuse(entry.peer, entry.receipt, why)
 
     def admit_blocked(self) -> None:
         """Admit and trim until nothing changes any more."""
@@ -186,46 +187,48 @@ class Admission:
             moved = self._admit_broker_wide()
             for queue in list(self.blocked_queues):
                 moved |= self._admit_to(queue)
-            overfull, self._store.over_limit = self._store.over_limit, {}
-            for queue in overfull:
+            over_limit, self._store.over_limit = self._store.over_limit, {}
+            for queue in over_limit:
                 moved |= self._destination_limits.trim(queue)
             self._dispatcher.run()
 
     def _admit_to(self, queue: Queue) -> bool:
         """Admit from the front of a queue's line; returns whether there was room."""
-        guard, moved = queue.limit_usage, False
-        if guard is None:
+        usage, moved = queue.limit_usage, False
+        if usage is None:
             del self.blocked_queues[queue]
             return False
-        line = guard.line
-        while line and (
-            queue.gone or guard.removes or self._destination_limits.fits(queue, guard, 1, len(line[0].body))
+        waiting = usage.blocked
+        while waiting and (
+            queue.deleted
+            or usage.removes
+            or self._destination_limits.fits(queue, usage, 1, len(waiting[0].body))
         ):
             moved = True
-            self._publish_blocked(line.popleft())
-        if not line:
+            self._publish_blocked(waiting.popleft())
+        if not waiting:
             del self.blocked_queues[queue]
-            if not queue.policy.guards:
+            if not queue.policy.has_limits:
                 queue.limit_usage = None
                 self._destination_limits.watch_consumers(queue)
         return moved
 
-    def _publish_blocked(self, parked: BlockedPublish) -> None:
+    def _publish_blocked(self, entry: BlockedPublish) -> None:
         """Publish a blocked message to its destination as it is now."""
-        self.blocked.leaves(parked)
+        self.blocked.leaves(entry)
         self._turn.counters["published"] += 1
-        envelope, peer = parked.envelope, parked.peer
+        envelope, peer = entry.envelope, entry.peer
         try:
             queue = self._destinations.target(envelope)
         except Exception as error:
-            self._not_published(peer, parked.receipt, error)
+            self._not_published(peer, entry.receipt, error)
         else:
             if queue is None:  # other durable subscriptions to the topic may be full as well
-                message = self._admit(peer, queue, envelope, parked.body, parked.receipt, parked)
+                message = self._admit(peer, queue, envelope, entry.body, entry.receipt, entry)
             else:
-                message = self._publisher.publish(queue, envelope, parked.body)
+                message = self._publisher.publish(queue, envelope, entry.body)
             if message is not None:
-                self._turn.accept(peer, parked.receipt, message)
+                self._turn.accept(peer, entry.receipt, message)
         self._answer_disconnect(peer)
 
     def refuse_overdue(self) -> None:
@@ -233,31 +236,32 @@ class Admission:
         self._destination_limits.forget_full()
         for queue in list(self.blocked_queues):
             if queue.limit_usage is not None:
-                self._refuse_overdue(queue.limit_usage.line, queue_full(queue))
-        if self.line:
+                self._refuse_overdue(queue.limit_usage.blocked, queue_full(queue))
+        if self.blocked_by_alarm:
             self._refuse_overdue(
-                self.line, self._resource_alarms.alarm.refusal if self._resource_alarms.alarm else _late()
+                self.blocked_by_alarm,
+                self._resource_alarms.alarm.refusal if self._resource_alarms.alarm else _late(),
             )
 
-    def _refuse_overdue(self, line: deque[BlockedPublish], refusal: Refused) -> None:
-        overdue = [parked for parked in line if parked.until_ms <= self._turn.now_ms]
+    def _refuse_overdue(self, waiting: deque[BlockedPublish], refusal: Refused) -> None:
+        overdue = [entry for entry in waiting if entry.until_ms <= self._turn.now_ms]
         if not overdue:
             return
-        waiting = [parked for parked in line if parked.until_ms > self._turn.now_ms]
-        line.clear()
-        line.extend(waiting)
-        for parked in overdue:
-            self.blocked.leaves(parked)
+        kept = [entry for entry in waiting if entry.until_ms > self._turn.now_ms]
+        waiting.clear()
+        waiting.extend(kept)
+        for entry in overdue:
+            self.blocked.leaves(entry)
             self._turn.counters["refused"] += 1
-            self._turn.refuse(parked.peer, parked.receipt, refusal)
-            self._answer_disconnect(parked.peer)
+            self._turn.refuse(entry.peer, entry.receipt, refusal)
+            self._answer_disconnect(entry.peer)
 
     def shift_time_limits(self, by_ms: int) -> None:
         """Shift how long blocked messages may wait, because the clock was set."""
-        guards = (queue.limit_usage for queue in self.blocked_queues)
-        for line in (self.line, *(guard.line for guard in guards if guard is not None)):
-            for parked in line:
-                parked.until_ms += by_ms
+        usages = (queue.limit_usage for queue in self.blocked_queues)
+        for waiting in (self.blocked_by_alarm, *(usage.blocked for usage in usages if usage is not None)):
+            for entry in waiting:
+                entry.until_ms += by_ms
 
     def limits_changed(self) -> None:
         """Apply other limits of the broker."""
@@ -265,7 +269,7 @@ class Admission:
 
     def subscription_changed(self, subscription: Subscription) -> None:
         """Check again whether a producer is throttled: consumers that acknowledge never are."""
-        self.blocked.look_again(subscription.peer)
+        self.blocked.recheck(subscription.peer)
 
     def disconnect(self, command: c.Disconnect) -> Any:
         """The receipt that is to be answered now. What a session sent before it disconnected is still
@@ -273,7 +277,7 @@ class Admission:
         peer = command.peer
         if peer not in self.blocked.by_peer:
             return command.receipt
-        self.blocked.look_again(peer)
+        self.blocked.recheck(peer)
         if command.receipt is None or command.abandon:
             self._drop_blocked(peer)
             return command.receipt
@@ -290,34 +294,34 @@ class Admission:
             self._turn.accept(peer, self._pending_disconnects.pop(peer))
 
     def _drop_blocked(self, peer: Peer) -> None:
-        for line in [
-            self.line,
-            *(queue.limit_usage.line for queue in self.blocked_queues if queue.limit_usage),
+        for waiting in [
+            self.blocked_by_alarm,
+            *(queue.limit_usage.blocked for queue in self.blocked_queues if queue.limit_usage),
         ]:
-            mine = [parked for parked in line if parked.peer is peer]
+            mine = [entry for entry in waiting if entry.peer is peer]
             if mine:
-                others = [parked for parked in line if parked.peer is not peer]
-                line.clear()
-                line.extend(others)
-                for parked in mine:
-                    self.blocked.leaves(parked)
+                others = [entry for entry in waiting if entry.peer is not peer]
+                waiting.clear()
+                waiting.extend(others)
+                for entry in mine:
+                    self.blocked.leaves(entry)
                 self._turn.counters["discarded"] += len(mine)
 
     def _publish_under_alarm(self, command: c.Publish) -> None:
         """Publish during a resource alarm, or while earlier messages still wait for its end."""
-        peer, strain = command.peer, self._resource_alarms.alarm
+        peer, alarm = command.peer, self._resource_alarms.alarm
         self._turn.counters["published"] += len(command.entries)
         entries = iter(command.entries)
         for envelope, body, receipt in entries:
-            if envelope.address.startswith(strain.exempt if strain else EXEMPT):
+            if envelope.address.startswith(alarm.exempt if alarm else EXEMPT):
                 self._publish_one(self._arrived(peer, envelope, body, receipt))
-            elif strain is None or strain.waits:
+            elif alarm is None or alarm.waits:
                 self._turn.counters["published"] -= 1
-                parked = self._arrived(peer, envelope, body, receipt)
-                self._block(self.line, parked, strain.refusal if strain else _late())
+                entry = self._arrived(peer, envelope, body, receipt)
+                self._block(self.blocked_by_alarm, entry, alarm.refusal if alarm else _late())
             else:
                 self._turn.counters["refused"] += 1
-                self._not_published(peer, receipt, strain.refusal)
+                self._not_published(peer, receipt, alarm.refusal)
             self._pass_over(peer, entries)
 
     def _publish_one(self, entry: BlockedPublish) -> None:
@@ -335,35 +339,35 @@ class Admission:
     def _admit_broker_wide(self) -> bool:
         """Admit messages that a resource alarm had blocked."""
         moved = False
-        while self.line:
+        while self.blocked_by_alarm:
             self._resource_alarms.check()
             if self._resource_alarms.alarm is not None:
                 break
             moved = True
-            parked = self.line.popleft()
-            self.blocked.leaves(parked)
-            self._resource_alarms.take_space(parked.size)
+            entry = self.blocked_by_alarm.popleft()
+            self.blocked.leaves(entry)
+            self._resource_alarms.take_space(entry.size)
             self._turn.counters["published"] += 1
-            self._publish_one(parked)
-            self._answer_disconnect(parked.peer)
+            self._publish_one(entry)
+            self._answer_disconnect(entry.peer)
         return moved
 
     def check_all_fit(self, peer: Peer, entries: Sequence[c.Entry]) -> None:
         """Refused unless all of these messages, of one transaction, can come in at once."""
-        strain = self._resource_alarms.alarm
+        alarm = self._resource_alarms.alarm
         wanted: dict[str, tuple[int, int]] = {}
         for envelope, body, _ in entries:
             address = envelope.address
-            if (strain or self.line) and not address.startswith(strain.exempt if strain else EXEMPT):
-                raise strain.refusal if strain else _late()
-            guard = self._destination_limits.of(address)
-            if guard is not None:
-                self._destination_limits.check_admissible(peer, guard, address, len(body))
-            for full, queue, limits in self._destination_limits.limited(address, guard):
+            if (alarm or self.blocked_by_alarm) and not address.startswith(alarm.exempt if alarm else EXEMPT):
+                raise alarm.refusal if alarm else _late()
+            usage = self._destination_limits.of(address)
+            if usage is not None:
+                self._destination_limits.check_admissible(peer, usage, address, len(body))
+            for full, queue, limits in self._destination_limits.limited(address, usage):
                 messages, bytes_ = wanted.get(full, (0, 0))
                 wanted[full] = messages, bytes_ = messages + 1, bytes_ + len(body)
                 if not limits.removes and (
-                    limits.line or not self._destination_limits.fits(queue, limits, messages, bytes_)
+                    limits.blocked or not self._destination_limits.fits(queue, limits, messages, bytes_)
                 ):
                     raise Refused("queue-full", f"{full} has no room for all messages of the transaction")
 
@@ -371,8 +375,8 @@ class Admission:
         """Apply another policy to a queue while messages are in it."""
         weighed = queue.limit_usage is not None and queue.policy.max_bytes > 0
         queue.apply_policy(policy)
-        guard = queue.limit_usage
-        if guard is not None and not policy.guards and not guard.line:
+        usage = queue.limit_usage
+        if usage is not None and not policy.has_limits and not usage.blocked:
             queue.limit_usage = None
         elif not weighed:
             self._destination_limits.recount(queue)
@@ -384,4 +388,4 @@ class Admission:
 
 
 def _late() -> Refused:
-    return Refused("queue-full", "the broker was full, and others wait in line before this message")
+    return Refused("queue-full", "the broker was full, and others wait in waiting before this message")

@@ -23,20 +23,20 @@ class BlockedProducers:
         #: peers to look at again
         self.changed: set[Peer] = set()
 
-    def takes(self, parked: BlockedPublish) -> bool:
+    def takes(self, blocked: BlockedPublish) -> bool:
         """Whether there is room in line for one more; it is then counted."""
-        limits, size, peer = self.limits, parked.size, parked.peer
+        limits, size, peer = self.limits, blocked.size, blocked.peer
         share = self.by_peer.get(peer, 0) + size
-        if self.bytes + size > limits.parked_bytes or share > limits.parked_bytes // 2:
+        if self.bytes + size > limits.blocked_bytes or share > limits.blocked_bytes // 2:
             return False
         self.bytes += size
         self.by_peer[peer] = share
         self.changed.add(peer)
         return True
 
-    def leaves(self, parked: BlockedPublish) -> None:
+    def leaves(self, blocked: BlockedPublish) -> None:
         """One went in, or was refused."""
-        peer, size = parked.peer, parked.size
+        peer, size = blocked.peer, blocked.size
         self.bytes -= size
         left = self.by_peer[peer] - size
         if left:
@@ -45,7 +45,7 @@ class BlockedProducers:
             del self.by_peer[peer]
         self.changed.add(peer)
 
-    def look_again(self, peer: Peer) -> None:
+    def recheck(self, peer: Peer) -> None:
         """Its subscriptions have changed."""
         if peer in self.by_peer:
             self.changed.add(peer)
@@ -63,8 +63,8 @@ class BlockedProducers:
 
     def _is_too_much(self, peer: Peer) -> bool:
         share = self.by_peer.get(peer, 0)
-        if not share or peer.gone or any(sub.ack != AUTO for sub in peer.subscriptions.values()):
+        if not share or peer.disconnected or any(sub.ack != AUTO for sub in peer.subscriptions.values()):
             return False
         limits = self.limits
-        most = limits.parked_per_peer // 2 if peer in self.throttled else limits.parked_per_peer
-        return share > most or self.bytes > limits.parked_bytes // 4
+        most = limits.blocked_per_peer // 2 if peer in self.throttled else limits.blocked_per_peer
+        return share > most or self.bytes > limits.blocked_bytes // 4

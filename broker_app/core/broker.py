@@ -27,7 +27,7 @@ from broker_app.core.inbound_forwarding import InboundForwarding
 from broker_app.core.limits import Limits
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Peer
-from broker_app.core.offset import Mark
+from broker_app.core.offset import Offset
 from broker_app.core.outcome import DUE, LANE, REPLAY, Outcome
 from broker_app.core.policy import Policies
 from broker_app.core.publisher import Publisher
@@ -43,7 +43,7 @@ from broker_app.core.transfers import Transfers
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
 
-#: carries out a command, with what its check has returned where it has a check
+#: carries out a command; gets what its check returned as well, unless that is None
 Apply = Callable[..., None]
 Check = Callable[[Any], Any]
 
@@ -58,11 +58,11 @@ class Broker:
     def __init__(
         self, *, tag: int = 0, limits: Limits | None = None, policies: Policies | None = None
     ) -> None:
-        topics, marks = Topics(), dict[str, Mark]()
+        topics, offsets = Topics(), dict[str, Offset]()
         turn = self.turn = Turn(tag=tag, limits=limits, policies=policies, topics=topics)
         self.unsettled = UnsettledDeliveries(turn.limits)
         self.accounts = Accounts()
-        destinations = self.destinations = Destinations(turn, topics, marks)
+        destinations = self.destinations = Destinations(turn, topics, offsets)
         store = self.store = MessageStore(turn)
         self.scheduler = Scheduler(turn)
         self.histories = Histories(turn, store)
@@ -71,9 +71,7 @@ class Broker:
         self.dispatcher = Dispatcher(
             turn, destinations, store, dead_letters, selective, self.unsettled.leases
         )
-        topic_delivery = self.topic_delivery = TopicDelivery(
-            turn, destinations, store, selective, self.histories
-        )
+        topic_delivery = TopicDelivery(turn, destinations, store, selective, self.histories)
         consumers = Consumers(store, selective)
         self.deliveries = Deliveries(turn, store, dead_letters, selective, consumers, self.unsettled)
         self.durables = DurableSubscriptions(
@@ -98,7 +96,7 @@ class Broker:
         self.subscriptions.on_end.append(self.admission.subscription_changed)
         self.forwarding = InboundForwarding(
             *(turn, destinations, store, consumers, self.subscriptions, self.publisher),
-            *(self.destination_limits, self.resource_alarms, marks),
+            *(self.destination_limits, self.resource_alarms, offsets),
         )
         self.transactions = Transactions(
             turn, self.accounts, destinations, self.deliveries, self.admission, self._execute
@@ -111,23 +109,23 @@ class Broker:
             *(turn, destinations, store, self.scheduler, consumers, self.unsettled),
             *(self.histories, self.destination_limits, self.resource_alarms, self.admission),
         )
-        self.damaged = DamagedMessages(
+        damaged = DamagedMessages(
             turn, destinations, store, self.scheduler, dead_letters, self.histories, transfers
         )
+        damaged.readers |= {
+            LANE: self.dispatcher.loaded,
+            DUE: self.publisher.publish_due,
+            REPLAY: self.histories.replayed,
+        }
         self.sweeper = Sweeper(
             *(turn, destinations, store, self.scheduler, dead_letters, selective, self.deliveries),
             *(self.histories, self.publisher.duplicates, self.unsettled),
             (self.admission.refuse_overdue, self.subscriptions.check_slow_consumers),
         )
-        self._commands = self._table(transfers, administration)
-        self._loads = {
-            LANE: self.dispatcher.loaded,
-            DUE: self.publisher.publish_due,
-            REPLAY: self.histories.replayed,
-        }
+        self._commands = self._table(transfers, administration, damaged)
 
     def _table(
-        self, transfers: Transfers, administration: Administration
+        self, transfers: Transfers, administration: Administration, damaged: DamagedMessages
     ) -> dict[type, tuple[Check | None, Apply]]:
         """What checks each command, and what carries it out. A check changes nothing but what ends in any
         case, so that its errors, expected or not, are the client's alone."""
@@ -151,7 +149,7 @@ class Broker:
             c.Resume: (None, subscriptions.resume),
             c.Answer: (None, self._answer),
             c.Disconnect: (None, self._disconnect),
-            c.Loaded: (None, self._loaded),
+            c.Loaded: (None, damaged.loaded),
             c.Purge: (administration.check_purge, administration.purge),
             c.Transfer: (transfers.check_transfer, transfers.transfer),
             c.Insert: (transfers.check_insert, transfers.insert),
@@ -159,8 +157,8 @@ class Broker:
             c.BeginFlow: (forwarding.check_begin_flow, forwarding.begin_flow),
             c.Forward: (None, forwarding.forward),
             c.BreakFlow: (None, forwarding.break_flow),
-            c.DeleteMark: (forwarding.check_unused, forwarding.forget_mark),
-            c.ReassignMark: (forwarding.check_unused, forwarding.reassign_mark),
+            c.DeleteOffset: (forwarding.check_unused, forwarding.delete_offset),
+            c.ReassignOffset: (forwarding.check_unused, forwarding.reassign_offset),
             c.Reconfigure: (None, administration.reconfigure),
             c.CreateQueue: (administration.check_create, administration.create_queue),
             c.DeleteQueue: (administration.check_delete, administration.delete_queue),
@@ -194,16 +192,16 @@ class Broker:
             self.subscriptions.end_outrun()
         if self.histories.replays:
             self.histories.advance_replays()
-        if store.over_limit or admission.blocked_queues or admission.line:
+        if store.over_limit or admission.blocked_queues or admission.blocked_by_alarm:
             admission.admit_blocked()
         if admission.blocked.changed:
             out.throttles += admission.blocked.turns()
         if store.acknowledging:
             store.record_acks()
-        if self.forwarding.changed_marks:
-            self.forwarding.record_marks()
+        if self.forwarding.changed_offsets:
+            self.forwarding.record_offsets()
         if out.fanouts:
-            self.topic_delivery.close_fanouts()
+            out.close_fanouts()
         if out.forwarded:
             self.destinations.emit_arrivals()
         turn.next_position = out.first_position + out.count
@@ -229,7 +227,10 @@ class Broker:
         except Exception as error:
             self.turn.refuse(command.peer, command.receipt, error)
         else:
-            apply(command, checked)
+            if checked is None:
+                apply(command)
+            else:
+                apply(command, checked)
 
     # ------------------------------------------------------------------ commands of several components
 
@@ -243,11 +244,6 @@ class Broker:
         self.turn.forget(peer)
         self.subscriptions.end_all(peer)
         self.turn.accept(peer, receipt)
-
-    def _loaded(self, command: c.Loaded) -> None:
-        if command.damaged:
-            self.damaged.give_up(command)
-        self._loads[command.purpose](command)
 
     def _clock_stepped(self, command: c.ClockStepped) -> None:
         """Time limits that live in memory (waits, leases, sweeps, idle times) go on as if the clock had not

@@ -34,8 +34,8 @@ class Publish:
 
 @dataclass(slots=True)
 class Subscribe:
-    """Begin a subscription. `look` is equal for subscriptions whose messages are rendered to equal bytes
-    (None: rendered singly). `lease_ms` > 0: an unsettled delivery comes back by itself after that time.
+    """Begin a subscription. `render_key` is equal for subscriptions whose messages are rendered to equal
+    bytes (None: rendered one by one). `lease_ms` > 0: an unsettled delivery is returned by itself after that time.
 
     `name`, on a topic: consume the subscription of that name, made when there is none. A `durable` one keeps
     messages while nobody is there; a `shared` one may have several consumers at once. `start`, on a topic:
@@ -48,7 +48,7 @@ class Subscribe:
     address: str
     ack: str = AUTO
     credit: int = 100
-    look: object = None
+    render_key: object = None
     lease_ms: int = 0
     selector: str = ""
     name: str = ""
@@ -265,7 +265,7 @@ class Insert:
 
 @dataclass(slots=True)
 class BridgeConnected:
-    """Another broker has connected: from now on there is the queue that stands for the marks."""
+    """Another broker has connected: from now on there is the queue that stands for the offsets."""
 
     peer: Peer
 
@@ -308,7 +308,7 @@ class BreakFlow:
 
 
 @dataclass(slots=True)
-class DeleteMark:
+class DeleteOffset:
     """Forget how far the broker `sender` has come with what it forwards of its queue `source`; no flow of it
     may run. What it sends again, because it had no answer yet, is then stored again, and whoever begins next
     owns the new mark."""
@@ -320,7 +320,7 @@ class DeleteMark:
 
 
 @dataclass(slots=True)
-class ReassignMark:
+class ReassignOffset:
     """Have another user go on with what the broker `sender` forwards of its queue `source`, from where it
     has come; no flow of it may run."""
 
@@ -402,8 +402,8 @@ Command = (
     | BeginFlow
     | Forward
     | BreakFlow
-    | DeleteMark
-    | ReassignMark
+    | DeleteOffset
+    | ReassignOffset
     | Reconfigure
     | CreateQueue
     | DeleteQueue

@@ -26,7 +26,7 @@ class Consumers:
     def leave(self, subscription: Subscription) -> None:
         """Remove a consumer from its queue."""
         subscription.queue.consumers.remove(subscription)
-        if subscription.selection is not None:
+        if subscription.selector_group is not None:
             self._selective.remove_consumer(subscription)
         if subscription.exclusive:
             self._choose_active(subscription.queue)
@@ -50,7 +50,7 @@ class Consumers:
         if (
             subscription.available
             or subscription.peer.paused
-            or subscription.queue.held
+            or subscription.queue.consumers_paused
             or subscription.unsettled >= subscription.credit
         ):
             return
@@ -59,13 +59,13 @@ class Consumers:
         if subscription.queue.active not in (None, subscription):
             return  # an exclusive consumer is served
         subscription.available = True
-        subscription.line.append(subscription)
-        if subscription.selection is not None and subscription.queue.selective is not None:
-            subscription.queue.selective.wake(subscription.selection)
+        subscription.rotation.append(subscription)
+        if subscription.selector_group is not None and subscription.queue.selective is not None:
+            subscription.queue.selective.mark_ready(subscription.selector_group)
         self._store.mark_dirty(subscription.queue)
 
     def make_unavailable(self, subscription: Subscription) -> None:
         """Take a subscription out of the line."""
         if subscription.available:
             subscription.available = False
-            subscription.line.remove(subscription)
+            subscription.rotation.remove(subscription)

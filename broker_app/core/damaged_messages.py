@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.block import headers
@@ -44,6 +46,14 @@ class DamagedMessages:
         self._dead_letters = dead_letters
         self._histories = histories
         self._transfers = transfers
+        #: by purpose, what takes the bodies that could be read
+        self.readers: dict[int, Callable[[c.Loaded], None]] = {}
+
+    def loaded(self, command: c.Loaded) -> None:
+        """Pass bodies that were read back to the component that asked for them."""
+        if command.damaged:
+            self.give_up(command)
+        self.readers[command.purpose](command)
 
     def give_up(self, command: c.Loaded) -> None:
         """Dead-letter what is damaged; the command then contains only what could be read."""
@@ -92,7 +102,7 @@ class DamagedMessages:
         for message in lost:
             message.attempts = lane.attempts_of(message.position)
         self._transfers.take_out(queue, set(there), records.DEAD_LETTERED)
-        queue.removed_total -= len(there)  # they are counted as dead
+        queue.counters.removed -= len(there)  # they are counted as dead
         for message in lost:
             self._to_dead_letters(queue, message)
         self._store.mark_dirty(queue)

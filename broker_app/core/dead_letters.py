@@ -35,7 +35,7 @@ class DeadLetters:
         consumer: Subscription | None = None,
     ) -> None:
         """Move a message to the dead letters, or discard it where there are none; `consumer` had it last."""
-        queue.dead_total += 1
+        queue.counters.dead += 1
         if queue.durable and self._turn.has_listeners:
             self._turn.emit_dead_letter(queue, message, reason, detail)
         if not (self.enabled(queue) and queue.policy.use_dead_letters):
@@ -70,7 +70,7 @@ class DeadLetters:
         if queue.policy.dead_letter_expired and self.enabled(queue):
             self.add(queue, message, "EXPIRED", f"its time ended at {message.expires_ms}")
         else:
-            queue.expired_total += 1
+            queue.counters.expired += 1
             self._store.drop(queue, message, records.EXPIRED)
 
     def add_worn_out(self, queue: Queue, message: Message, consumer: Subscription | None = None) -> bool:
@@ -84,7 +84,7 @@ class DeadLetters:
 
     def enabled(self, queue: Queue) -> bool:
         """Whether `queue` has dead letters; queues of dead letters have none."""
-        return has_dead_letters(queue) and queue.address not in self._turn.policies.graves
+        return has_dead_letters(queue) and queue.address not in self._turn.policies.dead_letter_queues
 
 
 def has_dead_letters(queue: Queue) -> bool:

@@ -54,7 +54,7 @@ class Deliveries:
             subscription, message = unsettled.pop(tag)
             queue = subscription.queue
             queue.unsettled -= 1
-            queue.acked_total += 1
+            queue.counters.acked += 1
             subscription.unsettled -= 1
             if subscription.watched:
                 self._watched_ends(subscription, tag, message)
@@ -67,7 +67,7 @@ class Deliveries:
                 self._store.dirty.append(queue)
         if tags and subscription.probe_tag and subscription.probe_tag not in unsettled:
             held_ms = self._turn.now_ms - subscription.probe_ms
-            subscription.queue.holds.append(held_ms)
+            subscription.queue.samples.holds.append(held_ms)
             subscription.holds.append(held_ms)
             subscription.probe_tag = 0
         self._turn.accept(peer, command.receipt)
@@ -76,9 +76,9 @@ class Deliveries:
         """Settle what is watched of a delivery: its lease, its bytes, its group."""
         if subscription.lease_ms:
             self._leases.end(subscription.peer, tag)
-        guard = subscription.queue.limit_usage
-        if guard is not None:
-            guard.bytes -= len(message.body)
+        usage = subscription.queue.limit_usage
+        if usage is not None:
+            usage.bytes -= len(message.body)
         account = subscription.queue.account
         if account is not None:
             account.keep(-message.size)
@@ -134,7 +134,7 @@ class Deliveries:
         self._delayed.release_body(message)
         queue = subscription.queue
         queue.unsettled -= 1
-        if not queue.gone:
+        if not queue.deleted:
             self._back_to_place(queue, message)
 
     def give_back(
@@ -156,7 +156,7 @@ class Deliveries:
         message.attempts += 1
         if queue.account is not None:
             queue.account.keep(-message.size)
-        if queue.gone:
+        if queue.deleted:
             return
         if queue.selective is not None:
             self._selective.group_settled(queue, message)
@@ -178,7 +178,7 @@ class Deliveries:
 
     def _back_to_place(self, queue: Queue, message: Message) -> None:
         lane = queue.lane(message.envelope.priority)
-        if message.position > lane.mark and self._store.belongs_outside(queue, lane, message):
+        if message.position > lane.delivered_up_to and self._store.belongs_outside(queue, lane, message):
             lane.paged.insert(message.position)
             lane.attempts[message.position] = message.attempts
         else:

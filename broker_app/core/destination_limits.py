@@ -17,7 +17,7 @@ from broker_app.core.scheduler import Scheduler
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
 
-MAX_GUARDED_TOPICS = 10_000
+MAX_LIMITED_TOPICS = 10_000
 #: a queue that had room for so long is told of when it is full again
 FULL_AGAIN_MS = 10_000
 
@@ -48,8 +48,8 @@ class DestinationLimits:
     def shift_time_limits(self, by_ms: int) -> None:
         """Shift when queues were full and producers active, because the clock was set."""
         self._full = {queue: seen_ms + by_ms for queue, seen_ms in self._full.items()}
-        for guard in self._of_topics.values():
-            guard.shift(by_ms)
+        for usage in self._of_topics.values():
+            usage.shift(by_ms)
         for queue in self._destinations.queues.values():
             if queue.limit_usage is not None:
                 queue.limit_usage.shift(by_ms)
@@ -62,59 +62,59 @@ class DestinationLimits:
     def is_full(self, queue: Queue, size: int = 0, waited: BlockedPublish | None = None) -> bool:
         """Whether a message of `size` bytes finds no room in a queue, and nothing makes room for it. Who
         stands in its line comes before it, save those who arrived after it has `waited` elsewhere."""
-        guard = queue.limit_usage
-        if guard is None or queue is self._destinations.discard:
+        usage = queue.limit_usage
+        if usage is None or queue is self._destinations.discard:
             return False
-        line = guard.line
+        line = usage.blocked
         if line and (waited is None or line[0].arrival < waited.arrival):
             return True
-        return not (guard.removes or self.fits(queue, guard, 1, size))
+        return not (usage.removes or self.fits(queue, usage, 1, size))
 
-    def fits(self, queue: Queue | None, guard: LimitUsage, messages: int, bytes_: int) -> bool:
+    def fits(self, queue: Queue | None, usage: LimitUsage, messages: int, bytes_: int) -> bool:
         """Whether so many more messages, of so many bytes together, are within the limits. What is scheduled
         counts as if it were there."""
         if queue is None:
-            return guard.holds(messages, bytes_)
+            return usage.holds(messages, bytes_)
         there = queue.depth + queue.unsettled
-        if not there and guard.bytes:
-            guard.recount(0, 0, 0)  # guesses end where nothing is left to guess
+        if not there and usage.bytes:
+            usage.recount(0, 0, 0)  # guesses end where nothing is left to guess
         schedule = self._scheduler.schedules.get(queue.address)
         if schedule is not None:
             messages += len(schedule)
             bytes_ += len(schedule) * schedule.average
-        return guard.holds(there + messages, guard.estimated_bytes + bytes_)
+        return usage.holds(there + messages, usage.estimated_bytes + bytes_)
 
     def check_room(self, queue: Queue, messages: int, bytes_: int) -> None:
         """Refused when so much more does not fit into a queue now."""
-        guard = queue.limit_usage
-        if guard is None or guard.removes:
+        usage = queue.limit_usage
+        if usage is None or usage.removes:
             return
-        if guard.line or not self.fits(queue, guard, messages, bytes_):
+        if usage.blocked or not self.fits(queue, usage, messages, bytes_):
             raise queue_full(queue)
 
-    def check_admissible(self, peer: Peer, guard: LimitUsage, address: str, size: int) -> None:
+    def check_admissible(self, peer: Peer, usage: LimitUsage, address: str, size: int) -> None:
         """Refused when a message of this producer can never come in."""
-        policy = guard.policy
+        policy = usage.policy
         most = policy.max_message_bytes or policy.max_bytes
         if policy.max_bytes:
             most = min(most, policy.max_bytes)
         if 0 < most < size:
             raise Refused("too-large", f"the body has {size} bytes; {address} takes at most {most}")
-        if not guard.admits(peer, self._turn.now_ms):
+        if not usage.admits(peer, self._turn.now_ms):
             raise Refused(
                 "too-many", f"{address} has {policy.max_producers} producers, as many as it may have"
             )
 
     def of_topic(self, address: str) -> LimitUsage | None:
         """The limits of a topic, None when it has none."""
-        guard = self._of_topics.get(address)
-        if guard is None and self.limits_topics:
+        usage = self._of_topics.get(address)
+        if usage is None and self.limits_topics:
             policy = self._turn.policies.of(address)
-            if policy.guards:
-                if len(self._of_topics) >= MAX_GUARDED_TOPICS:
+            if policy.has_limits:
+                if len(self._of_topics) >= MAX_LIMITED_TOPICS:
                     self._of_topics.clear()
-                guard = self._of_topics[address] = LimitUsage(policy)
-        return guard
+                usage = self._of_topics[address] = LimitUsage(policy)
+        return usage
 
     def of(self, address: str) -> LimitUsage | None:
         """The limits of a destination, which need not exist yet; None when it has none."""
@@ -124,16 +124,16 @@ class DestinationLimits:
         if queue is not None:
             return queue.limit_usage
         policy = self._turn.policies.of(address)
-        return LimitUsage(policy) if policy.guards else None
+        return LimitUsage(policy) if policy.has_limits else None
 
     def limited(
-        self, address: str, guard: LimitUsage | None
+        self, address: str, usage: LimitUsage | None
     ) -> Iterator[tuple[str, Queue | None, LimitUsage]]:
         """(address, queue if there is one, limits) of all that may be too full for a message to `address`: a
-        queue with this `guard`, or durable subscriptions to a topic."""
+        queue with this `usage`, or durable subscriptions to a topic."""
         if not address.startswith("/topic/"):
-            if guard is not None:
-                yield address, self._destinations.queues.get(address), guard
+            if usage is not None:
+                yield address, self._destinations.queues.get(address), usage
         elif self.limits_topics:
             for named in self._destinations.topics.match(address.removeprefix("/topic/")).named:
                 if named.queue.limit_usage is not None:
@@ -141,7 +141,7 @@ class DestinationLimits:
 
     def emit_full(self, queue: Queue) -> None:
         """Publish that a queue is full, unless it was published lately."""
-        if queue not in self._full and queue.policy.guards:
+        if queue not in self._full and queue.policy.has_limits:
             self._turn.emit_destination(DestinationFull(queue.address, queue_full(queue).detail))
         self._full[queue] = self._turn.now_ms
 
@@ -153,13 +153,13 @@ class DestinationLimits:
 
     def recount(self, queue: Queue) -> None:
         """Count the bytes of a queue anew: exactly in memory, by number in the journal."""
-        guard = queue.limit_usage
-        if guard is None:
+        usage = queue.limit_usage
+        if usage is None:
             return
         known = sum(len(message.body) for lane in queue.lanes for message in lane.in_memory())
         known += sum(len(holding.message.body) for holding in self._unsettled.of(queue))
         unread = sum(len(lane.paged) + len(lane.loading) for lane in queue.lanes)
-        guard.recount(known, unread, self._turn.out.first_position + self._turn.out.count)
+        usage.recount(known, unread, self._turn.out.first_position + self._turn.out.count)
 
     def forget_full(self) -> None:
         """Report queues as full again that had room for a while."""
@@ -168,22 +168,22 @@ class DestinationLimits:
 
     def trim(self, queue: Queue) -> bool:
         """Take waiting messages out of a queue that removes some at its limits; whether any went."""
-        guard, moved = queue.limit_usage, False
-        if guard is None or queue.gone or not guard.removes:
+        usage, moved = queue.limit_usage, False
+        if usage is None or queue.deleted or not usage.removes:
             return False
-        while not self.fits(queue, guard, 0, 0):
-            lane = _victims(queue)
+        while not self.fits(queue, usage, 0, 0):
+            lane = _lane_to_trim(queue)
             if lane is None:
                 break  # all of it is unsettled
-            if not self._remove_first(queue, guard, lane):
+            if not self._remove_first(queue, usage, lane):
                 self._store.over_limit[queue] = None  # when its body is here
                 break
             moved = True
         return moved
 
-    def _remove_first(self, queue: Queue, guard: LimitUsage, lane: Lane) -> bool:
+    def _remove_first(self, queue: Queue, usage: LimitUsage, lane: Lane) -> bool:
         """Remove the oldest message of a lane; False when its body has to be read back before."""
-        low = guard.policy.limit_behavior == REMOVE_LOW_PRIORITY
+        low = usage.policy.limit_behavior == REMOVE_LOW_PRIORITY
         message = lane.pop_first()
         if message is not None:
             self._store.count_body(queue, -message.size)
@@ -191,12 +191,12 @@ class DestinationLimits:
                 queue, message, "LOW_PRIORITY" if low else "OLDEST", queue_full(queue).detail
             )
             return True
-        if guard.policy.max_bytes or (queue.policy.use_dead_letters and has_dead_letters(queue)):
+        if usage.policy.max_bytes or (queue.policy.use_dead_letters and has_dead_letters(queue)):
             self._store.fetch(queue, lane)
             return False
         position = lane.loading.pop(0) if lane.loading else lane.paged.take(1)[0]
         lane.attempts.pop(position, None)
-        queue.dead_total += 1
+        queue.counters.dead += 1
         self._turn.counters["discarded"] += 1
         out = self._turn.out
         out.record(records.acked(out.destination(queue.address), records.DISCARDED, (position,)))
@@ -211,7 +211,7 @@ def queue_full(queue: Queue) -> Refused:
     return Refused("queue-full", f"{queue.address} is full: it holds at most {' and '.join(limits)}")
 
 
-def _victims(queue: Queue) -> Lane | None:
+def _lane_to_trim(queue: Queue) -> Lane | None:
     """The lane whose first message is removed next: the oldest one's, or that of the lowest priority."""
     lanes = [lane for lane in reversed(queue.lanes) if len(lane)]
     if not lanes or queue.policy.limit_behavior == REMOVE_LOW_PRIORITY:

@@ -18,7 +18,7 @@ from broker_app.core.message import (
     Special,
 )
 from broker_app.core.model import LimitUsage, NamedSubscription, Queue
-from broker_app.core.offset import Mark
+from broker_app.core.offset import Offset
 from broker_app.core.outcome import Arrived, DestinationCreated
 from broker_app.core.policy import DestinationPolicy
 from broker_app.core.sync_queue import SYNC_ADDRESS, SyncQueue, check_is_no_sync_queue
@@ -29,9 +29,9 @@ from broker_app.core.turn import Turn
 class Destinations:
     """Queues by address, subscriptions of topics, durable and shared subscriptions."""
 
-    def __init__(self, turn: Turn, topics: Topics, marks: dict[str, Mark]) -> None:
+    def __init__(self, turn: Turn, topics: Topics, offsets: dict[str, Offset]) -> None:
         self._turn = turn
-        self._marks = marks
+        self._offsets = offsets
         self.queues: dict[str, Queue] = {}
         self.topics = topics
         #: apart from the others, so that no wildcard reaches what is private
@@ -40,14 +40,14 @@ class Destinations:
         self.named: dict[str, NamedSubscription] = {}
         #: stands for queues that are gone: what is sent there is counted and forgotten
         self.discard = Queue("/temp-queue/gone", durable=False)
-        self.discard.gone = True
+        self.discard.deleted = True
         self.discard.limit_usage = LimitUsage(self.discard.policy)  # so that each arrival is looked at
 
     def queue(self, address: str, *, durable: bool = True) -> Queue:
         """The queue of `address`, created when it does not exist."""
         queue = self.queues.get(address)
         if queue is None:
-            queue = SyncQueue(self._marks) if address == SYNC_ADDRESS else Queue(address, durable=durable)
+            queue = SyncQueue(self._offsets) if address == SYNC_ADDRESS else Queue(address, durable=durable)
             queue.forwarded = queue.in_order = is_forwarded(address)
             queue.apply_policy(self._turn.policies.of(address))
             self.queues[address] = queue  # once it is whole
@@ -74,7 +74,7 @@ class Destinations:
         """The queue that an envelope names, created on first use; None when it names a topic."""
         address = envelope.address
         queue = self.queues.get(address)
-        if queue is not None and not (queue.shut or queue.named) and envelope.special is None:
+        if queue is not None and not (queue.producers_paused or queue.named) and envelope.special is None:
             return queue
         destination = self.check_sendable(address, envelope.special)
         if queue is not None:
@@ -97,7 +97,7 @@ class Destinations:
             )
         check_is_no_sync_queue(address)
         queue = self.queues.get(address)
-        shut = self._turn.policies.of(address).refuses_producers if queue is None else queue.shut
+        shut = self._turn.policies.of(address).refuses_producers if queue is None else queue.producers_paused
         if shut:
             raise Refused("paused", f"{address} takes no messages now: {_why_shut(address)}")
         if queue is None and destination.kind == QUEUE:

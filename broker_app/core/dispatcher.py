@@ -64,14 +64,14 @@ class Dispatcher:
         available = queue.available
         now_ms = self._turn.now_ms
         touched = self._turn.out.touched
-        guard = queue.limit_usage
-        handed_out = settled = released = held = 0
+        usage = queue.limit_usage
+        delivered_directly = settled = released = held = 0
         while available:
             lane = queue.first_lane()
             if lane is None:
                 break
             ready, returned = lane.ready, lane.returned
-            mark = lane.mark
+            delivered_before = lane.delivered_up_to
             while available:
                 if returned and (not ready or returned[0][0] < ready[0].order):
                     message = heappop(returned)[1]
@@ -95,8 +95,8 @@ class Dispatcher:
                     settled += 1
                     if message.recorded:
                         self._store.acknowledge(queue, message)
-                    if guard is not None:
-                        guard.bytes -= len(message.body)
+                    if usage is not None:
+                        usage.bytes -= len(message.body)
                 else:
                     tag = peer.next_tag
                     peer.next_tag = tag + 1
@@ -105,33 +105,35 @@ class Dispatcher:
                     held += size
                     if subscription.lease_ms:
                         self._leases.begin(peer, tag, now_ms + subscription.lease_ms)
-                    if message.recorded and message.position > lane.mark:
-                        lane.mark = message.position
+                    if message.recorded and message.position > lane.delivered_up_to:
+                        lane.delivered_up_to = message.position
                     if subscription.unsettled >= subscription.credit:
                         available.pop()
                         subscription.available = False
-                handed_out += 1
-                subscription.handed_out += 1
+                delivered_directly += 1
+                subscription.delivered_directly += 1
                 peer.deliveries.append((subscription, tag, message))
                 if not peer.touched:
                     peer.touched = True
                     touched.append(peer)
-            if lane.mark != mark:
+            if lane.delivered_up_to != delivered_before:
                 out = self._turn.out
-                out.record(records.delivered(out.destination(queue.address), lane.priority, lane.mark))
+                out.record(
+                    records.delivered(out.destination(queue.address), lane.priority, lane.delivered_up_to)
+                )
             self._store.fetch(queue, lane)
             if not ready and (lane.loading or lane.paged):
                 break
         self._store.release(queue, released, held)
-        if not handed_out:
+        if not delivered_directly:
             return
-        queue.acked_total += settled
-        queue.unsettled += handed_out - settled
-        queue.waits.append(now_ms - message.time_ms)
+        queue.counters.acked += settled
+        queue.unsettled += delivered_directly - settled
+        queue.samples.waits.append(now_ms - message.time_ms)
         if tag and not subscription.probe_tag:
             subscription.probe_tag, subscription.probe_ms = tag, now_ms
-        queue.delivered_total += handed_out
-        self._turn.counters["delivered"] += handed_out
+        queue.counters.delivered += delivered_directly
+        self._turn.counters["delivered"] += delivered_directly
 
     def _begin_attempt(self, queue: Queue, message: Message) -> bool:
         """Record one more delivery attempt, which counts also if the broker ends before it is settled; True

@@ -105,7 +105,7 @@ class DurableSubscriptions:
         # What its last consumer gave back may wait before another attempt, held by nobody.
         self._store.record_purged(queue, self._store.empty(queue) + self._unsettled.take(queue))
         self.end(named)
-        queue.gone = True
+        queue.deleted = True
         del self._destinations.queues[queue.address]
         out.record(records.forgotten(out.destination(queue.address)))
         self._turn.emit_destination(DestinationDeleted(queue.address))

@@ -247,8 +247,8 @@ class Histories:
         message = Message(original.envelope, original.body, original.position, original.time_ms, False)
         message.expires_ms = original.expires_ms
         message.explicit_id = self._turn.ids.of(original)
-        queue.published_total += 1
-        message.order = queue.published_total
+        queue.counters.published += 1
+        message.order = queue.counters.published
         self._store.append(queue, queue.lane(DEFAULT_PRIORITY), message)
         self._store.mark_dirty(queue)
 

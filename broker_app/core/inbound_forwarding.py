@@ -14,7 +14,7 @@ from broker_app.core.errors import Refused, internal
 from broker_app.core.message import Envelope
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import LimitUsage, Peer, Queue, Subscription
-from broker_app.core.offset import Flow, Mark, address_of, broken, of_address
+from broker_app.core.offset import Flow, Offset, address_of, broken, of_address
 from broker_app.core.publisher import Publisher
 from broker_app.core.records import Record
 from broker_app.core.resource_alarms import ResourceAlarms
@@ -22,7 +22,7 @@ from broker_app.core.subscriptions import Subscriptions
 from broker_app.core.sync_queue import SYNC_ADDRESS, check_names
 from broker_app.core.turn import UNRECORDED, Turn
 
-#: what an administrator does about marks
+#: what an administrator does about offsets
 _FORGETTING = "mom bridge forget SENDER SOURCE"
 _HANDING_OVER = "mom bridge hand-over SENDER SOURCE USER"
 
@@ -40,7 +40,7 @@ class InboundForwarding:
         publisher: Publisher,
         destination_limits: DestinationLimits,
         resource_alarms: ResourceAlarms,
-        marks: dict[str, Mark],
+        offsets: dict[str, Offset],
     ) -> None:
         self._turn = turn
         self._destinations = destinations
@@ -50,51 +50,51 @@ class InboundForwarding:
         self._publisher = publisher
         self._destination_limits = destination_limits
         self._resource_alarms = resource_alarms
-        #: how far other brokers have come, by the marks' addresses, and who forwards now
-        self.marks = marks
+        #: how far other brokers have come, by the offsets' addresses, and who forwards now
+        self.offsets = offsets
         self.flows: dict[str, Flow] = {}
-        #: marks that are to be recorded in this turn
-        self.changed_marks: dict[Mark, None] = {}
+        #: offsets that are to be recorded in this turn
+        self.changed_offsets: dict[Offset, None] = {}
         subscriptions.on_end.append(self._subscription_ended)
 
     def bridge_connected(self, command: c.BridgeConnected) -> None:
         self._destinations.queue(SYNC_ADDRESS)
 
-    def check_begin_flow(self, command: c.BeginFlow) -> Mark:
-        """The mark from which a flow that may begin goes on. The flow that has its id ends in any case."""
+    def check_begin_flow(self, command: c.BeginFlow) -> Offset:
+        """The offset from which a flow that may begin goes on. The flow that has its id ends in any case."""
         peer = command.peer
         if command.id in peer.flows:
             self._subscriptions.end(peer.subscriptions[command.id], keep_unsettled=False)
-        return self._checked_mark(command)
+        return self._checked_offset(command)
 
-    def begin_flow(self, command: c.BeginFlow, mark: Mark) -> None:
+    def begin_flow(self, command: c.BeginFlow, offset: Offset) -> None:
         """Begin a flow, and send its bridge the position from which it goes on."""
         peer = command.peer
         subscription = self._sync_subscription(command)
-        flow = Flow(command.id, peer.user, mark, command.target)
-        address = flow.mark.address
+        flow = Flow(command.id, peer.user, offset, command.target)
+        address = flow.offset.address
         if address in self.flows:
-            self.flows[address].break_off(broken(f"{flow.mark.sender} has begun it anew elsewhere"))
+            self.flows[address].break_off(broken(f"{flow.offset.sender} has begun it anew elsewhere"))
         self.flows[address] = peer.flows[flow.id] = flow
-        self.marks[address] = flow.mark
+        self.offsets[address] = flow.offset
         self._turn.accept(peer, command.receipt)
         if not peer.paused:
             self._consumers.make_available(subscription)
-        self._send_mark(mark, subscription)
+        self._send_offset(offset, subscription)
 
-    def _checked_mark(self, command: c.BeginFlow) -> Mark:
-        """The mark from which a flow that may begin goes on. Changes nothing."""
+    def _checked_offset(self, command: c.BeginFlow) -> Offset:
+        """The offset from which a flow that may begin goes on. Changes nothing."""
         peer = command.peer
         self._subscriptions.check_subscribable(peer, command.id)
-        mark = self._mark_of(command.sender, command.source, peer.user)
+        offset = self._offset_of(command.sender, command.source, peer.user)
         if self._destinations.check_sendable(command.target).kind != QUEUE:
             raise Refused(
                 "bad-destination", f"messages are forwarded to queues, and {command.target} is none"
             )
-        return mark
+        return offset
 
     def _sync_subscription(self, command: c.BeginFlow) -> Subscription:
-        """The subscription over which a new flow receives its mark."""
+        """The subscription over which a new flow receives its offset."""
         subscription = Subscription(command.peer, command.id, SYNC_ADDRESS, c.AUTO, 1, 0, None)
         subscription.since_ms = self._turn.now_ms
         subscription.queue = self._destinations.queue(SYNC_ADDRESS)
@@ -102,31 +102,31 @@ class InboundForwarding:
         self._subscriptions.enter(subscription)
         return subscription
 
-    def _mark_of(self, sender: str, source: str, user: str) -> Mark:
-        """The mark that a flow of this user goes on from."""
+    def _offset_of(self, sender: str, source: str, user: str) -> Offset:
+        """The offset that a flow of this user goes on from."""
         check_names(sender, source)
-        mark = self.marks.get(address_of(sender, source))
-        if mark is None and len(self.marks) >= self._turn.limits.marks:
+        offset = self.offsets.get(address_of(sender, source))
+        if offset is None and len(self.offsets) >= self._turn.limits.offsets:
             raise Refused(
                 "too-many",
-                f"the broker knows how far {self._turn.limits.marks} queues of other brokers have come, "
+                f"the broker knows how far {self._turn.limits.offsets} queues of other brokers have come, "
                 "and that is as many as it can; an administrator may have it forget those of brokers that "
                 f"are gone ({_FORGETTING})",
             )
-        if mark is not None and mark.owner != user:
+        if offset is not None and offset.owner != user:
             raise Refused(
                 "conflict",
-                f"{sender} forwards its {source} here as the user {mark.owner}, and {user} cannot go on with "
-                f"it before an administrator has handed it over ({_HANDING_OVER})",
+                f"{sender} forwards its {source} here as the user {offset.owner}, and {user} cannot "
+                f"continue before an administrator has reassigned it ({_HANDING_OVER})",
             )
-        return mark or Mark(sender, source, user)
+        return offset or Offset(sender, source, user)
 
-    def _send_mark(self, mark: Mark, subscription: Subscription) -> None:
-        """Send the mark to the bridge that began a flow."""
-        block = b"accepted:%d\ncount:%d\n" % (mark.position, mark.count)
+    def _send_offset(self, offset: Offset, subscription: Subscription) -> None:
+        """Send the offset to the bridge that began a flow."""
+        block = b"accepted:%d\ncount:%d\n" % (offset.position, offset.count)
         message = self._turn.transient_message(Envelope(SYNC_ADDRESS, block), b"")
         subscription.peer.deliveries.append((subscription, 0, message))
-        subscription.handed_out += 1
+        subscription.delivered_directly += 1
         self._turn.schedule_flush(subscription.peer)
 
     def forward(self, command: c.Forward) -> None:
@@ -137,8 +137,8 @@ class InboundForwarding:
             for _, _, receipt in command.entries:
                 self._turn.refuse(peer, receipt, refusal)
             return
-        mark = flow.mark
-        reached, stored = mark.position, 0
+        offset = flow.offset
+        reached, stored = offset.position, 0
         last: Envelope | None = None
         queue: Queue
         plain = False
@@ -168,9 +168,9 @@ class InboundForwarding:
                 stored += 1
             accept(peer, receipt)
         if stored:
-            mark.position, mark.time_ms = reached, self._turn.now_ms
-            mark.count += stored
-            self.changed_marks[mark] = None
+            offset.position, offset.time_ms = reached, self._turn.now_ms
+            offset.count += stored
+            self.changed_offsets[offset] = None
             self._turn.counters["published"] += stored
 
     def _note_repeat(self, position: int) -> None:
@@ -190,9 +190,9 @@ class InboundForwarding:
         assert queue is not None  # it was seen to be a queue when the flow began
         return queue
 
-    def _check_forwarded(self, peer: Peer, queue: Queue, guard: LimitUsage, size: int) -> None:
+    def _check_forwarded(self, peer: Peer, queue: Queue, usage: LimitUsage, size: int) -> None:
         """Refused when a queue with limits has no room for one message."""
-        self._destination_limits.check_admissible(peer, guard, queue.address, size)
+        self._destination_limits.check_admissible(peer, usage, queue.address, size)
         if self._destination_limits.is_full(queue, size):
             self._destination_limits.emit_full(queue)
         self._destination_limits.check_room(queue, 1, size)
@@ -211,58 +211,58 @@ class InboundForwarding:
 
     def _subscription_ended(self, subscription: Subscription) -> None:
         flow = subscription.peer.flows.pop(subscription.id, None)
-        if flow is None or self.flows.get(flow.mark.address) is not flow:
+        if flow is None or self.flows.get(flow.offset.address) is not flow:
             return
-        del self.flows[flow.mark.address]
-        if not flow.mark.position:  # nothing ever came
-            del self.marks[flow.mark.address]
+        del self.flows[flow.offset.address]
+        if not flow.offset.position:  # nothing ever came
+            del self.offsets[flow.offset.address]
 
-    def forget_mark(self, command: c.DeleteMark, mark: Mark) -> None:
-        """Delete a mark."""
-        del self.marks[mark.address]
-        self.changed_marks.pop(mark, None)  # what came in this batch is not to bring it back
-        self._turn.out.record(records.forgotten(self._turn.out.destination(mark.address)))
+    def delete_offset(self, command: c.DeleteOffset, offset: Offset) -> None:
+        """Delete a offset."""
+        del self.offsets[offset.address]
+        self.changed_offsets.pop(offset, None)  # what came in this batch is not to bring it back
+        self._turn.out.record(records.forgotten(self._turn.out.destination(offset.address)))
         self._turn.accept(command.peer, command.receipt)
 
-    def reassign_mark(self, command: c.ReassignMark, mark: Mark) -> None:
-        """Let another user go on from a mark."""
-        mark.owner = command.owner
-        self.changed_marks[mark] = None
+    def reassign_offset(self, command: c.ReassignOffset, offset: Offset) -> None:
+        """Let another user go on from a offset."""
+        offset.owner = command.owner
+        self.changed_offsets[offset] = None
         self._turn.accept(command.peer, command.receipt)
 
-    def check_unused(self, command: c.DeleteMark | c.ReassignMark) -> Mark:
-        """The mark of a queue that nobody forwards at the moment."""
+    def check_unused(self, command: c.DeleteOffset | c.ReassignOffset) -> Offset:
+        """The offset of a queue that nobody forwards at the moment."""
         sender, source = command.sender, command.source
         address = address_of(sender, source)
-        mark = self.marks.get(address)
-        if mark is None:
+        offset = self.offsets.get(address)
+        if offset is None:
             raise Refused("not-found", f"nothing is known here of a queue {source} of {sender}")
         flow = self.flows.get(address)
         if flow is not None:
             raise Refused(
                 "conflict",
                 f"{sender} forwards its {source} at the moment as the user {flow.user}: pause or remove "
-                "its bridge there, or end its connection here, before its mark is changed",
+                "its bridge there, or end its connection here, before its offset is changed",
             )
-        return mark
+        return offset
 
-    def record_marks(self) -> None:
+    def record_offsets(self) -> None:
         """One record for each flow of which something came in this batch."""
         out = self._turn.out
-        for mark in self.changed_marks:
-            out.record(records.marked(out.destination(mark.address), mark.facts))
-        self.changed_marks.clear()
+        for offset in self.changed_offsets:
+            out.record(records.offset_set(out.destination(offset.address), offset.facts))
+        self.changed_offsets.clear()
 
     # ------------------------------------------------------------------ recovery and following
 
     def apply(self, record: Record) -> None:
-        """Set or delete the mark that a record names."""
+        """Set or delete the offset that a record names."""
         address = record.address
-        if record.kind == records.MARKED:
-            self.load(address, record.mark)
+        if record.kind == records.OFFSET_SET:
+            self.load(address, record.offset)
         else:
-            self.marks.pop(address, None)  # it may be deleted before its section was taken
+            self.offsets.pop(address, None)  # it may be deleted before its section was taken
 
     def load(self, address: str, facts: tuple[str, int, int, int]) -> None:
-        """Take over a mark."""
-        self.marks[address] = of_address(address, facts)
+        """Take over a offset."""
+        self.offsets[address] = of_address(address, facts)

@@ -203,7 +203,7 @@ class Lane:
         "attempts",
         "average",
         "loading",
-        "mark",
+        "delivered_up_to",
         "paged",
         "priority",
         "ready",
@@ -226,7 +226,7 @@ class Lane:
         #: attempts of messages that are not in memory, by position, where the mark does not say them
         self.attempts: dict[int, int] = {}
         #: every recorded message up to this position was handed out at least once
-        self.mark = 0
+        self.delivered_up_to = 0
         #: what the order of a recorded message is beyond its position: messages outside the journal so far
         self.shift = 0
         #: the `selective.state.LaneScan` of the lane; only selective delivery reads and sets it
@@ -237,14 +237,17 @@ class Lane:
 
     def attempts_of(self, position: int) -> int:
         """How often a message that is not in memory was handed out, as far as is known."""
-        return self.attempts.get(position, 1 if position <= self.mark else 0)
+        return self.attempts.get(position, 1 if position <= self.delivered_up_to else 0)
 
     def has_untried(self, up_to: int) -> bool:
         """Whether a recorded message at a position up to `up_to` waits that was never handed out."""
         if any(message.position <= up_to and not message.attempts for message in self.in_memory()):
             return True
-        beyond = takewhile(lambda position: position <= up_to, self.paged.after(self.mark))
-        unread = [*(position for position in self.loading if self.mark < position <= up_to), *beyond]
+        beyond = takewhile(lambda position: position <= up_to, self.paged.after(self.delivered_up_to))
+        unread = [
+            *(position for position in self.loading if self.delivered_up_to < position <= up_to),
+            *beyond,
+        ]
         return any(position not in self.attempts for position in unread)
 
     def in_memory(self) -> Iterator[Message]:

@@ -28,19 +28,19 @@ class Limits:
     #: durable and shared subscriptions of the broker
     named_subscriptions: int = 100_000
     #: queues of other brokers of which it is known how far they have come
-    marks: int = 100_000
+    offsets: int = 100_000
     transactions_per_peer: int = 100
     commands_per_transaction: int = 10_000
     bytes_per_transaction: int = 64 * 1024 * 1024
     #: matches of one selector in a lane that are known ahead, and plain messages looked at in one go
     known_matches: int = 4_096
-    looked_at: int = 4_096
+    scan_batch: int = 4_096
     #: message groups of a queue without unsettled messages whose consumer is remembered
     idle_groups: int = 10_000
     #: how long what was found for a selector is kept without a consumer; those who poll come back
     unused_selector_ms: int = 30_000
     #: messages that wait in memory before another attempt; more of them come at once
-    resting: int = 10_000
+    delayed_redeliveries: int = 10_000
     #: dedup-ids that are remembered: of one destination, and of all
     dedup_ids: int = 500_000
     dedup_ids_together: int = 2_000_000
@@ -50,8 +50,8 @@ class Limits:
     patience_ms: int = 30_000
     #: bytes of all messages that wait for room (one peer may have half of it), and of one peer before it is
     #: read no further
-    parked_bytes: int = 64 * 1024 * 1024
-    parked_per_peer: int = 256 * 1024
+    blocked_bytes: int = 64 * 1024 * 1024
+    blocked_per_peer: int = 256 * 1024
     #: messages in all queues together, and their bytes; 0 is no limit
     max_messages: int = 0
     max_bytes: int = 0

@@ -66,22 +66,22 @@ class MessageStore:
             message.explicit_id = explicit_id
             message.order = out.first_position + out.count + lane.shift
             lane.shift += 1
-        guard = queue.limit_usage
-        if guard is not None:
-            if queue.gone:  # `Destinations.discard`
+        usage = queue.limit_usage
+        if usage is not None:
+            if queue.deleted:  # `Destinations.discard`
                 turn.counters["discarded"] += 1
                 return message
-            guard.bytes += len(body)
-            if guard.removes:
+            usage.bytes += len(body)
+            if usage.removes:
                 self.over_limit[queue] = None
-        queue.published_total += 1
+        queue.counters.published += 1
         if self.taps:
             self.taps.note(queue.address, message)
         if paging:
             lane.paged.append(message.position)
             lane.average += (message.size - lane.average) >> 4
             if queue.selective is not None:
-                queue.selective.at_hand[message.position] = message
+                queue.selective.loaded_bodies[message.position] = message
         else:
             self.append(queue, lane, message)
         if message.expires_ms:
@@ -139,13 +139,13 @@ class MessageStore:
         if not wanted or not wanted.issubset(command.positions):
             return  # the queue was purged meanwhile, or all of them were moved away
         del lane.loading[:]
-        read, guard = queue.reader.message, queue.limit_usage
+        read, usage = queue.reader.message, queue.limit_usage
         for position, record in zip(command.positions, command.records, strict=True):
             if position not in wanted:
                 continue  # moved away while it was read
             message = read(record, position)
-            if guard is not None:
-                guard.read_back(position, len(message.body))
+            if usage is not None:
+                usage.read_back(position, len(message.body))
             message.attempts = lane.attempts_of(position)
             lane.attempts.pop(position, None)
             message.order = position + lane.shift
@@ -154,7 +154,7 @@ class MessageStore:
                 lane.ready.pop()
                 lane.ready.insert(bisect_right(lane.ready, message.order, key=order_of), message)
         lane.average = sum(map(len, command.records)) // len(command.records)
-        if guard is not None and guard.removes:
+        if usage is not None and usage.removes:
             self.over_limit[queue] = None
         self.mark_dirty(queue)
 
@@ -187,7 +187,7 @@ class MessageStore:
     def empty(self, queue: Queue) -> list[int]:
         """Take out all that waits; the positions of what was recorded."""
         positions: list[int] = []
-        queue.removed_total += queue.depth
+        queue.counters.removed += queue.depth
         for lane in queue.lanes:
             for message in lane.in_memory():
                 self.count_body(queue, -message.size)
@@ -201,7 +201,7 @@ class MessageStore:
 
     def close_queue(self, queue: Queue) -> None:
         """The end of a queue that lives in memory."""
-        queue.gone = True
+        queue.deleted = True
         self.count_body(queue, -sum(m.size for lane in queue.lanes for m in lane.in_memory()))
         queue.lanes.clear()
 
@@ -252,7 +252,7 @@ class MessageStore:
         if kind == records.ACKED:
             return self._forget(queue, numbers)
         if kind == records.DELIVERED:
-            queue.lane(record.priority).mark = numbers[0]
+            queue.lane(record.priority).delivered_up_to = numbers[0]
             return 0
         for position, attempts in zip(numbers[::2], numbers[1::2], strict=True):  # RETURNED
             for lane in lanes:
@@ -278,9 +278,9 @@ class MessageStore:
 
     def load(self, queue: Queue, section: LoadedSection) -> None:
         """Fill a new queue from its section of a snapshot."""
-        for priority, mark, positions, attempts in section.lanes:
+        for priority, delivered_up_to, positions, attempts in section.lanes:
             lane = queue.lane(priority)
-            lane.mark = mark
+            lane.delivered_up_to = delivered_up_to
             lane.paged.extend(positions)
             lane.attempts = attempts
         queue.last_grouped = section.grouped or queue.last_grouped

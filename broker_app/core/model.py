@@ -89,7 +89,7 @@ class Peer:
         "detailed",
         "fanned_out",
         "flows",
-        "gone",
+        "disconnected",
         "next_tag",
         "patience_ms",
         "paused",
@@ -118,7 +118,7 @@ class Peer:
         self.detailed = detailed
         self.patience_ms = patience_ms
         #: whether it has disconnected
-        self.gone = False
+        self.disconnected = False
         self.strict = False
         #: whether it is strict and was refused
         self.stopped = False
@@ -139,13 +139,13 @@ class Peer:
 
 
 class Fanout:
-    """Messages of one batch for all `members` of a look: rendered once, sent to each. Who leaves before
+    """Messages of one batch for all `members` of a group: rendered once, sent to each. Who leaves before
     the batch is decided gets none of them."""
 
-    __slots__ = ("_left", "look", "members", "messages")
+    __slots__ = ("_left", "group", "members", "messages")
 
-    def __init__(self, look: FanoutGroup, members: tuple[Subscription, ...]) -> None:
-        self.look = look
+    def __init__(self, group: FanoutGroup, members: tuple[Subscription, ...]) -> None:
+        self.group = group
         self.members = members
         self.messages: list[Message] = []
         self._left: set[Subscription] | None = None
@@ -161,7 +161,7 @@ class Fanout:
 
     def close(self) -> bool:
         """The batch is decided, no more messages come; returns whether any member is left."""
-        self.look.seal()
+        self.group.seal()
         if self._left:
             self.members = tuple(member for member in self.members if member not in self._left)
         return bool(self.members)
@@ -194,7 +194,7 @@ class FanoutGroup:
         if subscription in self.members:
             del self.members[subscription]
             got = self.fanned_out - subscription.fanned_out_before
-            subscription.handed_out += got
+            subscription.delivered_directly += got
             subscription.peer.fanned_out += got
 
     def seal(self) -> None:
@@ -213,7 +213,7 @@ class FanoutGroup:
 class Subscription:
     """`queue` is where its messages wait: a shared queue, or one of its own behind a topic filter.
 
-    `head` is a free place for the session's rendering. `look`, while set, is the group of topic
+    `head` is a free place for the session's rendering. `fanout_group`, while set, is the group of topic
     subscriptions that are served together because their messages are rendered to equal bytes.
     `probe_tag` is the delivery whose way to its acknowledgement is timed, 0 when there is none.
     """
@@ -225,12 +225,12 @@ class Subscription:
         "credit",
         "exclusive",
         "fanned_out_before",
-        "handed_out",
+        "delivered_directly",
         "head",
         "holds",
         "id",
         "lease_ms",
-        "look",
+        "fanout_group",
         "peer",
         "probe_ms",
         "probe_tag",
@@ -238,7 +238,7 @@ class Subscription:
         "render_key",
         "replay",
         "returned",
-        "selection",
+        "selector_group",
         "selector",
         "since_ms",
         "unsettled",
@@ -255,24 +255,24 @@ class Subscription:
         self.credit = credit
         self.lease_ms = lease_ms
         self.render_key = render_key
-        self.look: FanoutGroup | None = None
+        self.fanout_group: FanoutGroup | None = None
         self.queue: Queue
         self.head: bytes | None = None
         self.unsettled = 0
         #: the condition that messages must fulfil, None for all
         self.selector: Selector | None = None
-        #: its `selective.state.Selection` on a queue with selective delivery, which alone sets it
-        self.selection: Any = None
+        #: its `selective.state.SelectorGroup` on a queue with selective delivery, which alone sets it
+        self.selector_group: Any = None
         #: whether it wants to be the only consumer that is served
         self.exclusive = False
         #: its way through history, None when it gets what comes
         self.replay: Replay | None = None
         #: when it began
         self.since_ms = 0
-        self.handed_out = 0
+        self.delivered_directly = 0
         #: deliveries that came back
         self.returned = 0
-        #: what its look had fanned out when it joined it
+        #: what its group had fanned out when it joined it
         self.fanned_out_before = 0
         self.probe_tag = self.probe_ms = 0
         #: how long, in ms, it held what was timed; whoever wants that puts a bounded deque here
@@ -283,9 +283,9 @@ class Subscription:
         self.available = False
 
     @property
-    def line(self) -> deque[Subscription]:
+    def rotation(self) -> deque[Subscription]:
         """Where it stands when it can take a message."""
-        return self.queue.available if self.selection is None else self.selection.line
+        return self.queue.available if self.selector_group is None else self.selector_group.available
 
     @property
     def ended(self) -> bool:
@@ -294,13 +294,13 @@ class Subscription:
 
     @property
     def fanned_out(self) -> int:
-        """What it got together with the others of its look."""
-        return self.look.fanned_out - self.fanned_out_before if self.look else 0
+        """What it got together with the others of its group."""
+        return self.fanout_group.fanned_out - self.fanned_out_before if self.fanout_group else 0
 
     @property
     def delivered(self) -> int:
         """Deliveries so far, with repeats."""
-        return self.handed_out + self.fanned_out
+        return self.delivered_directly + self.fanned_out
 
     @property
     def acked(self) -> int:
@@ -348,11 +348,11 @@ class LimitUsage:
 
     `bytes` counts the bodies of what waits and what is unsettled, and is exact where there is a limit for
     them. Of `unread` messages, which were there before the counting began, only the number is known until
-    their bodies are read back; till then each counts as much as the average of those that were. `line`
+    their bodies are read back; till then each counts as much as the average of those that were. `blocked`
     holds in order what waits for room.
     """
 
-    __slots__ = ("_read", "_read_bytes", "bytes", "line", "policy", "producers", "since", "unread")
+    __slots__ = ("_read", "_read_bytes", "bytes", "blocked", "policy", "producers", "since", "unread")
 
     def __init__(self, policy: DestinationPolicy) -> None:
         self.policy = policy
@@ -361,7 +361,7 @@ class LimitUsage:
         #: the first position that was counted as it came
         self.since = 0
         self._read = self._read_bytes = 0
-        self.line: deque[BlockedPublish] = deque()
+        self.blocked: deque[BlockedPublish] = deque()
         #: when each producer sent last, ms
         self.producers: dict[Peer, int] = {}
 
@@ -405,13 +405,41 @@ class LimitUsage:
             self.producers = producers = {
                 producer: sent_ms
                 for producer, sent_ms in producers.items()
-                if not producer.gone and now_ms - sent_ms < PRODUCER_MS
+                if not producer.disconnected and now_ms - sent_ms < PRODUCER_MS
             }
             if len(producers) >= most:
                 return False
         if most:
             producers[peer] = now_ms
         return True
+
+
+class QueueCounters:
+    """Messages of a queue since the broker started, by what happened to them."""
+
+    __slots__ = ("acked", "dead", "delivered", "discarded", "expired", "published", "removed")
+
+    def __init__(self) -> None:
+        self.published = 0
+        self.delivered = 0
+        self.acked = 0
+        self.expired = 0
+        self.dead = 0
+        #: taken out by an operator: purged, moved to another queue, or deleted
+        self.removed = 0
+        #: accepted though there was no room, and not kept, because they were not persistent
+        self.discarded = 0
+
+
+class QueueSamples:
+    """Samples in ms, of one message for each dispatch: the time from arrival to delivery (`waits`), and from
+    delivery to acknowledgement (`holds`). Statistics put bounded deques here, and note in `seen` what they saw."""
+
+    __slots__ = ("holds", "seen", "waits")
+
+    def __init__(self) -> None:
+        self.waits = self.holds = NO_SAMPLES
+        self.seen = 0
 
 
 class Queue:
@@ -421,22 +449,17 @@ class Queue:
     __slots__ = (
         "account",
         "acked",
-        "acked_total",
         "active",
         "address",
         "available",
         "consumers",
-        "dead_total",
-        "delivered_total",
+        "consumers_paused",
+        "counters",
+        "deleted",
         "dirty",
-        "discarded_total",
         "durable",
-        "expired_total",
         "expiring",
         "forwarded",
-        "gone",
-        "held",
-        "holds",
         "idle_since_ms",
         "in_order",
         "lanes",
@@ -444,14 +467,11 @@ class Queue:
         "limit_usage",
         "named",
         "policy",
-        "published_total",
+        "producers_paused",
         "reader",
-        "removed_total",
-        "sampled",
+        "samples",
         "selective",
-        "shut",
         "unsettled",
-        "waits",
     )
 
     def __init__(self, address: str, *, durable: bool) -> None:
@@ -478,7 +498,7 @@ class Queue:
         #: whether a message with an expiry may wait here
         self.expiring = False
         #: whether it was removed; what comes back to it is forgotten
-        self.gone = False
+        self.deleted = False
         self.idle_since_ms = 0
         #: whether messages keep the order of the journal whatever their priority
         self.in_order = False
@@ -488,20 +508,8 @@ class Queue:
         #: the subscription with a name whose messages wait here, None for what clients call a queue
         self.named: NamedSubscription | None = None
         self.unsettled = 0
-        self.published_total = 0
-        self.delivered_total = 0
-        self.acked_total = 0
-        self.expired_total = 0
-        self.dead_total = 0
-        #: taken out by an operator: purged, moved to another queue, or deleted by choice
-        self.removed_total = 0
-        #: accepted though there was no room, and not kept, for they were not persistent
-        self.discarded_total = 0
-        #: samples in ms: of one message a dispatch, the time since its arrival, and that from delivery to
-        #: acknowledgement. Whoever wants them puts a bounded deque here and empties it.
-        self.waits = self.holds = NO_SAMPLES
-        #: a free place where statistics note what they saw last
-        self.sampled = 0
+        self.counters = QueueCounters()
+        self.samples = QueueSamples()
         self.reader = Reader(address)
 
     @property
@@ -513,11 +521,11 @@ class Queue:
         """Take over new rules, and what follows from them for every message or consumer."""
         self.policy = policy
         #: whether producers are refused, and whether consumers are handed nothing
-        self.shut = policy.refuses_producers
-        self.held = policy.holds_consumers
+        self.producers_paused = policy.refuses_producers
+        self.consumers_paused = policy.holds_consumers
         if self.limit_usage is not None:
             self.limit_usage.policy = policy
-        elif policy.guards and self.durable:
+        elif policy.has_limits and self.durable:
             self.limit_usage = LimitUsage(policy)
 
     @property

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from broker_app.core.errors import Refused
 
-#: marks are recorded under addresses of their own, /mark/<sender>/<source>
+#: offsets are recorded under addresses of their own, /mark/<sender>/<source>
 _PREFIX = "/mark/"
 
 
-class Mark:
+class Offset:
     """What is here of the queue `source` (its name there) of another broker: all up to `position`, `count`
     messages, the last at `time_ms`. `owner` is the user who began it, and who alone goes on from it: whoever
     else could would push it ahead, and what is new would be taken for repeats."""
@@ -45,13 +45,13 @@ def address_of(sender: str, source: str) -> str:
     return f"{_PREFIX}{sender}/{source}"
 
 
-def of_address(address: str, facts: tuple[str, int, int, int]) -> Mark:
+def of_address(address: str, facts: tuple[str, int, int, int]) -> Offset:
     """A mark that was recorded."""
     sender, _, source = address.removeprefix(_PREFIX).partition("/")
-    return Mark(sender, source, *facts)
+    return Offset(sender, source, *facts)
 
 
-def is_mark(address: str) -> bool:
+def is_offset(address: str) -> bool:
     """Whether records of this address are of a mark."""
     return address.startswith(_PREFIX)
 
@@ -60,12 +60,12 @@ class Flow:
     """What one connection forwards of one queue. `id` is its name there, that of its subscription to the sync
     queue; `broken` is what all further messages are refused with, once there is a reason."""
 
-    __slots__ = ("broken", "id", "mark", "target", "user")
+    __slots__ = ("broken", "id", "offset", "target", "user")
 
-    def __init__(self, id: str, user: str, mark: Mark, target: str) -> None:
+    def __init__(self, id: str, user: str, offset: Offset, target: str) -> None:
         self.id = id
         self.user = user
-        self.mark = mark
+        self.offset = offset
         self.target = target
         self.broken: Refused | None = None
 

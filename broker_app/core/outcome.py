@@ -167,6 +167,10 @@ class Outcome:
                 self.forwarded[address] = None
         return index
 
+    def close_fanouts(self) -> None:
+        """Add nothing more to the fan-outs; drop those that have no members left."""
+        self.fanouts = [fanout for fanout in self.fanouts if fanout.close()]
+
     def take_events(self) -> list[Event]:
         """What happened since the last call."""
         if not (self.events or self.dead_letters):

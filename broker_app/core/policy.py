@@ -69,7 +69,7 @@ class DestinationPolicy:
         return self.paused in (CONSUMERS, ALL)
 
     @property
-    def guards(self) -> bool:
+    def has_limits(self) -> bool:
         """Whether there is anything to look at when a message comes in."""
         return bool(self.max_messages or self.max_bytes or self.max_message_bytes or self.max_producers)
 
@@ -90,13 +90,13 @@ class Policies:
     #: by the part before the ">"
     prefixes: Mapping[str, DestinationPolicy] = field(default_factory=dict)
     #: the queues that some policy names for dead letters
-    graves: frozenset[str] = field(init=False, compare=False)
+    dead_letter_queues: frozenset[str] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         named = {
             policy.dead_letters for policy in (self.default, *self.exact.values(), *self.prefixes.values())
         }
-        object.__setattr__(self, "graves", frozenset(f"/queue/{name}" for name in named if name))
+        object.__setattr__(self, "dead_letter_queues", frozenset(f"/queue/{name}" for name in named if name))
 
     def of(self, address: str, topic: str = "") -> DestinationPolicy:
         """The policy of a destination: its own, that of the longest pattern, or the default. A durable
@@ -104,7 +104,7 @@ class Policies:
         found = self._found(address)
         if found is None and topic:
             found = self._found(topic)
-        if not (address.endswith(DEAD_SUFFIX) or address in self.graves):
+        if not (address.endswith(DEAD_SUFFIX) or address in self.dead_letter_queues):
             return found or self.default
         if found is None:
             return DEAD_LETTERS_POLICY
@@ -127,8 +127,8 @@ class Policies:
     @property
     def limits_topics(self) -> bool:
         """Whether any topic may have limits."""
-        return self.default.guards or any(
-            policy.guards
+        return self.default.has_limits or any(
+            policy.has_limits
             for policies in (self.exact, self.prefixes)
             for address, policy in policies.items()
             if not address.startswith("/queue/")

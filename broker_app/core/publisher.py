@@ -143,11 +143,13 @@ class Publisher:
             self._turn.counters["discarded"] += 1
             return message
         matching = topics.match(name)
-        looks, singles, named = self._matching(message, matching) if topics.choosy else matching
-        for look in looks:
-            fanout = look.fanout
+        fanout_groups, singles, named = (
+            self._matching(message, matching) if topics.with_selector else matching
+        )
+        for group in fanout_groups:
+            fanout = group.fanout
             if fanout is None:
-                fanout = look.open()
+                fanout = group.open()
                 self._turn.out.fanouts.append(fanout)
             fanout.messages.append(message)
             self._turn.counters["delivered"] += len(fanout.members)
@@ -173,9 +175,9 @@ class Publisher:
         def wants(of: FanoutGroup | Subscription | NamedSubscription) -> bool:
             return of.selector is None or of.selector.accepts(headers, message, self._turn.ids)
 
-        looks, singles, named = matching
+        fanout_groups, singles, named = matching
         return Match(
-            [look for look in looks if wants(look)],
+            [group for group in fanout_groups if wants(group)],
             [single for single in singles if wants(single)],
             [kept for kept in named if wants(kept)],
         )

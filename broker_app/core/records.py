@@ -13,12 +13,12 @@ RETURNED   u8 0 | u8 0 | u32 destination | (u64 position | u64 attempts) …  (h
 SUBSCRIBED u8 shared | u8 0 | u32 destination | u32 length of filter | u32 of selector
            | filter | selector | owner
 FORGOTTEN  u8 0 | u8 0 | u32 destination
-MARKED     u8 0 | u8 0 | u32 destination | u64 position | u64 count | u64 time ms | owner   (of what another
-           broker forwards as this user, all up to this position there is here: so many messages, the last
-           at that time)
+OFFSET_SET u8 0 | u8 0 | u32 destination | u64 position | u64 count | u64 time ms | owner   (how far another
+           broker has come that forwards as this user: all up to this position has arrived, so many messages,
+           the last at that time)
 
 The address in a PUBLISHED record is where the message was sent, for a copy that waits elsewhere. SUBSCRIBED
-and FORGOTTEN begin and end the durable subscription whose queue is the destination. That of MARKED is
+and FORGOTTEN begin and end the durable subscription whose queue is the destination. That of OFFSET_SET is
 /mark/<sender>/<source>; one follows, in the same batch, the messages that it counts, and FORGOTTEN ends it.
 """
 
@@ -32,7 +32,7 @@ from typing import NamedTuple
 from broker_app.core.block import escape, group
 from broker_app.core.message import Envelope, Message, MessageIds, Special
 
-PUBLISHED, ACKED, DELIVERED, RETURNED, SUBSCRIBED, FORGOTTEN, MARKED = 1, 2, 3, 4, 5, 6, 7
+PUBLISHED, ACKED, DELIVERED, RETURNED, SUBSCRIBED, FORGOTTEN, OFFSET_SET = 1, 2, 3, 4, 5, 6, 7
 VERSION = 1
 
 #: why a message left for good
@@ -140,15 +140,15 @@ def forgotten(destination: int) -> bytes:
     return _HEAD.pack(HEAD_SIZE, FORGOTTEN, VERSION, 0, 0, destination)
 
 
-def marked(destination: int, facts: tuple[str, int, int, int]) -> bytes:
+def offset_set(destination: int, facts: tuple[str, int, int, int]) -> bytes:
     """`facts` are owner, position, count and time in ms."""
     owner, *numbers = facts
     body = _MARK.pack(*numbers) + owner.encode()
-    return _HEAD.pack(HEAD_SIZE + len(body), MARKED, VERSION, 0, 0, destination) + body
+    return _HEAD.pack(HEAD_SIZE + len(body), OFFSET_SET, VERSION, 0, 0, destination) + body
 
 
-def mark(records: bytes, start: int, end: int) -> tuple[str, int, int, int]:
-    """What a MARKED record says: owner, position, count, time in ms."""
+def offset_of(records: bytes, start: int, end: int) -> tuple[str, int, int, int]:
+    """What a OFFSET_SET record says: owner, position, count, time in ms."""
     position, count, time = _MARK.unpack_from(records, start + HEAD_SIZE)
     return records[start + HEAD_SIZE + _MARK.size : end].decode(), position, count, time
 
@@ -276,9 +276,9 @@ class Record:
         return terms(self.batch, self.start, self.end)
 
     @property
-    def mark(self) -> tuple[str, int, int, int]:
-        """The content of a MARKED record: owner, position, count, time in ms."""
-        return mark(self.batch, self.start, self.end)
+    def offset(self) -> tuple[str, int, int, int]:
+        """The content of a OFFSET_SET record: owner, position, count, time in ms."""
+        return offset_of(self.batch, self.start, self.end)
 
 
 class Reader:

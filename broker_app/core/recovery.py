@@ -17,7 +17,7 @@ from collections.abc import Set as AbstractSet
 from broker_app.core import records, snapshot_format
 from broker_app.core.broker import Broker
 from broker_app.core.dedup import Seen
-from broker_app.core.offset import is_mark
+from broker_app.core.offset import is_offset
 from broker_app.core.policy import Policies
 from broker_app.core.records import Record, Terms
 from broker_app.core.sync_queue import SYNC_ADDRESS
@@ -44,8 +44,8 @@ class Recovery:
             self._all_since = max(self._all_since, section.position)
             if section.terms:
                 broker.durables.load(address, Terms(*section.terms))
-            if section.mark:
-                broker.forwarding.load(address, section.mark)
+            if section.offset:
+                broker.forwarding.load(address, section.offset)
             if section.dedup:
                 broker.publisher.duplicates.load(address, section.dedup)
             broker.scheduler.load(section)
@@ -99,7 +99,7 @@ class Recovery:
                 broker.scheduler.apply(record)
         elif kind in (records.DELIVERED, records.RETURNED):
             broker.store.apply(broker.destinations.queue(address), record)
-        elif kind == records.MARKED or (kind == records.FORGOTTEN and is_mark(address)):
+        elif kind == records.OFFSET_SET or (kind == records.FORGOTTEN and is_offset(address)):
             broker.forwarding.apply(record)
         elif kind in (records.SUBSCRIBED, records.FORGOTTEN):
             broker.durables.apply(record)
@@ -156,7 +156,7 @@ class Recovery:
             elif queue.last_grouped >= min((lane.paged.first for lane in queue.lanes), default=next_position):
                 broker.selective.keep_groups(queue)
         broker.destinations.create_declared()
-        if broker.forwarding.marks:
+        if broker.forwarding.offsets:
             broker.destinations.queue(SYNC_ADDRESS)
 
 

@@ -10,7 +10,7 @@ from broker_app.core.model import Subscription
 
 class _Standstill(NamedTuple):
     since_ms: int
-    handed_out: int
+    delivered_directly: int
 
 
 class Slowness:
@@ -40,7 +40,7 @@ class Slowness:
             for subscription, known in self._standing.items()
         }
 
-    def look(self, candidates: Iterable[Subscription], now_ms: int) -> list[tuple[Subscription, int]]:
+    def check(self, candidates: Iterable[Subscription], now_ms: int) -> list[tuple[Subscription, int]]:
         """See who stands still; each of them with how long (ms) it has."""
         before, self._standing = self._standing, {}
         slow = []
@@ -48,8 +48,8 @@ class Slowness:
             if _could_move(subscription):
                 continue
             known = before.get(subscription)
-            if known is None or known.handed_out != subscription.handed_out:
-                known = _Standstill(now_ms, subscription.handed_out)
+            if known is None or known.delivered_directly != subscription.delivered_directly:
+                known = _Standstill(now_ms, subscription.delivered_directly)
             self._standing[subscription] = known
             slow.append((subscription, now_ms - known.since_ms))
         return slow

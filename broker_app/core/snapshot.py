@@ -45,7 +45,7 @@ class SnapshotBuilder:
             **broker.scheduler.schedules,
             **dedup,
             **broker.histories.histories,
-            **broker.forwarding.marks,
+            **broker.forwarding.offsets,
         }
         self._addresses = iter([*places, LOST])
         self._busy: list[str] = []
@@ -108,10 +108,10 @@ class SnapshotBuilder:
             section.add(block.positions for block in history.blocks)
         elif address == LOST and self._broker.histories.lost_to:
             section.history = (self._broker.histories.lost_to,)
-        mark = self._broker.forwarding.marks.get(address)
-        if mark is not None and mark.position:
-            section.mark = mark.facts
-        told = section.lanes, section.delayed, section.terms, section.dedup, section.history, section.mark
+        offset = self._broker.forwarding.offsets.get(address)
+        if offset is not None and offset.position:
+            section.offset = offset.facts
+        told = section.lanes, section.delayed, section.terms, section.dedup, section.history, section.offset
         if any(told):
             self.sections.append((address, section.parts()))
         return section.cost + messages // _MESSAGES
@@ -150,11 +150,11 @@ def _write_lane(section: Section, lane: Lane, unsettled: Sequence[Held]) -> int:
     if not waiting:
         return 0
     tried |= lane.attempts
-    told = [at for at, attempts in tried.items() if attempts != (1 if at <= lane.mark else 0)]
+    told = [at for at, attempts in tried.items() if attempts != (1 if at <= lane.delivered_up_to else 0)]
     pairs = array("Q", [number for at in sorted(told) for number in (at, tried[at])])
-    # Only what it says about messages that are still here matters of a mark.
-    mark = _last_up_to(lane.mark, waiting)
-    section.lanes.append((lane.priority, mark, section.add(waiting), section.add((pairs,))))
+    # Only what it says about messages that are still here matters of a offset.
+    offset = _last_up_to(lane.delivered_up_to, waiting)
+    section.lanes.append((lane.priority, offset, section.add(waiting), section.add((pairs,))))
     return waiting[0][0]
 
 

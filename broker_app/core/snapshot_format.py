@@ -50,7 +50,7 @@ class Section:
         self.grouped = 0
         self.dedup = 0
         self.history: Sequence[Any] = ()
-        self.mark: Sequence[Any] = ()
+        self.offset: Sequence[Any] = ()
 
     def add(self, chunks: Iterable[array[int]]) -> int:
         """Append numbers; how many."""
@@ -63,7 +63,7 @@ class Section:
         head = msgpack.encode(
             (
                 *(self._address, self._position, self.lanes, self.delayed, self.terms, self.grouped),
-                *(self.dedup, self.history, self.mark),
+                *(self.dedup, self.history, self.offset),
             )
         )
         size = sum(map(len, self._numbers))
@@ -88,16 +88,16 @@ class LoadedSection:
         self.terms: Sequence[Any] = head[4]
         self.grouped: int = head[5]
         at, delayed, dedup = 0, head[3], head[6]
-        for priority, mark, waiting, attempts in head[2]:
+        for priority, delivered_up_to, waiting, attempts in head[2]:
             pairs = numbers[at + waiting : at + waiting + attempts]
             known = dict(zip(pairs[::2], pairs[1::2], strict=True))
-            self.lanes.append((priority, mark, numbers[at : at + waiting], known))
+            self.lanes.append((priority, delivered_up_to, numbers[at : at + waiting], known))
             at += waiting + attempts
         self.delayed = numbers[at : at + delayed], numbers[at + delayed : at + 2 * delayed]
         at += 2 * delayed
         self.dedup = numbers[at : at + dedup]
         self.history: Sequence[Any] = head[7]
-        self.mark: tuple[str, int, int, int] | tuple[()] = tuple(head[8])
+        self.offset: tuple[str, int, int, int] | tuple[()] = tuple(head[8])
         self.kept = numbers[at + dedup :]
 
 

@@ -103,11 +103,11 @@ class Subscriptions:
         destination = parse(command.address)
         if command.exclusive and not (destination.is_queue or command.name):
             raise Refused("invalid", "only a consumer of a queue can be exclusive; a topic serves everybody")
-        look = None if destination.is_queue or command.name else command.look
-        if look is not None and command.selector:
-            look = (look, command.selector)
+        render_key = None if destination.is_queue or command.name else command.render_key
+        if render_key is not None and command.selector:
+            render_key = (render_key, command.selector)
         subscription = Subscription(
-            peer, command.id, command.address, command.ack, command.credit, command.lease_ms, look
+            peer, command.id, command.address, command.ack, command.credit, command.lease_ms, render_key
         )
         subscription.selector = compiler.compile(command.selector) if command.selector else None
         if DURABLE_PREFIX + command.name not in self._destinations.named:
@@ -150,7 +150,7 @@ class Subscriptions:
         most = self._turn.limits.subscriptions_per_peer
         if len(peer.subscriptions) >= most:
             raise Refused("too-many", f"a connection may hold {most} subscriptions")
-        told = peer.account.told if peer.account is not None else 0
+        told = peer.account.text_bytes if peer.account is not None else 0
         most = self._turn.limits.subscription_bytes_per_peer
         if told + len(id) + sum(map(len, texts)) > most:
             raise Refused(
@@ -191,9 +191,9 @@ class Subscriptions:
     def _count_texts(self, subscription: Subscription, sign: int) -> None:
         """Add (or, with -1, remove) the texts of a subscription to its connection's account."""
         account, selector = self._accounts.of(subscription.peer), subscription.selector
-        account.told += sign * len(subscription.id + subscription.address)
+        account.text_bytes += sign * len(subscription.id + subscription.address)
         if selector is not None:
-            account.told += sign * len(selector.text)
+            account.text_bytes += sign * len(selector.text)
             if subscription.queue.named is None:
                 account.of_user.searches += sign * selector.searches
 
@@ -298,13 +298,16 @@ class Subscriptions:
     def check_slow_consumers(self) -> None:
         """End consumers that have taken nothing for too long while messages wait for them."""
         behind = self.slowness.behind
-        for subscription in [s for s in behind if s.queue.gone or s.queue.first_lane() is None]:
+        for subscription in [s for s in behind if s.queue.deleted or s.queue.first_lane() is None]:
             del behind[subscription]
         waiting = [
             queue for queue in self._destinations.queues.values() if queue.consumers and queue.first_lane()
         ]
-        candidates = [*behind, *(s for queue in waiting for s in queue.consumers if not queue.held)]
-        for subscription, still_ms in self.slowness.look(candidates, self._turn.now_ms):
+        candidates = [
+            *behind,
+            *(s for queue in waiting for s in queue.consumers if not queue.consumers_paused),
+        ]
+        for subscription, still_ms in self.slowness.check(candidates, self._turn.now_ms):
             queue = subscription.queue
             policy = queue.policy if queue.durable else self._turn.policies.of(subscription.address)
             if 0 < policy.slow_consumer_ms <= still_ms:
@@ -335,7 +338,7 @@ class Subscriptions:
         peer.paused = True
         for subscription in list(peer.subscriptions.values()):
             self._consumers.make_unavailable(subscription)
-            if subscription.look is not None:
+            if subscription.fanout_group is not None:
                 self._topic_delivery.serve_singly(subscription, parse(subscription.address))
 
     def resume(self, command: c.Resume) -> None:
@@ -344,7 +347,7 @@ class Subscriptions:
         peer.paused = False
         for subscription in peer.subscriptions.values():
             self._consumers.make_available(subscription)
-            if is_fanned_out(subscription) and subscription.look is None:
+            if is_fanned_out(subscription) and subscription.fanout_group is None:
                 self._topic_delivery.serve_together(subscription, parse(subscription.address))
 
     def end_all(self, peer: Peer) -> None:
@@ -384,7 +387,7 @@ def _check_replayable(command: c.Subscribe, destination: Destination) -> None:
 
 
 def _check_filter(destination: Destination) -> None:
-    """Refused when a topic filter could never match, or would look into the topics of others."""
+    """Refused when a topic filter could never match, or would render_key into the topics of others."""
     if destination.kind == TEMP_TOPIC and has_wildcard(destination.name):
         raise Refused("bad-destination", "a temporary topic is subscribed to by its name, not by a wildcard")
     if any(level in (">", "#") for level in destination.name.split(".")[:-1]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker_app.core.destination import MAX_NAME, QUEUE, SYNC_QUEUE
 from broker_app.core.errors import Refused
 from broker_app.core.model import Queue
-from broker_app.core.offset import Mark
+from broker_app.core.offset import Offset
 from broker_app.core.policy import DestinationPolicy
 
 SYNC_ADDRESS = f"/{QUEUE}/{SYNC_QUEUE}"
@@ -14,22 +14,22 @@ MAX_SENDER, MAX_SOURCE = 100, MAX_NAME
 
 
 class SyncQueue(Queue):
-    """What stands for the marks among the queues: they are what waits in it, and bridges consume it. Nobody
+    """What stands for the offsets among the queues: they are what waits in it, and bridges consume it. Nobody
     sends to it or takes out of it."""
 
-    __slots__ = ("_marks",)
+    __slots__ = ("_offsets",)
 
-    def __init__(self, marks: dict[str, Mark]) -> None:
-        self._marks = marks
+    def __init__(self, offsets: dict[str, Offset]) -> None:
+        self._offsets = offsets
         super().__init__(SYNC_ADDRESS, durable=True)
 
     def apply_policy(self, policy: DestinationPolicy) -> None:
         super().apply_policy(policy)
-        self.shut = True  # so that senders are looked at
+        self.producers_paused = True  # so that senders are looked at
 
     @property
     def depth(self) -> int:
-        return len(self._marks)
+        return len(self._offsets)
 
 
 def check_is_no_sync_queue(address: str) -> None:

@@ -15,30 +15,30 @@ ONE, REST = "*", ">"
 
 
 class _Node:
-    __slots__ = ("children", "looks", "named", "singles")
+    __slots__ = ("children", "fanout_groups", "named", "singles")
 
     def __init__(self) -> None:
         self.children: dict[str, _Node] = {}
-        self.looks: dict[object, FanoutGroup] = {}
+        self.fanout_groups: dict[object, FanoutGroup] = {}
         self.singles: dict[Subscription, None] = {}
         self.named: dict[NamedSubscription, None] = {}
 
     @property
     def empty(self) -> bool:
-        return not (self.children or self.looks or self.singles or self.named)
+        return not (self.children or self.fanout_groups or self.singles or self.named)
 
 
 class Match(NamedTuple):
     """Whose filter matches a name: served together, served one by one, and those that have a name."""
 
-    looks: list[FanoutGroup]
+    fanout_groups: list[FanoutGroup]
     singles: list[Subscription]
     named: list[NamedSubscription]
 
     @property
     def copies(self) -> int:
         """To how many subscriptions a message goes."""
-        return sum(len(look.members) for look in self.looks) + len(self.singles) + len(self.named)
+        return sum(len(group.members) for group in self.fanout_groups) + len(self.singles) + len(self.named)
 
 
 class Topics:
@@ -52,32 +52,32 @@ class Topics:
         self._matches: dict[str, Match] = {}
         self._cached = 0
         #: how many subscriptions have a selector
-        self.choosy = 0
+        self.with_selector = 0
 
     def add(self, pattern: str, subscription: Subscription, *, together: bool) -> None:
-        """Begin to match; `together` puts it into the look of its key, otherwise it is served singly."""
-        self.choosy += subscription.selector is not None
+        """Begin to match; `together` puts it into the group of its key, otherwise it is served singly."""
+        self.with_selector += subscription.selector is not None
         node = self._grow(pattern)
         if together:
-            look = node.looks.get(subscription.render_key)
-            if look is None:
-                look = node.looks[subscription.render_key] = FanoutGroup(subscription.selector)
+            group = node.fanout_groups.get(subscription.render_key)
+            if group is None:
+                group = node.fanout_groups[subscription.render_key] = FanoutGroup(subscription.selector)
                 self._forget()
-            look.add(subscription)
-            subscription.look = look
+            group.add(subscription)
+            subscription.fanout_group = group
         else:
             node.singles[subscription] = None
             self._forget()
 
     def remove(self, pattern: str, subscription: Subscription) -> None:
-        self.choosy -= subscription.selector is not None
+        self.with_selector -= subscription.selector is not None
         node = self._path(pattern)[-1]
-        if subscription.look is not None:
-            look, subscription.look = subscription.look, None
-            look.remove(subscription)
-            if look.members:
+        if subscription.fanout_group is not None:
+            group, subscription.fanout_group = subscription.fanout_group, None
+            group.remove(subscription)
+            if group.members:
                 return
-            del node.looks[subscription.render_key]
+            del node.fanout_groups[subscription.render_key]
         else:
             node.singles.pop(subscription, None)
         self._forget()
@@ -85,12 +85,12 @@ class Topics:
 
     def add_named(self, pattern: str, named: NamedSubscription) -> None:
         """Begin to match for a subscription with a name."""
-        self.choosy += named.selector is not None
+        self.with_selector += named.selector is not None
         self._grow(pattern).named[named] = None
         self._forget()
 
     def remove_named(self, pattern: str, named: NamedSubscription) -> None:
-        self.choosy -= named.selector is not None
+        self.with_selector -= named.selector is not None
         del self._path(pattern)[-1].named[named]
         self._forget()
         self._prune(pattern)
@@ -130,7 +130,7 @@ class Topics:
         found = self._matches.get(name)
         if found is None:
             found = self._walk(name.split("."))
-            size = 1 + len(found.looks) + len(found.singles) + len(found.named)
+            size = 1 + len(found.fanout_groups) + len(found.singles) + len(found.named)
             if self._cached + size > self.MAX_CACHED:
                 self._forget()
             self._cached += size
@@ -153,7 +153,7 @@ class Topics:
             nodes = [node.children[key] for node in nodes for key in (level, ONE) if key in node.children]
         ends += nodes + [node.children[REST] for node in nodes if REST in node.children]
         for node in ends:
-            found.looks.extend(node.looks.values())
+            found.fanout_groups.extend(node.fanout_groups.values())
             found.singles.extend(node.singles)
             found.named.extend(node.named)
         return found

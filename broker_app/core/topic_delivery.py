@@ -85,15 +85,11 @@ class TopicDelivery:
         """Take a subscription out of the fan-outs of this batch; returns what it would have got."""
         missed: list[Message] = []
         for fanout in self._turn.out.fanouts:
-            if fanout.look is subscription.look and fanout.leave(subscription):
+            if fanout.group is subscription.fanout_group and fanout.leave(subscription):
                 missed += fanout.messages
         self._turn.counters["delivered"] -= len(missed)
-        subscription.handed_out -= len(missed)
+        subscription.delivered_directly -= len(missed)
         return missed
-
-    def close_fanouts(self) -> None:
-        """Add nothing more to the fan-outs of this batch; drop those that have no members left."""
-        self._turn.out.fanouts = [fanout for fanout in self._turn.out.fanouts if fanout.close()]
 
     def serve_singly(self, subscription: Subscription, destination: Destination) -> None:
         """Hold back what goes to a paused subscription, beginning with what this batch has for it."""
@@ -101,7 +97,7 @@ class TopicDelivery:
         self.unlisten(subscription, destination)
         self.listen(subscription, destination)
         for message in missed:
-            if not subscription.queue.gone:
+            if not subscription.queue.deleted:
                 self.deliver(subscription, message)
 
     def serve_together(self, subscription: Subscription, destination: Destination) -> None:

@@ -46,7 +46,7 @@ class Transactions:
         if len(transactions) >= most:
             raise Refused("too-many", f"a connection may hold {most} transactions")
 
-    def begin(self, command: c.Begin, checked: None) -> None:
+    def begin(self, command: c.Begin) -> None:
         """Begin a transaction."""
         command.peer.transactions[command.transaction] = Transaction()
         self._turn.accept(command.peer, command.receipt)
@@ -158,7 +158,7 @@ class Transactions:
         if command.transaction not in command.peer.transactions:
             raise _no_transaction(command.transaction)
 
-    def abort(self, command: c.Abort, checked: None) -> None:
+    def abort(self, command: c.Abort) -> None:
         """Roll a transaction back."""
         self._end(command.peer, command.transaction)
         self._turn.accept(command.peer, command.receipt)

@@ -78,7 +78,7 @@ class Transfers:
         waiting = self.waiting(source, {chosen.position for chosen in command.chosen})
         in_lanes = set(waiting)
         copies = _Copies(command)
-        results: list[Moved] = []
+        results: list[TransferResult] = []
         for chosen in command.chosen:
             results.append(self._transfer_one(command, source, chosen, waiting, copies))
             if results[-1].status == FULL:
@@ -101,36 +101,36 @@ class Transfers:
         chosen: c.Chosen,
         waiting: dict[int, Message | None],
         copies: _Copies,
-    ) -> Moved:
+    ) -> TransferResult:
         position = chosen.position
         if position not in waiting:
             return self._of_scheduled(command, source, chosen)
         if not command.target:
             del waiting[position]
-            return Moved(position, DONE)
+            return TransferResult(position, DONE)
         message = waiting.pop(position)
         if message is None:
             if chosen.record is None:
-                return Moved(position, REFUSED, detail="its body is in the journal and was not read")
+                return TransferResult(position, REFUSED, detail="its body is in the journal and was not read")
             message = source.reader.message(chosen.record, position)
         try:
             address, envelope, lost = copies.envelope(message, chosen.lines)
             target = self._check_target(source, address)
         except Exception as error:
-            return Moved(position, REFUSED, detail=self._turn.detail_of(command.peer, error))
+            return TransferResult(position, REFUSED, detail=self._turn.detail_of(command.peer, error))
         moved = self._place(command.peer, target, envelope, message.body, self._turn.ids.of(message))
         return moved._replace(position=position, lines=lost if moved.status == DONE else b"")
 
-    def _of_scheduled(self, command: c.Transfer, source: Queue, chosen: c.Chosen) -> Moved:
+    def _of_scheduled(self, command: c.Transfer, source: Queue, chosen: c.Chosen) -> TransferResult:
         """A message that is not in its queue yet can be deleted, which cancels it, and nothing else."""
         position, schedule = chosen.position, self._scheduler.schedules.get(source.address)
         due_ms = records.due_of(chosen.record) if chosen.record else 0
         if schedule is None or not due_ms or not schedule.holds(due_ms, position):
-            return Moved(position, GONE)
+            return TransferResult(position, GONE)
         if command.target:
-            return Moved(position, REFUSED, detail="it is not due; it can be moved when it is")
+            return TransferResult(position, REFUSED, detail="it is not due; it can be moved when it is")
         self._scheduler.cancel(source.address, [(due_ms, position)], records.PURGED)
-        return Moved(position, DONE)
+        return TransferResult(position, DONE)
 
     def check_insert(self, command: c.Insert) -> Queue:
         """The queue to which messages are added."""
@@ -139,7 +139,7 @@ class Transfers:
 
     def insert(self, command: c.Insert, target: Queue) -> None:
         """Add messages with ids of their own."""
-        results: list[Moved] = []
+        results: list[TransferResult] = []
         for message_id, envelope, body in command.entries:
             results.append(self._place(command.peer, target, envelope, body, message_id))
             if results[-1].status == FULL:
@@ -147,20 +147,24 @@ class Transfers:
         self._turn.counters["published"] += sum(moved.status == DONE for moved in results)
         self._turn.accept(command.peer, command.receipt, results)
 
-    def _place(self, peer: Peer, target: Queue, envelope: Envelope, body: bytes, message_id: bytes) -> Moved:
+    def _place(
+        self, peer: Peer, target: Queue, envelope: Envelope, body: bytes, message_id: bytes
+    ) -> TransferResult:
         """Put a message with an id of its own into a queue that has room for it."""
         most = target.policy.max_message_bytes
         if 0 < most < len(body):
-            return Moved(0, REFUSED, detail=f"the body has {len(body)} bytes; {most} are taken there")
+            return TransferResult(
+                0, REFUSED, detail=f"the body has {len(body)} bytes; {most} are taken there"
+            )
         try:
             self._destination_limits.check_room(target, 1, len(body))
         except Exception as error:
             waits = isinstance(error, Refused) and target.policy.limit_behavior == FLOW_CONTROL
-            return Moved(0, FULL if waits else REFUSED, detail=self._turn.detail_of(peer, error))
+            return TransferResult(0, FULL if waits else REFUSED, detail=self._turn.detail_of(peer, error))
         message = self._store.enqueue(target, envelope, body, message_id)
         if envelope.special is not None and envelope.special.group:
             self._selective.note_group(target, message)
-        return Moved(message.position, DONE, message, target.address)
+        return TransferResult(message.position, DONE, message, target.address)
 
     def _source(self, address: str) -> Queue:
         queue = self._destinations.queues.get(address)
@@ -213,7 +217,7 @@ class Transfers:
             lane.paged.remove(in_order)
             for position in gone.intersection(lane.attempts):
                 del lane.attempts[position]
-        queue.removed_total += len(gone)
+        queue.counters.removed += len(gone)
         recorded = [position for position in in_order if position < UNRECORDED]
         if recorded:
             out = self._turn.out
@@ -224,7 +228,7 @@ class Transfers:
             self._store.mark_dirty(queue)
 
 
-class Moved(NamedTuple):
+class TransferResult(NamedTuple):
     """What became of one message: `status` is one of the constants above; what follows one that was FULL was
     not tried, for its producers wait in line there. `message` is the new one at `target`, `lines` are the
     header lines that it lost by being revived, `detail` says why it was refused."""

@@ -57,10 +57,10 @@ class Turn:
         return self.out
 
     def forget(self, peer: Peer) -> None:
-        """Mark a peer as gone; it no longer counts as stopped."""
-        if peer.stopped and not peer.gone:
+        """Offset a peer as gone; it no longer counts as stopped."""
+        if peer.stopped and not peer.disconnected:
             self.stopped_peers -= 1
-        peer.gone = True
+        peer.disconnected = True
 
     def transient_message(self, envelope: Envelope, body: bytes) -> Message:
         """A new message that lives in memory only."""
@@ -104,7 +104,7 @@ class Turn:
     def stop(self, peer: Peer) -> None:
         """Carry out nothing more of a peer, until it disconnects."""
         peer.stopped = True
-        if not peer.gone:
+        if not peer.disconnected:
             self.stopped_peers += 1
         for listener in self.on_stop:
             listener(peer)

@@ -26,7 +26,7 @@ class UnsettledDeliveries:
 
     def __init__(self, limits: Limits) -> None:
         self.leases = Leases()
-        self.delayed = DelayedRedelivery(limits.resting, limits.memory_bytes // 4)
+        self.delayed = DelayedRedelivery(limits.delayed_redeliveries, limits.memory_bytes // 4)
         #: peers that may hold deliveries
         self.peers: dict[Peer, None] = {self.delayed.peer: None}
 
@@ -51,6 +51,6 @@ class UnsettledDeliveries:
                 queue.account.keep(-message.size)
             if message.recorded:
                 positions.append(message.position)
-        queue.removed_total += queue.unsettled
+        queue.counters.removed += queue.unsettled
         queue.unsettled = 0
         return positions

@@ -15,21 +15,21 @@ from broker_app.core.message import Message
 from broker_app.core.model import Queue
 
 
-class Stretch(NamedTuple):
+class LaneContents(NamedTuple):
     """Messages of one priority in the order of delivery: those in memory, then positions of the others."""
 
     messages: list[Message]
     outside: array[int]
 
 
-def stretches(queue: Queue) -> list[Stretch]:
+def lane_contents(queue: Queue) -> list[LaneContents]:
     """All that waits. Costs 8 bytes for each message that is not in memory."""
     found = []
     for lane in queue.lanes:
         outside: array[int] = array("Q", lane.loading)
         for chunk in lane.paged.chunks():
             outside.extend(chunk)
-        found.append(Stretch(list(lane.in_memory()), outside))
+        found.append(LaneContents(list(lane.in_memory()), outside))
     return found
 
 

@@ -83,7 +83,7 @@ def _waiting(broker: Broker, queue: Queue, message: Message, now_ms: int) -> Ite
         yield Reason(
             "expired", "it has expired and is about to be removed", {"expired_ms": message.expires_ms}
         )
-    if queue.held:
+    if queue.consumers_paused:
         yield Reason(
             "paused",
             f"an administrator paused the consumers of {queue.address}",
@@ -177,8 +177,8 @@ def _named_in(selector: str, message: Message) -> dict[str, str]:
 
 
 def _owner_of_group(queue: Queue, message: Message) -> Subscription | None:
-    name, sorter = queue.group_of(message), queue.selective
-    group = sorter.groups.find(name) if name and sorter is not None else None
+    name, state = queue.group_of(message), queue.selective
+    group = state.groups.find(name) if name and state is not None else None
     return group.owner if group is not None else None
 
 

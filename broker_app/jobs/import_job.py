@@ -9,7 +9,7 @@ from typing import Any
 from broker_app.core import commands as c
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope
-from broker_app.core.transfers import DONE, FULL, REFUSED, Moved
+from broker_app.core.transfers import DONE, FULL, REFUSED, TransferResult
 from broker_app.jobs.worker import BATCH, BATCH_BYTES, NO_ROOM, Sought, Work
 
 
@@ -59,7 +59,7 @@ class Importing(Work):
             except Refused as refusal:
                 result |= {"id": None, "status": REFUSED, "detail": refusal.detail}
 
-        def note(answer: list[Moved]) -> str:
+        def note(answer: list[TransferResult]) -> str:
             for at, moved in zip(asked, answer, strict=False):
                 if moved.status == FULL:
                     self._note(results[:at])

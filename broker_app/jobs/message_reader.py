@@ -13,7 +13,7 @@ from broker_app.core.message import Message
 from broker_app.core.model import Queue
 from broker_app.core.records import Reader
 from broker_app.core.turn import UNRECORDED
-from broker_app.core.views import Stretch
+from broker_app.core.views import LaneContents
 from broker_app.journal.errors import NoSuchPosition
 
 JournalRead = Callable[[Sequence[int]], list[bytes]]
@@ -25,7 +25,7 @@ SLICE_S = 0.004
 class Survey(NamedTuple):
     """All that waited in a queue at one moment, and what was handed out."""
 
-    stretches: list[Stretch]
+    stretches: list[LaneContents]
     unsettled: int
     next_position: int
 
@@ -45,12 +45,12 @@ class Survey(NamedTuple):
 
 def survey(broker: Broker, queue: Queue) -> Survey:
     """Only between two batches. Costs 8 bytes a message that is not in memory."""
-    return Survey(views.stretches(queue), queue.unsettled, broker.turn.next_position)
+    return Survey(views.lane_contents(queue), queue.unsettled, broker.turn.next_position)
 
 
 def survey_scheduled(broker: Broker, address: str) -> Survey:
     """What of a destination is not due. Only between two batches."""
-    stretch = Stretch([], array("Q", broker.scheduler.schedules[address].positions()))
+    stretch = LaneContents([], array("Q", broker.scheduler.schedules[address].positions()))
     return Survey([stretch], 0, broker.turn.next_position)
 
 
@@ -59,7 +59,7 @@ def survey_history(broker: Broker, address: str) -> Survey:
     positions: array[int] = array("Q")
     for block in broker.histories.histories[address].blocks:
         positions.extend(block.positions)
-    return Survey([Stretch([], positions)], 0, broker.turn.next_position)
+    return Survey([LaneContents([], positions)], 0, broker.turn.next_position)
 
 
 def record_of(read: JournalRead, position: int) -> bytes | None:

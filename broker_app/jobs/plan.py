@@ -17,7 +17,7 @@ from broker_app.core.destination import QUEUE, is_reserved, parse
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.records import Reader
-from broker_app.core.views import Stretch
+from broker_app.core.views import LaneContents
 from broker_app.jobs import filters, message_reader
 from broker_app.jobs.engine_requests import EngineRequests
 from broker_app.jobs.filters import Filter
@@ -188,7 +188,9 @@ def _take_all(plan: Plan, surveyed: Survey, read: JournalRead, most: int) -> Non
     for stretch in surveyed.stretches:
         plan.sample += stretch.messages[: SAMPLE - len(plan.sample)]
         if len(plan.sample) < SAMPLE and stretch.outside:
-            more = message_reader.Survey([Stretch([], stretch.outside[: SAMPLE - len(plan.sample)])], 0, 0)
+            more = message_reader.Survey(
+                [LaneContents([], stretch.outside[: SAMPLE - len(plan.sample)])], 0, 0
+            )
             plan.sample += _read_all(plan.source, more, read)
 
 
@@ -197,7 +199,7 @@ def _ends(address: str, surveyed: Survey, read: JournalRead) -> Iterator[Message
     for stretch in surveyed.stretches:
         yield from (stretch.messages[at] for at in (0, -1) if stretch.messages)
         ends = stretch.outside[:1] + stretch.outside[-1:]
-        yield from _read_all(address, Survey([Stretch([], ends)], 0, 0), read)
+        yield from _read_all(address, Survey([LaneContents([], ends)], 0, 0), read)
 
 
 def _read_all(address: str, surveyed: Survey, read: JournalRead) -> list[Message]:

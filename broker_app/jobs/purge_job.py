@@ -6,7 +6,7 @@ from itertools import chain, islice
 
 from broker_app.core import commands as c
 from broker_app.core import views
-from broker_app.core.transfers import DONE, Moved
+from broker_app.core.transfers import DONE, TransferResult
 from broker_app.core.turn import UNRECORDED
 from broker_app.jobs.worker import Work
 
@@ -26,7 +26,7 @@ class Purging(Work):
                 errands.peer, self.job.source, [c.Chosen(position) for position in positions]
             )
 
-            def note(answer: list[Moved]) -> None:
+            def note(answer: list[TransferResult]) -> None:
                 done = sum(moved.status == DONE for moved in answer)
                 self._note([{"status": DONE, "count": done}])
 

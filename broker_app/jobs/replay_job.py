@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from broker_app.core import commands as c
 from broker_app.core.message import Envelope, Message, Special, group_of
 from broker_app.core.records import Reader
-from broker_app.core.transfers import GONE, Moved
+from broker_app.core.transfers import GONE, TransferResult
 from broker_app.jobs.transfer_job import Item, Piece, Transferring
 
 
@@ -18,7 +18,7 @@ class Replaying(Transferring):
         pieces = super()._prepare(items, start)
         for piece in pieces:
             if piece.record is None:
-                piece.known = Moved(piece.item.position, GONE)
+                piece.known = TransferResult(piece.item.position, GONE)
         return pieces
 
     def _command(self, source: str, pieces: Sequence[Piece]) -> c.Insert:

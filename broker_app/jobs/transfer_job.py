@@ -13,7 +13,7 @@ from broker_app.core import dead_letter_headers, transfers
 from broker_app.core.errors import Refused
 from broker_app.core.message import Message
 from broker_app.core.records import Reader
-from broker_app.core.transfers import FULL, GONE, REFUSED, Moved
+from broker_app.core.transfers import FULL, GONE, REFUSED, TransferResult
 from broker_app.core.turn import UNRECORDED
 from broker_app.jobs import message_reader, plan
 from broker_app.jobs.worker import BATCH_BYTES, NO_ROOM, Sought, Work
@@ -38,7 +38,7 @@ class Piece:
     id: str = ""
     target: str = ""
     lost: str = ""
-    known: Moved | None = None
+    known: TransferResult | None = None
 
 
 class Transferring(Work):
@@ -82,7 +82,7 @@ class Transferring(Work):
             piece = Piece(number, item)
             pieces.append(piece)
             if item.position >= UNRECORDED and job.boot != self.tools.boot:
-                piece.known = Moved(item.position, GONE)  # it ended with the process that held it
+                piece.known = TransferResult(item.position, GONE)  # it ended with the process that held it
             piece.record = message_reader.record_of(self.tools.read, item.position)
             if piece.record is not None:
                 message = reader.message(piece.record, item.position)
@@ -102,7 +102,7 @@ class Transferring(Work):
         job, errands = self.job, self.tools.errands
         open_ones = [piece for piece in pieces if piece.known is None and piece.number not in self._found]
 
-        def note(answer: list[Moved]) -> str:
+        def note(answer: list[TransferResult]) -> str:
             """Why the last of them found no room, if it did not; it and what follows it come again."""
             tried = pieces
             if answer and answer[-1].status == FULL:
@@ -119,12 +119,12 @@ class Transferring(Work):
             if refusal.code in NO_ROOM:
                 full = refusal.detail
             elif refusal.code == "not-found":  # the queue went because all of it had gone
-                full = note([Moved(piece.item.position, GONE) for piece in open_ones])
+                full = note([TransferResult(piece.item.position, GONE) for piece in open_ones])
             else:
                 raise
         if full and not await self._full(full):
             piece = pieces[job.processed - pieces[0].number]
-            piece.known = Moved(piece.item.position, REFUSED, detail=full)
+            piece.known = TransferResult(piece.item.position, REFUSED, detail=full)
             self._note([self._line(piece)])
 
     def _command(self, source: str, pieces: Sequence[Piece]) -> c.Transfer | c.Insert:

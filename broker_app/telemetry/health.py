@@ -60,7 +60,7 @@ def _wants_consumers(broker: Broker, address: str) -> bool:
     themselves for nobody."""
     if address == SYNC_ADDRESS or is_forwarded(address):
         return False
-    return not is_of_dead_letters(address, broker.turn.policies.graves)
+    return not is_of_dead_letters(address, broker.turn.policies.dead_letter_queues)
 
 
 def _fill(broker: Broker, queue: Queue) -> float | None:
@@ -71,7 +71,7 @@ def _fill(broker: Broker, queue: Queue) -> float | None:
     messages = queue.depth + queue.unsettled + broker.scheduler.delayed(queue.address)
     by_messages = messages / policy.max_messages if policy.max_messages else 0.0
     by_bytes = guard.estimated_bytes / policy.max_bytes if policy.max_bytes and messages else 0.0
-    return min(1.0, 1.0 if guard.line else max(by_messages, by_bytes))
+    return min(1.0, 1.0 if guard.blocked else max(by_messages, by_bytes))
 
 
 def _full_in_s(queue: Queue, fill: float | None, growth: float | None) -> float | None:

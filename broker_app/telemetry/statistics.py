@@ -139,25 +139,25 @@ class Statistics:
             for queue in slice:
                 # Totals only grow; consumers come and go, and messages come back.
                 sign = (
-                    queue.published_total
-                    + queue.delivered_total
-                    + queue.acked_total
-                    + queue.dead_total
-                    + queue.expired_total
-                    + queue.removed_total
+                    queue.counters.published
+                    + queue.counters.delivered
+                    + queue.counters.acked
+                    + queue.counters.dead
+                    + queue.counters.expired
+                    + queue.counters.removed
                     + (len(queue.consumers) << 64)
                     + (queue.unsettled << 96)
                 )
                 if schedules:
                     sign += self._broker.scheduler.delayed(queue.address) << 128
-                if queue.shut or queue.held:
-                    sign += (2 * queue.shut + queue.held) << 160
-                if sign != queue.sampled:
+                if queue.producers_paused or queue.consumers_paused:
+                    sign += (2 * queue.producers_paused + queue.consumers_paused) << 160
+                if sign != queue.samples.seen:
                     self._queue_moved(queue)
-                    queue.sampled = sign
+                    queue.samples.seen = sign
                 elif first:
                     # What was there before the node started has not moved, and waits all the same.
-                    self._backlog.note(queue, self._broker.turn.policies.graves)
+                    self._backlog.note(queue, self._broker.turn.policies.dead_letter_queues)
             yield
         for name, published in list(self._broker.publisher.topic_published.items()):
             if is_reserved(name):
@@ -201,27 +201,27 @@ class Statistics:
         return max(0.0, self._time - since_ms / 1000) if since_ms is not None else 0.0
 
     def _queue_moved(self, queue: Queue) -> None:
-        self._backlog.note(queue, self._broker.turn.policies.graves)
+        self._backlog.note(queue, self._broker.turn.policies.dead_letter_queues)
         totals = Totals(
-            queue.published_total,
-            queue.delivered_total,
-            queue.acked_total,
-            queue.dead_total,
-            queue.expired_total,
+            queue.counters.published,
+            queue.counters.delivered,
+            queue.counters.acked,
+            queue.counters.dead,
+            queue.counters.expired,
         )
-        pulse = self._beat(queue.address, totals, anew=not queue.sampled)
+        pulse = self._beat(queue.address, totals, anew=not queue.samples.seen)
         self._died += pulse.moved.dead
         pulse.course.put(self._second, queue.depth)
         past = self._past(queue.address, pulse)
         if past is None:
             return
         second = self._second
-        if queue.waits is NO_SAMPLES:
-            queue.waits, queue.holds = deque(maxlen=MAX_SAMPLES), deque(maxlen=MAX_SAMPLES)
-        past.wait.record(second, queue.waits)
-        past.hold.record(second, queue.holds)
-        queue.waits.clear()
-        queue.holds.clear()
+        if queue.samples.waits is NO_SAMPLES:
+            queue.samples.waits, queue.samples.holds = deque(maxlen=MAX_SAMPLES), deque(maxlen=MAX_SAMPLES)
+        past.wait.record(second, queue.samples.waits)
+        past.hold.record(second, queue.samples.holds)
+        queue.samples.waits.clear()
+        queue.samples.holds.clear()
         waiting = queue.depth, queue.unsettled, self._broker.scheduler.delayed(queue.address)
         gauges = *waiting, len(queue.consumers), self._oldest_s(queue)
         wait = past.wait.percentiles(second)
@@ -308,7 +308,7 @@ class Statistics:
         self._pulses[address].past = None
         queue = self._broker.destinations.queues.get(address)
         if queue is not None:
-            queue.waits = queue.holds = NO_SAMPLES
+            queue.samples.waits = queue.samples.holds = NO_SAMPLES
 
     def _forget_gone(self) -> None:
         """Destinations that ended are remembered as long as their past."""

@@ -19,7 +19,7 @@ async def test_a_mark_that_another_bridge_of_the_user_set_too_far_stops_the_flow
     async with pair(tmp_path) as both, both.home.stomp("john") as john:
         await both.send(john, "orders", b"1")
         await until(lambda: both.flow("orders")["accepted"] == 1)
-        (mark,) = both.away.node.engine.broker.forwarding.marks.values()
+        (mark,) = both.away.node.engine.broker.forwarding.offsets.values()
         await both.change(desired="paused")
         await until(lambda: both.report()["state"] == "suspended")
         address = f"stomp://127.0.0.1:{both.away.node.stomp_port}"

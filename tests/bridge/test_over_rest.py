@@ -77,7 +77,7 @@ async def test_testing_a_connection_disturbs_nothing_and_leaves_nothing(tmp_path
         await forwarded(both, "1")
         queues, marks = (
             set(both.away.node.broker.destinations.queues),
-            dict(both.away.node.broker.forwarding.marks),
+            dict(both.away.node.broker.forwarding.offsets),
         )
         for body in (None, {"queue": "orders"}, {"queue": "never-used"}):
             found = (await admin.post("/bridges/oslo/test", json=body)).json()
@@ -89,7 +89,7 @@ async def test_testing_a_connection_disturbs_nothing_and_leaves_nothing(tmp_path
         await until(lambda: len(both.away.node.registry.sessions) == 1)
         assert (
             set(both.away.node.broker.destinations.queues),
-            dict(both.away.node.broker.forwarding.marks),
+            dict(both.away.node.broker.forwarding.offsets),
         ) == (queues, marks)
         connected = both.report()["connected_ms"]
         await forwarded(both, "2")

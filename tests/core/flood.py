@@ -78,8 +78,8 @@ class Flood:
             fetch_messages=random.choice((1, 3)),
             max_attempts=1_000,
             patience_ms=3_000,
-            parked_per_peer=random.choice((1, 2, 100)) * OVERHEAD_BYTES,
-            parked_bytes=random.choice((4, 12, 1_000)) * OVERHEAD_BYTES,
+            blocked_per_peer=random.choice((1, 2, 100)) * OVERHEAD_BYTES,
+            blocked_bytes=random.choice((4, 12, 1_000)) * OVERHEAD_BYTES,
             max_messages=random.choice((0, 0, 6)),
         )
         self.stage.loading = False
@@ -329,22 +329,26 @@ class Flood:
 
     def _check_lines(self) -> None:
         broker = self.stage.broker
-        lines: list[BlockedPublish] = list(broker.admission.line)
+        lines: list[BlockedPublish] = list(broker.admission.blocked_by_alarm)
         for queue in broker.destinations.queues.values():
             if queue.limit_usage is not None:
-                lines += queue.limit_usage.line
+                lines += queue.limit_usage.blocked
         assert {parked.receipt for parked in lines} == self.open.keys(), "who has no answer is in line"
         assert all(parked.until_ms > self.stage.now_ms - 1_000 for parked in lines)
         for line in [
-            broker.admission.line,
-            *(queue.limit_usage.line for queue in broker.destinations.queues.values() if queue.limit_usage),
+            broker.admission.blocked_by_alarm,
+            *(
+                queue.limit_usage.blocked
+                for queue in broker.destinations.queues.values()
+                if queue.limit_usage
+            ),
         ]:
             arrivals = [parked.arrival for parked in line]
             assert arrivals == sorted(arrivals), "a line is in the order of arrival"
         assert (
             broker.admission.blocked.bytes
             == sum(parked.size for parked in lines)
-            <= self.stage.limits.parked_bytes
+            <= self.stage.limits.blocked_bytes
         )
         shares: Counter[Any] = Counter()
         for parked in lines:
@@ -353,35 +357,37 @@ class Flood:
         for client in self.clients:
             settles = any(sub.ack != c.AUTO for sub in client.peer.subscriptions.values())
             share = shares[client.peer]
-            much = share > self.stage.limits.parked_per_peer
+            much = share > self.stage.limits.blocked_per_peer
             assert not client.throttled or (share and not settles), "who can make room is read on"
             assert client.throttled or settles or not much, "who has much waiting is read no further"
 
     def _check_limits(self, queue: Queue, count_before: int, weight_before: int, reconfigured: bool) -> None:
-        guard, policy = queue.limit_usage, queue.policy
-        assert (guard is not None) == policy.guards or (guard is not None and guard.line), queue.address
-        if guard is None:
+        usage, policy = queue.limit_usage, queue.policy
+        assert (usage is not None) == policy.has_limits or (usage is not None and usage.blocked), (
+            queue.address
+        )
+        if usage is None:
             return
         count, weight = _count(queue), self._weight(queue)
-        if policy.max_bytes and not guard.unread:
-            assert guard.bytes == weight or not count, (guard.bytes, weight)
+        if policy.max_bytes and not usage.unread:
+            assert usage.bytes == weight or not count, (usage.bytes, weight)
         within = (not policy.max_messages or count <= policy.max_messages) and (
             not policy.max_bytes or weight <= policy.max_bytes
         )
-        if guard.removes:
+        if usage.removes:
             # Dead letters need their bodies, which may have to be read back.
             reading = bool(self.stage.fetches) or queue in self.stage.broker.store.over_limit
-            assert within or not queue.depth or reading or guard.unread
-        elif not (guard.unread or reconfigured):
+            assert within or not queue.depth or reading or usage.unread
+        elif not (usage.unread or reconfigured):
             assert not policy.max_messages or count <= max(policy.max_messages, count_before)
             assert not policy.max_bytes or weight <= max(policy.max_bytes, weight_before)
         if (
-            guard.line
-            and not guard.removes
+            usage.blocked
+            and not usage.removes
             and self.stage.broker.resource_alarms.alarm is None
-            and not guard.unread
+            and not usage.unread
         ):
-            first = guard.line[0]
+            first = usage.blocked[0]
             full = policy.max_messages and count + 1 > policy.max_messages
             heavy = policy.max_bytes and weight + len(first.body) > policy.max_bytes
             assert full or heavy, "nobody waits in vain"

@@ -1,6 +1,6 @@
 """A second opinion about everything a broker does, and the laws it must keep.
 
-The ledger knows nothing of lanes, looks or marks. It follows what the broker accepted and said it
+The ledger knows nothing of lanes, looks or offsets. It follows what the broker accepted and said it
 did, run by run, and compares that with what the broker then holds:
 
 - nothing lost: every recorded message waits or is unsettled, or its end is recorded, once, with a true cause
@@ -45,7 +45,7 @@ from broker_app.core.outcome import (
 from broker_app.core.scheduler import RUNS
 from broker_app.core.snapshot import take_snapshot
 from broker_app.core.sync_queue import SYNC_ADDRESS
-from broker_app.core.transfers import DONE, FULL, UNSETTLED, Moved
+from broker_app.core.transfers import DONE, FULL, UNSETTLED, TransferResult
 from broker_app.core.turn import UNRECORDED
 from tests.core import choices
 from tests.core.homes import Home, Trend
@@ -133,9 +133,9 @@ class Session:
         self.interests: dict[str, Interest] = {}
         #: those that the broker ended in this run, which may have got something before
         self.ended: dict[str, Interest] = {}
-        #: the flows that it began, and the marks that it was told in this run
+        #: the flows that it began, and the offsets that it was told in this run
         self.courses: dict[str, Trend] = {}
-        self.marks: list[Message] = []
+        self.offsets: list[Message] = []
         self.held: dict[int, tuple[Interest, Message]] = {}
         self.until_ms: dict[int, int] = {}
         #: what came in this run
@@ -266,8 +266,8 @@ class Ledger:
             )
             client.accepted.clear()
             client.refused.clear()
-            session.marks = [m for _, _, m in client.got if m.envelope.address == SYNC_ADDRESS]
-            client.got = [got for got in client.got if got[2] not in session.marks]
+            session.offsets = [m for _, _, m in client.got if m.envelope.address == SYNC_ADDRESS]
+            client.got = [got for got in client.got if got[2] not in session.offsets]
             session.closed = session.closed or bool(client.closed)
         assert None not in self.refusals, f"refused without having been asked: {self.refusals[None]}"
         by_peer = {session.peer: session for session in self.sessions}
@@ -659,7 +659,10 @@ class Ledger:
         for other in self.sessions:
             for course in other.courses.values():
                 course.broken = course.broken or course.home is home
-        assert session.marks.pop(0).envelope.block == b"accepted:%d\ncount:%d\n" % (home.position, home.count)
+        assert session.offsets.pop(0).envelope.block == b"accepted:%d\ncount:%d\n" % (
+            home.position,
+            home.count,
+        )
         if command.id in session.interests:  # that one was ended in this run
             assert session.closed
             self._leave(session, session.interests.pop(command.id))
@@ -694,7 +697,7 @@ class Ledger:
     def _follow_transfer(self, session: Session, command: c.Transfer) -> None:
         if not self._accepted(session, command):
             return
-        results: list[Moved] = self.answers[command.receipt]
+        results: list[TransferResult] = self.answers[command.receipt]
         tried = [chosen.position for chosen in command.chosen[: len(results)]]
         assert [moved.position for moved in results] == tried
         assert len(tried) == len(command.chosen) or results[-1].status == FULL
@@ -718,13 +721,13 @@ class Ledger:
 
     def _follow_insert(self, session: Session, command: c.Insert) -> None:
         if self._accepted(session, command):
-            results: list[Moved] = self.answers[command.receipt]
+            results: list[TransferResult] = self.answers[command.receipt]
             assert len(results) == len(command.entries) or results[-1].status == FULL
             for moved in results:
                 if moved.status == DONE:
                     self._place(moved, command.target)
 
-    def _place(self, moved: Moved, address: str) -> None:
+    def _place(self, moved: TransferResult, address: str) -> None:
         message = moved.message
         assert message is not None
         self.acceptances += 1
@@ -809,7 +812,7 @@ class Ledger:
         self._check_order()
 
     def _check_attempts(self, subscription: Subscription, message: Message) -> None:
-        queue = subscription if subscription.look else subscription.queue
+        queue = subscription if subscription.fanout_group else subscription.queue
         key = (queue.address if subscription.queue.durable else queue, message.position)
         before = self.times[key]
         self.times[key] = before + 1
@@ -848,7 +851,7 @@ class Ledger:
         for session in self.sessions:
             for subscription, _, message in session.got:
                 queue, interest = subscription.queue, self.interests[subscription]
-                if queue.gone or "topic/" in queue.address:
+                if queue.deleted or "topic/" in queue.address:
                     continue
                 acceptance = 0
                 if message.attempts == 0 and not queue.address.endswith(".dead"):
@@ -910,8 +913,8 @@ class Ledger:
                             fewest = min(self._limits_of_attempts(live.address))
                             assert position in self.rejected or times >= fewest
                         if not live.flags & records.TRANSIENT:
-                            graves = dead_letters_of(live.address, self.filters[live.address])
-                            dead.append({(grave, live.body) for grave in graves})
+                            dead_letter_queues = dead_letters_of(live.address, self.filters[live.address])
+                            dead.append({(grave, live.body) for grave in dead_letter_queues})
                     elif record.flags == records.EXPIRED:
                         assert has_expired(live.expires_ms, self.stage.now_ms)
                     elif record.flags == records.PURGED:
@@ -989,14 +992,14 @@ class Ledger:
                 or not self.decided
             )
             unsettled[subscription.queue] += 1
-            if message.recorded and not subscription.queue.gone:
+            if message.recorded and not subscription.queue.deleted:
                 self._held.append((subscription.queue.address, message.position))
         assert broker.destinations.queues.keys() >= self.policies.exact.keys() - self.removed, (
             "what is declared is there"
         )
         assert broker.destinations.named.keys() == self.names.keys()
         for address, named in broker.destinations.named.items():
-            assert named.queue.published_total == self.names[address].copies, "a name misses nothing"
+            assert named.queue.counters.published == self.names[address].copies, "a name misses nothing"
         if self.sweep_ms <= self.stage.now_ms:
             for queue in broker.destinations.queues.values():
                 waiting = [message for lane in queue.lanes for message in lane.in_memory()]
@@ -1004,7 +1007,7 @@ class Ledger:
         for queue in [*broker.destinations.queues.values(), *topic_queues]:
             if queue.address == SYNC_ADDRESS:
                 assert len(queue.consumers) == consumers[queue]
-                assert queue.depth == len(broker.forwarding.marks)
+                assert queue.depth == len(broker.forwarding.offsets)
                 continue
             assert queue.unsettled == unsettled[queue]
             assert len(queue.consumers) == consumers[queue]
@@ -1045,9 +1048,9 @@ class Ledger:
         assert broker.transactions.enlisted_bytes == held.total()
 
     def _check_marks(self) -> None:
-        marks, flows = self.stage.broker.forwarding.marks, self.stage.broker.forwarding.flows
-        begun = {address: mark for address, mark in marks.items() if mark.position}
-        assert marks.keys() - begun.keys() <= flows.keys(), "a mark where nothing came ends with its flow"
+        offsets, flows = self.stage.broker.forwarding.offsets, self.stage.broker.forwarding.flows
+        begun = {address: mark for address, mark in offsets.items() if mark.position}
+        assert offsets.keys() - begun.keys() <= flows.keys(), "a mark where nothing came ends with its flow"
         assert {address: (mark.position, mark.count) for address, mark in begun.items()} == {
             home.address: (home.position, home.count) for home in self.homes if home.position
         }
@@ -1057,7 +1060,7 @@ class Ledger:
             for course in session.courses.values()
             if flows.get(course.home.address) in session.peer.flows.values()
         }
-        assert not marks or SYNC_ADDRESS in self.stage.queues
+        assert not offsets or SYNC_ADDRESS in self.stage.queues
 
     def _check_subscription(self, session: Session, subscription: Subscription) -> None:
         assert subscription.delivered == self.interests[subscription].deliveries
@@ -1075,7 +1078,7 @@ class Ledger:
             )
         )
         assert subscription.available == (held < subscription.credit and not on_hold)
-        assert subscription.line.count(subscription) == subscription.available
+        assert subscription.rotation.count(subscription) == subscription.available
         interest, queue = self.interests[subscription], subscription.queue
         if interest.name is not None:
             assert self.stage.broker.destinations.named[interest.name.address].queue is queue
@@ -1130,10 +1133,10 @@ class Ledger:
             assert first is None or (first.loading and not first.ready and not first.returned), (
                 "nobody waits in vain"
             )
-        assert queue.removed_total == self.purged[queue] + self.moved[queue]
-        ended = queue.acked_total + queue.expired_total + queue.dead_total + queue.removed_total
+        assert queue.counters.removed == self.purged[queue] + self.moved[queue]
+        ended = queue.counters.acked + queue.counters.expired + queue.counters.dead + queue.counters.removed
         there = queue.depth + queue.unsettled
-        assert queue.published_total + self.at_start.get(queue, 0) == ended + there
+        assert queue.counters.published + self.at_start.get(queue, 0) == ended + there
 
     # ------------------------------------------------------------------ what the broker tells
 
@@ -1176,9 +1179,9 @@ class Ledger:
         queues = self.stage.queues
         for fact in told:  # dead letters come last, also those of one that was gone and made anew since
             if isinstance(fact, DestinationDeleted) and fact.address in queues:
-                self.told_dead[fact.address] = queues[fact.address].dead_total
+                self.told_dead[fact.address] = queues[fact.address].counters.dead
         assert self.told_queues == {address for address in queues if not address.startswith("/temp-queue/")}
-        assert all(queues[address].dead_total == self.told_dead[address] for address in self.told_queues)
+        assert all(queues[address].counters.dead == self.told_dead[address] for address in self.told_queues)
         assert self.told_consumers == {
             subscription
             for session in self.sessions

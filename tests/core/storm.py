@@ -79,7 +79,7 @@ class Storm:
                 max_retry_delay_ms=1_500,
                 dead_letter_expired=random.random() < 0.3,
             ),
-            resting=random.choice((1, 2, 100)),
+            delayed_redeliveries=random.choice((1, 2, 100)),
             topic_pending=random.choice((2, 4, 4)),
             fetch_messages=random.choice((1, 2, 4)),
             fetch_bytes=random.choice((16, 400, 1 << 20)),
@@ -90,7 +90,7 @@ class Storm:
             bytes_of_transactions=random.choice((5, 100)) * OVERHEAD_BYTES,
             idle_queue_ms=3_000,
             known_matches=random.choice((2, 3, 4_096)),
-            looked_at=random.choice((1, 3, 4_096)),
+            scan_batch=random.choice((1, 3, 4_096)),
             idle_groups=random.choice((1, 2, 10_000)),
             unused_selector_ms=random.choice((500, 3_000)),
         )
@@ -303,7 +303,7 @@ class Storm:
             random.choice((*self.queues * 4, *self.filters * 2, *TEMPORARY, random.choice(ILLEGAL))),
             random.choice(self.modes),
             random.choice((1, 1, 2, 5, random.choice((0, 3)))),
-            look=random.choice(self.looks),
+            render_key=random.choice(self.looks),
             lease_ms=random.choice((0, 0, 1_000)),
             receipt=self._next_token(),
         )

@@ -152,7 +152,7 @@ def test_what_is_not_persistent_is_dropped_silently_and_counted() -> None:
     client.publish(Q, b"2", persistent=False)
     assert waiting(stage) == [b"1"]
     assert stage.broker.turn.counters["discarded"] == stage.broker.turn.counters["refused"] == 1
-    assert stage.queues[Q].discarded_total == 1
+    assert stage.queues[Q].counters.discarded == 1
 
 
 # ---------------------------------------------------------------------- REMOVE_OLDEST, REMOVE_LOW_PRIORITY
@@ -313,7 +313,7 @@ def test_a_peer_may_have_less_patience_than_others() -> None:
 
 
 def test_who_has_much_waiting_is_throttled_until_half_of_it_is_in() -> None:
-    stage = stage_with(max_messages=1, limits={"parked_per_peer": 4 * (OVERHEAD_BYTES + 1)})
+    stage = stage_with(max_messages=1, limits={"blocked_per_peer": 4 * (OVERHEAD_BYTES + 1)})
     client, consumer = stage.client(), stage.client()
     send(client, b"1", b"2", b"3", b"4", b"5")
     assert not client.throttled
@@ -328,7 +328,7 @@ def test_who_has_much_waiting_is_throttled_until_half_of_it_is_in() -> None:
 
 
 def test_who_has_deliveries_to_settle_is_not_throttled_and_can_make_room_itself() -> None:
-    stage = stage_with(max_messages=2, limits={"parked_per_peer": 1})
+    stage = stage_with(max_messages=2, limits={"blocked_per_peer": 1})
     client = stage.client()
     client.subscribe(Q, credit=1)
     tokens = send(client, *(b"%d" % number for number in range(8)))
@@ -340,13 +340,13 @@ def test_who_has_deliveries_to_settle_is_not_throttled_and_can_make_room_itself(
 
 
 def test_what_goes_beyond_the_share_of_a_peer_is_refused() -> None:
-    stage = stage_with(max_messages=1, limits={"parked_bytes": 8 * (OVERHEAD_BYTES + 1)})
+    stage = stage_with(max_messages=1, limits={"blocked_bytes": 8 * (OVERHEAD_BYTES + 1)})
     client, other = stage.client(), stage.client()
     send(client, *(b"%d" % number for number in range(8)))
     assert codes(client) == ["queue-full"] * 3
     send(other, *(b"%d" % number for number in range(5)))
     assert codes(other) == ["queue-full"]
-    assert stage.broker.admission.blocked.bytes <= stage.limits.parked_bytes
+    assert stage.broker.admission.blocked.bytes <= stage.limits.blocked_bytes
 
 
 def test_who_takes_its_leave_is_answered_when_all_it_sent_is_in() -> None:

@@ -220,7 +220,7 @@ class TestKeeping:
     def test_a_message_is_recorded_once_however_many_listen(self, stage: Stage) -> None:
         for _ in range(3):
             listen(stage, "now")
-        stage.client().subscribe(EU, c.AUTO, look="look")
+        stage.client().subscribe(EU, c.AUTO, render_key="look")
         before = len(stage.batches)
         send(stage, b"1")
         kinds = [record.kind for batch in stage.batches[before:] for record in read(batch)]

@@ -10,7 +10,7 @@ from broker_app.core import commands as c
 from broker_app.core import dead_letter_headers, records
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Special
-from broker_app.core.transfers import DONE, GONE, REFUSED, UNSETTLED, Moved
+from broker_app.core.transfers import DONE, GONE, REFUSED, UNSETTLED, TransferResult
 from tests.core.stage import Client, Stage, read
 
 A, B = "/queue/a", "/queue/b"
@@ -22,13 +22,15 @@ def fill(stage: Stage, *bodies: bytes, **facts: Any) -> list[int]:
     return [client.publish(A, body, **facts).position for body in bodies]
 
 
-def transfer(stage: Stage, positions: list[int], target: str = B, source: str = A, **how: Any) -> list[Moved]:
+def transfer(
+    stage: Stage, positions: list[int], target: str = B, source: str = A, **how: Any
+) -> list[TransferResult]:
     chosen = [c.Chosen(position, stage.bodies.get(position)) for position in positions]
     command = c.Transfer(stage.client().peer, source, chosen, target, **how)
     return ask(command)
 
 
-def ask(command: c.Transfer | c.Insert) -> list[Moved]:
+def ask(command: c.Transfer | c.Insert) -> list[TransferResult]:
     client = command.peer.receiver
     assert isinstance(client, Client)
     answer: Any = client.do(command)
@@ -36,7 +38,7 @@ def ask(command: c.Transfer | c.Insert) -> list[Moved]:
     return answer
 
 
-def statuses(moved: list[Moved]) -> list[str]:
+def statuses(moved: list[TransferResult]) -> list[str]:
     return [one.status for one in moved]
 
 

@@ -118,13 +118,13 @@ class TestDurable:
             sender.publish(TOPIC, name.encode())
             reader.reject(*reader.tags)
             reader.unsubscribe("1", forget=True)
-        graves = {address: queue for address, queue in stage.queues.items() if queue.depth}
-        assert graves.pop("/queue/orders").depth == 1
-        assert {address: queue.depth for address, queue in graves.items()} == {
+        dead_letter_queues = {address: queue for address, queue in stage.queues.items() if queue.depth}
+        assert dead_letter_queues.pop("/queue/orders").depth == 1
+        assert {address: queue.depth for address, queue in dead_letter_queues.items()} == {
             f"/queue/$topic-subscription/prices.eu/{name}.dead": 1
             for name in ("orders", "$mom.x", "a%2Fb", "a%252Fb", "storeAndForward:b%2Fqueue%2Fx")
         }
-        assert {topic_of_dead_letters(parse(address)) for address in graves} == {parse(TOPIC)}
+        assert {topic_of_dead_letters(parse(address)) for address in dead_letter_queues} == {parse(TOPIC)}
 
     def test_dead_letters_of_the_longest_name_on_the_longest_topic_can_be_consumed(
         self, stage: Stage
@@ -152,7 +152,7 @@ class TestDurable:
 
     def test_it_obeys_the_settings_of_its_topic(self, stage: Stage) -> None:
         policy = DestinationPolicy(
-            max_messages=3, limit_behavior="REJECT_NEWEST", max_attempts=2, dead_letters="graves"
+            max_messages=3, limit_behavior="REJECT_NEWEST", max_attempts=2, dead_letters="dead_letter_queues"
         )
         exact, prefix = Policies(exact={TOPIC: policy}), Policies(prefixes={"/topic/prices.": policy})
         durable(stage.client())
@@ -171,7 +171,9 @@ class TestDurable:
             sender.publish(TOPIC, b"3")
         reader.give_back(*reader.tags)
         reader.give_back(*reader.tags)
-        assert [message.body for message in stage.queue("/queue/graves").lanes[0].in_memory()] == [b"0"]
+        assert [
+            message.body for message in stage.queue("/queue/dead_letter_queues").lanes[0].in_memory()
+        ] == [b"0"]
         stage.broker.turn.policies = Policies()
         stage.restart()
         stage.decide(c.Reconfigure(exact))

@@ -41,7 +41,7 @@ class TestExpiry:
         consumer.subscribe("/queue/a")
         assert consumer.take() == [b"2"]
         assert causes(stage) == ["expired"]
-        assert stage.queue("/queue/a").expired_total == 1
+        assert stage.queue("/queue/a").counters.expired == 1
         assert stage.broker.store.memory_bytes == 0
 
     def test_a_message_is_delivered_until_the_millisecond_of_its_expiry(self) -> None:

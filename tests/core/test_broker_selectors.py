@@ -221,13 +221,13 @@ def test_a_selection_knows_only_so_much_ahead() -> None:
         for each in (client, other):
             seen += each.take()
             each.settle(*each.tags)
-            tracks = [track for lane in deep.queue(A).lanes for track in lane.scan.tracks.values()]
-            assert all(len(track.matches) <= 4 for track in tracks if track.front)
+            cursors = [one for lane in deep.queue(A).lanes for one in lane.scan.match_cursors.values()]
+            assert all(len(one.matches) <= 4 for one in cursors if one.scan_cursor)
     assert sorted(seen, key=int) == [b"%d" % n for n in range(1, 31)]
 
 
 def test_what_is_in_memory_is_looked_at_in_turns() -> None:
-    stage = Stage(looked_at=3)
+    stage = Stage(scan_batch=3)
     client = stage.client()
     send(client, *["blue"] * 10, "red")
     red(client)
@@ -249,7 +249,7 @@ def test_topics_filter_for_each_subscriber_and_render_equal_ones_together(stage:
     clients = [stage.client() for _ in range(4)]
     texts = ("", "colour = 'red'", "colour = 'red'", "colour = 'blue'")
     for client, text in zip(clients, texts, strict=True):
-        client.subscribe("/topic/t", c.AUTO, look="look", selector=text)
+        client.subscribe("/topic/t", c.AUTO, render_key="look", selector=text)
     single = stage.client()
     single.subscribe("/topic/*", selector="colour = 'red'")
     outcome = stage.decide(
@@ -262,7 +262,7 @@ def test_topics_filter_for_each_subscriber_and_render_equal_ones_together(stage:
 
 def test_a_selective_subscription_to_a_topic_that_pauses_misses_nothing_it_wants(stage: Stage) -> None:
     client = stage.client()
-    client.subscribe("/topic/t", c.AUTO, look="look", selector="colour = 'red'")
+    client.subscribe("/topic/t", c.AUTO, render_key="look", selector="colour = 'red'")
     client.pause()
     send(client, "red", "blue", "red", address="/topic/t")
     client.resume()
@@ -320,4 +320,4 @@ def test_the_texts_of_a_connections_subscriptions_are_bounded() -> None:
     assert refused.value.code == "too-many"
     client.unsubscribe("x" * 500)
     client.subscribe(A, selector="h = '" + "x" * 500 + "'")
-    assert client.peer.account is not None and 500 < client.peer.account.told < 600
+    assert client.peer.account is not None and 500 < client.peer.account.text_bytes < 600

@@ -21,7 +21,7 @@ def listener(
     stage: Stage, address: str = "/topic/t", ack: str = c.AUTO, look: str | None = LOOK, **facts: Any
 ) -> Client:
     client = stage.client()
-    client.subscribe(address, ack, look=look, **facts)
+    client.subscribe(address, ack, render_key=look, **facts)
     return client
 
 
@@ -155,7 +155,7 @@ class TestChangesWithinABatch:
         early, late = listener(stage), stage.client()
         stage.decide(
             sending(stage, b"1"),
-            c.Subscribe(late.peer, "1", "/topic/t", c.AUTO, look=LOOK),
+            c.Subscribe(late.peer, "1", "/topic/t", c.AUTO, render_key=LOOK),
             sending(stage, b"2"),
         )
         assert (early.take(), late.take()) == ([b"1", b"2"], [b"2"])
@@ -177,7 +177,7 @@ class TestChangesWithinABatch:
         stage.decide(
             sending(stage, b"1"),
             c.Unsubscribe(client.peer, "1"),
-            c.Subscribe(client.peer, "1", "/topic/t", c.AUTO, look="other"),
+            c.Subscribe(client.peer, "1", "/topic/t", c.AUTO, render_key="other"),
             sending(stage, b"2"),
         )
         assert client.take() == [b"2"]
@@ -222,7 +222,7 @@ class TestPause:
     def test_who_subscribes_while_paused_waits_for_the_end_of_it(self, stage: Stage) -> None:
         client = stage.client()
         client.pause()
-        client.subscribe("/topic/t", c.AUTO, look=LOOK)
+        client.subscribe("/topic/t", c.AUTO, render_key=LOOK)
         publish(stage, b"1")
         assert client.take() == []
         client.resume()

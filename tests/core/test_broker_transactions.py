@@ -122,7 +122,7 @@ def test_cumulative_settling_after_settling_singly_is_fine(client: Client) -> No
     enlist(client, c.Settle(client.peer, [3], cumulative=True))
     commit(client)
     assert client.tags == []
-    assert client.stage.queue("/queue/in").acked_total == 3
+    assert client.stage.queue("/queue/in").counters.acked == 3
 
 
 @pytest.mark.parametrize("sizes", [[4 * OVERHEAD_BYTES + 1], [OVERHEAD_BYTES, 2 * OVERHEAD_BYTES + 1]])
@@ -202,7 +202,7 @@ def test_transactions_of_different_clients_have_nothing_in_common(client: Client
 
 def test_a_committed_message_goes_to_topics_too(client: Client, stage: Stage) -> None:
     listener = stage.client()
-    listener.subscribe("/topic/t", c.AUTO, look="look")
+    listener.subscribe("/topic/t", c.AUTO, render_key="look")
     enlist(client, client.sending("/topic/t", b"1"))
     assert listener.take() == []
     commit(client)

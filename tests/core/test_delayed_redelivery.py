@@ -78,7 +78,7 @@ def test_a_restart_ends_the_wait_and_keeps_the_count() -> None:
 
 
 def test_more_than_may_wait_come_back_at_once() -> None:
-    stage = Stage(policy=DestinationPolicy(retry_delay_ms=1_000), resting=1)
+    stage = Stage(policy=DestinationPolicy(retry_delay_ms=1_000), delayed_redeliveries=1)
     client = stage.client()
     stage.decide(client.sending(A, b"1", b"2"))
     client.subscribe(A)

@@ -121,7 +121,7 @@ def test_a_delayed_message_is_published_to_those_who_listen_to_its_topic_when_it
     message_id = later(stage, b"1", 1_000, "/topic/t", persistent=False)
     stage.restart()
     client = stage.client()
-    client.subscribe("/topic/t", c.AUTO, look="look")
+    client.subscribe("/topic/t", c.AUTO, render_key="look")
     stage.pass_time(1_000)
     assert [stage.broker.turn.ids.of(message) for _, _, message in client.got] == [message_id]
 
@@ -151,7 +151,7 @@ def test_an_absolute_end_before_it_is_due_stays_the_end(stage: Stage, consumer: 
     later(stage, b"1", 10_000, expires_ms=stage.now_ms + 5_000)
     stage.pass_time(10_000)
     assert consumer.take() == []
-    assert stage.queue(A).expired_total == 1
+    assert stage.queue(A).counters.expired == 1
 
 
 def test_purging_a_queue_removes_what_is_delayed_where_it_is_asked_for(stage: Stage) -> None:

@@ -10,7 +10,7 @@ from broker_app.core import commands as c
 from broker_app.core import records
 from broker_app.core.errors import Refused
 from broker_app.core.message import Envelope, Special
-from broker_app.core.offset import Mark
+from broker_app.core.offset import Offset
 from broker_app.core.policy import REJECT_NEWEST, REMOVE_OLDEST, DestinationPolicy, Policies
 from broker_app.core.recovery import Recovery
 from broker_app.core.snapshot import SnapshotBuilder
@@ -72,19 +72,19 @@ def waiting(stage: Stage, address: str = TARGET) -> list[bytes]:
     return bodies
 
 
-def mark(stage: Stage) -> Mark:
-    (found,) = stage.broker.forwarding.marks.values()
+def mark(stage: Stage) -> Offset:
+    (found,) = stage.broker.forwarding.offsets.values()
     return found
 
 
 def forget(stage: Stage, source: str = SOURCE) -> None:
     client = stage.client()
-    client.do(c.DeleteMark(client.peer, SENDER, source))
+    client.do(c.DeleteOffset(client.peer, SENDER, source))
 
 
 def hand_over(stage: Stage, owner: str) -> None:
     client = stage.client()
-    client.do(c.ReassignMark(client.peer, SENDER, SOURCE, owner))
+    client.do(c.ReassignOffset(client.peer, SENDER, SOURCE, owner))
 
 
 def test_a_message_is_stored_and_answered_and_its_repeat_answered_alone(stage: Stage, bridge: Bridge) -> None:
@@ -101,11 +101,13 @@ def test_the_mark_is_one_record_in_the_batch_of_its_messages(stage: Stage, bridg
     other.begin("other")
     stage.decide(bridge.forwarding(1, 2), other.forwarding(5), bridge.forwarding(3))
     stored = list(read(stage.batches[-1]))
-    assert [record.kind for record in stored] == [records.PUBLISHED] * 4 + [records.MARKED] * 2
-    marks = {
-        r.address: records.mark(r.content, 0, len(r.content)) for r in stored if r.kind == records.MARKED
+    assert [record.kind for record in stored] == [records.PUBLISHED] * 4 + [records.OFFSET_SET] * 2
+    offsets = {
+        r.address: records.offset_of(r.content, 0, len(r.content))
+        for r in stored
+        if r.kind == records.OFFSET_SET
     }
-    assert marks == {
+    assert offsets == {
         f"/mark/{SENDER}/{SOURCE}": ("", 3, 3, stage.now_ms),
         f"/mark/{SENDER}/other": ("", 5, 1, stage.now_ms),
     }
@@ -142,7 +144,7 @@ def test_from_every_cut_of_the_journal_come_messages_and_mark_alike(stage: Stage
             recovery.finish(sum(len(list(read(batch))) for batch in stage.batches[:cut]) + 1)
             queue = broker.destinations.queues.get(TARGET)
             assert (queue.depth if queue else 0) == cut
-            assert [found.facts[1:3] for found in broker.forwarding.marks.values()] == (
+            assert [found.facts[1:3] for found in broker.forwarding.offsets.values()] == (
                 [(cut, cut)] if cut else []
             )
 
@@ -152,7 +154,7 @@ def test_a_snapshot_between_two_messages_counts_neither_twice(stage: Stage, brid
     snapshot, before = stage.take_snapshot(), len(stage.batches) - 1  # the batch before it is read again
     bridge.forward(2)
     broker = stage.recovered(snapshot, before)
-    assert [found.facts[1:3] for found in broker.forwarding.marks.values()] == [(2, 2)]
+    assert [found.facts[1:3] for found in broker.forwarding.offsets.values()] == [(2, 2)]
     assert broker.destinations.queues[TARGET].depth == 2
 
 
@@ -233,7 +235,7 @@ def test_a_mark_that_is_forgotten_is_whose_who_begins_next(stage: Stage, bridge:
     bridge.forward(1)
     bridge.disconnect()
     forget(stage)
-    assert not stage.broker.forwarding.marks
+    assert not stage.broker.forwarding.offsets
     next_one = Bridge(stage)
     next_one.peer.user = "next"
     assert next_one.begin() == (0, 0)
@@ -250,7 +252,7 @@ def test_a_mark_that_is_handed_over_goes_on_from_where_it_has_come(stage: Stage,
     bridge.disconnect()
     hand_over(stage, "next")
     stage.restart()
-    with pytest.raises(Refused, match="as the user next, and  cannot go on"):
+    with pytest.raises(Refused, match="as the user next, and  cannot continue"):
         Bridge(stage).begin()
     next_one = Bridge(stage)
     next_one.peer.user = "next"
@@ -260,14 +262,14 @@ def test_a_mark_that_is_handed_over_goes_on_from_where_it_has_come(stage: Stage,
     assert waiting(stage) == [b"1", b"4", b"5"]
 
 
-def test_the_mark_of_a_flow_that_runs_is_not_handed_over(stage: Stage, bridge: Bridge) -> None:
+def test_the_offset_of_a_flow_that_runs_is_not_handed_over(stage: Stage, bridge: Bridge) -> None:
     bridge.forward(1)
     with pytest.raises(Refused, match=r"at the moment.* pause or remove its bridge"):
         hand_over(stage, "next")
     assert bridge.forward(2) == [2]
 
 
-def test_the_mark_of_a_flow_that_runs_is_not_forgotten(stage: Stage, bridge: Bridge) -> None:
+def test_the_offset_of_a_flow_that_runs_is_not_forgotten(stage: Stage, bridge: Bridge) -> None:
     bridge.forward(1)
     with pytest.raises(Refused, match=r"at the moment.* pause or remove its bridge") as refused:
         forget(stage)
@@ -280,11 +282,11 @@ def test_the_mark_of_a_flow_that_runs_is_not_forgotten(stage: Stage, bridge: Bri
 
 def test_what_comes_and_is_forgotten_in_one_batch_stays_forgotten(stage: Stage, bridge: Bridge) -> None:
     client = stage.client()
-    ends, forgets = c.Unsubscribe(bridge.peer, "f"), c.DeleteMark(client.peer, SENDER, SOURCE)
+    ends, forgets = c.Unsubscribe(bridge.peer, "f"), c.DeleteOffset(client.peer, SENDER, SOURCE)
     stage.decide(bridge.forwarding(5), ends, forgets)
-    assert records.MARKED not in [record.kind for record in read(stage.batches[-1])]
+    assert records.OFFSET_SET not in [record.kind for record in read(stage.batches[-1])]
     stage.restart()
-    assert not stage.broker.forwarding.marks
+    assert not stage.broker.forwarding.offsets
 
 
 def test_from_every_cut_of_the_journal_a_mark_is_there_or_forgotten(stage: Stage, bridge: Bridge) -> None:
@@ -292,7 +294,7 @@ def test_from_every_cut_of_the_journal_a_mark_is_there_or_forgotten(stage: Stage
     frozen = [(stage.take_snapshot(), 0)]
 
     def note() -> None:
-        facts = [found.facts for found in stage.broker.forwarding.marks.values() if found.position]
+        facts = [found.facts for found in stage.broker.forwarding.offsets.values() if found.position]
         held.extend([facts] * (len(stage.batches) + 1 - len(held)))
         frozen.append((stage.take_snapshot(), len(stage.batches)))
 
@@ -322,7 +324,7 @@ def test_from_every_cut_of_the_journal_a_mark_is_there_or_forgotten(stage: Stage
                 for batch in stage.batches[start:cut]:
                     recovery.apply(*batch)
                 recovery.finish(sum(len(list(read(batch))) for batch in stage.batches[:cut]) + 1)
-                found = [found.facts for found in broker.forwarding.marks.values()]
+                found = [found.facts for found in broker.forwarding.offsets.values()]
                 assert sorted(found) == sorted(held[cut]), (cut, before, start)
 
 
@@ -339,7 +341,7 @@ def test_a_mark_that_is_forgotten_while_a_snapshot_is_made_stays_forgotten(
         forget(stage)
         while not done:
             done = freezing.step(1)
-        assert not stage.recovered(b"".join(freezing.parts()), before).forwarding.marks
+        assert not stage.recovered(b"".join(freezing.parts()), before).forwarding.offsets
         bridge = Bridge(stage)
         bridge.begin()
         bridge.answers()
@@ -355,14 +357,14 @@ def test_flows_of_other_senders_and_queues_do_not_touch_each_other(stage: Stage,
     stage.decide(bridge.forwarding(1), other.forwarding(1), bridge.forwarding(1, id="g", target="/queue/u"))
     assert waiting(stage) == [b"1", b"1"]
     assert waiting(stage, "/queue/u") == [b"1"]
-    assert len(stage.broker.forwarding.marks) == stage.queue(SYNC_ADDRESS).depth == 3
+    assert len(stage.broker.forwarding.offsets) == stage.queue(SYNC_ADDRESS).depth == 3
 
 
 def test_a_flow_ends_with_its_subscription(stage: Stage, bridge: Bridge) -> None:
     bridge.unsubscribe("f")
     bridge.answers()
     assert bridge.forward(1) == ["flow-broken"]
-    assert not stage.broker.forwarding.marks
+    assert not stage.broker.forwarding.offsets
     assert not stage.broker.forwarding.flows
     with pytest.raises(Refused, match="no subscription"):
         bridge.unsubscribe("f")
@@ -469,11 +471,11 @@ def test_a_fault_in_the_checks_of_a_flow_is_its_connections_and_one_after_a_chan
 def test_what_cannot_be_a_flow_is_refused(stage: Stage, facts: dict[str, str], wrong: str) -> None:
     with pytest.raises(Refused, match=wrong):
         Bridge(stage).begin(**facts)
-    assert stage.broker.forwarding.marks == {}
+    assert stage.broker.forwarding.offsets == {}
 
 
 def test_the_number_of_marks_is_bounded() -> None:
-    stage = Stage(marks=2)
+    stage = Stage(offsets=2)
     bridge = Bridge(stage)
     for number in "12":
         bridge.begin(number, id=number)

@@ -33,7 +33,7 @@ def test_scenario_02_a_transaction_that_settled_cumulatively_twice_was_half_done
 
 def test_scenario_03_resuming_a_queue_consumer_that_has_a_look_failed() -> None:
     client = Stage().client()
-    client.subscribe("/queue/a", c.AUTO, look="look")
+    client.subscribe("/queue/a", c.AUTO, render_key="look")
     client.pause()
     client.resume()
 
@@ -41,14 +41,14 @@ def test_scenario_03_resuming_a_queue_consumer_that_has_a_look_failed() -> None:
 def test_scenario_04_expired_messages_were_sent_to_topics() -> None:
     stage = Stage()
     client = stage.client()
-    client.subscribe("/topic/t", c.AUTO, look="look")
+    client.subscribe("/topic/t", c.AUTO, render_key="look")
     client.publish("/topic/t", b"1", expires_ms=stage.now_ms - 1)
     assert client.take() == []
 
 
 def test_scenario_05_a_wildcard_saw_temporary_topics() -> None:
     client = Stage().client()
-    client.subscribe("/topic/#", c.AUTO, look="look")
+    client.subscribe("/topic/#", c.AUTO, render_key="look")
     client.publish("/temp-topic/t", b"1")
     assert client.take() == []
 
@@ -67,7 +67,7 @@ def test_scenario_06_a_stranger_took_a_temporary_queue_along() -> None:
 def test_scenario_07_a_pause_within_a_batch_turned_the_order_round() -> None:
     stage = Stage()
     client = stage.client()
-    client.subscribe("/topic/t", c.AUTO, look="look")
+    client.subscribe("/topic/t", c.AUTO, render_key="look")
     one, two = client.sending("/topic/t", b"1"), client.sending("/topic/t", b"2")
     stage.decide(one, c.Pause(client.peer), two, c.Resume(client.peer))
     assert client.take() == [b"1", b"2"]
@@ -76,12 +76,12 @@ def test_scenario_07_a_pause_within_a_batch_turned_the_order_round() -> None:
 def test_scenario_08_who_had_unsubscribed_got_what_the_batch_had_published_before() -> None:
     stage = Stage()
     client = stage.client()
-    client.subscribe("/topic/t", c.AUTO, look="look")
+    client.subscribe("/topic/t", c.AUTO, render_key="look")
     stage.decide(client.sending("/topic/t", b"1"), c.Unsubscribe(client.peer, "1"))
     assert client.take() == []
 
 
-def test_scenario_09_the_mark_of_an_empty_lane_made_equal_brokers_differ() -> None:
+def test_scenario_09_the_offset_of_an_empty_lane_made_equal_brokers_differ() -> None:
     stage = Stage()
     client = stage.client()
     client.subscribe("/queue/a")

@@ -47,7 +47,7 @@ class Meadow:
     def found(self, name: str) -> set[Subscription | NamedSubscription]:
         match = self.topics.match(name)
         found: list[Subscription | NamedSubscription] = [*match.singles, *match.named]
-        found += [member for look in match.looks for member in look.members]
+        found += [member for look in match.fanout_groups for member in look.members]
         assert len(found) == match.copies
         assert len(found) == len(set(found)), "nobody is found twice"
         return set(found)
@@ -115,7 +115,7 @@ def test_a_star_is_one_level_and_a_greater_than_sign_is_the_rest(
 def test_subscriptions_of_one_filter_and_look_are_served_together() -> None:
     meadow = Meadow()
     first, second, other = meadow.add("a.*", "x"), meadow.add("a.*", "x"), meadow.add("a.*", "y")
-    assert first.look is second.look is not other.look
+    assert first.fanout_group is second.fanout_group is not other.fanout_group
     looks, singles, _ = meadow.topics.match("a.b")
     assert [set(look.members) for look in looks] == [{first, second}, {other}]
     assert singles == []
@@ -124,7 +124,7 @@ def test_subscriptions_of_one_filter_and_look_are_served_together() -> None:
 def test_a_fanout_is_for_the_members_of_the_moment_it_began() -> None:
     meadow = Meadow()
     first = meadow.add("a", "x")
-    look = first.look
+    look = first.fanout_group
     assert look is not None
     before = look.open()
     second = meadow.add("a", "x")
@@ -136,7 +136,7 @@ def test_a_fanout_is_for_the_members_of_the_moment_it_began() -> None:
 def test_who_leaves_a_fanout_is_none_of_its_members() -> None:
     meadow = Meadow()
     first, second, stranger = meadow.add("a", "x"), meadow.add("a", "x"), meadow.add("a", "y")
-    look = first.look
+    look = first.fanout_group
     assert look is not None
     fanout = look.open()
     assert not fanout.leave(stranger)

@@ -50,7 +50,7 @@ def test_a_damaged_message_becomes_a_dead_letter_that_says_why(stage: Stage) -> 
         "DAMAGED", "the disk lost it", A,
     )  # fmt: skip
     assert facts["dead-attempts"] == "0"
-    assert (stage.queue(A).dead_total, stage.queue(A).removed_total) == (1, 0)
+    assert (stage.queue(A).counters.dead, stage.queue(A).counters.removed) == (1, 0)
 
 
 def test_the_dead_letter_has_the_id_of_the_message(stage: Stage) -> None:
@@ -75,7 +75,7 @@ def test_a_damaged_message_is_given_up_once_and_for_all(stage: Stage) -> None:
     stage.restart()
     assert consumer_of(stage).take() == [b"0", b"1", b"3", b"4", b"5"]
     assert stage.queue(GRAVE).depth == 1
-    assert stage.queue(A).dead_total == 0
+    assert stage.queue(A).counters.dead == 0
 
 
 def test_where_no_dead_letters_are_wanted_a_damaged_message_is_removed_and_counted(stage: Stage) -> None:
@@ -85,7 +85,7 @@ def test_where_no_dead_letters_are_wanted_a_damaged_message_is_removed_and_count
     assert consumer_of(stage).take() == [b"0", b"1", b"3", b"4", b"5"]
     assert GRAVE not in stage.queues
     assert stage.broker.turn.counters["discarded"] == 1
-    assert stage.queue(A).dead_total == 1
+    assert stage.queue(A).counters.dead == 1
 
 
 def test_consumers_with_selectors_get_what_is_whole(stage: Stage) -> None:

@@ -203,7 +203,7 @@ async def test_with_soft_errors_an_unknown_ack_among_others_is_refused_alone(bro
     refused = await client.ask(b"".join(b"ACK\nid:%b\n\n\0" % id for id in (first, b"999", second)))
     assert b"unknown-delivery" in refused
     await broker.engine.wait_idle()
-    assert broker.engine.broker.destinations.queues["/queue/soft"].acked_total == 2
+    assert broker.engine.broker.destinations.queues["/queue/soft"].counters.acked == 2
     await client.close()
 
 

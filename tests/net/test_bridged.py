@@ -280,7 +280,7 @@ async def test_after_its_mark_was_forgotten_a_flow_begins_at_nothing(
     assert await client.ask(message(9, "9")) == receipt(9)
     assert await client.ask(b"UNSUBSCRIBE\nid:f\nreceipt:u\n\n\0") == receipt("u")
     operator = Peer(InnerReceiver())
-    broker.engine.submit(c.DeleteMark(operator, "home~7f", SOURCE))
+    broker.engine.submit(c.DeleteOffset(operator, "home~7f", SOURCE))
     assert await begun(client) == ("0", "0")
     assert await client.ask(message(9, "9")) == receipt(9)
     assert bodies(broker) == [b"9", b"9"]

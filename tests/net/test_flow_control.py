@@ -64,7 +64,7 @@ async def test_receipts_of_a_full_queue_come_when_there_is_room() -> None:
 
 
 async def test_a_producer_that_never_stops_is_read_no_further() -> None:
-    limits = Limits(parked_per_peer=64 * KIB, parked_bytes=16 * MIB)
+    limits = Limits(blocked_per_peer=64 * KIB, blocked_bytes=16 * MIB)
     async with small_broker(limits=limits, inbox_bytes=64 * KIB) as broker:
         limit(broker, max_messages=10)
         producer = await broker.client()
@@ -94,7 +94,7 @@ async def test_a_producer_that_never_stops_is_read_no_further() -> None:
 
 
 async def test_one_connection_may_make_room_for_what_it_sends() -> None:
-    limits = Limits(parked_per_peer=OVERHEAD_BYTES)
+    limits = Limits(blocked_per_peer=OVERHEAD_BYTES)
     async with small_broker(limits=limits) as broker:
         limit(broker, max_messages=2)
         client = await broker.client()
@@ -150,7 +150,7 @@ async def test_a_disconnect_is_answered_when_all_that_was_sent_is_stored() -> No
 
 
 async def test_a_throttled_client_is_not_taken_for_dead() -> None:
-    async with small_broker(limits=Limits(parked_per_peer=1), heartbeat_ms=100) as broker:
+    async with small_broker(limits=Limits(blocked_per_peer=1), heartbeat_ms=100) as broker:
         limit(broker, max_messages=1)
         producer = await broker.client(**{"heart-beat": "100,0"})
         producer.send(sending(0) + sending(1))
@@ -165,7 +165,7 @@ async def test_a_throttled_client_is_not_taken_for_dead() -> None:
 
 
 async def test_a_websocket_producer_gets_its_receipts_late_and_is_read_no_further() -> None:
-    async with small_broker(limits=Limits(parked_per_peer=1)) as broker:
+    async with small_broker(limits=Limits(blocked_per_peer=1)) as broker:
         limit(broker, max_messages=1)
         producer = await opened(broker)
         producer.send(sending(0) + sending(1))
@@ -197,7 +197,7 @@ async def test_a_websocket_producer_is_refused_in_the_end() -> None:
 
 
 async def test_a_client_in_the_brokers_process_waits_too() -> None:
-    async with small_broker(limits=Limits(parked_per_peer=1)) as broker:
+    async with small_broker(limits=Limits(blocked_per_peer=1)) as broker:
         limit(broker, max_messages=1)
         opener = local.opener(broker.registry, Identity("anna"))
         async with mom_client.connect("stomp://local", opener=opener) as mom:
@@ -268,7 +268,7 @@ def test_a_connection_has_no_pace_by_default() -> None:
 
 async def test_what_waits_of_a_client_that_gave_up_never_comes_in() -> None:
     """Nothing is read of it, so that nobody hears it leave: the kernel is asked."""
-    async with small_broker(limits=Limits(parked_per_peer=1)) as broker:
+    async with small_broker(limits=Limits(blocked_per_peer=1)) as broker:
         limit(broker, max_messages=1)
         producer = await broker.client()
         producer.send(sending(0) + sending(1))
@@ -282,7 +282,7 @@ async def test_what_waits_of_a_client_that_gave_up_never_comes_in() -> None:
 
 
 async def test_what_was_sent_before_a_disconnect_comes_in_although_the_client_did_not_wait() -> None:
-    async with small_broker(limits=Limits(parked_per_peer=1)) as broker:
+    async with small_broker(limits=Limits(blocked_per_peer=1)) as broker:
         limit(broker, max_messages=1)
         producer = await broker.client()
         producer.send(sending(0) + sending(1))

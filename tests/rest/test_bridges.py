@@ -58,10 +58,10 @@ async def test_how_far_another_broker_has_come_is_forgotten_by_administrators(br
     bridged.engine.submit(c.Disconnect(peer))
     refused = await bridged.bob.delete(BILLS_OF_SOUTH)
     assert (refused.status_code, refused.json()["right"]) == (403, "administer")
-    assert bridged.engine.broker.forwarding.marks
+    assert bridged.engine.broker.forwarding.offsets
     assert told(bridged) == []
     assert (await bridged.alice.delete(BILLS_OF_SOUTH)).status_code == 204
-    assert not bridged.engine.broker.forwarding.marks
+    assert not bridged.engine.broker.forwarding.offsets
     assert told(bridged) == [("deleted", "marks", "south~1f/bills", {})]
     assert (await bridged.alice.delete(BILLS_OF_SOUTH)).status_code == 404
 
@@ -76,7 +76,7 @@ async def test_administrators_hand_over_what_another_broker_forwards(bridged: Re
     refused = await bridged.alice.patch(BILLS_OF_SOUTH, json={"owner": "bbo"})
     assert (refused.status_code, "did you mean bob?" in refused.json()["detail"]) == (404, True)
     assert (await bridged.alice.patch(BILLS_OF_SOUTH, json={"owner": "bob"})).status_code == 204
-    assert [mark.owner for mark in bridged.engine.broker.forwarding.marks.values()] == ["bob"]
+    assert [mark.owner for mark in bridged.engine.broker.forwarding.offsets.values()] == ["bob"]
     assert told(bridged) == [("handed over", "marks", "south~1f/bills", {"owner": "bob"})]
 
 
@@ -97,7 +97,7 @@ async def test_what_nobody_forwards_is_not_forgotten(
     refused = await bridged.alice.delete(INCOMING + query)
     assert refused.status_code == status
     assert words in refused.text
-    assert bridged.engine.broker.forwarding.marks
+    assert bridged.engine.broker.forwarding.offsets
 
 
 async def test_others_see_what_they_may_browse_and_nothing_else(bridged: Rest) -> None:

@@ -23,7 +23,7 @@ async def look(rest: Rest, queue: str, **params: Any) -> dict[str, Any]:
 async def test_looking_shows_everything_and_changes_nothing(rest: Rest) -> None:
     ids = await rest.publish("a", "1", "2", **{"mom-header-tenant": "acme", "mom-type": "t"})
     (leased,) = await rest.receive("a")
-    before = rest.engine.broker.destinations.queues["/queue/a"].delivered_total
+    before = rest.engine.broker.destinations.queues["/queue/a"].counters.delivered
     page = await look(rest, "a")
     assert page["next"] is None
     assert page["approx_total"] == 2
@@ -47,7 +47,7 @@ async def test_looking_shows_everything_and_changes_nothing(rest: Rest) -> None:
         "body": "2",
         "truncated": False,
     }
-    assert rest.engine.broker.destinations.queues["/queue/a"].delivered_total == before
+    assert rest.engine.broker.destinations.queues["/queue/a"].counters.delivered == before
 
 
 async def test_pages_cover_a_queue_that_lies_mostly_in_the_journal(make_rest: MakeRest) -> None:

@@ -182,7 +182,7 @@ async def test_topics_are_those_published_to_and_those_declared(rest: Rest) -> N
         await rest.alice.post(f"/topics/{topic}/messages", content=b"1")
     listener = Listener()
     for number, address in enumerate(("/topic/prices.>", "/topic/prices.eu", "/topic/silent")):
-        rest.engine.submit(c.Subscribe(listener.peer, str(number), address, look="same"))
+        rest.engine.submit(c.Subscribe(listener.peer, str(number), address, render_key="same"))
     say(rest, topic_news={"paused": "producers"})
     assert await listed(rest, "topics") == ["news", "prices.eu", "prices.us"]
     assert await listed(rest, "topics", sort="-consumers") == ["prices.eu", "prices.us", "news"]

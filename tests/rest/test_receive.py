@@ -115,7 +115,7 @@ async def test_auto_acknowledged_messages_are_gone_before_the_reply(rest: Rest) 
     await rest.publish("a", "1", "2")
     assert len(await rest.receive("a", max=10, ack="auto")) == 2
     queue = rest.engine.broker.destinations.queues["/queue/a"]
-    assert (queue.depth, queue.unsettled, queue.acked_total) == (0, 0, 2)
+    assert (queue.depth, queue.unsettled, queue.counters.acked) == (0, 0, 2)
 
 
 async def test_a_raw_reply_is_the_message_itself(rest: Rest) -> None:
@@ -249,7 +249,7 @@ async def test_many_are_settled_at_once_each_with_its_result(rest: Rest) -> None
     assert answer["nack"][1]["error"]["status"] == 409
     assert answer["extend"] == [{"receipt": fourth}]
     queue = rest.engine.broker.destinations.queues["/queue/a"]
-    assert (queue.acked_total, queue.depth, queue.unsettled) == (3, 1, 2)
+    assert (queue.counters.acked, queue.depth, queue.unsettled) == (3, 1, 2)
 
 
 async def test_nothing_is_settled_when_the_request_is_wrong(rest: Rest) -> None:

@@ -103,11 +103,11 @@ def test_the_past_adds_up_to_the_totals() -> None:
     for window_s, step_s in ((3_600, 10), (86_400, 60)):
         series = watched.series("/queue/a", window_s, step_s)
         sums = {name: sum(value or 0 for value in column) for name, column in series.items()}
-        assert sums["in"] == queue.published_total
-        assert sums["out"] == queue.delivered_total
-        assert sums["acked"] == queue.acked_total
-        assert sums["dead"] == queue.dead_total
-        assert sums["expired"] == queue.expired_total
+        assert sums["in"] == queue.counters.published
+        assert sums["out"] == queue.counters.delivered
+        assert sums["acked"] == queue.counters.acked
+        assert sums["dead"] == queue.counters.dead
+        assert sums["expired"] == queue.counters.expired
         assert series["unsettled"][-1] == queue.unsettled
     full = watched.statistics.full("/queue/a")
     assert full["published"] == (
@@ -156,8 +156,8 @@ def test_samples_are_bounded_and_cost_nothing_where_nobody_looks() -> None:
     for _ in range(1_000):
         producer.publish("/queue/a")
         producer.publish("/queue/b")
-    assert len(watched.stage.queue("/queue/a").waits) <= 128
-    assert watched.stage.queue("/queue/b").waits is NO_SAMPLES
+    assert len(watched.stage.queue("/queue/a").samples.waits) <= 128
+    assert watched.stage.queue("/queue/b").samples.waits is NO_SAMPLES
     assert not NO_SAMPLES
 
 

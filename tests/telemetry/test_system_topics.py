@@ -61,7 +61,7 @@ class Heard(Stage):
         for number, name in enumerate(filters):
             client.do(
                 c.Subscribe(
-                    client.peer, str(number), f"/topic/{name}", c.AUTO, snapshot=snapshot, look="look"
+                    client.peer, str(number), f"/topic/{name}", c.AUTO, snapshot=snapshot, render_key="look"
                 )
             )
         return client

@@ -3,7 +3,7 @@
 A queue comes here while it has a `Sorter`, and goes back to the short way when nothing asks for one any
 more. Lanes stay what they are, so all other operations on a queue need not know of it. A consumer's messages
 may stand anywhere in a backlog that is larger than memory: what is outside is read once in long
-runs, looked at for all selections together and forgotten again but for the orders of what matched;
+runs, looked at for all selector_groups together and forgotten again but for the orders of what matched;
 bodies are read when there is credit for them.
 
 Messages leave out of order here, so a mark cannot say what was handed out: each first delivery that
@@ -19,7 +19,7 @@ from broker_app.core.lane import order_of
 from broker_app.core.message import Message
 from broker_app.core.message_store import MessageStore
 from broker_app.core.model import Queue, Subscription
-from broker_app.core.selective.index import Selection
+from broker_app.core.selective.index import SelectorGroup
 from broker_app.core.selective.state import SelectiveState, take_back
 from broker_app.core.turn import Turn
 
@@ -32,49 +32,51 @@ class SelectiveDelivery:
         self._store = store
 
     def add_consumer(self, subscription: Subscription) -> None:
-        """Find the selection of a new consumer. What waits for a named subscription was selected before."""
+        """Find the group of a new consumer. Messages of a named subscription were selected before."""
         queue = subscription.queue
         text = subscription.selector.text if subscription.selector and queue.named is None else ""
         if text and queue.selective is None:
             self._begin(queue)
-        sorter = queue.selective
-        if sorter is None:
+        state = queue.selective
+        if state is None:
             return
-        chosen = sorter.selections.get(text)
+        chosen = state.selector_groups.get(text)
         if chosen is None:
-            chosen = sorter.selections[text] = Selection(subscription.selector)
-            sorter.index.add(chosen)
+            chosen = state.selector_groups[text] = SelectorGroup(subscription.selector)
+            state.index.add(chosen)
             for lane in queue.lanes:
                 if lane.scan is not None:
                     lane.scan.join(chosen)
         chosen.consumers += 1
-        subscription.selection = chosen
-        subscription.watched = subscription.watched or sorter.grouped
+        subscription.selector_group = chosen
+        subscription.watched = subscription.watched or state.grouped
 
     def remove_consumer(self, subscription: Subscription) -> None:
-        chosen, sorter = subscription.selection, subscription.queue.selective
-        if chosen is None or sorter is None:
+        chosen, state = subscription.selector_group, subscription.queue.selective
+        if chosen is None or state is None:
             return
         chosen.consumers -= 1
         chosen.unused_since_ms = self._turn.now_ms
-        sorter.groups.leave(subscription)
+        state.groups.leave(subscription)
         for lane in subscription.queue.lanes:
             if lane.scan is not None:
-                track = lane.scan.tracks[chosen]
-                for group in track.held.pop(subscription, ()):
-                    track.propose(group)
-        sorter.wake(chosen)
+                match_cursor = lane.scan.match_cursors[chosen]
+                for group in match_cursor.held.pop(subscription, ()):
+                    match_cursor.propose(group)
+        state.mark_ready(chosen)
         self._store.mark_dirty(subscription.queue)
 
-    def propose_held(self, queue: Queue, sorter: SelectiveState) -> None:
+    def propose_held(self, queue: Queue, state: SelectiveState) -> None:
         """Release the groups that waited for the credit of consumers that stand by now."""
         for lane in queue.lanes:
-            for selection, track in lane.scan.tracks.items() if lane.scan is not None else ():
-                for groups in track.held.values():
+            for selector_group, match_cursor in (
+                lane.scan.match_cursors.items() if lane.scan is not None else ()
+            ):
+                for groups in match_cursor.held.values():
                     for group in groups:
-                        track.propose(group)
-                track.held.clear()
-                sorter.wake(selection)
+                        match_cursor.propose(group)
+                match_cursor.held.clear()
+                state.mark_ready(selector_group)
 
     def note_group(self, queue: Queue, message: Message) -> None:
         """Note that a message with a group came into `queue`."""
@@ -88,10 +90,10 @@ class SelectiveDelivery:
             return
         if queue.selective is None:
             self._begin(queue)
-        sorter = queue.selective
-        assert sorter is not None
-        if not sorter.grouped:
-            sorter.grouped = True
+        state = queue.selective
+        assert state is not None
+        if not state.grouped:
+            state.grouped = True
             for subscription in queue.consumers:
                 subscription.watched = True
 
@@ -104,21 +106,21 @@ class SelectiveDelivery:
                 self._store.mark_dirty(queue)
 
     def _begin(self, queue: Queue) -> None:
-        sorter = queue.selective = SelectiveState(self._turn.limits.idle_groups)
-        everything = sorter.everything
+        state = queue.selective = SelectiveState(self._turn.limits.idle_groups)
+        everything = state.everything
         for subscription in queue.consumers:
-            subscription.selection = everything
+            subscription.selector_group = everything
         everything.consumers = len(queue.consumers)
         everything.unused_since_ms = self._turn.now_ms
-        everything.line.extend(queue.available)
+        everything.available.extend(queue.available)
         queue.available.clear()
-        sorter.wake(everything)
+        state.mark_ready(everything)
         self._store.mark_dirty(queue)
 
     def _end(self, queue: Queue) -> None:
         """Return to plain delivery: messages in memory must come before all others."""
-        sorter = queue.selective
-        assert sorter is not None
+        state = queue.selective
+        assert state is not None
         for lane in queue.lanes:
             lane.scan = None
             take_back(lane)
@@ -129,37 +131,37 @@ class SelectiveDelivery:
                 self._store.page_out(
                     lane, bisect_right(lane.ready, lane.paged.first + lane.shift, key=order_of)
                 )
-        queue.available.extend(sorter.everything.line)
+        queue.available.extend(state.everything.available)
         for subscription in queue.consumers:
-            subscription.selection = None
+            subscription.selector_group = None
             subscription.watched = subscription.lease_ms > 0 or queue.counts
         queue.selective = None
         self._store.mark_dirty(queue)
 
     def tidy(self, queue: Queue) -> None:
-        """Forget selections that nobody has used for a while, and the sorter when it is not needed."""
-        sorter = queue.selective
-        assert sorter is not None
+        """Forget selector_groups that nobody has used for a while, and the state when it is not needed."""
+        state = queue.selective
+        assert state is not None
         long_ago = self._turn.now_ms - self._turn.limits.unused_selector_ms
-        for text, selection in list(sorter.selections.items()):
-            if text and not selection.consumers and selection.unused_since_ms <= long_ago:
-                del sorter.selections[text]
-                sorter.index.remove(selection)
-                sorter.awake.pop(selection, None)
-                sorter.awaiting.pop(selection, None)
+        for text, selector_group in list(state.selector_groups.items()):
+            if text and not selector_group.consumers and selector_group.unused_since_ms <= long_ago:
+                del state.selector_groups[text]
+                state.index.remove(selector_group)
+                state.ready_groups.pop(selector_group, None)
+                state.awaiting_bodies.pop(selector_group, None)
                 for lane in queue.lanes:
                     if lane.scan is not None:
-                        lane.scan.leave(selection)
+                        lane.scan.leave(selector_group)
         if queue.depth or queue.unsettled:
-            sorter.empty_since_ms = 0
-        elif not sorter.empty_since_ms:
-            sorter.empty_since_ms = self._turn.now_ms
-        elif sorter.empty_since_ms <= long_ago:
-            sorter.grouped = False
-        if len(sorter.selections) == 1 and not sorter.grouped:
+            state.empty_since_ms = 0
+        elif not state.empty_since_ms:
+            state.empty_since_ms = self._turn.now_ms
+        elif state.empty_since_ms <= long_ago:
+            state.grouped = False
+        if len(state.selector_groups) == 1 and not state.grouped:
             self._end(queue)
 
-    def load(self, queue: Queue, sorter: SelectiveState, command: c.Loaded) -> None:
+    def load(self, queue: Queue, state: SelectiveState, command: c.Loaded) -> None:
         """Put bodies that were read back into memory, or among those that are only looked at."""
         lane = queue.lane(command.priority)
         self._store.mark_dirty(queue)
@@ -170,9 +172,9 @@ class SelectiveDelivery:
                     message = queue.reader.message(record, position)
                     message.order = position + lane.shift
                     message.attempts = lane.attempts_of(position)
-                    sorter.at_hand[position] = message
+                    state.loaded_bodies[position] = message
         else:
             self._store.read_back(queue, command)
-            for selection in sorter.awaiting:
-                sorter.wake(selection)
-            sorter.awaiting.clear()
+            for selector_group in state.awaiting_bodies:
+                state.mark_ready(selector_group)
+            state.awaiting_bodies.clear()

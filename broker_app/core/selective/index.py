@@ -15,16 +15,16 @@ from broker_app.core.model import Subscription
 from broker_app.core.selective.selector import Selector, as_number
 
 
-class Selection:
+class SelectorGroup:
     """The consumers of one queue that want the same messages: with equal selectors, or (None) with none."""
 
-    __slots__ = ("consumers", "line", "selector", "unused_since_ms")
+    __slots__ = ("consumers", "available", "selector", "unused_since_ms")
 
     def __init__(self, selector: Selector | None) -> None:
         self.selector = selector
         self.consumers = 0
         #: those who can take a message now, the next one in turn first
-        self.line: deque[Subscription] = deque()
+        self.available: deque[Subscription] = deque()
         #: since when it has no consumers
         self.unused_since_ms = 0
 
@@ -38,54 +38,54 @@ class Selection:
         return self.selector is None or self.selector.matches(message, ids)
 
 
-#: the selections that ask for one value of one header
-Drawer = dict[Selection, None]
+#: the selector_groups that ask for one value of one header
+Drawer = dict[SelectorGroup, None]
 
 
 class Index:
-    """The selections of one queue that have a selector."""
+    """The selector_groups of one queue that have a selector."""
 
-    #: envelopes whose selections are remembered
+    #: envelopes whose selector_groups are remembered
     MOST_REMEMBERED = 1_024
 
     def __init__(self) -> None:
-        #: header → value → selections. A text is filed as text and a number as number: the header "5.0" is
+        #: header → value → selector_groups. A text is filed as text and a number as number: the header "5.0" is
         #: the number 5 and not the text "5".
         self._files: dict[str, dict[str | float, Drawer]] = {}
         #: header → how often a number is filed under it
         self._numbers: Counter[str] = Counter()
         self._unfiled: Drawer = {}
-        self._places: dict[Selection, list[tuple[str, str | float]]] = {}
-        self._remembered: dict[Envelope, tuple[Selection, ...]] = {}
+        self._places: dict[SelectorGroup, list[tuple[str, str | float]]] = {}
+        self._remembered: dict[Envelope, tuple[SelectorGroup, ...]] = {}
         self._timely = 0
         #: what looking at messages has cost so far (`Selector.cost`)
         self.spent = 0
 
-    def add(self, selection: Selection) -> None:
-        places = self._places[selection] = self._choose(selection)
+    def add(self, selector_group: SelectorGroup) -> None:
+        places = self._places[selector_group] = self._choose(selector_group)
         for name, value in places:
-            self._files.setdefault(name, {}).setdefault(value, {})[selection] = None
+            self._files.setdefault(name, {}).setdefault(value, {})[selector_group] = None
             self._numbers[name] += not isinstance(value, str)
         if not places:
-            self._unfiled[selection] = None
-        self._timely += selection.condition.timely
+            self._unfiled[selector_group] = None
+        self._timely += selector_group.condition.timely
         self._remembered.clear()
 
-    def remove(self, selection: Selection) -> None:
-        for name, value in self._places.pop(selection):
+    def remove(self, selector_group: SelectorGroup) -> None:
+        for name, value in self._places.pop(selector_group):
             file = self._files[name]
-            del file[value][selection]
+            del file[value][selector_group]
             self._numbers[name] -= not isinstance(value, str)
             if not file[value]:
                 del file[value]
             if not file:
                 del self._files[name], self._numbers[name]
-        self._unfiled.pop(selection, None)
-        self._timely -= selection.condition.timely
+        self._unfiled.pop(selector_group, None)
+        self._timely -= selector_group.condition.timely
         self._remembered.clear()
 
-    def matching(self, message: Message, ids: MessageIds) -> tuple[Selection, ...]:
-        """The selections whose selector matches `message`."""
+    def matching(self, message: Message, ids: MessageIds) -> tuple[SelectorGroup, ...]:
+        """The selector_groups whose selector matches `message`."""
         envelope = message.envelope
         known = self._remembered.get(envelope)
         if known is not None and not self._timely:
@@ -102,7 +102,7 @@ class Index:
             self._remembered[envelope] = found
         return found
 
-    def _filed(self, headers: dict[str, str]) -> Iterable[Selection]:
+    def _filed(self, headers: dict[str, str]) -> Iterable[SelectorGroup]:
         for name, file in self._files.items():
             text = headers.get(name)
             if text is not None:
@@ -111,9 +111,9 @@ class Index:
                 if number is not None:
                     yield from file.get(number, ())
 
-    def _choose(self, selection: Selection) -> list[tuple[str, str | float]]:
+    def _choose(self, selector_group: SelectorGroup) -> list[tuple[str, str | float]]:
         """The header and values under which to file: those that fewest others are filed under."""
-        anchors = selection.condition.anchors
+        anchors = selector_group.condition.anchors
 
         def crowd(name: str) -> int:
             file = self._files.get(name, {})

@@ -1,9 +1,9 @@
 """What choosy consumers have found in a queue so far, without holding what they found.
 
-Everything that waits in a lane has an order, in memory or not. A `Track` keeps the orders that match one
-selection, 8 bytes each and never many. Tracks that have looked equally far form a `Front`: what lies
-before it is read once for all of them. What a track says may be outdated, because a message matches
-several selections and leaves by many ways; so the lane is asked again before a message is handed out.
+Everything that waits in a lane has an order, in memory or not. A `MatchCursor` keeps the orders that match one
+selector_group, 8 bytes each and never many. Tracks that have looked equally far form a `ScanCursor`: what lies
+before it is read once for all of them. What a match_cursor says may be outdated, because a message matches
+several selector_groups and leaves by many ways; so the lane is asked again before a message is handed out.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from broker_app.core.lane import Lane, Positions, order_of
 from broker_app.core.message import Message
 from broker_app.core.model import Subscription
 from broker_app.core.selective.groups import Groups
-from broker_app.core.selective.index import Index, Selection
+from broker_app.core.selective.index import Index, SelectorGroup
 
-#: orders of messages whose group is busy that a track passes over at most
+#: orders of messages whose group is busy that a match_cursor passes over at most
 MOST_PASSED = 1_000_000
 
 
-class Track:
-    """What one selection knows of one lane."""
+class MatchCursor:
+    """What one selector_group knows of one lane."""
 
     __slots__ = (
         "candidates",
         "cursor",
-        "front",
+        "scan_cursor",
         "held",
         "matches",
         "passed",
         "passed_total",
-        "selection",
+        "selector_group",
         "unread",
     )
 
-    def __init__(self, selection: Selection, front: Front | None) -> None:
-        self.selection = selection
-        #: None for the selection of everything, which needs to read nothing: then `cursor` says how far it is
-        self.front = front
+    def __init__(self, selector_group: SelectorGroup, scan_cursor: ScanCursor | None) -> None:
+        self.selector_group = selector_group
+        #: None for the selector_group of everything, which needs to read nothing: then `cursor` says how far it is
+        self.scan_cursor = scan_cursor
         self.cursor = 0
         self.matches = Positions()
         #: group → orders that matched and met the group in other hands; they stand behind `matches`
@@ -57,7 +57,7 @@ class Track:
     @property
     def reach(self) -> int:
         """The order up to which everything was looked at."""
-        return self.cursor if self.front is None else self.front.cursor
+        return self.cursor if self.scan_cursor is None else self.scan_cursor.cursor
 
     def pass_over(self, group: str, order: int) -> None:
         self.matches.discard(order)
@@ -83,105 +83,105 @@ class Track:
             heappush(self.candidates, (orders.first, group))
 
 
-class Front:
+class ScanCursor:
     """Tracks that have looked at a lane up to the same order."""
 
-    __slots__ = ("cursor", "tracks")
+    __slots__ = ("cursor", "match_cursors")
 
     def __init__(self, cursor: int = 0) -> None:
         self.cursor = cursor
-        self.tracks: dict[Track, None] = {}
+        self.match_cursors: dict[MatchCursor, None] = {}
 
 
-class Survey:
-    """What is known of one lane. `hungry` are fronts that somebody with credit waits for, `waiting` the
-    selections that are served from no lower lane before they have seen all of this one. `reading` are the
+class LaneScan:
+    """What is known of one lane. `hungry` are scan_cursors that somebody with credit waits for, `waiting` the
+    selector_groups that are served from no lower lane before they have seen all of this one. `reading` are the
     positions that are being read to be looked at: None for nothing, empty for another turn in memory."""
 
-    __slots__ = ("fronts", "reading", "starved", "tracks", "turns", "waiting")
+    __slots__ = ("scan_cursors", "reading", "starved", "match_cursors", "turns", "waiting")
 
     def __init__(self) -> None:
-        self.tracks: dict[Selection, Track] = {}
-        self.fronts: list[Front] = []
-        self.starved: dict[Front, None] = {}
-        self.waiting: dict[Selection, None] = {}
+        self.match_cursors: dict[SelectorGroup, MatchCursor] = {}
+        self.scan_cursors: list[ScanCursor] = []
+        self.starved: dict[ScanCursor, None] = {}
+        self.waiting: dict[SelectorGroup, None] = {}
         self.reading: list[int] | None = None
         self.turns = 0
 
-    def join(self, selection: Selection) -> None:
-        """Begin to look for what `selection` wants, from the beginning of the lane."""
-        if selection.selector is None:
-            self.tracks[selection] = Track(selection, None)
+    def join(self, selector_group: SelectorGroup) -> None:
+        """Begin to look for what `selector_group` wants, from the beginning of the lane."""
+        if selector_group.selector is None:
+            self.match_cursors[selector_group] = MatchCursor(selector_group, None)
             return
-        front = next((front for front in self.fronts if not front.cursor), None)
-        if front is None:
-            front = Front()
-            self.fronts.append(front)
-        track = self.tracks[selection] = Track(selection, front)
-        front.tracks[track] = None
+        scan_cursor = next((scan_cursor for scan_cursor in self.scan_cursors if not scan_cursor.cursor), None)
+        if scan_cursor is None:
+            scan_cursor = ScanCursor()
+            self.scan_cursors.append(scan_cursor)
+        match_cursor = self.match_cursors[selector_group] = MatchCursor(selector_group, scan_cursor)
+        scan_cursor.match_cursors[match_cursor] = None
 
-    def leave(self, selection: Selection) -> None:
-        track = self.tracks.pop(selection)
-        self.waiting.pop(selection, None)
-        if track.front is not None:
-            self._take_from(track.front, track)
+    def leave(self, selector_group: SelectorGroup) -> None:
+        match_cursor = self.match_cursors.pop(selector_group)
+        self.waiting.pop(selector_group, None)
+        if match_cursor.scan_cursor is not None:
+            self._take_from(match_cursor.scan_cursor, match_cursor)
 
-    def found(self, track: Track, order: int, most: int) -> None:
-        """`order` matches; a track that knows `most` stays behind and looks further when it is hungry."""
-        track.matches.append(order)
-        front = track.front
-        if front is not None and len(track.matches) >= most:
-            self._take_from(front, track)
-            track.front = behind = Front(order)
-            behind.tracks[track] = None
-            self.fronts.append(behind)
+    def found(self, match_cursor: MatchCursor, order: int, most: int) -> None:
+        """`order` matches; a match_cursor that knows `most` stays behind and looks further when it is hungry."""
+        match_cursor.matches.append(order)
+        scan_cursor = match_cursor.scan_cursor
+        if scan_cursor is not None and len(match_cursor.matches) >= most:
+            self._take_from(scan_cursor, match_cursor)
+            match_cursor.scan_cursor = behind = ScanCursor(order)
+            behind.match_cursors[match_cursor] = None
+            self.scan_cursors.append(behind)
 
-    def unite(self, front: Front, other: Front) -> None:
-        """`front` has come to where `other` stands."""
-        for track in front.tracks:
-            track.front = other
-        other.tracks.update(front.tracks)
-        self.fronts.remove(front)
-        if front in self.starved:
-            del self.starved[front]
+    def unite(self, scan_cursor: ScanCursor, other: ScanCursor) -> None:
+        """`scan_cursor` has come to where `other` stands."""
+        for match_cursor in scan_cursor.match_cursors:
+            match_cursor.scan_cursor = other
+        other.match_cursors.update(scan_cursor.match_cursors)
+        self.scan_cursors.remove(scan_cursor)
+        if scan_cursor in self.starved:
+            del self.starved[scan_cursor]
             self.starved[other] = None
 
-    def _take_from(self, front: Front, track: Track) -> None:
-        del front.tracks[track]
-        if not front.tracks:
-            self.fronts.remove(front)
-            self.starved.pop(front, None)
+    def _take_from(self, scan_cursor: ScanCursor, match_cursor: MatchCursor) -> None:
+        del scan_cursor.match_cursors[match_cursor]
+        if not scan_cursor.match_cursors:
+            self.scan_cursors.remove(scan_cursor)
+            self.starved.pop(scan_cursor, None)
 
 
 class SelectiveState:
     """How one queue finds the consumer for each message while that is not simply the next one."""
 
     def __init__(self, most_idle: int) -> None:
-        self.everything = Selection(None)
-        self.selections: dict[str, Selection] = {"": self.everything}
+        self.everything = SelectorGroup(None)
+        self.selector_groups: dict[str, SelectorGroup] = {"": self.everything}
         self.index = Index()
         self.groups = Groups(most_idle)
         #: whether messages with a group may wait or be unsettled here
         self.grouped = False
         #: since when nothing waits and nothing is unsettled
         self.empty_since_ms = 0
-        #: selections that may find something new
-        self.awake: dict[Selection, None] = {}
-        #: selections that wait for bodies
-        self.awaiting: dict[Selection, None] = {}
+        #: selector_groups that may find something new
+        self.ready_groups: dict[SelectorGroup, None] = {}
+        #: selector_groups that wait for bodies
+        self.awaiting_bodies: dict[SelectorGroup, None] = {}
         #: messages that are paged and whose bodies happen to be here, until the end of this decision
-        self.at_hand: dict[int, Message] = {}
+        self.loaded_bodies: dict[int, Message] = {}
 
     def shift(self, by_ms: int) -> None:
         """Have all that is unused, or empty, so since so much later."""
         if self.empty_since_ms:
             self.empty_since_ms += by_ms
-        for selection in self.selections.values():
-            selection.unused_since_ms += by_ms
+        for selector_group in self.selector_groups.values():
+            selector_group.unused_since_ms += by_ms
 
-    def wake(self, selection: Selection) -> None:
-        if selection.line:
-            self.awake[selection] = None
+    def mark_ready(self, selector_group: SelectorGroup) -> None:
+        if selector_group.available:
+            self.ready_groups[selector_group] = None
 
 
 # ---------------------------------------------------------------------- what waits in a lane, by order
@@ -213,7 +213,7 @@ def end_of(lane: Lane) -> int:
     return max(outside + lane.shift if outside else 0, lane.ready[-1].order if lane.ready else 0)
 
 
-def beyond(lane: Lane, order: int, at_hand: dict[int, Message]) -> Iterator[tuple[int, Message | None]]:
+def beyond(lane: Lane, order: int, loaded_bodies: dict[int, Message]) -> Iterator[tuple[int, Message | None]]:
     """(order, message) of what waits beyond `order`, in order; None for a message whose body is not here."""
     ready = lane.ready
     in_memory = (
@@ -226,7 +226,7 @@ def beyond(lane: Lane, order: int, at_hand: dict[int, Message]) -> Iterator[tupl
     if lane.loading:
         loading = lane.loading
         positions = merge(positions, islice(loading, bisect_right(loading, order - shift), None))
-    outside = ((position + shift, at_hand.get(position)) for position in positions)
+    outside = ((position + shift, loaded_bodies.get(position)) for position in positions)
     return merge(in_memory, outside, key=_order) if ready else outside
 
 

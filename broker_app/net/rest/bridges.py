@@ -209,7 +209,7 @@ class BridgeDesk:
         administrator's deed, for what was not answered yet may come a second time."""
         sender, source = self._chosen_mark(self._asked_of_mark(request))
         pending_reply = self._engine_client.pending_reply()
-        self._engine_client.submit(c.DeleteMark(self._engine_client.peer, sender, source, pending_reply))
+        self._engine_client.submit(c.DeleteOffset(self._engine_client.peer, sender, source, pending_reply))
         await self._engine_client.answer(pending_reply)
         request.tell(operator_audit.DELETED, "marks", f"{sender}/{source}")
         return NO_CONTENT
@@ -224,7 +224,7 @@ class BridgeDesk:
             raise no_such("user", owner, users)
         pending_reply = self._engine_client.pending_reply()
         self._engine_client.submit(
-            c.ReassignMark(self._engine_client.peer, sender, source, owner, pending_reply)
+            c.ReassignOffset(self._engine_client.peer, sender, source, owner, pending_reply)
         )
         await self._engine_client.answer(pending_reply)
         request.tell(operator_audit.HANDED_OVER, "marks", f"{sender}/{source}", owner=owner)
@@ -251,7 +251,7 @@ class BridgeDesk:
 
     def _check_known(self, sender: str, source: str) -> None:
         """Refused with the nearest name there is."""
-        marks = self._engine_client.engine.broker.forwarding.marks
+        marks = self._engine_client.engine.broker.forwarding.offsets
         if address_of(sender, source) in marks:
             return
         sources = [mark.source for mark in marks.values() if mark.sender == sender]

@@ -65,8 +65,8 @@ class ConsumerDesk:
 
 def receivers(match: Match) -> Iterator[Subscription]:
     """The consumers behind what matches the name of a topic; of durable ones, those that are there."""
-    for look in match.looks:
-        yield from look.members
+    for group in match.fanout_groups:
+        yield from group.members
     yield from match.singles
     for named in match.named:
         yield from named.queue.consumers

@@ -13,7 +13,7 @@ from broker_app.core import views
 from broker_app.core.broker import Broker
 from broker_app.core.message import Message, MessageIds
 from broker_app.core.model import Queue
-from broker_app.core.transfers import GONE, Moved
+from broker_app.core.transfers import GONE, TransferResult
 from broker_app.core.why import Reason, why
 from broker_app.jobs import message_reader
 from broker_app.net import operator_audit
@@ -111,7 +111,7 @@ class OneMessage:
                 c.Transfer(self._engine_client.peer, address, chosen, receipt=pending_reply)
             )
             (answer,) = await self._engine_client.answer(pending_reply)
-            status = cast("list[Moved]", answer)[0].status
+            status = cast("list[TransferResult]", answer)[0].status
         if status == UNSETTLED:
             raise Refusal("conflict", "the message is handed out; who holds it settles it")
         if status == GONE:

@@ -124,11 +124,11 @@ class Subscriptions:
             "unsettled": queue.unsettled,
             "lag": backlog + queue.unsettled,
             "lag_s": self._lag_s(queue),
-            "published": queue.published_total,
-            "delivered": queue.delivered_total,
-            "acknowledged": queue.acked_total,
-            "expired": queue.expired_total,
-            "dead": queue.dead_total,
+            "published": queue.counters.published,
+            "delivered": queue.counters.delivered,
+            "acknowledged": queue.counters.acked,
+            "expired": queue.counters.expired,
+            "dead": queue.counters.dead,
         }
 
     def _lag_s(self, queue: Queue) -> float:

@@ -71,7 +71,7 @@ class ConditionChecks:
         """To be called before `find`, with the time of now."""
         self._now = now
         dead = {
-            queue.address: queue.published_total for queue, depth, is_dead, _ in self._waiting() if is_dead
+            queue.address: queue.counters.published for queue, depth, is_dead, _ in self._waiting() if is_dead
         }
         self._growth.note(now, dead)
 
