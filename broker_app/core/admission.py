@@ -1,10 +1,9 @@
 """Admission of messages: limits of destinations and of the broker, and what happens at them.
 
 With FLOW_CONTROL, a message for which there is no room is blocked until there is some or its time limit ends.
-Its producer gets no receipt; when many of its bytes are blocked, it is throttled. Blocked messages are admitted
-in the order of their arrival, and later messages to the same destination are blocked behind them, so that the
-order of each producer is kept.
-"""
+Its producer gets no receipt; when many of its bytes are blocked, it is throttled. Blocked messages are
+admitted in the order of their arrival, and later messages to the same destination are blocked behind them, so
+that the order of each producer is kept."""
 
 from __future__ import annotations
 

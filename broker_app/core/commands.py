@@ -35,7 +35,8 @@ class Publish:
 @dataclass(slots=True)
 class Subscribe:
     """Begin a subscription. `render_key` is equal for subscriptions whose messages are rendered to equal
-    bytes (None: rendered one by one). `lease_ms` > 0: an unsettled delivery is returned by itself after that time.
+    bytes (None: rendered one by one). `lease_ms` > 0: an unsettled delivery is returned by itself after that
+    time.
 
     `name`, on a topic: consume the subscription of that name, made when there is none. A `durable` one keeps
     messages while nobody is there; a `shared` one may have several consumers at once. `start`, on a topic:

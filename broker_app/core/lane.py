@@ -202,8 +202,8 @@ class Lane:
     __slots__ = (
         "attempts",
         "average",
-        "loading",
         "delivered_up_to",
+        "loading",
         "paged",
         "priority",
         "ready",

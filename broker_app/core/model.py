@@ -87,9 +87,9 @@ class Peer:
         "connection",
         "deliveries",
         "detailed",
+        "disconnected",
         "fanned_out",
         "flows",
-        "disconnected",
         "next_tag",
         "patience_ms",
         "paused",
@@ -223,14 +223,14 @@ class Subscription:
         "address",
         "available",
         "credit",
+        "delivered_directly",
         "exclusive",
         "fanned_out_before",
-        "delivered_directly",
+        "fanout_group",
         "head",
         "holds",
         "id",
         "lease_ms",
-        "fanout_group",
         "peer",
         "probe_ms",
         "probe_tag",
@@ -238,8 +238,8 @@ class Subscription:
         "render_key",
         "replay",
         "returned",
-        "selector_group",
         "selector",
+        "selector_group",
         "since_ms",
         "unsettled",
         "watched",
@@ -352,7 +352,7 @@ class LimitUsage:
     holds in order what waits for room.
     """
 
-    __slots__ = ("_read", "_read_bytes", "bytes", "blocked", "policy", "producers", "since", "unread")
+    __slots__ = ("_read", "_read_bytes", "blocked", "bytes", "policy", "producers", "since", "unread")
 
     def __init__(self, policy: DestinationPolicy) -> None:
         self.policy = policy
@@ -433,7 +433,8 @@ class QueueCounters:
 
 class QueueSamples:
     """Samples in ms, of one message for each dispatch: the time from arrival to delivery (`waits`), and from
-    delivery to acknowledgement (`holds`). Statistics put bounded deques here, and note in `seen` what they saw."""
+    delivery to acknowledgement (`holds`). Statistics put bounded deques here, and note in `seen` what they
+    saw."""
 
     __slots__ = ("holds", "seen", "waits")
 

@@ -122,11 +122,11 @@ def test_what_the_broker_knows_of_a_message_has_names() -> None:
     [
         ("", "line 1 column 1", "the selector ends"),
         ("a = ", "line 1 column 5", "expected"),
-        ("a = 'x", "line 1 column 5", "has no end"),
-        ('"a = 1', "line 1 column 1", "has no end"),
+        ("a = 'x", "line 1 column 5", "is not closed"),
+        ('"a = 1', "line 1 column 1", "is not closed"),
         ("a = 1 AMD b = 2", "line 1 column 7", "found 'AMD', expected *, +, -, /, AND, OR, the end"),
         ("a = 1 AND\n  b = = 2", "line 2 column 7", "found '='"),
-        ("a = 1; b", "line 1 column 6", "is no part of a selector"),
+        ("a = 1; b", "line 1 column 6", "is not allowed in a selector"),
         ("a IN (1,)", "line 1 column 9", "a number"),
         ("a = 12x", "line 1 column 5", "is no part"),
         ("5", "line 1 column 1", "a condition is expected"),
@@ -138,7 +138,7 @@ def test_what_the_broker_knows_of_a_message_has_names() -> None:
         ("a LIKE '" + "x" * 300 + "'", "line 1 column 8", "256 are allowed"),
         ("a = 0xFFFFFFFFFFFFFFFFFF", "line 1 column 5", "64 bits"),
         ("JMSRedelivered = TRUE", "line 1 column 1", "changes while a message waits"),
-        ("NOT " * 60 + "a", "line 1 column 205", "in one another"),
+        ("NOT " * 60 + "a", "line 1 column 205", "nested expressions"),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_place(text: str, place: str, says: str) -> None:

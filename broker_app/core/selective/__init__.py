@@ -1,1 +1,1 @@
-"""Delivery where not every consumer takes every message: selectors and message groups."""
+"""Selective delivery: selectors, message groups, and queues whose consumers do not all take every message."""

@@ -1,4 +1,4 @@
-"""Selectors: conditions on the headers of a message, in the SQL-92 subset of JMS, compiled to closures.
+"""The compiler of selectors: conditions on message headers in the SQL-92 subset of JMS become closures.
 
 Logic has three values: a comparison with a header that is missing is unknown (None), and so is what
 follows from it; a selector matches when it is true. Headers are text. Where text meets a number or a truth
@@ -22,17 +22,18 @@ from broker_app.core.selective.selector import LONG, Anchors, Expression, Select
 if TYPE_CHECKING:
     from lark import Token, Tree
 
-#: a piece of a pattern: its characters, None where any one fits
+#: a piece of a pattern: its characters, None for any character
 Piece = list[str | None]
 
-#: expressions within expressions
+#: depth of nested expressions
 MAX_DEPTH = 50
 MAX_PATTERN = 256
-#: selectors kept compiled
+#: compiled selectors that are cached
 CACHED = 2_048
 
 _CALLED = {"JMSType": "type", "JMSCorrelationID": "correlation-id", "JMSReplyTo": "reply-to"}
-# What the broker knows of a message. The second table differs between messages of one header block.
+# Properties of a message that are not headers. Those of the second table differ between messages that share a
+# header block.
 _SHARED: dict[str, Callable[[Envelope], Value]] = {
     "destination": lambda envelope: envelope.address,
     "group": lambda envelope: (envelope.special.group or None) if envelope.special else None,
@@ -51,7 +52,7 @@ _OWN: dict[str, Callable[[Message, MessageIds], Value]] = {
     "JMSMessageID": lambda message, ids: ids.of(message).decode(),
     "JMSTimestamp": lambda message, _: message.time_ms,
 }
-#: what changes while a message waits; a choice that was made could not be kept
+#: properties that change while a message waits, so that a match could not be kept
 _CHANGING = ("JMSRedelivered", "JMSXDeliveryCount", "redelivered", "attempt")
 
 _RELATIONS: dict[str, Callable[..., bool]] = {
@@ -63,13 +64,13 @@ _RELATIONS: dict[str, Callable[..., bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-#: what ActiveMQ's clients put before a selector to get what is the rule here
+#: a prefix of ActiveMQ clients that asks for what is the default here
 _CONVERTING = re.compile(r"\s*convert_string_expressions:")
 
 
 @lru_cache(maxsize=CACHED)
 def compile(text: str) -> Selector:
-    """The selector that `text` says. Raises Refused("invalid-selector") that names line and column."""
+    """Compile a selector. Raises Refused("invalid-selector") with line and column."""
     prefix = _CONVERTING.match(text)
     source = " " * prefix.end() + text[prefix.end() :] if prefix else text
     compiler = _Compiler(source)
@@ -85,7 +86,7 @@ def compile(text: str) -> Selector:
 
 
 class _Part(NamedTuple):
-    """A piece of a selector: what it says, where it begins, and what it is."""
+    """A compiled expression: its value, where it begins, and its kind."""
 
     value: Expression
     at: int
@@ -99,7 +100,7 @@ _CONDITION, _TERM, _EITHER = "condition", "term", "either"  # a header may be us
 
 
 class _Compiler:
-    """Makes closures of a tree, from the leaves up."""
+    """Makes closures of a syntax tree, from the leaves up."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -110,7 +111,7 @@ class _Compiler:
     def condition(self, tree: Tree[Token], depth: int) -> _Part:
         part = self.part(tree, depth)
         if part.kind == _TERM:
-            raise self._refused(part.at, "a condition is expected here, and this is a value")
+            raise self._refused(part.at, "a condition is expected here, not a value")
         if part.kind == _EITHER and part.literal is None:
             return part._replace(value=_truth(part.value), kind=_CONDITION)
         return part
@@ -118,12 +119,12 @@ class _Compiler:
     def term(self, tree: Tree[Token], depth: int) -> _Part:
         part = self.part(tree, depth)
         if part.kind == _CONDITION:
-            raise self._refused(part.at, "a value is expected here, and this is a condition")
+            raise self._refused(part.at, "a value is expected here, not a condition")
         return part
 
     def part(self, tree: Tree[Token], depth: int) -> _Part:
         if depth > MAX_DEPTH:
-            raise self._refused(tree.meta.start_pos, f"more than {MAX_DEPTH} expressions in one another")
+            raise self._refused(tree.meta.start_pos, f"more than {MAX_DEPTH} nested expressions")
         self.parts += 1
         made: _Part = getattr(self, "_" + tree.data)(tree, depth + 1)
         return made

@@ -1,13 +1,13 @@
-"""Delivery where not every consumer takes every message: selectors and message groups.
+"""Delivery for queues whose consumers do not all take every message: selectors and message groups.
 
-A queue comes here while it has a `Sorter`, and goes back to the short way when nothing asks for one any
-more. Lanes stay what they are, so all other operations on a queue need not know of it. A consumer's messages
-may stand anywhere in a backlog that is larger than memory: what is outside is read once in long
-runs, looked at for all selector_groups together and forgotten again but for the orders of what matched;
-bodies are read when there is credit for them.
+A queue is delivered this way while it has a `SelectiveState`, and in the plain way again when nothing needs
+one any more. Lanes do not change, so all other operations on a queue are the same. The matches of a consumer
+may be anywhere in a backlog that is larger than memory: bodies in the journal are read once, in long runs,
+matched for all selector groups together and dropped; only the orders of the matches are kept. Bodies are read
+again when there is credit for them.
 
-Messages leave out of order here, so a mark cannot say what was handed out: each first delivery that
-has to be settled is recorded by itself, as one attempt (a RETURNED record, 16 bytes a message).
+Messages leave out of order here, so `Lane.delivered_up_to` cannot say which were delivered: each first
+delivery that has to be settled is recorded by itself, as one attempt (a RETURNED record, 16 bytes a message).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from broker_app.core.turn import Turn
 
 
 class SelectiveDelivery:
-    """Selectors and message groups: who takes which messages of a queue."""
+    """Begins and ends selective delivery of queues, and keeps its state up to date."""
 
     def __init__(self, turn: Turn, store: MessageStore) -> None:
         self._turn = turn
@@ -52,6 +52,7 @@ class SelectiveDelivery:
         subscription.watched = subscription.watched or state.grouped
 
     def remove_consumer(self, subscription: Subscription) -> None:
+        """Take a consumer out of its group; its message groups get another owner."""
         chosen, state = subscription.selector_group, subscription.queue.selective
         if chosen is None or state is None:
             return
@@ -67,7 +68,7 @@ class SelectiveDelivery:
         self._store.mark_dirty(subscription.queue)
 
     def propose_held(self, queue: Queue, state: SelectiveState) -> None:
-        """Release the groups that waited for the credit of consumers that stand by now."""
+        """Check again the messages that waited for credit of consumers that are on standby now."""
         for lane in queue.lanes:
             for selector_group, match_cursor in (
                 lane.scan.match_cursors.items() if lane.scan is not None else ()
@@ -85,7 +86,8 @@ class SelectiveDelivery:
         self.keep_groups(queue)
 
     def keep_groups(self, queue: Queue) -> None:
-        """Deliver messages of one group to one consumer at a time from now on; not of other brokers."""
+        """Deliver messages of one group to one consumer at a time from now on. Queues of bridges are
+        exempt."""
         if queue.forwarded:
             return
         if queue.selective is None:
@@ -118,7 +120,7 @@ class SelectiveDelivery:
         self._store.mark_dirty(queue)
 
     def _end(self, queue: Queue) -> None:
-        """Return to plain delivery: messages in memory must come before all others."""
+        """Return to plain delivery, where messages in memory come before all others."""
         state = queue.selective
         assert state is not None
         for lane in queue.lanes:
@@ -139,7 +141,7 @@ class SelectiveDelivery:
         self._store.mark_dirty(queue)
 
     def tidy(self, queue: Queue) -> None:
-        """Forget selector_groups that nobody has used for a while, and the state when it is not needed."""
+        """Drop selector groups without consumers after a while, and the state when it is not needed."""
         state = queue.selective
         assert state is not None
         long_ago = self._turn.now_ms - self._turn.limits.unused_selector_ms
@@ -162,13 +164,13 @@ class SelectiveDelivery:
             self._end(queue)
 
     def load(self, queue: Queue, state: SelectiveState, command: c.Loaded) -> None:
-        """Put bodies that were read back into memory, or among those that are only looked at."""
+        """Take bodies that were read back: for delivery, or to be matched only."""
         lane = queue.lane(command.priority)
         self._store.mark_dirty(queue)
         if lane.scan is not None and lane.scan.reading == list(command.positions):
             lane.scan.reading = None
             for position, record in zip(command.positions, command.records, strict=True):
-                if position in lane.paged:  # else it was taken meanwhile
+                if position in lane.paged:  # else it has left meanwhile
                     message = queue.reader.message(record, position)
                     message.order = position + lane.shift
                     message.attempts = lane.attempts_of(position)

@@ -1,8 +1,7 @@
-"""One turn of handing out for a queue whose consumers do not all take every message.
+"""One round of delivery for a queue with selective delivery.
 
-What came in and came back is looked at, groups that became free are offered, selector_groups with credit are
-served, and what has to be read for them is asked for.
-"""
+New and returned messages are matched, message groups that became free are offered, selector groups with
+credit are served, and the bodies that they need are requested."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ from broker_app.core.turn import Turn
 
 
 class DispatchRound:
-    """One turn of handing out for one queue."""
+    """One round of delivery for one queue."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class DispatchRound:
         #: deliveries to be recorded as attempts
         self._begun: list[tuple[int, int]] = []
         self._delivered = self._settled = 0
-        #: how much of its time for looking at messages is left
+        #: how much may still be matched in this round
         self._left = turn.limits.scan_batch
 
     def run(self) -> None:
@@ -78,10 +77,10 @@ class DispatchRound:
         state.loaded_bodies.clear()
         self._account()
 
-    # ------------------------------------------------------------------ looking
+    # ------------------------------------------------------------------ matching
 
     def _scan_lane(self, lane: Lane) -> None:
-        """Take note of what came back and of what came in, and go on looking where somebody is hungry."""
+        """Match returned and new messages, and continue for groups that have credit and no matches."""
         state, scan = self._state, lane.scan
         if scan is None:
             scan = lane.scan = LaneScan()
@@ -102,7 +101,7 @@ class DispatchRound:
                 self._advance(lane, scan, scan_cursor)
 
     def _note(self, scan: LaneScan, message: Message) -> None:
-        """A message has come back to a place that some have looked at already."""
+        """Match a returned message for the groups that have read its place already."""
         state = self._state
         matching = state.index.matching(message, self._turn.ids) if scan.scan_cursors else ()
         for selector_group in (state.everything, *matching):
@@ -112,7 +111,7 @@ class DispatchRound:
                 state.mark_ready(selector_group)
 
     def _advance(self, lane: Lane, scan: LaneScan, scan_cursor: ScanCursor) -> None:
-        """Look at what lies before a scan_cursor, as far as bodies are at hand."""
+        """Match the messages behind a scan cursor, as far as their bodies are in memory."""
         state, ids, limits = self._state, self._turn.ids, self._turn.limits
         index = state.index
         ahead = min(
@@ -127,7 +126,7 @@ class DispatchRound:
             scan_cursor.cursor = order
             if (
                 len(scan_cursor.match_cursors) == 1 and len(state.selector_groups) > 2
-            ):  # without trying all the others
+            ):  # without the index of all others
                 (match_cursor,) = scan_cursor.match_cursors
                 index.spent += match_cursor.selector_group.condition.cost(message)
                 wanted = match_cursor.selector_group.wants(message, ids)
@@ -144,7 +143,7 @@ class DispatchRound:
             scan.unite(scan_cursor, ahead)
 
     def _give_up_empty_lanes(self) -> None:
-        """Who waited to see more of a lane that others have emptied meanwhile is served from the next one."""
+        """Serve groups from the next lane that waited for matches of one that is empty now."""
         for lane in self._queue.lanes:
             scan = lane.scan
             if scan is None or not scan.waiting:
@@ -154,10 +153,10 @@ class DispatchRound:
                 del scan.waiting[selector_group]
                 self._state.mark_ready(selector_group)
 
-    # ------------------------------------------------------------------ handing out
+    # ------------------------------------------------------------------ delivery
 
     def _serve(self, selector_group: SelectorGroup) -> None:
-        """Hand out to the consumers of one selector_group, highest priority first."""
+        """Deliver to the consumers of one selector group, highest priority first."""
         for lane in self._queue.lanes:
             if not selector_group.available:
                 return
@@ -203,7 +202,7 @@ class DispatchRound:
         return unread
 
     def _propose(self, selector_group: SelectorGroup, match_cursor: MatchCursor) -> None:
-        """What was passed over has another chance when they were read, and when their consumer has credit."""
+        """Check again the messages passed over whose bodies were read, or whose consumer has credit."""
         for group in match_cursor.unread:
             match_cursor.propose(group)
         match_cursor.unread.clear()
@@ -213,7 +212,7 @@ class DispatchRound:
                     match_cursor.propose(group)
 
     def _candidate(self, match_cursor: MatchCursor) -> tuple[int, str] | None:
-        """The first message passed over that might go, taken off the heap of candidates."""
+        """(order, message group) of the first message passed over that may be deliverable."""
         while match_cursor.candidates:
             order, group = match_cursor.candidates[0]
             orders = match_cursor.passed.get(group)
@@ -237,7 +236,7 @@ class DispatchRound:
         return match_cursor.matches.first
 
     def _message(self, lane: Lane, order: int) -> Message | None:
-        """The message of this order if it waits and its body is here."""
+        """The message with this order if it waits and its body is in memory."""
         at = index_in_memory(lane, order)
         if at is not None:
             return lane.ready[at]
@@ -288,7 +287,7 @@ class DispatchRound:
             self._deliver(lane, subscription, message)
 
     def _consumer(self, selector_group: SelectorGroup, name: str, message: Message) -> Subscription | None:
-        """Who of the selector_group may have a message of this group now."""
+        """The consumer of the selector group that may receive a message of a message group now."""
         group = self._state.groups.find(name)
         if group is None:
             return selector_group.available[0]
@@ -305,12 +304,13 @@ class DispatchRound:
             or owner.selector_group.wants(message, self._turn.ids)
         ):
             return None
-        return selector_group.available[0]  # its owner would never take it
+        return selector_group.available[0]  # its owner does not match it
 
     def _hold(
         self, selector_group: SelectorGroup, match_cursor: MatchCursor, name: str, message: Message
     ) -> None:
-        """Remember for whom a message passed over waits. A group that is free is proposed at once."""
+        """Note which consumer a message passed over waits for; check it again at once if its group is
+        free."""
         group = self._state.groups.find(name)
         owner = group.owner if group is not None else None
         if owner is not None and owner.selector_group is selector_group and not owner.available:
@@ -319,7 +319,7 @@ class DispatchRound:
             match_cursor.propose(name)
 
     def _free_groups(self) -> None:
-        """Groups that became free may go to whoever looks for them."""
+        """Offer message groups that became free to all selector groups that passed over them."""
         state = self._state
         freed, state.groups.freed = state.groups.freed, []
         for name in freed:
@@ -331,7 +331,7 @@ class DispatchRound:
                             state.mark_ready(selector_group)
 
     def _deliver(self, lane: Lane, subscription: Subscription, message: Message) -> None:
-        """A message leaves its lane for a consumer, unless its time is over."""
+        """Deliver a message to a consumer, unless it has expired."""
         turn, queue = self._turn, self._queue
         self._take(lane, message)
         if 0 < message.expires_ms <= turn.now_ms:
@@ -391,10 +391,11 @@ class DispatchRound:
             lane.ready.popleft()
         self._store.count_body(self._queue, -message.size)
 
-    # ------------------------------------------------------------------ reading, and what is recorded
+    # ------------------------------------------------------------------ reading and recording
 
     def _want(self, selector_group: SelectorGroup, lane: Lane, orders: Iterable[int]) -> None:
-        """Bodies that there is credit for; of groups many more, because many of them may be passed over."""
+        """Request bodies for the credit that there is; more with message groups, since many may be passed
+        over."""
         self._state.awaiting_bodies[selector_group] = None
         credit = sum(
             subscription.credit - subscription.unsettled for subscription in selector_group.available
@@ -405,7 +406,7 @@ class DispatchRound:
         wants.update(order - lane.shift for order in islice(orders, most))
 
     def _read(self, lane: Lane) -> None:
-        """Ask for bodies to hand out, and for more to look at."""
+        """Request bodies to deliver, and more to match."""
         turn, scan = self._turn, lane.scan
         assert scan is not None
         limits = turn.limits
@@ -441,8 +442,8 @@ class DispatchRound:
         if message is None:
             positions = list(islice(lane.paged.after(next_ - lane.shift - 1), count))
         if message is None and not (positions and positions[0] == next_ - lane.shift):
-            return  # it is being loaded
-        # What is in memory needs another turn and no reading: then the list is empty.
+            return  # it is being read
+        # Bodies in memory need another turn and no reading: then the list is empty.
         scan.reading = positions
         self._turn.out.fetches.append(Fetch(self._queue.address, lane.priority, positions))
 

@@ -1,4 +1,4 @@
-"""The grammar of selectors: text to a tree, and why a text is none, with the place."""
+"""The grammar of selectors, and the errors of texts that do not follow it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from lark import Lark, Token, Tree
     from lark.exceptions import UnexpectedInput
 
-#: characters of a selector
+#: maximum number of characters of a selector
 MAX_LENGTH = 4_096
 
-# The SQL-92 subset of JMS 2.0, section 3.8.1. Keywords are no names, in any case of their letters.
+# The SQL-92 subset of JMS 2.0, section 3.8.1. Keywords are not names, in upper or lower case.
 GRAMMAR = r"""
 ?start: either
 ?either: both (OR both)*
@@ -104,8 +104,8 @@ def _refusal(text: str, error: UnexpectedInput) -> Refused:
     position = error.pos_in_stream or 0
     if isinstance(error, UnexpectedCharacters):
         if text[position] in "'\"":
-            return refused(text, position, f"what begins with {text[position]} has no end")
-        return refused(text, position, f"{text[position : position + 20]!r} is no part of a selector")
+            return refused(text, position, f"the text that begins with {text[position]} is not closed")
+        return refused(text, position, f"{text[position : position + 20]!r} is not allowed in a selector")
     assert isinstance(error, UnexpectedToken)
     token = error.token
     spoken = ", ".join(sorted({_SPOKEN.get(name, name) for name in error.accepts or error.expected}))

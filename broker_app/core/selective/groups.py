@@ -1,9 +1,8 @@
-"""Message groups: which consumer has which group, while it has it.
+"""Message groups and the consumers that own them.
 
-A group belongs to the consumer that got its first message, until that one leaves. Of groups of which no
-message is unsettled so many are remembered; the one that was idle longest is forgotten first and may go
-to another consumer.
-"""
+A group belongs to the consumer that received its first message, until that consumer leaves. The number of
+groups without unsettled messages is bounded: the group that was idle longest is forgotten first, and may go
+to another consumer."""
 
 from __future__ import annotations
 
@@ -13,7 +12,8 @@ from broker_app.core.model import Subscription
 
 
 class Group:
-    """`owner` is None when it has left and left unsettled messages behind: then nobody may have the group."""
+    """`owner` is None when it has left with messages unsettled: until these are settled, the group has no
+    owner."""
 
     __slots__ = ("owner", "unsettled")
 
@@ -23,8 +23,8 @@ class Group:
 
 
 class Groups:
-    """The groups of one queue that are owned. `freed` collects names of groups that may have become free to
-    be had, or to be had by another; whoever hands out empties it."""
+    """The groups of one queue that have an owner. `freed` collects the names of groups that may have a new
+    owner; the dispatch round empties it."""
 
     def __init__(self, most_idle: int) -> None:
         self._most_idle = most_idle
@@ -41,12 +41,12 @@ class Groups:
         return self._groups.get(name)
 
     def give(self, name: str, owner: Subscription, *, unsettled: bool) -> None:
-        """A message of the group goes to `owner`, who has the group from now on."""
+        """Make `owner` the owner of a group, because a message of it is delivered to it."""
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = Group()
         if group.owner is not owner:
-            if group.owner is not None:  # what waited for the former owner may go to this one
+            if group.owner is not None:  # messages that waited for the former owner may go to this one
                 self.freed.append(name)
             self._disown(name, group)
             group.owner = owner
@@ -58,7 +58,7 @@ class Groups:
             self._rest(name)
 
     def settled(self, name: str) -> None:
-        """A message of the group is not out any more."""
+        """Note that a message of a group was settled or returned."""
         group = self._groups.get(name)
         if group is None or not group.unsettled:
             return
@@ -71,7 +71,8 @@ class Groups:
                 self._rest(name)
 
     def leave(self, owner: Subscription) -> None:
-        """A consumer has ended: its groups are free, as soon as nothing of them is unsettled."""
+        """Take its groups from a consumer that has ended; each is free when none of its messages is
+        unsettled."""
         for name in self._owned.pop(owner, ()):
             group = self._groups[name]
             group.owner = None

@@ -1,8 +1,8 @@
-"""Which of many selectors match a message, without trying them all.
+"""An index of selectors: finds those that match a message without evaluating all of them.
 
-A selector that asks for `header = literal` (or IN) can match only messages whose header has that value, so it
-is filed under it. Messages with equal headers share an envelope, and what was found for one holds for all.
-"""
+A selector with the condition `header = literal` (or IN) can match only messages whose header has that value,
+so it is filed under that value. Messages with equal headers share an envelope; the result for one is used for
+all."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from broker_app.core.selective.selector import Selector, as_number
 
 
 class SelectorGroup:
-    """The consumers of one queue that want the same messages: with equal selectors, or (None) with none."""
+    """The consumers of one queue with equal selectors, or (None) without one."""
 
-    __slots__ = ("consumers", "available", "selector", "unused_since_ms")
+    __slots__ = ("available", "consumers", "selector", "unused_since_ms")
 
     def __init__(self, selector: Selector | None) -> None:
         self.selector = selector
         self.consumers = 0
-        #: those who can take a message now, the next one in turn first
+        #: consumers that can take a message now, the next one in turn first
         self.available: deque[Subscription] = deque()
         #: since when it has no consumers
         self.unused_since_ms = 0
 
     @property
     def condition(self) -> Selector:
-        """The selector of who has one."""
+        """The selector. Assumes: there is one."""
         assert self.selector is not None
         return self.selector
 
@@ -38,19 +38,19 @@ class SelectorGroup:
         return self.selector is None or self.selector.matches(message, ids)
 
 
-#: the selector_groups that ask for one value of one header
+#: the selector groups that are filed under one value of one header
 Drawer = dict[SelectorGroup, None]
 
 
 class Index:
-    """The selector_groups of one queue that have a selector."""
+    """The selector groups of one queue that have a selector."""
 
-    #: envelopes whose selector_groups are remembered
+    #: envelopes whose matches are remembered
     MOST_REMEMBERED = 1_024
 
     def __init__(self) -> None:
-        #: header → value → selector_groups. A text is filed as text and a number as number: the header "5.0" is
-        #: the number 5 and not the text "5".
+        #: header → value → selector groups. Texts and numbers are filed apart: the header "5.0" is the number
+        #: 5 and not the text "5".
         self._files: dict[str, dict[str | float, Drawer]] = {}
         #: header → how often a number is filed under it
         self._numbers: Counter[str] = Counter()
@@ -58,7 +58,7 @@ class Index:
         self._places: dict[SelectorGroup, list[tuple[str, str | float]]] = {}
         self._remembered: dict[Envelope, tuple[SelectorGroup, ...]] = {}
         self._timely = 0
-        #: what looking at messages has cost so far (`Selector.cost`)
+        #: the cost of all evaluations so far (`Selector.cost`)
         self.spent = 0
 
     def add(self, selector_group: SelectorGroup) -> None:
@@ -85,14 +85,14 @@ class Index:
         self._remembered.clear()
 
     def matching(self, message: Message, ids: MessageIds) -> tuple[SelectorGroup, ...]:
-        """The selector_groups whose selector matches `message`."""
+        """The selector groups whose selector matches `message`."""
         envelope = message.envelope
         known = self._remembered.get(envelope)
         if known is not None and not self._timely:
             return known
         headers = block.headers(envelope.block)
         candidates = dict.fromkeys((*self._unfiled, *self._filed(headers)))
-        if known is not None:  # what holds for the header block holds for all messages that share it
+        if known is not None:  # messages with the same header block
             candidates = {s: None for s in candidates if s.condition.timely or s in known}
         self.spent += sum([s.condition.cost(message) for s in candidates])
         found = tuple(s for s in candidates if s.condition.accepts(headers, message, ids))
@@ -112,15 +112,13 @@ class Index:
                     yield from file.get(number, ())
 
     def _choose(self, selector_group: SelectorGroup) -> list[tuple[str, str | float]]:
-        """The header and values under which to file: those that fewest others are filed under."""
+        """The header and values to file under: those with the fewest other groups."""
         anchors = selector_group.condition.anchors
 
-        def crowd(name: str) -> int:
+        def size(name: str) -> int:
             file = self._files.get(name, {})
             return sum(1 + len(file.get(value, ())) for value in anchors[name])
 
         return (
-            [(name, value) for name in [min(anchors, key=crowd)] for value in anchors[name]]
-            if anchors
-            else []
+            [(name, value) for name in [min(anchors, key=size)] for value in anchors[name]] if anchors else []
         )

@@ -20,9 +20,11 @@ _NUMBER = re.compile(r"[+-]?(?:\d+|(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?)", re
 
 
 class Selector:
-    """A compiled selector. `anchors` are headers that must have one of few values, for an index;
-    `timely` says whether it looks at more than the header block; of its `parts` so many are `searches`, which
-    may walk over the whole of a header."""
+    """A compiled selector.
+
+    `anchors` are headers that must have one of a few values, for the index. `timely` is True when it depends
+    on more than the header block. `parts` is the number of its expressions; `searches` is how many of them
+    may read the whole value of a header (LIKE)."""
 
     __slots__ = ("_condition", "anchors", "parts", "searches", "text", "timely")
 
@@ -37,16 +39,16 @@ class Selector:
         self._condition = condition
 
     def cost(self, message: Message) -> int:
-        """About how long it takes to look at a message, at most; a plain one with a short block takes 1."""
+        """The highest cost of evaluating it for a message; 1 for a simple one and a short header block."""
         size = len(message.envelope.block)
         return 1 + (self.parts >> 3) + (size * (1 + 8 * self.searches) >> 8)
 
     def matches(self, message: Message, ids: MessageIds) -> bool:
-        """Whether the selector is true of `message`; `ids` are those of its broker."""
+        """Return whether the selector is true for `message`; `ids` are those of its broker."""
         return self._condition(block.headers(message.envelope.block), message, ids) is True
 
     def accepts(self, headers: Mapping[str, str], message: Message, ids: MessageIds) -> bool:
-        """Like `matches`, for who has taken the message's header block apart already."""
+        """Like `matches`, for a header block that is parsed already."""
         return self._condition(headers, message, ids) is True
 
 

@@ -1,10 +1,10 @@
-"""What choosy consumers have found in a queue so far, without holding what they found.
+"""What is known of the matches in a queue whose consumers have selectors.
 
-Everything that waits in a lane has an order, in memory or not. A `MatchCursor` keeps the orders that match one
-selector_group, 8 bytes each and never many. Tracks that have looked equally far form a `ScanCursor`: what lies
-before it is read once for all of them. What a match_cursor says may be outdated, because a message matches
-several selector_groups and leaves by many ways; so the lane is asked again before a message is handed out.
-"""
+Every message that waits in a lane has an order, whether its body is in memory or not. A `MatchCursor` keeps
+the orders of messages that match one selector group: 8 bytes each, and a bounded number of them. Match
+cursors that have read a lane equally far share a `ScanCursor`, so that the messages behind it are read once
+for all of them. A match may be outdated, because a message can match several groups and can leave in many
+ways. So the lane is checked again before a message is delivered."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from broker_app.core.model import Subscription
 from broker_app.core.selective.groups import Groups
 from broker_app.core.selective.index import Index, SelectorGroup
 
-#: orders of messages whose group is busy that a match_cursor passes over at most
+#: messages whose group has another owner that a match cursor passes over at most
 MOST_PASSED = 1_000_000
 
 
 class MatchCursor:
-    """What one selector_group knows of one lane."""
+    """The matches of one selector group in one lane."""
 
     __slots__ = (
         "candidates",
         "cursor",
-        "scan_cursor",
         "held",
         "matches",
         "passed",
         "passed_total",
+        "scan_cursor",
         "selector_group",
         "unread",
     )
 
     def __init__(self, selector_group: SelectorGroup, scan_cursor: ScanCursor | None) -> None:
         self.selector_group = selector_group
-        #: None for the selector_group of everything, which needs to read nothing: then `cursor` says how far it is
+        #: None for the group without a selector, which has to read nothing: `cursor` is then how far it is
         self.scan_cursor = scan_cursor
         self.cursor = 0
         self.matches = Positions()
-        #: group → orders that matched and met the group in other hands; they stand behind `matches`
+        #: message group → orders of matches that were passed over, because the group had another owner
         self.passed: dict[str, Positions] = {}
         self.passed_total = 0
-        #: a heap of (order, group): messages passed over that might be handed out now
+        #: a heap of (order, message group): messages passed over that may be deliverable now
         self.candidates: list[tuple[int, str]] = []
-        #: groups with messages passed over that wait for credit of their owner
+        #: message groups with messages passed over whose owner has no credit
         self.held: dict[Subscription, set[str]] = {}
-        #: groups whose next message is being read
+        #: message groups whose next message is being read
         self.unread: set[str] = set()
 
     @property
     def reach(self) -> int:
-        """The order up to which everything was looked at."""
+        """The order up to which all messages were matched."""
         return self.cursor if self.scan_cursor is None else self.scan_cursor.cursor
 
     def pass_over(self, group: str, order: int) -> None:
@@ -77,14 +77,14 @@ class MatchCursor:
             del self.passed[group]
 
     def propose(self, group: str) -> None:
-        """The group's next message might be handed out."""
+        """Check again whether the next message of a message group can be delivered."""
         orders = self.passed.get(group)
         if orders:
             heappush(self.candidates, (orders.first, group))
 
 
 class ScanCursor:
-    """Tracks that have looked at a lane up to the same order."""
+    """The match cursors that have read a lane up to the same order."""
 
     __slots__ = ("cursor", "match_cursors")
 
@@ -94,11 +94,13 @@ class ScanCursor:
 
 
 class LaneScan:
-    """What is known of one lane. `hungry` are scan_cursors that somebody with credit waits for, `waiting` the
-    selector_groups that are served from no lower lane before they have seen all of this one. `reading` are the
-    positions that are being read to be looked at: None for nothing, empty for another turn in memory."""
+    """The cursors of one lane.
 
-    __slots__ = ("scan_cursors", "reading", "starved", "match_cursors", "turns", "waiting")
+    `starved` are scan cursors that consumers with credit wait for. `waiting` are selector groups that are not
+    served from a lower priority before all of this lane was matched. `reading` are the positions that are
+    being read to be matched: None for nothing, empty for another turn in memory."""
+
+    __slots__ = ("match_cursors", "reading", "scan_cursors", "starved", "turns", "waiting")
 
     def __init__(self) -> None:
         self.match_cursors: dict[SelectorGroup, MatchCursor] = {}
@@ -109,7 +111,7 @@ class LaneScan:
         self.turns = 0
 
     def join(self, selector_group: SelectorGroup) -> None:
-        """Begin to look for what `selector_group` wants, from the beginning of the lane."""
+        """Add a match cursor for a selector group, at the beginning of the lane."""
         if selector_group.selector is None:
             self.match_cursors[selector_group] = MatchCursor(selector_group, None)
             return
@@ -127,7 +129,8 @@ class LaneScan:
             self._take_from(match_cursor.scan_cursor, match_cursor)
 
     def found(self, match_cursor: MatchCursor, order: int, most: int) -> None:
-        """`order` matches; a match_cursor that knows `most` stays behind and looks further when it is hungry."""
+        """Add a match. A match cursor with `most` matches leaves its scan cursor, and continues alone
+        later."""
         match_cursor.matches.append(order)
         scan_cursor = match_cursor.scan_cursor
         if scan_cursor is not None and len(match_cursor.matches) >= most:
@@ -137,7 +140,7 @@ class LaneScan:
             self.scan_cursors.append(behind)
 
     def unite(self, scan_cursor: ScanCursor, other: ScanCursor) -> None:
-        """`scan_cursor` has come to where `other` stands."""
+        """Join a scan cursor that has reached `other` with it."""
         for match_cursor in scan_cursor.match_cursors:
             match_cursor.scan_cursor = other
         other.match_cursors.update(scan_cursor.match_cursors)
@@ -154,7 +157,7 @@ class LaneScan:
 
 
 class SelectiveState:
-    """How one queue finds the consumer for each message while that is not simply the next one."""
+    """The state of one queue with selective delivery."""
 
     def __init__(self, most_idle: int) -> None:
         self.everything = SelectorGroup(None)
@@ -165,15 +168,15 @@ class SelectiveState:
         self.grouped = False
         #: since when nothing waits and nothing is unsettled
         self.empty_since_ms = 0
-        #: selector_groups that may find something new
+        #: selector groups that may have new matches
         self.ready_groups: dict[SelectorGroup, None] = {}
-        #: selector_groups that wait for bodies
+        #: selector groups that wait for bodies
         self.awaiting_bodies: dict[SelectorGroup, None] = {}
-        #: messages that are paged and whose bodies happen to be here, until the end of this decision
+        #: messages that are paged and whose bodies are in memory until the end of this turn
         self.loaded_bodies: dict[int, Message] = {}
 
     def shift(self, by_ms: int) -> None:
-        """Have all that is unused, or empty, so since so much later."""
+        """Shift since when something is unused or empty, because the clock was set."""
         if self.empty_since_ms:
             self.empty_since_ms += by_ms
         for selector_group in self.selector_groups.values():
@@ -184,11 +187,11 @@ class SelectiveState:
             self.ready_groups[selector_group] = None
 
 
-# ---------------------------------------------------------------------- what waits in a lane, by order
+# ---------------------------------------------------------------------- the messages of a lane, by order
 
 
 def index_in_memory(lane: Lane, order: int) -> int | None:
-    """Where the message of this order stands in `lane.ready`, None when it is not there."""
+    """The index in `lane.ready` of the message with this order, None when it is not there."""
     ready = lane.ready
     if not ready or not ready[0].order <= order <= ready[-1].order:
         return None
@@ -199,7 +202,7 @@ def index_in_memory(lane: Lane, order: int) -> int | None:
 
 
 def is_outside(lane: Lane, position: int) -> bool:
-    """Whether the message waits and its body is in the journal alone."""
+    """Return whether the message waits and its body is only in the journal."""
     if position in lane.paged:
         return True
     loading = lane.loading
@@ -208,13 +211,13 @@ def is_outside(lane: Lane, position: int) -> bool:
 
 
 def end_of(lane: Lane) -> int:
-    """The highest order that waits in a lane."""
+    """The highest order of all messages in a lane."""
     outside = max(lane.paged.last, lane.loading[-1] if lane.loading else 0)
     return max(outside + lane.shift if outside else 0, lane.ready[-1].order if lane.ready else 0)
 
 
 def beyond(lane: Lane, order: int, loaded_bodies: dict[int, Message]) -> Iterator[tuple[int, Message | None]]:
-    """(order, message) of what waits beyond `order`, in order; None for a message whose body is not here."""
+    """(order, message) of the messages beyond `order`; None for a message whose body is not in memory."""
     ready = lane.ready
     in_memory = (
         (ready[at].order, ready[at]) for at in range(bisect_right(ready, order, key=order_of), len(ready))
@@ -235,7 +238,7 @@ def _order(entry: tuple[int, Message | None]) -> int:
 
 
 def take_back(lane: Lane) -> list[Message]:
-    """Put what came back into its place among `lane.ready`; returns it."""
+    """Move returned messages to their place in `lane.ready`; returns them."""
     messages = [message for _, message in lane.returned]
     lane.returned.clear()
     ready = lane.ready
