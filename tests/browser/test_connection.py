@@ -41,7 +41,7 @@ def test_a_broker_that_is_killed_is_told_of_and_taken_up_again_without_loading_t
     expect(kept).to_contain_text("1")
     pill = own_page.locator("mom-live-pill")
     own_broker.kill()
-    expect(pill).to_contain_text(re.compile(r"reconnecting \(try \d+, (next \d+ s|now)\)"))
+    expect(pill).to_contain_text(re.compile(r"reconnecting \(try \d+, (next in \d+ s|now)\)"))
     # The last figures stay, and look as old as they are.
     expect(own_page.locator("html")).to_have_attribute("data-freshness", "stale")
     expect(own_page.locator("mom-banners")).to_contain_text(
