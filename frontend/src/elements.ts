@@ -3,19 +3,19 @@
  * element, so that no page pays for what it does not show.
  */
 
-import { loaded } from "./modules.ts";
+import { loadModule } from "./load-module.ts";
 
 /** What stands on the overview together comes together. */
 const overview = () => import("./islands/overview.ts");
 
 const MODULES: Record<string, () => Promise<unknown>> = {
-  "mom-asked-act": () => import("./islands/asked-act.ts"),
+  "mom-confirm-form": () => import("./islands/confirm-form.ts"),
   "mom-alert-list": () => import("./islands/alert-list.ts"),
   "mom-attention-list": overview,
   "mom-banners": () => import("./islands/banners.ts"),
   "mom-branch": () => import("./islands/branch.ts"),
   "mom-bridge-steps": () => import("./islands/bridge-steps.ts"),
-  "mom-bridge-trial": () => import("./islands/bridge-trial.ts"),
+  "mom-bridge-test": () => import("./islands/bridge-test.ts"),
   "mom-busiest-list": overview,
   "mom-chart": () => import("./islands/chart.ts"),
   "mom-code-editor": () => import("./islands/code-editor.ts"),
@@ -29,13 +29,13 @@ const MODULES: Record<string, () => Promise<unknown>> = {
   "mom-history-browser": () => import("./islands/history-browser.ts"),
   "mom-job-list": () => import("./islands/job-list.ts"),
   "mom-job-page": () => import("./islands/job-page.ts"),
-  "mom-kept-current": () => import("./islands/kept-current.ts"),
-  "mom-first-message": () => import("./islands/first-message.ts"),
-  "mom-heard-again": () => import("./islands/heard-again.ts"),
+  "mom-auto-refresh": () => import("./islands/auto-refresh.ts"),
+  "mom-quick-start": () => import("./islands/quick-start.ts"),
+  "mom-event-trigger": () => import("./islands/event-trigger.ts"),
   "mom-latest-events": overview,
   "mom-limit-meter": () => import("./islands/limit-meter.ts"),
   "mom-live-pill": () => import("./islands/live-pill.ts"),
-  "mom-mark-acts": () => import("./islands/mark-acts.ts"),
+  "mom-offset-actions": () => import("./islands/offset-actions.ts"),
   "mom-message-browser": () => import("./islands/message-browser.ts"),
   "mom-node-charts": overview,
   "mom-node-figures": overview,
@@ -48,8 +48,8 @@ const MODULES: Record<string, () => Promise<unknown>> = {
 };
 
 /** Loads the modules of all islands below `root` that are not running yet. Each module defines its own element. */
-export function wake(root: ParentNode): void {
+export function loadIslands(root: ParentNode): void {
   for (const [name, load] of Object.entries(MODULES)) {
-    if (customElements.get(name) === undefined && root.querySelector(name) !== null) void loaded(load);
+    if (customElements.get(name) === undefined && root.querySelector(name) !== null) void loadModule(load);
   }
 }

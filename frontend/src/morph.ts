@@ -6,7 +6,7 @@ const OURS = /^data-(htmx|island|old|sending)/;
  * listens stay. Children with a `data-row` or an id are known again wherever they are; what an island has drawn is its
  * own.
  */
-export function become(drawn: Element, wanted: Element): void {
+export function morph(drawn: Element, wanted: Element): void {
   for (const { name } of [...drawn.attributes]) {
     if (!wanted.hasAttribute(name) && !OURS.test(name)) drawn.removeAttribute(name);
   }
@@ -23,7 +23,7 @@ export function become(drawn: Element, wanted: Element): void {
     }
     if (same === at) at = at.nextSibling;
     else drawn.insertBefore(same, at);
-    if (same instanceof Element) become(same, child as Element);
+    if (same instanceof Element) morph(same, child as Element);
     else if (same.nodeValue !== child.nodeValue) same.nodeValue = child.nodeValue;
   }
   while (at !== null) {

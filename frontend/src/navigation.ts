@@ -6,9 +6,9 @@
  */
 
 import htmx from "htmx.org";
-import { say } from "./say.ts";
-import { place } from "./services.ts";
-import { tell } from "./toasts.ts";
+import { gettext } from "./gettext.ts";
+import { pageAddress } from "./services.ts";
+import { showToast } from "./toasts.ts";
 
 interface Context {
   sourceElement: Element;
@@ -55,7 +55,7 @@ export function startNavigation(arrived: () => void): void {
     if (ctx.response!.raw.headers.get("content-type")?.startsWith("text/html")) return;
     if (!answersForm(ctx)) return leave(ctx.response!.raw.url, event);
     event.preventDefault();
-    tell({ text: say("The broker refused the request: HTTP {status}", { status: ctx.response!.raw.status }), tone: "bad" });
+    showToast({ text: gettext("The broker refused the request: HTTP {status}", { status: ctx.response!.raw.status }), tone: "bad" });
   });
   on("after:request", ({ ctx }, event) => {
     const answer = new DOMParser().parseFromString(ctx.text, "text/html");
@@ -83,14 +83,14 @@ export function startNavigation(arrived: () => void): void {
     markCurrent();
   });
   on("error", ({ ctx }) => {
-    if (ctx) tell({ text: say("No response from the broker. This page is unchanged."), tone: "bad" });
+    if (ctx) showToast({ text: gettext("No response from the broker. This page is unchanged."), tone: "bad" });
   });
   document.addEventListener("htmx:before:history:restore", (event) => {
     event.preventDefault();
     const to = new URL(location.href);
-    if (viewOf(to) === viewOf(shown) && place.isFollowed) {
+    if (viewOf(to) === viewOf(shown) && pageAddress.isFollowed) {
       shown = to;
-      place.read();
+      pageAddress.read();
     } else {
       scrolled = (history.state as { scroll?: number }).scroll ?? 0;
       visit(to.pathname + to.search, { push: false });
@@ -106,8 +106,8 @@ export function startNavigation(arrived: () => void): void {
   markCurrent();
 }
 
-function on(name: string, deed: (detail: Detail, event: Event) => void): void {
-  document.addEventListener(`htmx:${name}`, (event) => deed((event as CustomEvent<Detail>).detail, event));
+function on(name: string, action: (detail: Detail, event: Event) => void): void {
+  document.addEventListener(`htmx:${name}`, (event) => action((event as CustomEvent<Detail>).detail, event));
 }
 
 /** A form that asks leaves behind what its address asked before, and an address without a path is this one. */

@@ -1,15 +1,15 @@
 /** Ctrl K: go to any page, destination or bridge, or do something to it, without the mouse. */
 
 import { html, nothing, render, type TemplateResult } from "lit";
-import { ask } from "./asking.ts";
+import { confirmAction } from "./confirm-dialog.ts";
 import "./style/palette.css";
-import { act, inWords, read } from "./live/requests.ts";
+import { act, errorText, read } from "./live/requests.ts";
 import { visit } from "./navigation.ts";
 import { pageOf } from "./pages.ts";
 import { recent } from "./recent.ts";
-import { say } from "./say.ts";
+import { gettext } from "./gettext.ts";
 import { toggleTheme } from "./theme.ts";
-import { tell } from "./toasts.ts";
+import { showToast } from "./toasts.ts";
 
 const { basePath = "/" } = document.body.dataset;
 const PAUSE_MS = 120;
@@ -22,7 +22,7 @@ interface Entry {
   group: string;
   label: string;
   hint?: string;
-  deed: () => void;
+  action: () => void;
 }
 interface Named {
   name: string;
@@ -48,7 +48,7 @@ class Palette {
 
   show(): void {
     this.#dialog.className = "palette";
-    this.#dialog.setAttribute("aria-label", say("Search or jump"));
+    this.#dialog.setAttribute("aria-label", gettext("Search or jump"));
     this.#dialog.setAttribute("closedby", "any");
     document.body.append(this.#dialog);
     this.#dialog.addEventListener("close", () => {
@@ -76,14 +76,14 @@ class Palette {
     const pages = [...document.querySelectorAll<HTMLAnchorElement>("#ways > li a, #account a")]
       .filter((link) => link.closest("mom-branch") === null)
       .map((link) => ({
-        group: say("Pages"), label: link.querySelector("span")?.textContent ?? link.textContent.trim(), hint: link.dataset.key && `g ${link.dataset.key}`, deed: () => this.#go(link.href),
+        group: gettext("Pages"), label: link.querySelector("span")?.textContent ?? link.textContent.trim(), hint: link.dataset.key && `g ${link.dataset.key}`, action: () => this.#go(link.href),
       }));
     const acts = [
-      { group: say("Actions"), label: say("Theme: light or dark"), hint: "t", deed: toggleTheme },
-      { group: say("Actions"), label: say("Save this view…"), deed: () => this.#go(viewOf(location.pathname + location.search)) },
-      { group: say("Actions"), label: say("Keyboard shortcuts"), hint: "?", deed: () => document.querySelector<HTMLElement>("[data-deed=keys]")!.click() },
+      { group: gettext("Actions"), label: gettext("Theme: light or dark"), hint: "t", action: toggleTheme },
+      { group: gettext("Actions"), label: gettext("Save this view…"), action: () => this.#go(viewOf(location.pathname + location.search)) },
+      { group: gettext("Actions"), label: gettext("Keyboard shortcuts"), hint: "?", action: () => document.querySelector<HTMLElement>("[data-action=keys]")!.click() },
     ];
-    if (!wanted) return [...recent().map(({ label, href }) => ({ group: say("Recent"), label, deed: () => this.#go(href) })), ...pages, ...acts];
+    if (!wanted) return [...recent().map(({ label, href }) => ({ group: gettext("Recent"), label, action: () => this.#go(href) })), ...pages, ...acts];
     return [...pages, ...acts].filter(({ label }) => wanted.split(/\s+/).every((word) => label.toLowerCase().includes(word)));
   }
 
@@ -94,10 +94,10 @@ class Palette {
     const verb = others.length ? VERBS.find(({ word }) => word.toLowerCase().startsWith(first.toLowerCase())) : undefined;
     // `pause bridge dc` is `pause dc`, of bridges alone.
     const kind = verb && others.length > 1 ? (Object.keys(KINDS) as Kind[]).find((one) => [one, KINDS[one].toLowerCase()].includes(others[0]!.toLowerCase())) : undefined;
-    const sought = verb ? others.slice(kind ? 1 : 0).join(" ") : this.#text.trim();
+    const query = verb ? others.slice(kind ? 1 : 0).join(" ") : this.#text.trim();
     this.#busy = true;
     this.#draw();
-    const [queues, topics, bridges] = await Promise.all([named("queues", sought), named("topics", sought), bridgesNamed(sought)]);
+    const [queues, topics, bridges] = await Promise.all([named("queues", query), named("topics", query), bridgesNamed(query)]);
     if (number !== this.#asked) return;
     this.#busy = false;
     const found = [
@@ -106,9 +106,9 @@ class Palette {
       ...bridges.map(({ name }) => ["bridge", name] as const),
     ];
     const acts = verb ? found.filter(([one]) => verb.of.includes(one) && (kind ?? one) === one).map(([kind, name]) => ({
-      group: say("Actions"), label: `${verb.word} ${name}`, hint: KINDS[kind], deed: () => void verb.deed(kind, name),
+      group: gettext("Actions"), label: `${verb.word} ${name}`, hint: KINDS[kind], action: () => void verb.action(kind, name),
     })) : [];
-    const places = found.map(([kind, name]) => ({ group: TITLES[kind], label: name, hint: KINDS[kind], deed: () => this.#go(placeOf(kind, name)) }));
+    const places = found.map(([kind, name]) => ({ group: TITLES[kind], label: name, hint: KINDS[kind], action: () => this.#go(placeOf(kind, name)) }));
     this.#entries = [...acts, ...this.#here(), ...(verb ? [] : places)];
     this.#at = 0;
     this.#draw();
@@ -122,7 +122,7 @@ class Palette {
   #choose(entry: Entry | undefined): void {
     if (!entry) return;
     this.#dialog.close();
-    entry.deed();
+    entry.action();
   }
 
   #key(event: KeyboardEvent): void {
@@ -139,15 +139,15 @@ class Palette {
     render(
       html`<input
           type="text" role="combobox" aria-expanded="true" aria-controls="palette-list" aria-autocomplete="list" autofocus autocomplete="off" spellcheck="false"
-          aria-label=${say("Search or jump")} placeholder=${say("a page, a queue, a bridge; or: pause dc-west")}
+          aria-label=${gettext("Search or jump")} placeholder=${gettext("a page, a queue, a bridge; or: pause dc-west")}
           aria-activedescendant=${this.#entries.length ? `palette-${this.#at}` : nothing}
           @input=${(event: InputEvent) => this.#type((event.target as HTMLInputElement).value)}
           @keydown=${(event: KeyboardEvent) => this.#key(event)}
         />
-        <ul id="palette-list" role="listbox" aria-label=${say("Results")}>
+        <ul id="palette-list" role="listbox" aria-label=${gettext("Results")}>
           ${this.#entries.map((entry, index) => this.#line(entry, index))}
         </ul>
-        <p class="quiet" role="status">${this.#entries.length ? nothing : this.#busy ? say("Searching…") : say("No results.")}</p>`,
+        <p class="quiet" role="status">${this.#entries.length ? nothing : this.#busy ? gettext("Searching…") : gettext("No results.")}</p>`,
       this.#dialog,
     );
   }
@@ -161,35 +161,35 @@ class Palette {
   }
 }
 
-const KINDS: Record<Kind, string> = { queue: say("queue"), topic: say("topic"), bridge: say("bridge") };
-const TITLES: Record<Kind, string> = { queue: say("Queues"), topic: say("Topics"), bridge: say("Bridges") };
+const KINDS: Record<Kind, string> = { queue: gettext("queue"), topic: gettext("topic"), bridge: gettext("bridge") };
+const TITLES: Record<Kind, string> = { queue: gettext("Queues"), topic: gettext("Topics"), bridge: gettext("Bridges") };
 
 interface Verb {
   word: string;
   of: Kind[];
-  deed: (kind: Kind, name: string) => Promise<void> | void;
+  action: (kind: Kind, name: string) => Promise<void> | void;
 }
 const VERBS: Verb[] = [
-  { word: say("Pause"), of: ["queue", "bridge"], deed: (kind, name) => hold(kind, name, true) },
-  { word: say("Resume"), of: ["queue", "bridge"], deed: (kind, name) => hold(kind, name, false) },
-  { word: say("Publish"), of: ["queue", "topic"], deed: (kind, name) => visit(pageOf(`/${kind}/${name}`, "publish")) },
+  { word: gettext("Pause"), of: ["queue", "bridge"], action: (kind, name) => hold(kind, name, true) },
+  { word: gettext("Resume"), of: ["queue", "bridge"], action: (kind, name) => hold(kind, name, false) },
+  { word: gettext("Publish"), of: ["queue", "topic"], action: (kind, name) => visit(pageOf(`/${kind}/${name}`, "publish")) },
 ];
 
 /** Pauses or resumes, says it, and offers to take it back. */
 async function hold(kind: Kind, name: string, paused: boolean): Promise<void> {
-  const answer = await ask({
-    title: paused ? say("Pause {name}", { name }) : say("Resume {name}", { name }),
+  const answer = await confirmAction({
+    title: paused ? gettext("Pause {name}", { name }) : gettext("Resume {name}", { name }),
     effect: kind === "bridge"
-      ? say("Messages wait here while the bridge is paused, and are forwarded when it is resumed.")
-      : say("While the queue is paused, producers are refused and consumers receive nothing. No messages are lost."),
-    act: paused ? say("Pause") : say("Resume"),
+      ? gettext("Messages wait here while the bridge is paused, and are forwarded when it is resumed.")
+      : gettext("While the queue is paused, producers are refused and consumers receive nothing. No messages are lost."),
+    act: paused ? gettext("Pause") : gettext("Resume"),
     typed: name,
   });
   if (!answer) return;
   try {
     await setHeld(kind, name, paused, answer.reason);
-    const undo = () => void setHeld(kind, name, !paused, say("undone")).catch(sayFault);
-    tell({ text: paused ? say("{name} was paused.", { name }) : say("{name} was resumed.", { name }), tone: "good", undo });
+    const undo = () => void setHeld(kind, name, !paused, gettext("undone")).catch(sayFault);
+    showToast({ text: paused ? gettext("{name} was paused.", { name }) : gettext("{name} was resumed.", { name }), tone: "good", undo });
   } catch (fault) {
     sayFault(fault);
   }
@@ -201,7 +201,7 @@ function setHeld(kind: Kind, name: string, paused: boolean, reason: string): Pro
 }
 
 function sayFault(fault: unknown): void {
-  tell({ text: inWords(fault), tone: "bad" });
+  showToast({ text: errorText(fault), tone: "bad" });
 }
 
 function placeOf(kind: Kind, name: string): string {
@@ -217,10 +217,10 @@ async function named(list: string, sought: string): Promise<Named[]> {
 }
 
 /** Bridges are few, and not for everybody to see. */
-async function bridgesNamed(sought: string): Promise<Named[]> {
+async function bridgesNamed(query: string): Promise<Named[]> {
   try {
     const { items } = await read<{ items: Named[] }>("bridges", { limit: 500 });
-    return items.filter(({ name }) => name.toLowerCase().includes(sought.toLowerCase())).slice(0, FOUND);
+    return items.filter(({ name }) => name.toLowerCase().includes(query.toLowerCase())).slice(0, FOUND);
   } catch {
     return [];
   }

@@ -1,7 +1,7 @@
 /** Rows of any table under the fingers: next and previous, choose, and what is done to the one that has the focus. */
 
-import { bindKeys } from "./keys.ts";
-import { say } from "./say.ts";
+import { bindShortcuts } from "./shortcuts.ts";
+import { gettext } from "./gettext.ts";
 
 const ROWS = "#main tbody tr";
 
@@ -35,20 +35,20 @@ function pressed(selector: string, inRow = false): void {
   found?.click();
 }
 
-bindKeys(
+bindShortcuts(
   {
     keys: "/",
-    says: say("Filter"),
-    deed: () => {
+    says: gettext("Filter"),
+    action: () => {
       const field = document.querySelector<HTMLInputElement>("#main input[type=search]") ?? document.querySelector<HTMLInputElement>("#tree-filter");
       field?.focus();
       field?.select();
     },
   },
-  { keys: "j", says: say("Next row"), deed: () => move(1) },
-  { keys: "k", says: say("Previous row"), deed: () => move(-1) },
-  { keys: "x", says: say("Select the row"), deed: () => pressed("input[type=checkbox]", true) },
-  { keys: "r", says: say("Retry"), deed: () => pressed("[data-key=r]") },
-  { keys: "m", says: say("Move"), deed: () => pressed("[data-key=m]") },
-  { keys: ".", says: say("Actions for the row"), deed: () => pressed(".acts-of-row button", true) },
+  { keys: "j", says: gettext("Next row"), action: () => move(1) },
+  { keys: "k", says: gettext("Previous row"), action: () => move(-1) },
+  { keys: "x", says: gettext("Select the row"), action: () => pressed("input[type=checkbox]", true) },
+  { keys: "r", says: gettext("Retry"), action: () => pressed("[data-key=r]") },
+  { keys: "m", says: gettext("Move"), action: () => pressed("[data-key=m]") },
+  { keys: ".", says: gettext("Actions for the row"), action: () => pressed(".acts-of-row button", true) },
 );

@@ -1,16 +1,16 @@
 /** What every part of the page shares: one conversation with the broker, and what it told. Made once a tab. */
 
-import { Pulse } from "./live/pulse.ts";
+import { NodeStatus } from "./live/node-status.ts";
 import { isSignedIn } from "./live/requests.ts";
 import { Session } from "./live/session.ts";
-import { Place } from "./place.ts";
+import { PageAddress } from "./page-address.ts";
 import type { Server } from "./view/snippets.ts";
 
 const { basePath = "/", stompPort = "", user = "" } = document.body.dataset;
 const base = location.origin + basePath;
 
 export const session = new Session(`${base.replace(/^http/, "ws")}ws`, isSignedIn);
-export const pulse = new Pulse();
-export const place = new Place();
+export const nodeStatus = new NodeStatus();
+export const pageAddress = new PageAddress();
 /** Where programs reach this broker, for the code that pages show. */
 export const server: Server = { origin: base.replace(/\/$/, ""), host: location.hostname, stompPort, user };

@@ -1,6 +1,6 @@
 /** What came of an act, said at the edge of the page for a while. */
 
-import { say } from "./say.ts";
+import { gettext } from "./gettext.ts";
 
 export interface Toast {
   text: string;
@@ -14,7 +14,7 @@ export interface Toast {
 const SHOWN_MS = 10_000;
 
 /** Says it. A toast with Undo stays as long as undoing makes sense to offer: ten seconds. */
-export function tell({ text, tone, link, undo }: Toast): void {
+export function showToast({ text, tone, link, undo }: Toast): void {
   const toast = document.createElement("div");
   toast.className = "notice toast";
   toast.dataset.tone = tone;
@@ -28,7 +28,7 @@ export function tell({ text, tone, link, undo }: Toast): void {
   if (undo) {
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = say("Undo");
+    button.textContent = gettext("Undo");
     button.addEventListener("click", () => {
       toast.remove();
       undo();

@@ -54,7 +54,7 @@ def test_a_bridge_is_paused_mended_and_resumed_and_its_page_follows_by_itself(
     state = page.get_by_label("State")
     expect(state).to_contain_text("retrying")
 
-    expect(page.locator("mom-asked-act:defined").first).to_be_attached()
+    expect(page.locator("mom-confirm-form:defined").first).to_be_attached()
     page.get_by_role("button", name="Pause", exact=True).click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Its backlog (1) is kept")

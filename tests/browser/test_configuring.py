@@ -46,7 +46,7 @@ def status_of(broker: BrokerProcess, queue: str, authorization: str) -> int:
 
 def save(page: Page) -> None:
     """Saves a form, and waits until that was answered: only the page's main part is exchanged."""
-    with page.expect_response(lambda reply: "deed=save" in (reply.request.post_data or "")):
+    with page.expect_response(lambda reply: "operation=save" in (reply.request.post_data or "")):
         page.get_by_role("button", name="Save").click()
 
 

@@ -49,7 +49,7 @@ QUERIES: dict[str, list[str]] = {
     "connection": ["?id={connection}"],
     "rules-edit": ["?name=johns"],
     "rules-remove": ["?name=johns"],
-    "explain": ["", "?user=john&event=send&destination=queue:orders"],
+    "explain": ["", "?user=john&right=send&destination=queue:orders"],
     "users": ["", "?filter=nobody"],
     "users-edit": ["?name=john"],
     "users-remove": ["?name=john", "?name=admin"],

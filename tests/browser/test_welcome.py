@@ -25,7 +25,7 @@ def test_a_new_broker_leads_to_the_first_message_and_leaves_nothing_behind(
     expect(page.locator("#send")).to_contain_text("Bearer")
     token = re.search(r"Bearer (\S+)'", page.locator("#send").inner_text())
     assert token
-    expect(page.locator("mom-first-message")).to_contain_text("empty, waiting for messages")
+    expect(page.locator("mom-quick-start")).to_contain_text("empty, waiting for messages")
     headers = {"authorization": f"Bearer {token[1]}", "content-type": "text/plain"}
     request = urllib.request.Request(f"{broker.url}/api/v1/queues/welcome/messages", b"Hello", headers)
     with urllib.request.urlopen(request, timeout=30) as reply:

@@ -26,11 +26,11 @@ _MARKS = dict.fromkeys(("gettext", "gettext_lazy", "_", "ngettext", "ngettext_la
 _LITERAL = r"""u?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _CALL = re.compile(rf"\b(?:gettext|ngettext|_)\(({_LITERAL})(?:, ({_LITERAL}), count)?\)")
 
-_SAID = r"""\s*("(?:[^"\\\n]|\\.)*"(?:\s*\+\s*"(?:[^"\\\n]|\\.)*")*)\s*"""
-_SAY = re.compile(rf"(?<![#.\w])say\({_SAID}[,)]")
-_SAY_COUNT = re.compile(rf"\bsayCount\({_SAID},{_SAID},")
+_LITERALS = r"""\s*("(?:[^"\\\n]|\\.)*"(?:\s*\+\s*"(?:[^"\\\n]|\\.)*")*)\s*"""
+_GETTEXT_CALL = re.compile(rf"(?<![#.\w])gettext\({_LITERALS}[,)]")
+_NGETTEXT_CALL = re.compile(rf"\bngettext\({_LITERALS},{_LITERALS},")
 # A sentence that is put together at run time is in no catalogue.
-_UNREADABLE = re.compile(rf"(?<![#.\w])say\((?!{_SAID}[,)])|\bsayCount\((?!{_SAID},{_SAID},)")
+_UNREADABLE = re.compile(rf"(?<![#.\w])gettext\((?!{_LITERALS}[,)])|\bngettext\((?!{_LITERALS},{_LITERALS},)")
 
 
 def catalogue(domain: str) -> Catalog:
@@ -67,15 +67,15 @@ def _in_pages() -> Iterator[Text]:
 
 def _in_islands() -> Iterator[Text]:
     for path in island_files():
-        if path.name == "say.ts":  # where they are defined, and shown by an example
+        if path.name == "gettext.ts":  # where they are defined, and shown by an example
             continue
         source = path.read_text(encoding="utf-8")
         if unreadable := _UNREADABLE.search(source):
             line = source.count("\n", 0, unreadable.start()) + 1
             raise ValueError(f'{path}:{line}: what is said has to stand there as "…", whole')
-        for said in _SAY.findall(source):
+        for said in _GETTEXT_CALL.findall(source):
             yield _plain(said)
-        for one, many in _SAY_COUNT.findall(source):
+        for one, many in _NGETTEXT_CALL.findall(source):
             yield _plain(one), _plain(many)
 
 

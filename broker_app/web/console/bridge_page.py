@@ -27,7 +27,7 @@ from broker_app.web.policy_sync import ask, node_of
 from broker_app.web.resource_types import Said
 from broker_app.web.resource_types.bridges import whole
 
-#: deeds that change what is desired of a whole bridge
+#: operations that change what is desired of a whole bridge
 _DESIRED = {"pause": PAUSED, "resume": RUNNING, "drain": DRAINING}
 
 
@@ -85,10 +85,10 @@ class SteerPage(SubjectPage):
 
     def post(self, request: HttpRequest) -> HttpResponse:
         key, said = self.thing(request)
-        deed, queue = request.POST.get("deed", ""), request.POST.get("queue", "")
-        if deed == "retry":
+        operation, queue = request.POST.get("operation", ""), request.POST.get("queue", "")
+        if operation == "retry":
             self.retry(request, key, queue)
-        elif (steered := _steered(said, deed, queue)) is not None:
+        elif (steered := _steered(said, operation, queue)) is not None:
             try:
                 edit = Edit(self.subject.kind, key, steered)
                 tell(
@@ -174,11 +174,11 @@ class RemoveOrphanPage(AdministratorsPage):
         return render(request, "console/orphan_remove.html", context)
 
 
-def _steered(said: Said, deed: str, queue: str) -> Said | None:
-    """What is said of a bridge after a deed; None for a deed that there is not."""
+def _steered(said: Said, operation: str, queue: str) -> Said | None:
+    """What is said of a bridge after a operation; None for a operation that there is not."""
     if not queue:
-        return {**said, "desired": _DESIRED[deed]} if deed in _DESIRED else None
+        return {**said, "desired": _DESIRED[operation]} if operation in _DESIRED else None
     paused = [name for name in said["paused_queues"] if name != queue]
-    if deed == "pause":
+    if operation == "pause":
         return {**said, "paused_queues": [*paused, queue]}
-    return {**said, "paused_queues": paused} if deed == "resume" else None
+    return {**said, "paused_queues": paused} if operation == "resume" else None

@@ -37,7 +37,7 @@ class DefinitionsPage(AdministratorsPage):
             content = _content(request)
             document = _document(content)
             prune = "prune" in request.POST
-            if request.POST.get("deed") == "apply":
+            if request.POST.get("operation") == "apply":
                 return self.carried_out(request, document, prune)
             plan = definitions.plan(by(request), document, prune=prune)
         except definitions.InvalidDocument as invalid:

@@ -49,7 +49,7 @@ def _row(denial: Denial, positions: dict[str, int]) -> dict[str, Any]:
         # It has to come before the rule that denies.
         rule["position"] = positions[denial.rule] - 1
     asked = {name: value for name, value in shown(event).items() if value is not None}
-    asked["deed"] = event.right
+    asked["right"] = event.right
     if event.tls is not None:
         asked["tls"] = "true" if event.tls else "false"
     return {

@@ -155,7 +155,7 @@ class SettingsView:
         edit = Edit(KIND, self.address, form.said() or None, form.cleaned_data["version"] or 0)
         if edit.said is None and not version_of(KIND, self.address):
             return self._drawn(form, previewed=True, differences=[])
-        preview = self.request.POST.get("deed") != "save"
+        preview = self.request.POST.get("operation") != "save"
         try:
             outcome = apply(by(self.request, form.cleaned_data["reason"]), [edit], dry_run=preview)
         except ValidationError as fault:

@@ -32,7 +32,7 @@ class EditPage(SubjectPage):
         if not form.is_valid():
             return self.show(request, form)
         edits = form.edits()
-        preview = request.POST.get("deed") != "save"
+        preview = request.POST.get("operation") != "save"
         try:
             outcome = apply(by(request, form.cleaned_data["reason"]), edits, dry_run=preview)
         except ValidationError as fault:

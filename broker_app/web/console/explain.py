@@ -35,8 +35,8 @@ class Question(forms.Form):
     """Who, what, where; and how he came here, as far as rules ask."""
 
     user = forms.CharField(max_length=150, label=gettext_lazy("User"))
-    deed = forms.ChoiceField(
-        label=gettext_lazy("Action"), choices=[(right, _ABOUT[right]) for right in METHODS]
+    right = forms.ChoiceField(
+        label=gettext_lazy("Right"), choices=[(right, _ABOUT[right]) for right in METHODS]
     )
     destination = forms.CharField(
         max_length=300, label=gettext_lazy("Destination"), help_text="queue:orders, topic:prices.eu"
@@ -79,7 +79,7 @@ class Question(forms.Form):
         return Event(
             user=given["user"],
             groups=groups,
-            **asked_of_rules(given["deed"], self.meant),
+            **asked_of_rules(given["right"], self.meant),
             address=given["address"] or None,
             protocol=given["protocol"] or None,
             tls={"true": True, "false": False}.get(given["tls"]),
@@ -114,7 +114,7 @@ def answer(form: Question, rules: Rules, administrator: bool) -> dict[str, Any]:
     explanation = rules.explain(form.event(groups))
     return {
         "fixed": decided_before_rules(
-            form.cleaned_data["user"], form.cleaned_data["deed"], form.meant, admin=False
+            form.cleaned_data["user"], form.cleaned_data["right"], form.meant, admin=False
         ),
         "explanation": explanation,
         "steps": _steps(explanation, administrator),

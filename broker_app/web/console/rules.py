@@ -195,7 +195,7 @@ class MoveRule(SubjectPage):
 
     def post(self, request: HttpRequest) -> HttpResponse:
         key, _said = self.thing(request)
-        step = -1 if request.POST.get("deed") == "up" else 1
+        step = -1 if request.POST.get("operation") == "up" else 1
         edits = moved(KINDS["rules"].read(), key, step)
         try:
             if edits:

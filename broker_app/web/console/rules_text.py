@@ -48,7 +48,7 @@ class RulesTextPage(AdministratorsPage):
         author = by(request, request.POST.get("reason", ""))
         try:
             document = _document(text)
-            if request.POST.get("deed") == "save":
+            if request.POST.get("operation") == "save":
                 done = definitions.apply(author, document, prune=True, expected=expected)
                 return self.saved(request, done)
             plan = definitions.plan(author, document, prune=True)

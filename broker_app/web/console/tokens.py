@@ -87,7 +87,7 @@ class Grants:
 
     def __init__(self, data: QueryDict | None = None) -> None:
         shown = whole(data, "grants", 1) or 1 if data is not None else 1
-        more = data is not None and data.get("deed") == "more"
+        more = data is not None and data.get("operation") == "more"
         self.forms = [
             GrantForm(data if place < shown else None, prefix=f"grant{place}", auto_id="id_%s")
             for place in range(min(shown + more, MOST_GRANTS))
@@ -164,7 +164,7 @@ class AddToken(Page):
     @sensitive_variables("made")
     def post(self, request: HttpRequest) -> HttpResponse:
         form, grants = TokenForm(request.POST), Grants(request.POST)
-        if request.POST.get("deed") == "more":
+        if request.POST.get("operation") == "more":
             return self.show(request, TokenForm(initial=request.POST.dict()), grants)
         if not (form.is_valid() and grants.is_valid()):
             return self.show(request, form, grants)

@@ -64,7 +64,7 @@ class WelcomePage(AdministratorsPage):
 
     @sensitive_variables("made")
     def post(self, request: HttpRequest) -> HttpResponse:
-        match request.POST.get("deed"):
+        match request.POST.get("operation"):
             case "name":
                 form = EnvironmentForm(request.POST)
                 if form.is_valid() and save_environment(request, form) is not None:

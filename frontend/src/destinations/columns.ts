@@ -1,8 +1,8 @@
 /** The columns that a list of destinations may have: what each is called, sorted by and drawn from. */
 
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
-import type { Figures, Kind } from "./figures.ts";
+import type { DestinationStats, Kind } from "./stats.ts";
 
 export interface Column {
   key: string;
@@ -18,7 +18,7 @@ export interface Column {
   /** Among the three facts of a card on a phone. */
   onCards?: boolean;
   /** `ageS` is how long ago the figures came. */
-  text: (figures: Figures, ageS: number) => string;
+  text: (figures: DestinationStats, ageS: number) => string;
 }
 
 type Brief = Omit<Column, "drawn" | "usual" | "sorts" | "text"> & Partial<Column>;
@@ -28,44 +28,44 @@ function column({ drawn = "text", usual = true, sorts = true, text, ...rest }: B
   return { ...rest, drawn, usual, sorts, text: text ?? ((figures) => count(Number(figures[member]))) };
 }
 
-const STATE = column({ key: "state", label: say("state"), member: "state", drawn: "state", onCards: true });
-const IN = column({ key: "in", label: say("in/s"), hint: say("messages published per second"), member: "in_rate", onCards: true, text: (row) => rate(row.in_rate) });
-const OUT = column({ key: "out", label: say("out/s"), hint: say("messages delivered per second"), member: "out_rate", text: (row) => rate(row.out_rate) });
-const UNSETTLED = column({ key: "unsettled", label: say("unsettled"), hint: say("delivered to consumers and not yet settled"), member: "unsettled" });
-const CONSUMERS = column({ key: "consumers", label: say("consumers"), member: "consumers" });
-const PUBLISHED = column({ key: "published", label: say("published"), hint: say("since the node started"), member: "published", usual: false });
+const STATE = column({ key: "state", label: gettext("state"), member: "state", drawn: "state", onCards: true });
+const IN = column({ key: "in", label: gettext("in/s"), hint: gettext("messages published per second"), member: "in_rate", onCards: true, text: (row) => rate(row.in_rate) });
+const OUT = column({ key: "out", label: gettext("out/s"), hint: gettext("messages delivered per second"), member: "out_rate", text: (row) => rate(row.out_rate) });
+const UNSETTLED = column({ key: "unsettled", label: gettext("unsettled"), hint: gettext("delivered to consumers and not yet settled"), member: "unsettled" });
+const CONSUMERS = column({ key: "consumers", label: gettext("consumers"), member: "consumers" });
+const PUBLISHED = column({ key: "published", label: gettext("published"), hint: gettext("since the node started"), member: "published", usual: false });
 
 const QUEUE_COLUMNS: Column[] = [
   STATE,
-  column({ key: "depth", label: say("depth"), hint: say("messages in the queue"), member: "depth", onCards: true }),
+  column({ key: "depth", label: gettext("depth"), hint: gettext("messages in the queue"), member: "depth", onCards: true }),
   IN,
   OUT,
-  column({ key: "trend", label: say("depth, 5 min"), member: "trend", sorts: false, drawn: "trend" }),
-  column({ key: "oldest", label: say("oldest"), hint: say("how long the oldest message has waited"), member: "oldest_s", text: oldest }),
+  column({ key: "trend", label: gettext("depth, 5 min"), member: "trend", sorts: false, drawn: "trend" }),
+  column({ key: "oldest", label: gettext("oldest"), hint: gettext("how long the oldest message has waited"), member: "oldest_s", text: oldest }),
   UNSETTLED,
   CONSUMERS,
-  column({ key: "limit", label: say("limit"), hint: say("percentage of its limit that is used"), member: "fill", drawn: "limit" }),
-  column({ key: "delayed", label: say("delayed"), hint: say("not due yet"), member: "delayed", usual: false }),
+  column({ key: "limit", label: gettext("limit"), hint: gettext("percentage of its limit that is used"), member: "fill", drawn: "limit" }),
+  column({ key: "delayed", label: gettext("delayed"), hint: gettext("not due yet"), member: "delayed", usual: false }),
   PUBLISHED,
-  column({ key: "delivered", label: say("delivered"), hint: say("since the node started"), member: "delivered", usual: false }),
-  column({ key: "acknowledged", label: say("acknowledged"), hint: say("since the node started"), member: "acknowledged", usual: false }),
-  column({ key: "dead", label: say("dead-lettered"), hint: say("moved to the dead letters since the node started"), member: "dead", usual: false }),
-  column({ key: "expired", label: say("expired"), hint: say("since the node started"), member: "expired", usual: false }),
-  column({ key: "full", label: say("time until full"), hint: say("time until the limit is reached at the current growth"), member: "full_in_s", usual: false, text: (row) => (row.full_in_s === null ? NONE : duration(row.full_in_s)) }),
+  column({ key: "delivered", label: gettext("delivered"), hint: gettext("since the node started"), member: "delivered", usual: false }),
+  column({ key: "acknowledged", label: gettext("acknowledged"), hint: gettext("since the node started"), member: "acknowledged", usual: false }),
+  column({ key: "dead", label: gettext("dead-lettered"), hint: gettext("moved to the dead letters since the node started"), member: "dead", usual: false }),
+  column({ key: "expired", label: gettext("expired"), hint: gettext("since the node started"), member: "expired", usual: false }),
+  column({ key: "full", label: gettext("time until full"), hint: gettext("time until the limit is reached at the current growth"), member: "full_in_s", usual: false, text: (row) => (row.full_in_s === null ? NONE : duration(row.full_in_s)) }),
 ];
 const TOPIC_COLUMNS: Column[] = [
   STATE,
   IN,
   OUT,
-  column({ key: "trend", label: say("in, 5 min"), member: "trend", sorts: false, drawn: "trend" }),
-  { ...CONSUMERS, label: say("subscribers"), onCards: true },
-  column({ key: "named", label: say("durable"), hint: say("durable and shared subscriptions"), member: "named" }),
-  column({ key: "depth", label: say("waiting"), hint: say("messages that wait in its subscriptions"), member: "depth" }),
+  column({ key: "trend", label: gettext("in, 5 min"), member: "trend", sorts: false, drawn: "trend" }),
+  { ...CONSUMERS, label: gettext("subscribers"), onCards: true },
+  column({ key: "named", label: gettext("durable"), hint: gettext("durable and shared subscriptions"), member: "named" }),
+  column({ key: "depth", label: gettext("waiting"), hint: gettext("messages that wait in its subscriptions"), member: "depth" }),
   { ...UNSETTLED, usual: false },
   { ...PUBLISHED, usual: true },
 ];
 
-function oldest(figures: Figures, ageS: number): string {
+function oldest(figures: DestinationStats, ageS: number): string {
   return figures.depth > 0 ? duration(figures.oldest_s + ageS) : NONE;
 }
 

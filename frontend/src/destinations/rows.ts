@@ -6,18 +6,18 @@
  */
 
 import { pageOf } from "../pages.ts";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { NONE, duration } from "../view/format.ts";
 import { HEIGHT, STEPS, WIDTH, outline } from "../view/sparkline.ts";
-import { lookOf } from "../view/state.ts";
+import { signOfState } from "../view/state.ts";
 import type { Column } from "./columns.ts";
-import type { Figures, Kind, Moves } from "./figures.ts";
+import type { DestinationStats, Kind, ChangedStats } from "./stats.ts";
 
 /** Seconds of one step of a trend. */
 const STEP_S = 10;
 const SVG = "http://www.w3.org/2000/svg";
 
-type Draw = (figures: Figures, ageS: number) => void;
+type Draw = (figures: DestinationStats, ageS: number) => void;
 
 export class Row {
   readonly element = make("tr");
@@ -32,12 +32,12 @@ export class Row {
 
   constructor(
     readonly kind: Kind,
-    readonly figures: Figures,
+    readonly figures: DestinationStats,
     columns: Column[],
   ) {
     const { name } = figures;
     this.check.type = "checkbox";
-    this.check.ariaLabel = say("Select {name}", { name });
+    this.check.ariaLabel = gettext("Select {name}", { name });
     const pick = make("td", "pick");
     pick.append(this.check);
     const heading = make("th");
@@ -59,7 +59,7 @@ export class Row {
     more.type = "button";
     more.dataset.menu = name;
     more.textContent = "⋯";
-    more.ariaLabel = say("Actions for {name}", { name });
+    more.ariaLabel = gettext("Actions for {name}", { name });
     acts.append(more);
     this.element.append(acts);
     this.#draw(() => true);
@@ -70,7 +70,7 @@ export class Row {
   }
 
   /** Takes over what moved. The trend is drawn again by `step`. */
-  move(change: Partial<Figures>): void {
+  move(change: Partial<DestinationStats>): void {
     Object.assign(this.figures, change);
     this.#cameAt = performance.now();
     if (this.kind === "queue" && this.figures.trend) this.figures.trend[this.figures.trend.length - 1] = this.figures.depth;
@@ -132,17 +132,17 @@ const DRAWN: Record<Column["drawn"], (cell: HTMLElement, column: Column) => Draw
     const pill = make("span", "state");
     const shape = make("span");
     shape.ariaHidden = "true";
-    const [draw, tell] = [writer(shape), writer(pill)];
+    const [drawSign, drawWord] = [writer(shape), writer(pill)];
     pill.prepend(shape);
     cell.append(pill);
     let shown = "";
     return ({ state }) => {
       if (state === shown) return;
       shown = state;
-      const look = lookOf(state);
+      const look = signOfState(state);
       pill.dataset.tone = look.tone;
-      draw(look.shape);
-      tell(` ${look.word}`);
+      drawSign(look.shape);
+      drawWord(` ${look.word}`);
     };
   },
   trend: (cell) => {
@@ -168,7 +168,7 @@ const DRAWN: Record<Column["drawn"], (cell: HTMLElement, column: Column) => Draw
     const write = writer(words);
     const meter = make("progress", "meter");
     meter.max = 100;
-    meter.ariaLabel = say("of the limit used");
+    meter.ariaLabel = gettext("of the limit used");
     cell.append(words, " ", meter);
     let shown: number | null | undefined;
     return ({ fill, full_in_s }) => {
@@ -181,7 +181,7 @@ const DRAWN: Record<Column["drawn"], (cell: HTMLElement, column: Column) => Draw
         if (percent !== null && percent >= 80) meter.dataset.tone = percent >= 95 ? "bad" : "warn";
         else delete meter.dataset.tone;
       }
-      const title = full_in_s === null || full_in_s === undefined ? "" : say("full in about {span}", { span: duration(full_in_s) });
+      const title = full_in_s === null || full_in_s === undefined ? "" : gettext("full in about {span}", { span: duration(full_in_s) });
       if (cell.title !== title) cell.title = title;
     };
   },
@@ -229,7 +229,7 @@ export class Rows {
   }
 
   /** Shows other rows. The focus stays with its destination, where that is still there. */
-  show(kind: Kind, items: Figures[], columns: Column[]): void {
+  show(kind: Kind, items: DestinationStats[], columns: Column[]): void {
     const focused = this.focused?.address;
     const rows = items.map((figures) => new Row(kind, figures, columns));
     this.#rows = new Map(rows.map((row) => [row.address, row]));
@@ -242,7 +242,7 @@ export class Rows {
     if (focused !== undefined) this.#rows.get(focused)?.link.focus({ preventScroll: true });
   }
 
-  move(moves: Moves): void {
+  move(moves: ChangedStats): void {
     for (const [address, change] of moves) this.#rows.get(address)?.move(change);
   }
 

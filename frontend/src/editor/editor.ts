@@ -7,7 +7,7 @@ import { lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint";
 import { EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, keymap, lineNumbers, tooltips } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import type { Mistake } from "./mistakes.ts";
+import type { ServerDiagnostic } from "./diagnostics.ts";
 
 export interface EditorOptions {
   text: string;
@@ -25,7 +25,7 @@ export interface EditorOptions {
 
 export interface Editor {
   focus: () => void;
-  show: (mistakes: Mistake[]) => void;
+  show: (diagnostics: ServerDiagnostic[]) => void;
 }
 
 const colours = HighlightStyle.define([
@@ -78,7 +78,7 @@ export function startEditor(root: ShadowRoot, options: EditorOptions): Editor {
   });
   return {
     focus: () => view.focus(),
-    show: (mistakes) => view.dispatch(setDiagnostics(view.state, mistakes.map((mistake) => markOf(view.state, mistake)))),
+    show: (diagnostics) => view.dispatch(setDiagnostics(view.state, diagnostics.map((each) => diagnosticOf(view.state, each)))),
   };
 }
 
@@ -109,7 +109,7 @@ function extensionsOf(options: EditorOptions): Extension[] {
 }
 
 /** From the place that is wrong to the end of the word there. */
-function markOf(state: EditorState, { line, column, says }: Mistake): Diagnostic {
+function diagnosticOf(state: EditorState, { line, column, says }: ServerDiagnostic): Diagnostic {
   const { from, to } = state.doc.line(Math.min(Math.max(line, 1), state.doc.lines));
   const start = Math.min(from + column - 1, to);
   const word = /^\S+/.exec(state.sliceDoc(start, to))?.[0].length ?? 0;

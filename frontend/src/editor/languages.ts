@@ -3,22 +3,22 @@
 import type { Completion, CompletionContext, CompletionResult, CompletionSource } from "@codemirror/autocomplete";
 import { StreamLanguage, type StreamParser } from "@codemirror/language";
 import type { Extension } from "@codemirror/state";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { destinationNames, groupNames, userNames } from "./names.ts";
 
 const FACTS: Record<string, string> = {
-  queue: say("name of the queue"),
-  topic: say("name of the topic"),
-  method: say("kind of access"),
-  user: say("user"),
-  group: say("a group of the user"),
-  address: say("address of the client: 10.0.0.0/8"),
-  protocol: say("protocol of the client"),
-  tls: say("whether the connection uses TLS"),
-  client: say("STOMP's client-id"),
+  queue: gettext("name of the queue"),
+  topic: gettext("name of the topic"),
+  method: gettext("kind of access"),
+  user: gettext("user"),
+  group: gettext("a group of the user"),
+  address: gettext("address of the client: 10.0.0.0/8"),
+  protocol: gettext("protocol of the client"),
+  tls: gettext("whether the connection uses TLS"),
+  client: gettext("STOMP's client-id"),
 };
-const METHODS: Record<string, string> = { POST: say("send"), GET: say("receive"), BROWSE: say("list messages"), READ: say("read without receiving"), MANAGE: say("purge, move, delete") };
-const OPERATORS: Record<string, string> = { "==": say("is"), "!=": say("is not"), "=~": say("matches the regular expression"), "&&": say("and"), "||": say("or") };
+const METHODS: Record<string, string> = { POST: gettext("send"), GET: gettext("receive"), BROWSE: gettext("list messages"), READ: gettext("read without receiving"), MANAGE: gettext("purge, move, delete") };
+const OPERATORS: Record<string, string> = { "==": gettext("is"), "!=": gettext("is not"), "=~": gettext("matches the regular expression"), "&&": gettext("and"), "||": gettext("or") };
 
 const conditions: StreamParser<null> = {
   token(stream) {

@@ -1,14 +1,14 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
-import { ask } from "../asking.ts";
+import { confirmAction } from "../confirm-dialog.ts";
 import { Polling } from "../live/polling.ts";
 import { act, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { consolePage } from "../pages.ts";
-import { say } from "../say.ts";
-import { place } from "../services.ts";
+import { gettext } from "../gettext.ts";
+import { pageAddress } from "../services.ts";
 import "../style/overview.css";
-import { tell } from "../toasts.ts";
+import { showToast } from "../toasts.ts";
 import { sentenceOf, signOf, type Alert } from "../view/alert.ts";
 import { count } from "../view/format.ts";
 import { moment } from "../view/moment.ts";
@@ -22,20 +22,20 @@ type Shown = "open" | "firing" | "acknowledged" | "silenced" | "ended";
 const SHOWN: Record<Shown, { states: Alert["state"][]; label: string; empty: string }> = {
   open: {
     states: ["firing", "acknowledged", "silenced"],
-    label: say("open"),
-    empty: say("No open alerts."),
+    label: gettext("open"),
+    empty: gettext("No open alerts."),
   },
-  firing: { states: ["firing"], label: say("firing"), empty: say("No alert is firing.") },
-  acknowledged: { states: ["acknowledged"], label: say("acknowledged"), empty: say("No alert is acknowledged.") },
-  silenced: { states: ["silenced"], label: say("silenced"), empty: say("No alert is silenced.") },
-  ended: { states: ["ended"], label: say("recent"), empty: say("No alert has ended recently.") },
+  firing: { states: ["firing"], label: gettext("firing"), empty: gettext("No alert is firing.") },
+  acknowledged: { states: ["acknowledged"], label: gettext("acknowledged"), empty: gettext("No alert is acknowledged.") },
+  silenced: { states: ["silenced"], label: gettext("silenced"), empty: gettext("No alert is silenced.") },
+  ended: { states: ["ended"], label: gettext("recent"), empty: gettext("No alert has ended recently.") },
 };
 const SPANS: [seconds: number, label: string][] = [
-  [900, say("15 minutes")],
-  [3_600, say("1 hour")],
-  [14_400, say("4 hours")],
-  [86_400, say("1 day")],
-  [604_800, say("1 week")],
+  [900, gettext("15 minutes")],
+  [3_600, gettext("1 hour")],
+  [14_400, gettext("4 hours")],
+  [86_400, gettext("1 day")],
+  [604_800, gettext("1 week")],
 ];
 
 /** What fires, what somebody said to it, and what ended lately. Which of them stands in the address. */
@@ -44,11 +44,11 @@ export class AlertList extends Island {
 
   constructor() {
     super();
-    new Follow(this, () => [place]);
+    new Follow(this, () => [pageAddress]);
   }
 
   get #shown(): Shown {
-    const asked = place.get("state") as Shown;
+    const asked = pageAddress.get("state") as Shown;
     return asked in SHOWN ? asked : "open";
   }
 
@@ -59,14 +59,14 @@ export class AlertList extends Island {
     const rows = items.filter(({ state }) => SHOWN[this.#shown].states.includes(state));
     return html`
       <div class="tools">
-        <div class="segments" role="group" aria-label=${say("Alerts by state")}>
+        <div class="segments" role="group" aria-label=${gettext("Alerts by state")}>
           ${(Object.keys(SHOWN) as Shown[]).map((shown) => this.#choice(shown, items))}
         </div>
       </div>
       ${fault
         ? html`<p class="notice" data-tone=${answer ? "warn" : "bad"} role="status">
-            ${answer ? say("The alerts shown are not up to date: {fault}", { fault }) : fault}
-            <button type="button" class="link" @click=${() => this.#polling.again()}>${say("Try again")}</button>
+            ${answer ? gettext("The alerts shown are not up to date: {fault}", { fault }) : fault}
+            <button type="button" class="link" @click=${() => this.#polling.again()}>${gettext("Try again")}</button>
           </p>`
         : nothing}
       ${answer === undefined
@@ -82,7 +82,7 @@ export class AlertList extends Island {
     return html`<button
       type="button"
       aria-pressed=${shown === this.#shown}
-      @click=${() => place.go({ state: shown === "open" ? null : shown })}
+      @click=${() => pageAddress.go({ state: shown === "open" ? null : shown })}
     >${SHOWN[shown].label} <span class="quiet">${count(found)}</span></button>`;
   }
 
@@ -93,10 +93,10 @@ export class AlertList extends Island {
       <div>
         <a class="says" href=${consolePage(alert.page)}>${sentenceOf(alert)}</a>
         <p class="quiet since">
-          <span class="tag">${alert.rule}</span> ${say("fired")} ${moment(alert.since)}
-          ${alert.ended_at ? html`· ${say("ended")} ${moment(alert.ended_at)}` : nothing}
+          <span class="tag">${alert.rule}</span> ${gettext("fired")} ${moment(alert.since)}
+          ${alert.ended_at ? html`· ${gettext("ended")} ${moment(alert.ended_at)}` : nothing}
           ${alert.by ? html`· ${word}: ${alert.by}${alert.reason ? ` (“${alert.reason}”)` : ""}` : nothing}
-          ${alert.until ? html`· ${say("until")} ${moment(alert.until)}` : nothing}
+          ${alert.until ? html`· ${gettext("until")} ${moment(alert.until)}` : nothing}
         </p>
       </div>
       <span class="best">${alert.state === "ended" ? nothing : this.#acts(alert)}</span>
@@ -105,45 +105,45 @@ export class AlertList extends Island {
 
   #acts(alert: Alert): TemplateResult {
     if (alert.state !== "firing") {
-      return html`<button type="button" @click=${() => void this.#wake(alert)}>${say("Unsilence")}</button>`;
+      return html`<button type="button" @click=${() => void this.#wake(alert)}>${gettext("Unsilence")}</button>`;
     }
-    return html`<button type="button" @click=${() => void this.#acknowledge(alert)}>${say("Acknowledge…")}</button>
-      <button type="button" @click=${() => void this.#silence(alert)}>${say("Silence…")}</button>`;
+    return html`<button type="button" @click=${() => void this.#acknowledge(alert)}>${gettext("Acknowledge…")}</button>
+      <button type="button" @click=${() => void this.#silence(alert)}>${gettext("Silence…")}</button>`;
   }
 
   async #acknowledge(alert: Alert): Promise<void> {
-    const answer = await ask({
-      title: say("Acknowledge: {what}", { what: sentenceOf(alert) }),
-      effect: say("Others see that you are working on it. No further notifications until it ends."),
-      act: say("Acknowledge"),
+    const answer = await confirmAction({
+      title: gettext("Acknowledge: {what}", { what: sentenceOf(alert) }),
+      effect: gettext("Others see that you are working on it. No further notifications until it ends."),
+      act: gettext("Acknowledge"),
     });
-    if (answer) await this.#say(alert, "acknowledge", { reason: answer.reason }, say("Acknowledged."));
+    if (answer) await this.#say(alert, "acknowledge", { reason: answer.reason }, gettext("Acknowledged."));
   }
 
   async #silence(alert: Alert): Promise<void> {
-    const answer = await ask({
-      title: say("Silence: {what}", { what: sentenceOf(alert) }),
-      effect: say("No notifications are sent for this rule and subject during this time."),
-      act: say("Silence"),
-      fields: html`<label>${say("Duration")}
+    const answer = await confirmAction({
+      title: gettext("Silence: {what}", { what: sentenceOf(alert) }),
+      effect: gettext("No notifications are sent for this rule and subject during this time."),
+      act: gettext("Silence"),
+      fields: html`<label>${gettext("Duration")}
         <select name="for_s">${SPANS.map(([seconds, label]) => html`<option value=${seconds} ?selected=${seconds === 3_600}>${label}</option>`)}</select>
       </label>`,
     });
     if (!answer) return;
     const for_s = Number(answer.fields.get("for_s"));
-    await this.#say(alert, "silence", { for_s, reason: answer.reason }, say("Silenced."));
+    await this.#say(alert, "silence", { for_s, reason: answer.reason }, gettext("Silenced."));
   }
 
   async #wake(alert: Alert): Promise<void> {
-    await this.#say(alert, "silence", { for_s: 0 }, say("The alert is no longer silenced."), false);
+    await this.#say(alert, "silence", { for_s: 0 }, gettext("The alert is no longer silenced."), false);
   }
 
-  async #say(alert: Alert, deed: string, body: object, text: string, undo = true): Promise<void> {
+  async #say(alert: Alert, action: string, body: object, text: string, undo = true): Promise<void> {
     try {
-      await act("POST", `alerts/${encodeURIComponent(alert.id)}/${deed}`, body);
-      tell({ text, tone: "good", ...(undo && { undo: () => void this.#wake(alert) }) });
+      await act("POST", `alerts/${encodeURIComponent(alert.id)}/${action}`, body);
+      showToast({ text, tone: "good", ...(undo && { undo: () => void this.#wake(alert) }) });
     } catch (fault) {
-      tell({ text: fault instanceof Error ? fault.message : String(fault), tone: "bad" });
+      showToast({ text: fault instanceof Error ? fault.message : String(fault), tone: "bad" });
     }
     this.#polling.again();
   }

@@ -3,8 +3,8 @@ import { repeat } from "lit/directives/repeat.js";
 import { Polling } from "../live/polling.ts";
 import { act, read } from "../live/requests.ts";
 import { consolePage, pageOf } from "../pages.ts";
-import { say, sayCount } from "../say.ts";
-import { tell } from "../toasts.ts";
+import { gettext, ngettext } from "../gettext.ts";
+import { showToast } from "../toasts.ts";
 import { sentenceOf, signOf, type Alert } from "../view/alert.ts";
 import { moment } from "../view/moment.ts";
 import { Island } from "./island.ts";
@@ -28,13 +28,13 @@ export class AttentionList extends Island {
 
   protected override render() {
     const { answer, fault, refused } = this.#polling;
-    if (refused) return html`<p class="inside quiet">${say("Only administrators can see alerts.")}</p>`;
+    if (refused) return html`<p class="inside quiet">${gettext("Only administrators can see alerts.")}</p>`;
     if (answer === undefined) {
       return fault ? this.#failed(fault) : html`<div class="inside skeleton" role="status"><div></div><div></div></div>`;
     }
     if (answer.items.length === 0) {
-      return html`<p class="inside calm"><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${say("No alerts")}</span>
-        <span class="quiet">${say("Nothing needs attention now.")}</span></p>`;
+      return html`<p class="inside calm"><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${gettext("No alerts")}</span>
+        <span class="quiet">${gettext("Nothing needs attention now.")}</span></p>`;
     }
     const more = answer.approx_total - answer.items.length;
     return html`
@@ -42,13 +42,13 @@ export class AttentionList extends Island {
       <div role="status"><ul class="attention">
         ${repeat(answer.items, ({ id }) => id, (alert) => this.#row(alert))}
       </ul></div>
-      ${more > 0 ? html`<footer><a href=${consolePage("alerts/")}>${sayCount("{count} more", "{count} more", more)}</a></footer>` : nothing}
+      ${more > 0 ? html`<footer><a href=${consolePage("alerts/")}>${ngettext("{count} more", "{count} more", more)}</a></footer>` : nothing}
     `;
   }
 
   #failed(fault: string): TemplateResult {
     return html`<p class="notice" data-tone="warn" role="status">
-      ${fault} <button type="button" class="link" @click=${() => this.#polling.again()}>${say("Try again")}</button>
+      ${fault} <button type="button" class="link" @click=${() => this.#polling.again()}>${gettext("Try again")}</button>
     </p>`;
   }
 
@@ -57,7 +57,7 @@ export class AttentionList extends Island {
     return html`<li data-tone=${tone}>
       <span class="shape" role="img" aria-label=${word}>${shape}</span>
       <a class="says" href=${consolePage(alert.page)}>${sentenceOf(alert)}</a>
-      <span class="quiet since">${alert.by ? say("acknowledged by {who}", { who: alert.by }) : nothing} ${moment(alert.since)}</span>
+      <span class="quiet since">${alert.by ? gettext("acknowledged by {who}", { who: alert.by }) : nothing} ${moment(alert.since)}</span>
       <span class="best">${this.#best(alert)}</span>
     </li>`;
   }
@@ -66,26 +66,26 @@ export class AttentionList extends Island {
   #best(alert: Alert): TemplateResult {
     switch (alert.condition) {
       case "bridge-stalled":
-        return html`<button type="button" @click=${() => void this.#retry(alert)}>${say("Retry now")}</button>`;
+        return html`<button type="button" @click=${() => void this.#retry(alert)}>${gettext("Retry now")}</button>`;
       case "dead-letters":
-        return html`<a class="button" href=${pageOf(alert.subject, "messages")}>${say("View messages")}</a>`;
+        return html`<a class="button" href=${pageOf(alert.subject, "messages")}>${gettext("View messages")}</a>`;
       case "oldest":
       case "no-consumer":
-        return html`<a class="button" href=${pageOf(alert.subject, "consumers")}>${say("Consumers")}</a>`;
+        return html`<a class="button" href=${pageOf(alert.subject, "consumers")}>${gettext("Consumers")}</a>`;
       case "configuration":
-        return html`<a class="button" href=${consolePage("configuration/files")}>${say("View messages")}</a>`;
+        return html`<a class="button" href=${consolePage("configuration/files")}>${gettext("View messages")}</a>`;
       default:
-        return html`<a class="button" href=${consolePage(alert.page)}>${say("Open")}</a>`;
+        return html`<a class="button" href=${consolePage(alert.page)}>${gettext("Open")}</a>`;
     }
   }
 
   async #retry({ subject }: Alert): Promise<void> {
-    const link = { href: consolePage(`bridges/one?${new URLSearchParams({ name: subject })}`), text: say("Open") };
+    const link = { href: consolePage(`bridges/one?${new URLSearchParams({ name: subject })}`), text: gettext("Open") };
     try {
       await act("POST", `bridges/${encodeURIComponent(subject)}/retry`, {});
-      tell({ text: say("Bridge {name} is retrying now.", { name: subject }), tone: "good", link });
+      showToast({ text: gettext("Bridge {name} is retrying now.", { name: subject }), tone: "good", link });
     } catch (fault) {
-      tell({ text: fault instanceof Error ? fault.message : String(fault), tone: "bad", link });
+      showToast({ text: fault instanceof Error ? fault.message : String(fault), tone: "bad", link });
     }
   }
 }

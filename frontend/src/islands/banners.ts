@@ -1,8 +1,8 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { Follow } from "../live/source.ts";
 import { read } from "../live/requests.ts";
-import { say, sayCount } from "../say.ts";
-import { pulse, session } from "../services.ts";
+import { gettext, ngettext } from "../gettext.ts";
+import { nodeStatus, session } from "../services.ts";
 import type { Alert, Sign } from "../view/alert.ts";
 import { fullTime } from "../view/format.ts";
 import { Island } from "./island.ts";
@@ -31,7 +31,7 @@ export class Banners extends Island {
 
   constructor() {
     super();
-    new Follow(this, () => [session, pulse]);
+    new Follow(this, () => [session, nodeStatus]);
   }
 
   override connectedCallback(): void {
@@ -45,7 +45,7 @@ export class Banners extends Island {
   }
 
   protected override updated(): void {
-    const number = pulse.node?.alerts ?? 0;
+    const number = nodeStatus.node?.alerts ?? 0;
     if (!this.alerts || number === this.#counted) return;
     this.#counted = number;
     void this.#look(number);
@@ -58,27 +58,27 @@ export class Banners extends Island {
   #connection(): TemplateResult | typeof nothing {
     const { status } = session;
     if (status.kind === "signed out") {
-      return line("bad", "■", html`${say("You are signed out; this page is no longer updated.")} <a href=${location.href} data-whole>${say("Sign in")}</a>`);
+      return line("bad", "■", html`${gettext("You are signed out; this page is no longer updated.")} <a href=${location.href} data-whole>${gettext("Sign in")}</a>`);
     }
-    const age = pulse.ageS;
+    const age = nodeStatus.ageS;
     if (status.kind !== "reconnecting" || (age !== undefined && age < PATIENCE_S)) return nothing;
-    const since = pulse.time
-      ? say("No connection to the broker. The page shows the status at {time} and updates when the broker is available again.", { time: fullTime(pulse.time) })
-      : say("No connection to the broker yet.");
+    const since = nodeStatus.time
+      ? gettext("No connection to the broker. The page shows the status at {time} and updates when the broker is available again.", { time: fullTime(nodeStatus.time) })
+      : gettext("No connection to the broker yet.");
     return line("bad", "■", html`${since}`);
   }
 
   #refusing(): TemplateResult | typeof nothing {
-    const refuses = pulse.node?.refuses;
-    return refuses ? line("bad", "■", html`${say("The broker does not accept messages: {why}.", { why: refuses })}`) : nothing;
+    const refuses = nodeStatus.node?.refuses;
+    return refuses ? line("bad", "■", html`${gettext("The broker does not accept messages: {why}.", { why: refuses })}`) : nothing;
   }
 
   #attention(): TemplateResult | typeof nothing {
     const alert = this.#worst;
     if (!alert) return nothing;
     const others = (this.#counted ?? 1) - 1;
-    return line(alert.tone, alert.shape, html`${alert.says} <a href=${`${basePath}console/${alert.page}`}>${say("Open")}</a>
-      ${others > 0 ? html`<a href=${this.alerts}>${sayCount("and {count} other", "and {count} others", others)}</a>` : nothing}`);
+    return line(alert.tone, alert.shape, html`${alert.says} <a href=${`${basePath}console/${alert.page}`}>${gettext("Open")}</a>
+      ${others > 0 ? html`<a href=${this.alerts}>${ngettext("and {count} other", "and {count} others", others)}</a>` : nothing}`);
   }
 
   async #look(number: number): Promise<void> {

@@ -1,6 +1,6 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
 import { body as bytesOf, bodyAddress, faultOf, tail, type Message } from "../messages/requests.ts";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { bodyOf, compressionOf, hexDump, opened, sniffBytes, type Body } from "../view/body.ts";
 import { eventOf, prettyJson } from "../view/cloud-event.ts";
 import { difference } from "../view/difference.ts";
@@ -62,7 +62,7 @@ export class BodyView extends Island {
       else if (queue && message.truncated) this.#take(sniffBytes(await bytesOf(queue, message.id), message.content_type));
       if (this.#compression && !this.#isCut) await this.#open(this.#compression as "gzip" | "deflate");
     } catch (error) {
-      this.#error = faultOf(error, say("The broker cannot be reached."));
+      this.#error = faultOf(error, gettext("The broker cannot be reached."));
     }
     if (message === this.message) this.requestUpdate();
   }
@@ -81,17 +81,17 @@ export class BodyView extends Island {
   protected override render() {
     return html`
       <div class="tools">
-        <h3>${say("Body")}</h3>
-        <div class="segments" role="group" aria-label=${say("Show the body as")}>
+        <h3>${gettext("Body")}</h3>
+        <div class="segments" role="group" aria-label=${gettext("Show the body as")}>
           ${this.#forms().map(
             (form) => html`<button type="button" aria-pressed=${form === this.#form} @click=${() => this.#choose(form)}>
               ${this.#titleOf(form)}
             </button>`,
           )}
         </div>
-        ${this.#body.text === undefined ? nothing : copyButton(this.#body.text, say("Copy the body"))}
+        ${this.#body.text === undefined ? nothing : copyButton(this.#body.text, gettext("Copy the body"))}
         ${this.queue
-          ? html`<a href=${bodyAddress(this.queue, this.message.id)} download=${this.message.id}>${say("Download")}</a>`
+          ? html`<a href=${bodyAddress(this.queue, this.message.id)} download=${this.message.id}>${gettext("Download")}</a>`
           : nothing}
       </div>
       ${this.#error ? html`<p class="notice" data-tone="bad" role="alert">${this.#error}</p>` : nothing}
@@ -100,9 +100,9 @@ export class BodyView extends Island {
   }
 
   #titleOf(form: Form): string {
-    if (form === "Pretty") return this.#body.xml ? say("XML") : say("Pretty");
-    if (form === "Diff") return say("Diff with…");
-    return form === "Hex" ? say("Hex") : say("Raw");
+    if (form === "Pretty") return this.#body.xml ? gettext("XML") : gettext("Pretty");
+    if (form === "Diff") return gettext("Diff with…");
+    return form === "Hex" ? gettext("Hex") : gettext("Raw");
   }
 
   #forms(): Form[] {
@@ -126,7 +126,7 @@ export class BodyView extends Island {
         if (message !== this.message) return;
         this.#body = sniffBytes(bytes, message.content_type);
       } catch (error) {
-        this.#error = faultOf(error, say("The broker cannot be reached."));
+        this.#error = faultOf(error, gettext("The broker cannot be reached."));
       }
     }
     this.#form = form;
@@ -136,7 +136,7 @@ export class BodyView extends Island {
   #notes(): TemplateResult | typeof nothing {
     if (this.#compression && !this.#isCut) {
       return html`<p class="notice" data-tone="quiet">
-        ${say("Decompressed for display ({how}, {size}). Download returns the original bytes.", {
+        ${gettext("Decompressed for display ({how}, {size}). Download returns the original bytes.", {
           how: this.#compression,
           size: inBytes(this.message.size),
         })}
@@ -145,18 +145,18 @@ export class BodyView extends Island {
     if (!this.#isCut) return nothing;
     return html`<p class="notice" data-tone="warn">
       ${this.#tail
-        ? say("Only the beginning and the end of {size} are shown. Download returns the whole body.", { size: inBytes(this.message.size) })
-        : say("Only the beginning of {size} is shown.", { size: inBytes(this.message.size) })}
+        ? gettext("Only the beginning and the end of {size} are shown. Download returns the whole body.", { size: inBytes(this.message.size) })
+        : gettext("Only the beginning of {size} is shown.", { size: inBytes(this.message.size) })}
     </p>`;
   }
 
   #shown(): TemplateResult {
     const { bytes, json, text, form, xml } = this.#body;
-    if (bytes.length === 0) return html`<p class="quiet">${say("Empty.")}</p>`;
+    if (bytes.length === 0) return html`<p class="quiet">${gettext("Empty.")}</p>`;
     if (this.#form === "Pretty") {
       if (json !== undefined) return html`${this.#event(json)}<div class="body json">${jsonTree(json)}</div>`;
       if (form) return pairs(form);
-      if (!xml) return html`<img class="picture" alt=${say("Body as an image")} src=${bodyAddress(this.queue, this.message.id)} />`;
+      if (!xml) return html`<img class="picture" alt=${gettext("Body as an image")} src=${bodyAddress(this.queue, this.message.id)} />`;
     }
     const head = this.#form === "Hex" ? hexDump(bytes) : this.#form === "Pretty" ? indented(text!) : text;
     return html`${this.#event(undefined)}<pre class="body" data-form=${this.#form} tabindex="0" aria-label=${this.#titleOf(this.#form)}>${head}</pre>
@@ -166,14 +166,14 @@ export class BodyView extends Island {
   #end(tail: Uint8Array): TemplateResult {
     const left = this.message.size - this.#body.bytes.length - tail.length;
     const shown = this.#form === "Hex" ? hexDump(tail, this.message.size - tail.length) : new TextDecoder().decode(tail);
-    return html`<p class="quiet">${say("… {size} not shown …", { size: inBytes(Math.max(0, left)) })}</p>
-      <pre class="body" data-form=${this.#form} tabindex="0" aria-label=${say("End of the body")}>${shown}</pre>`;
+    return html`<p class="quiet">${gettext("… {size} not shown …", { size: inBytes(Math.max(0, left)) })}</p>
+      <pre class="body" data-form=${this.#form} tabindex="0" aria-label=${gettext("End of the body")}>${shown}</pre>`;
   }
 
   #event(json: unknown): TemplateResult | typeof nothing {
     const attributes = eventOf(this.message.headers, json);
     if (attributes === undefined) return nothing;
-    return html`<div class="event"><h4>${say("CloudEvent")}</h4>${pairs(attributes)}</div>`;
+    return html`<div class="event"><h4>${gettext("CloudEvent")}</h4>${pairs(attributes)}</div>`;
   }
 
   #compared(): TemplateResult {
@@ -184,12 +184,12 @@ export class BodyView extends Island {
     };
     const other = this.#other ?? others[0]!;
     const lines = difference(readable(bodyOf(other)), readable(this.#body));
-    return html`<label class="inline">${say("Compared with")}
+    return html`<label class="inline">${gettext("Compared with")}
         <select @change=${choose}>
           ${others.map(({ id, position }) => html`<option value=${id} ?selected=${id === other.id}>#${position} · ${id}</option>`)}
         </select></label>
-      ${lines.every(({ mark }) => mark === "same") ? html`<p class="quiet">${say("The bodies are identical.")}</p>` : nothing}
-      <pre class="body difference-lines" tabindex="0" aria-label=${say("Differences")}>${lines.map(
+      ${lines.every(({ mark }) => mark === "same") ? html`<p class="quiet">${gettext("The bodies are identical.")}</p>` : nothing}
+      <pre class="body difference-lines" tabindex="0" aria-label=${gettext("Differences")}>${lines.map(
         ({ mark, text }) =>
           html`<span data-mark=${mark}><span class="mark">${mark === "gone" ? "− " : mark === "new" ? "+ " : "  "}</span>${text}
 </span>`,

@@ -1,9 +1,9 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { read } from "../live/requests.ts";
-import { sought } from "../live/sought.ts";
+import { explorerFilter } from "../live/explorer-filter.ts";
 import { markCurrent } from "../navigation.ts";
 import { pageOf } from "../pages.ts";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { session } from "../services.ts";
 import { count } from "../view/format.ts";
 import { Island } from "./island.ts";
@@ -64,7 +64,7 @@ export class Branch extends Island {
     this.#leave = [
       session.subscribe("/topic/$mom.moved", (body) => this.#moved((JSON.parse(body) as Moved).rows)),
       session.watch(() => session.status.kind === "live" && this.#soon(0)),
-      sought.watch(() => this.#seek(sought.text)),
+      explorerFilter.watch(() => this.#seek(explorerFilter.text)),
     ];
     void this.#read("");
     for (const prefix of this.#open) if (prefix) void this.#read(prefix);
@@ -82,7 +82,7 @@ export class Branch extends Island {
 
   protected override render() {
     const root = this.#levels.get("");
-    const label = this.kind === "topic" ? say("Topics") : say("Queues");
+    const label = this.kind === "topic" ? gettext("Topics") : gettext("Queues");
     const troubled = root?.answer?.items.some(isTroubled) ?? false;
     return html`${root?.answer ? badge(root.answer.count, troubled) : nothing}
       <details .open=${this.#filter !== "" || this.#open.has("")} @toggle=${(event: Event) => this.#toggled(event, "")}>
@@ -93,13 +93,13 @@ export class Branch extends Island {
 
   #level(prefix: string): TemplateResult {
     const { answer, fault } = this.#levels.get(prefix) ?? {};
-    if (!answer) return html`<p class="quiet line">${fault ?? say("Loading…")}</p>`;
-    if (answer.items.length === 0) return html`<p class="quiet line">${this.#filter ? say("No matches") : say("None yet")}</p>`;
+    if (!answer) return html`<p class="quiet line">${fault ?? gettext("Loading…")}</p>`;
+    if (answer.items.length === 0) return html`<p class="quiet line">${this.#filter ? gettext("No matches") : gettext("None yet")}</p>`;
     return html`<ul>
       ${answer.items.map((item) => ("prefix" in item ? this.#fold(item, prefix) : this.#leaf(item, prefix)))}
       ${answer.next === null
         ? nothing
-        : html`<li><button type="button" class="link line" @click=${() => this.#read(prefix, answer)}>${say("Show 100 more")}</button></li>`}
+        : html`<li><button type="button" class="link line" @click=${() => this.#read(prefix, answer)}>${gettext("Show 100 more")}</button></li>`}
     </ul>`;
   }
 
@@ -113,7 +113,7 @@ export class Branch extends Island {
   #fold(fold: Fold, above: string): TemplateResult {
     return html`<li>
       <details .open=${this.#open.has(fold.prefix)} @toggle=${(event: Event) => this.#toggled(event, fold.prefix)}>
-        <summary title=${say("{count} below {prefix}", { count: count(fold.count), prefix: fold.prefix })}>
+        <summary title=${gettext("{count} below {prefix}", { count: count(fold.count), prefix: fold.prefix })}>
           <span>${fold.prefix.slice(above.length)}</span>${badge(fold.depth, isTroubled(fold))}
         </summary>
         ${this.#open.has(fold.prefix) ? this.#level(fold.prefix) : nothing}
@@ -169,7 +169,7 @@ export class Branch extends Island {
     );
   }
 
-  /** Figures of leaves that are shown change at once; sums and newcomers when the level is read again. */
+  /** DestinationStats of leaves that are shown change at once; sums and newcomers when the level is read again. */
   #moved(rows: Moved["rows"]): void {
     const start = `/${this.kind}/`;
     const figures = new Map(rows.filter(([name]) => name.startsWith(start)).map((row) => [row[0].slice(start.length), row]));
@@ -219,7 +219,7 @@ function isTroubled({ state }: { state: string }): boolean {
 /** A count, and the mark of trouble here or below: shape and colour, and words for a screen reader. */
 function badge(value: number, troubled: boolean): TemplateResult {
   return html`<span class="badge num">${count(value)}${troubled
-    ? html`<span class="trouble" role="img" aria-label=${say("needs attention")}>▲</span>`
+    ? html`<span class="trouble" role="img" aria-label=${gettext("needs attention")}>▲</span>`
     : nothing}</span>`;
 }
 

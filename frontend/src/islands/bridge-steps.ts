@@ -1,8 +1,8 @@
 import { html, nothing, render } from "lit";
-import { act, inWords } from "../live/requests.ts";
-import { become } from "../morph.ts";
-import { say } from "../say.ts";
-import { reveal, stepsBy, trialOf, type Step, type Trial } from "../view/trial.ts";
+import { act, errorText } from "../live/requests.ts";
+import { morph } from "../morph.ts";
+import { gettext } from "../gettext.ts";
+import { reveal, stepsBy, connectionTestView, type Step, type ConnectionTest } from "../view/connection-test.ts";
 
 const NUMBERS = ["port", "window", "park_after"];
 const DECIMALS = ["retry_s", "idle_s", "scan_s", "stalled_s"];
@@ -78,12 +78,12 @@ export class BridgeSteps extends HTMLElement {
       line,
     );
     render(
-      html`${this.#at > 0 ? html`<button type="button" @click=${() => this.#show(this.#at - 1)}>${say("Back")}</button>` : nothing}
+      html`${this.#at > 0 ? html`<button type="button" @click=${() => this.#show(this.#at - 1)}>${gettext("Back")}</button>` : nothing}
       ${this.#isLast
-        ? html`<button class="primary" name="deed" value="save">${say("Save")}</button>`
-        : html`<button type="button" class="primary" @click=${() => void this.#go(this.#at + 1)}>${say("Next")}</button>`}
+        ? html`<button class="primary" name="operation" value="save">${gettext("Save")}</button>`
+        : html`<button type="button" class="primary" @click=${() => void this.#go(this.#at + 1)}>${gettext("Next")}</button>`}
       ${steps[this.#at]!.dataset.step === "test"
-        ? html`<button type="button" @click=${() => void this.#test()}>${say("Test again")}</button>`
+        ? html`<button type="button" @click=${() => void this.#test()}>${gettext("Test again")}</button>`
         : nothing}`,
       this.#tools!,
     );
@@ -94,14 +94,14 @@ export class BridgeSteps extends HTMLElement {
     const place = this.querySelector<HTMLElement>(".trial-place")!;
     const said = this.#said();
     const names = stepsBy(String(said.protocol));
-    const draw = (steps: Step[], trial?: Trial) => render(trialOf(names, steps, trial), place);
+    const draw = (steps: Step[], trial?: ConnectionTest) => render(connectionTestView(names, steps, trial), place);
     draw([]);
     try {
-      const trial = await act<Trial>("POST", "forwarding/test", said);
+      const trial = await act<ConnectionTest>("POST", "forwarding/test", said);
       await reveal(trial, (steps) => draw(steps));
       draw(trial.steps, trial);
     } catch (fault) {
-      const says = inWords(fault);
+      const says = errorText(fault);
       render(html`<p class="notice" data-tone="bad" role="alert">${says}</p>`, place);
     }
   }
@@ -111,7 +111,7 @@ export class BridgeSteps extends HTMLElement {
     const said: Record<string, unknown> = {};
     for (const [name, value] of new FormData(this.#form)) {
       const text = String(value);
-      if (text === "" || ["csrfmiddlewaretoken", "version", "reason", "deed", "initial-version"].includes(name)) continue;
+      if (text === "" || ["csrfmiddlewaretoken", "version", "reason", "operation", "initial-version"].includes(name)) continue;
       if (name === "paused_queues") said[name] = text.split("\n").map((line) => line.trim()).filter(Boolean);
       else said[name] = NUMBERS.includes(name) || DECIMALS.includes(name) ? Number(text) : text;
     }
@@ -121,9 +121,9 @@ export class BridgeSteps extends HTMLElement {
   /** What saving would do, as the server says it; a field that is wrong is gone back to. */
   async #preview(): Promise<void> {
     const place = this.querySelector<HTMLElement>(".preview-place")!;
-    place.textContent = say("Checking the effect…");
+    place.textContent = gettext("Checking the effect…");
     const wanted = new FormData(this.#form);
-    wanted.set("deed", "preview");
+    wanted.set("operation", "preview");
     try {
       const reply = await fetch(this.#form.action, { method: "POST", body: wanted });
       const page = new DOMParser().parseFromString(await reply.text(), "text/html");
@@ -131,13 +131,13 @@ export class BridgeSteps extends HTMLElement {
       const wrong = steps.findIndex((step) => step.querySelector(".hint[data-tone=bad]"));
       for (const step of this.#steps) {
         const now = steps.find((other) => other.dataset.step === step.dataset.step);
-        if (now !== undefined && step.dataset.step !== "test" && step.dataset.step !== "save") become(step, now);
+        if (now !== undefined && step.dataset.step !== "test" && step.dataset.step !== "save") morph(step, now);
       }
       for (const [number, step] of this.#steps.entries()) step.hidden = number !== this.#at;
       if (wrong >= 0) return this.#show(wrong);
       place.replaceChildren(...page.querySelectorAll("form > .notice, .preview-place > *"));
     } catch (fault) {
-      place.textContent = inWords(fault);
+      place.textContent = errorText(fault);
     }
   }
 }

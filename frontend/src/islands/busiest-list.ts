@@ -3,7 +3,7 @@ import { repeat } from "lit/directives/repeat.js";
 import { Polling } from "../live/polling.ts";
 import { read } from "../live/requests.ts";
 import { pageOf } from "../pages.ts";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { count, rate } from "../view/format.ts";
 import { bareName } from "../view/name.ts";
 import { sparkline } from "../view/sparkline.ts";
@@ -28,8 +28,8 @@ export class BusiestList extends Island {
   #order: string[] = [];
 
   async #read(): Promise<Row[]> {
-    const ask = (kind: string) => read<{ items: Row[] }>(`${kind}s`, { sort: "-in_rate", limit: SHOWN, fields: FIELDS });
-    const [queues, topics] = await Promise.all([ask("queue"), ask("topic")]);
+    const top = (kind: string) => read<{ items: Row[] }>(`${kind}s`, { sort: "-in_rate", limit: SHOWN, fields: FIELDS });
+    const [queues, topics] = await Promise.all([top("queue"), top("topic")]);
     const rows = [
       ...queues.items.map((row) => ({ ...row, address: `/queue/${row.name}` })),
       ...topics.items.map((row) => ({ ...row, address: `/topic/${row.name}` })),
@@ -42,18 +42,18 @@ export class BusiestList extends Island {
     if (answer === undefined) {
       return fault
         ? html`<p class="notice" data-tone="warn" role="status">${fault}
-            <button type="button" class="link" @click=${() => this.#polling.again()}>${say("Try again")}</button></p>`
+            <button type="button" class="link" @click=${() => this.#polling.again()}>${gettext("Try again")}</button></p>`
         : html`<div class="inside skeleton" role="status"><div></div><div></div><div></div></div>`;
     }
-    if (answer.length === 0) return html`<p class="inside quiet">${say("There are no destinations yet.")}</p>`;
+    if (answer.length === 0) return html`<p class="inside quiet">${gettext("There are no destinations yet.")}</p>`;
     return html`<table class="table" data-old=${fault ? "true" : nothing}>
-      <caption class="visually-hidden">${say("Busiest destinations")}</caption>
+      <caption class="visually-hidden">${gettext("Busiest destinations")}</caption>
       <thead><tr>
-        <th scope="col">${say("name")}</th>
-        <th scope="col" class="num">${say("in/s")}</th>
-        <th scope="col" class="num">${say("out/s")}</th>
-        <th scope="col" class="num">${say("depth")}</th>
-        <th scope="col">${say("depth, 5 min")}</th>
+        <th scope="col">${gettext("name")}</th>
+        <th scope="col" class="num">${gettext("in/s")}</th>
+        <th scope="col" class="num">${gettext("out/s")}</th>
+        <th scope="col" class="num">${gettext("depth")}</th>
+        <th scope="col">${gettext("depth, 5 min")}</th>
       </tr></thead>
       <tbody>${repeat(this.#inPlace(answer), ({ address }) => address, (row) => this.#row(row))}</tbody>
     </table>`;
@@ -70,10 +70,10 @@ export class BusiestList extends Island {
   #row({ address, in_rate, out_rate, depth, trend }: Row): TemplateResult {
     return html`<tr>
       <th scope="row"><a class="row" href=${pageOf(address)}>${bareName(address)}</a>
-        ${address.startsWith("/topic/") ? html` <span class="tag">${say("topic")}</span>` : nothing}</th>
-      <td class="num" data-label=${say("in/s")}>${rate(in_rate)}</td>
-      <td class="num" data-label=${say("out/s")}>${rate(out_rate)}</td>
-      <td class="num" data-label=${say("depth")}>${count(depth)}</td>
+        ${address.startsWith("/topic/") ? html` <span class="tag">${gettext("topic")}</span>` : nothing}</th>
+      <td class="num" data-label=${gettext("in/s")}>${rate(in_rate)}</td>
+      <td class="num" data-label=${gettext("out/s")}>${rate(out_rate)}</td>
+      <td class="num" data-label=${gettext("depth")}>${count(depth)}</td>
       <td>${sparkline(trend)}</td>
     </tr>`;
   }

@@ -3,7 +3,7 @@ import { ref, createRef } from "lit/directives/ref.js";
 import uPlot from "uplot";
 import "../style/chart.css";
 import { moments, type Columns } from "../live/columns.ts";
-import { say, sayCount } from "../say.ts";
+import { gettext, ngettext } from "../gettext.ts";
 import { NONE, bytes, count, duration, rate } from "../view/format.ts";
 import { zone } from "../view/zone.ts";
 import { Island } from "./island.ts";
@@ -33,7 +33,7 @@ export type Unit = "count" | "rate" | "seconds" | "bytes";
 
 const WRITTEN: Record<Unit, (value: number) => string> = {
   count,
-  rate: (value) => say("{rate}/s", { rate: rate(value) }),
+  rate: (value) => gettext("{rate}/s", { rate: rate(value) }),
   seconds: (value) => (value > 0 && value < 1 ? `${count(Math.max(1, value * 1000))} ms` : value === 0 ? "0 s" : duration(value)),
   bytes,
 };
@@ -122,7 +122,7 @@ export class Chart extends Island {
         <h3>${this.heading}</h3>
         ${columns
           ? html`<button type="button" class="link" aria-pressed=${this.#asTable} @click=${() => this.#toggle()}>
-              ${this.#asTable ? say("View as chart") : say("View as table")}
+              ${this.#asTable ? gettext("View as chart") : gettext("View as table")}
             </button>`
           : nothing}
         <ul class="chart-lines">
@@ -172,7 +172,7 @@ export class Chart extends Island {
 
   #picture(columns: Columns): TemplateResult {
     const known = this.lines.some((line) => columns.series[line.key]?.some((value) => value !== null));
-    const text = known ? this.#summary(columns) : say("No data for this time: history begins when the node starts.");
+    const text = known ? this.#summary(columns) : gettext("No data for this time: history begins when the node starts.");
     return html`<div class="chart-place" role="img" aria-label=${`${this.heading}. ${text}`} ${ref(this.#place)}></div>
       ${known ? nothing : html`<p class="quiet chart-nothing">${text}</p>`}`;
   }
@@ -181,10 +181,10 @@ export class Chart extends Island {
   #summary(columns: Columns): string {
     const sentences = this.lines.map((line) => {
       const values = this.#line(line, columns).filter((value) => value !== null);
-      if (values.length === 0) return say("{label}: no data.", { label: line.label });
+      if (values.length === 0) return gettext("{label}: no data.", { label: line.label });
       const highest = values.reduce((most, value) => Math.max(most, value), -Infinity);
       const lowest = values.reduce((least, value) => Math.min(least, value), Infinity);
-      return say("{label}: {last} at the end, {lowest} to {highest}.", {
+      return gettext("{label}: {last} at the end, {lowest} to {highest}.", {
         label: line.label,
         last: this.#written(values.at(-1)!),
         lowest: this.#written(lowest),
@@ -201,11 +201,11 @@ export class Chart extends Island {
     return html`<div class="chart-table" tabindex="0" role="region" aria-label=${this.heading}>
       <table class="things">
         <caption class="quiet">
-          ${sayCount("The newest value of {all}", "The newest {count} values of {all}", newest.length, { all: count(times.length) })}
+          ${ngettext("The newest value of {all}", "The newest {count} values of {all}", newest.length, { all: count(times.length) })}
         </caption>
         <thead>
           <tr>
-            <th scope="col">${say("from")}</th>
+            <th scope="col">${gettext("from")}</th>
             ${this.lines.map(({ label }) => html`<th scope="col" class="num">${label}</th>`)}
           </tr>
         </thead>
@@ -234,7 +234,7 @@ export class Chart extends Island {
 
   #loading(): TemplateResult {
     return html`<div class="skeleton chart-loading" role="status">
-      <span class="visually-hidden">${say("Loading {what}", { what: this.heading })}</span>
+      <span class="visually-hidden">${gettext("Loading {what}", { what: this.heading })}</span>
       <div></div>
     </div>`;
   }

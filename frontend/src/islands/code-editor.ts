@@ -1,6 +1,6 @@
 import { startEditor, type Editor } from "../editor/editor.ts";
 import { completionOf, highlightingOf } from "../editor/languages.ts";
-import { mistakesOn } from "../editor/mistakes.ts";
+import { diagnosticsOn } from "../editor/diagnostics.ts";
 
 /**
  * A text that a machine reads, with line numbers, completion and marks where it is wrong. It stands around the
@@ -11,7 +11,7 @@ import { mistakesOn } from "../editor/mistakes.ts";
  */
 class CodeEditor extends HTMLElement {
   #editor: Editor | undefined;
-  readonly #mark = () => this.#editor?.show(mistakesOn(document, this.#field.name));
+  readonly #mark = () => this.#editor?.show(diagnosticsOn(document, this.#field.name));
 
   connectedCallback(): void {
     this.dataset.island = "";

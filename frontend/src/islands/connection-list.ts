@@ -3,14 +3,14 @@ import { repeat } from "lit/directives/repeat.js";
 import { Polling } from "../live/polling.ts";
 import { read } from "../live/requests.ts";
 import { connectionPage } from "../pages.ts";
-import type { Change } from "../place.ts";
-import { say, sayCount } from "../say.ts";
+import type { Change } from "../page-address.ts";
+import { gettext, ngettext } from "../gettext.ts";
 import { conditionOf, nameOf, protocolOf, type Connection } from "../view/connection.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
 import { moment } from "../view/moment.ts";
 import { Island } from "./island.ts";
 import "../style/connections.css";
-import { place } from "../services.ts";
+import { pageAddress } from "../services.ts";
 
 const EVERY_MS = 2_000;
 const ROWS = 100;
@@ -43,30 +43,30 @@ interface Column {
 }
 
 const OPEN: Column[] = [
-  { key: "state", label: say("state"), cell: conditionOf },
-  { key: "user", label: say("user"), sort: "user", cell: ({ user }) => user },
-  { key: "machine", label: say("host"), cell: ({ address }) => address ?? NONE },
-  { key: "protocol", label: say("protocol"), sort: "protocol", cell: protocolOf },
-  { key: "since", label: say("since"), sort: "since", cell: ({ since }) => moment(since) },
-  { key: "in", label: say("in/s"), sort: "in_rate", numeric: true, hint: say("frames per second"), cell: (row) => rate(row.in_rate) },
-  { key: "out", label: say("out/s"), sort: "out_rate", numeric: true, hint: say("frames per second"), cell: (row) => rate(row.out_rate) },
-  { key: "subscriptions", label: say("subscriptions"), sort: "subscriptions", numeric: true, cell: (row) => count(row.subscriptions) },
-  { key: "unsettled", label: say("unsettled"), sort: "unsettled", numeric: true, cell: (row) => count(row.unsettled) },
-  { key: "silent", label: say("last received"), sort: "silent_s", numeric: true, cell: beat },
+  { key: "state", label: gettext("state"), cell: conditionOf },
+  { key: "user", label: gettext("user"), sort: "user", cell: ({ user }) => user },
+  { key: "machine", label: gettext("host"), cell: ({ address }) => address ?? NONE },
+  { key: "protocol", label: gettext("protocol"), sort: "protocol", cell: protocolOf },
+  { key: "since", label: gettext("since"), sort: "since", cell: ({ since }) => moment(since) },
+  { key: "in", label: gettext("in/s"), sort: "in_rate", numeric: true, hint: gettext("frames per second"), cell: (row) => rate(row.in_rate) },
+  { key: "out", label: gettext("out/s"), sort: "out_rate", numeric: true, hint: gettext("frames per second"), cell: (row) => rate(row.out_rate) },
+  { key: "subscriptions", label: gettext("subscriptions"), sort: "subscriptions", numeric: true, cell: (row) => count(row.subscriptions) },
+  { key: "unsettled", label: gettext("unsettled"), sort: "unsettled", numeric: true, cell: (row) => count(row.unsettled) },
+  { key: "silent", label: gettext("last received"), sort: "silent_s", numeric: true, cell: beat },
 ];
 const GONE: Column[] = [
-  { key: "user", label: say("user"), sort: "user", cell: ({ user }) => user },
-  { key: "machine", label: say("host"), cell: ({ address }) => address ?? NONE },
-  { key: "since", label: say("since"), sort: "since", cell: ({ since }) => moment(since) },
-  { key: "closed", label: say("disconnected"), sort: "closed_at", cell: ({ closed_at }) => (closed_at ? moment(closed_at) : NONE) },
-  { key: "reason", label: say("reason"), cell: ({ reason }) => reason },
+  { key: "user", label: gettext("user"), sort: "user", cell: ({ user }) => user },
+  { key: "machine", label: gettext("host"), cell: ({ address }) => address ?? NONE },
+  { key: "since", label: gettext("since"), sort: "since", cell: ({ since }) => moment(since) },
+  { key: "closed", label: gettext("disconnected"), sort: "closed_at", cell: ({ closed_at }) => (closed_at ? moment(closed_at) : NONE) },
+  { key: "reason", label: gettext("reason"), cell: ({ reason }) => reason },
 ];
 
 /** Since when nothing came, and how often something should: a heart-beat that is late is marked. */
 function beat({ silent_s, heart_beat_in_s }: Connection): TemplateResult {
   const late = heart_beat_in_s > 0 && silent_s > 1.5 * heart_beat_in_s;
-  const title = heart_beat_in_s > 0 ? say("heart-beat interval: {span}", { span: duration(heart_beat_in_s) }) : say("no heart-beats");
-  return html`<span title=${title}>${late ? html`<span class="late" role="img" aria-label=${say("late")}>▲</span> ` : nothing}${duration(silent_s)}</span>`;
+  const title = heart_beat_in_s > 0 ? gettext("heart-beat interval: {span}", { span: duration(heart_beat_in_s) }) : gettext("no heart-beats");
+  return html`<span title=${title}>${late ? html`<span class="late" role="img" aria-label=${gettext("late")}>▲</span> ` : nothing}${duration(silent_s)}</span>`;
 }
 
 /** Who is connected, or was within the day. Filter, order and page are the broker's, and stand in the address. */
@@ -77,7 +77,7 @@ export class ConnectionList extends Island {
 
   override connectedCallback(): void {
     super.connectedCallback();
-    this.#leave = place.watch(() => this.#moved());
+    this.#leave = pageAddress.watch(() => this.#moved());
   }
 
   override disconnectedCallback(): void {
@@ -86,13 +86,13 @@ export class ConnectionList extends Island {
   }
 
   #read(): Promise<Answer> {
-    const [state, filter, sort, after] = ["state", "filter", "sort", "after"].map((name) => place.get(name));
+    const [state, filter, sort, after] = ["state", "filter", "sort", "after"].map((name) => pageAddress.get(name));
     return read("connections", { state, filter, sort, after, limit: ROWS });
   }
 
   /** Asks for something else, from its first page on. */
   #go(change: Change, options = {}): void {
-    place.go({ after: null, ...change }, options);
+    pageAddress.go({ after: null, ...change }, options);
   }
 
   #moved(): void {
@@ -102,7 +102,7 @@ export class ConnectionList extends Island {
   }
 
   get #shown(): "open" | "closed" {
-    return place.get("state") === "closed" ? "closed" : "open";
+    return pageAddress.get("state") === "closed" ? "closed" : "open";
   }
 
   protected override render() {
@@ -112,8 +112,8 @@ export class ConnectionList extends Island {
       ${this.#tools(answer)}
       ${fault
         ? html`<p class="notice" data-tone=${answer ? "warn" : "bad"} role="status">
-            ${answer ? say("The values shown are not up to date: {fault}", { fault }) : fault}
-            <button type="button" class="link" @click=${() => this.#polling.again()}>${say("Try again")}</button>
+            ${answer ? gettext("The values shown are not up to date: {fault}", { fault }) : fault}
+            <button type="button" class="link" @click=${() => this.#polling.again()}>${gettext("Try again")}</button>
           </p>`
         : nothing}
       ${answer ? html`${this.#flapping(answer.flapping)}${this.#body(answer, fault !== "")}` : nothing}
@@ -121,26 +121,26 @@ export class ConnectionList extends Island {
   }
 
   #tools(answer: Answer | undefined): TemplateResult {
-    const found = answer === undefined ? "" : sayCount("{count} client", "{count} clients", answer.approx_total);
+    const found = answer === undefined ? "" : ngettext("{count} client", "{count} clients", answer.approx_total);
     return html`<div class="tools sought">
       <input
         type="search"
-        aria-label=${say("Filter by user, client-id, address or id")}
-        placeholder=${say("filter: user, client, address")}
+        aria-label=${gettext("Filter by user, client-id, address or id")}
+        placeholder=${gettext("filter: user, client, address")}
         autocomplete="off"
         spellcheck="false"
-        .value=${place.get("filter")}
+        .value=${pageAddress.get("filter")}
         @input=${(event: InputEvent) => this.#go({ filter: (event.target as HTMLInputElement).value }, { replace: true })}
       />
-      <div class="segments" role="group" aria-label=${say("State")}>
-        ${[["", say("connected")] as const, ["closed", say("disconnected in the last 24 hours")] as const].map(
+      <div class="segments" role="group" aria-label=${gettext("State")}>
+        ${[["", gettext("connected")] as const, ["closed", gettext("disconnected in the last 24 hours")] as const].map(
           ([name, label]) =>
             html`<button type="button" aria-pressed=${this.#shown === (name || "open")} @click=${() => this.#go({ state: name, sort: "" })}>${label}</button>`,
         )}
       </div>
       <span class="quiet" role="status">
-        ${answer && answer.approx_total < answer.all ? say("{found} of {all}", { found, all: count(answer.all) }) : found}${answer && !answer.complete
-          ? html` · ${say("Only your own connections; administrators see all.")}`
+        ${answer && answer.approx_total < answer.all ? gettext("{found} of {all}", { found, all: count(answer.all) }) : found}${answer && !answer.complete
+          ? html` · ${gettext("Only your own connections; administrators see all.")}`
           : nothing}
       </span>
     </div>`;
@@ -148,8 +148,8 @@ export class ConnectionList extends Island {
 
   #flapping(callers: Flapping[]): TemplateResult | typeof nothing {
     if (callers.length === 0) return nothing;
-    return html`<section class="flapping notice" data-tone="warn" aria-label=${say("Clients that reconnect frequently")}>
-      <strong><span aria-hidden="true">▲</span> ${sayCount("{count} client is flapping", "{count} clients are flapping", callers.length)}</strong>
+    return html`<section class="flapping notice" data-tone="warn" aria-label=${gettext("Clients that reconnect frequently")}>
+      <strong><span aria-hidden="true">▲</span> ${ngettext("{count} client is flapping", "{count} clients are flapping", callers.length)}</strong>
       <ul>
         ${callers.map(
           (caller) => html`<li>
@@ -157,8 +157,8 @@ export class ConnectionList extends Island {
               ${caller.client || caller.user}
             </button>
             ${caller.machine}:
-            ${sayCount("{count} login in 5 minutes", "{count} logins in 5 minutes", caller.connects)}${caller.last_reason
-              ? html`; ${say("last disconnect: {reason}", { reason: caller.last_reason })}`
+            ${ngettext("{count} login in 5 minutes", "{count} logins in 5 minutes", caller.connects)}${caller.last_reason
+              ? html`; ${gettext("last disconnect: {reason}", { reason: caller.last_reason })}`
               : nothing}
           </li>`,
         )}
@@ -170,16 +170,16 @@ export class ConnectionList extends Island {
     if (answer.all === 0) return this.#none();
     if (answer.items.length === 0) {
       return html`<div class="empty">
-        <p>${say("No client matches the filter. {count} clients in total.", { count: count(answer.all) })}</p>
-        <button type="button" @click=${() => this.#go({ filter: "" })}>${say("Clear filter")}</button>
+        <p>${gettext("No client matches the filter. {count} clients in total.", { count: count(answer.all) })}</p>
+        <button type="button" @click=${() => this.#go({ filter: "" })}>${gettext("Clear filter")}</button>
       </div>`;
     }
     const columns = this.#shown === "open" ? OPEN : GONE;
     return html`<table class="list connections" data-old=${old ? "true" : nothing}>
-        <caption class="visually-hidden">${say("Connections")}</caption>
+        <caption class="visually-hidden">${gettext("Connections")}</caption>
         <thead>
           <tr>
-            ${this.#heading({ key: "name", label: say("client"), sort: "client", cell: nameOf })}
+            ${this.#heading({ key: "name", label: gettext("client"), sort: "client", cell: nameOf })}
             ${columns.map((column) => this.#heading(column))}
           </tr>
         </thead>
@@ -199,7 +199,7 @@ export class ConnectionList extends Island {
   }
 
   #heading({ key, label, sort, numeric, hint }: Column): TemplateResult {
-    const current = place.get("sort");
+    const current = pageAddress.get("sort");
     const name = `col-${key} ${numeric ? "num" : ""}`;
     const sortable = this.#shown === "open" || ["user", "since", "closed_at"].includes(sort ?? "");
     if (sort === undefined || !sortable) return html`<th scope="col" class=${name} title=${hint ?? nothing}>${label}</th>`;
@@ -221,11 +221,11 @@ export class ConnectionList extends Island {
   }
 
   #pages(answer: Answer): TemplateResult | typeof nothing {
-    const after = place.get("after");
+    const after = pageAddress.get("after");
     if (!after && answer.next === null) return nothing;
-    return html`<nav class="tools more" aria-label=${say("Pages")}>
-      ${after ? html`<button type="button" @click=${() => this.#go({ after: "" })}>${say("First page")}</button>` : nothing}
-      ${answer.next !== null ? html`<button type="button" @click=${() => this.#go({ after: answer.next! })}>${say("Next page")}</button>` : nothing}
+    return html`<nav class="tools more" aria-label=${gettext("Pages")}>
+      ${after ? html`<button type="button" @click=${() => this.#go({ after: "" })}>${gettext("First page")}</button>` : nothing}
+      ${answer.next !== null ? html`<button type="button" @click=${() => this.#go({ after: answer.next! })}>${gettext("Next page")}</button>` : nothing}
     </nav>`;
   }
 
@@ -234,8 +234,8 @@ export class ConnectionList extends Island {
     return html`<div class="empty">
       <p>
         ${gone
-          ? say("No client disconnected in the last 24 hours. The events of a client are kept for a day after it disconnects.")
-          : say("No clients are connected. The page of each queue has example code under “Connect”.")}
+          ? gettext("No client disconnected in the last 24 hours. The events of a client are kept for a day after it disconnects.")
+          : gettext("No clients are connected. The page of each queue has example code under “Connect”.")}
       </p>
     </div>`;
   }
@@ -243,7 +243,7 @@ export class ConnectionList extends Island {
 
 function skeleton(): TemplateResult {
   return html`<div class="skeleton" role="status">
-    <span class="visually-hidden">${say("Loading connections")}</span>
+    <span class="visually-hidden">${gettext("Loading connections")}</span>
     ${Array.from({ length: 6 }, () => html`<div></div>`)}
   </div>`;
 }

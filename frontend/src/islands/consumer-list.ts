@@ -1,13 +1,13 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
-import { ask } from "../asking.ts";
-import { Again } from "../live/again.ts";
-import { oneDestination, pathOf, topicOf, type Kind } from "../live/one-destination.ts";
-import { act, inWords, read } from "../live/requests.ts";
+import { confirmAction } from "../confirm-dialog.ts";
+import { Retry } from "../live/retry.ts";
+import { liveDestination, pathOf, topicOf, type Kind } from "../live/destination.ts";
+import { act, errorText, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { session } from "../services.ts";
-import { say, sayCount } from "../say.ts";
-import { tell } from "../toasts.ts";
+import { gettext, ngettext } from "../gettext.ts";
+import { showToast } from "../toasts.ts";
 import type { Consumer as Subscribed } from "../view/connection.ts";
 import { NONE, ago, count, duration, fullTime, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
@@ -44,18 +44,18 @@ export class ConsumerList extends Island {
   #readAt = 0;
   #begun = false;
   #fault: unknown;
-  readonly #again = new Again(this, () => void this.#read());
+  readonly #retry = new Retry(this, () => void this.#read());
   #timer: ReturnType<typeof setInterval> | undefined;
   #unsubscribe: (() => void) | undefined;
 
   constructor() {
     super();
-    new Follow(this, () => [oneDestination(this.kind, this.name)]);
+    new Follow(this, () => [liveDestination(this.kind, this.name)]);
   }
 
   protected override willUpdate(): void {
     // Whether it is there is seen first: of what is missing, nothing is asked.
-    const { facts, fault, isMissing } = oneDestination(this.kind, this.name);
+    const { facts, fault, isMissing } = liveDestination(this.kind, this.name);
     if (this.#begun || isMissing || (facts === undefined && fault === undefined)) return;
     this.#begun = true;
     void this.#read();
@@ -75,27 +75,27 @@ export class ConsumerList extends Island {
   }
 
   protected override render() {
-    if (oneDestination(this.kind, this.name).isMissing) return this.#empty();
+    if (liveDestination(this.kind, this.name).isMissing) return this.#empty();
     if (this.#consumers === undefined) return this.#fault === undefined ? skeleton() : this.#failed();
     if (this.#consumers.length === 0 && this.#fault === undefined) return this.#empty();
     return html`${this.#fault === undefined ? nothing : this.#failed()}
       <p class="quiet" role="status">
-        ${sayCount("{count} consumer", "{count} consumers", this.#total)}${this.#total > this.#consumers.length
-          ? say("; the first {shown} are shown", { shown: count(this.#consumers.length) })
+        ${ngettext("{count} consumer", "{count} consumers", this.#total)}${this.#total > this.#consumers.length
+          ? gettext("; the first {shown} are shown", { shown: count(this.#consumers.length) })
           : nothing}
       </p>
       <table class="things consumers" data-old=${this.#fault === undefined ? nothing : "true"}>
         <thead>
           <tr>
-            <th scope="col">${say("client")}</th>
-            <th scope="col">${say("ack mode")}</th>
-            <th scope="col">${say("selector")}</th>
-            <th scope="col" class="num">${say("unsettled / credit")}</th>
-            <th scope="col" class="num">${say("delivered")}</th>
-            <th scope="col" class="num">${say("acknowledged")}</th>
-            <th scope="col" class="num">${say("Processing time (p50 · p95)")}</th>
-            <th scope="col">${say("since")}</th>
-            <th scope="col"><span class="visually-hidden">${say("actions")}</span></th>
+            <th scope="col">${gettext("client")}</th>
+            <th scope="col">${gettext("ack mode")}</th>
+            <th scope="col">${gettext("selector")}</th>
+            <th scope="col" class="num">${gettext("unsettled / credit")}</th>
+            <th scope="col" class="num">${gettext("delivered")}</th>
+            <th scope="col" class="num">${gettext("acknowledged")}</th>
+            <th scope="col" class="num">${gettext("Processing time (p50 · p95)")}</th>
+            <th scope="col">${gettext("since")}</th>
+            <th scope="col"><span class="visually-hidden">${gettext("actions")}</span></th>
           </tr>
         </thead>
         <tbody>
@@ -114,22 +114,22 @@ export class ConsumerList extends Island {
         ${connection
           ? html`<a href=${`${basePath}console/connections/one?${new URLSearchParams({ id: connection })}`}>${consumer.user}</a>`
           : html`${consumer.user} <span class="tag">REST</span>`}
-        ${slow ? html`<span class="state" data-tone="warn" title=${say("not reading since {time}", { time: fullTime(slow) })}>▲ ${say("slow")}</span>` : nothing}
-        ${consumer.active ? nothing : html`<span class="tag">${say("standby")}</span>`}
-        ${consumer.exclusive ? html`<span class="tag">${say("exclusive")}</span>` : nothing}
+        ${slow ? html`<span class="state" data-tone="warn" title=${gettext("not reading since {time}", { time: fullTime(slow) })}>▲ ${gettext("slow")}</span>` : nothing}
+        ${consumer.active ? nothing : html`<span class="tag">${gettext("standby")}</span>`}
+        ${consumer.exclusive ? html`<span class="tag">${gettext("exclusive")}</span>` : nothing}
         <span class="quiet about">${about.join(" · ")}${this.kind === "topic" ? ` · ${consumer.destination}` : ""}</span>
       </th>
-      <td data-label=${say("ack mode")}>${consumer.ack}</td>
-      <td data-label=${say("selector")}>${consumer.selector === null ? html`<span class="quiet">${say("all")}</span>` : html`<code>${consumer.selector}</code>`}</td>
-      <td class="num" data-label=${say("unsettled")}>${count(consumer.unsettled)} / ${count(consumer.credit)}</td>
-      <td class="num" data-label=${say("delivered")}>${count(consumer.delivered)} ${perSecond(rates?.delivered)}</td>
-      <td class="num" data-label=${say("acknowledged")}>${count(consumer.acknowledged)} ${perSecond(rates?.acknowledged)}</td>
-      <td class="num" data-label=${say("unsettled messages")}>${p50 === null || p95 === null ? NONE : `${duration(p50)} · ${duration(p95)}`}</td>
-      <td data-label=${say("since")}><time datetime=${consumer.since} title=${fullTime(consumer.since)}>${ago(consumer.since)}</time></td>
+      <td data-label=${gettext("ack mode")}>${consumer.ack}</td>
+      <td data-label=${gettext("selector")}>${consumer.selector === null ? html`<span class="quiet">${gettext("all")}</span>` : html`<code>${consumer.selector}</code>`}</td>
+      <td class="num" data-label=${gettext("unsettled")}>${count(consumer.unsettled)} / ${count(consumer.credit)}</td>
+      <td class="num" data-label=${gettext("delivered")}>${count(consumer.delivered)} ${perSecond(rates?.delivered)}</td>
+      <td class="num" data-label=${gettext("acknowledged")}>${count(consumer.acknowledged)} ${perSecond(rates?.acknowledged)}</td>
+      <td class="num" data-label=${gettext("unsettled messages")}>${p50 === null || p95 === null ? NONE : `${duration(p50)} · ${duration(p95)}`}</td>
+      <td data-label=${gettext("since")}><time datetime=${consumer.since} title=${fullTime(consumer.since)}>${ago(consumer.since)}</time></td>
       <td>
         ${connection
-          ? html`<button type="button" @click=${() => void this.#close(consumer, connection)} aria-label=${say("Close the connection of {user}", { user: consumer.user })}>
-              ${say("Close connection…")}
+          ? html`<button type="button" @click=${() => void this.#close(consumer, connection)} aria-label=${gettext("Close the connection of {user}", { user: consumer.user })}>
+              ${gettext("Close connection…")}
             </button>`
           : nothing}
       </td>
@@ -137,14 +137,14 @@ export class ConsumerList extends Island {
   }
 
   async #close(consumer: Consumer, connection: string): Promise<void> {
-    const answer = await ask({
-      title: say("Close the connection of {user}", { user: consumer.user }),
-      effect: say("All its subscriptions end, and its unsettled messages are returned to the queue. The client may reconnect by itself."),
-      act: say("Close"),
+    const answer = await confirmAction({
+      title: gettext("Close the connection of {user}", { user: consumer.user }),
+      effect: gettext("All its subscriptions end, and its unsettled messages are returned to the queue. The client may reconnect by itself."),
+      act: gettext("Close"),
       danger: true,
       typed: consumer.user,
-      fields: html`<label>${say("Reason shown to the client")}
-        <input name="told" maxlength="500" required value=${say("an operator closed the connection")} />
+      fields: html`<label>${gettext("Reason shown to the client")}
+        <input name="told" maxlength="500" required value=${gettext("an operator closed the connection")} />
       </label>`,
     });
     if (answer === null) return;
@@ -152,15 +152,15 @@ export class ConsumerList extends Island {
       const reason = String(answer.fields.get("told"));
       const path = `connections/${encodeURIComponent(connection)}`;
       await act("DELETE", path, { reason }, answer.reason);
-      tell({ text: say("The connection of {user} was closed.", { user: consumer.user }), tone: "good" });
+      showToast({ text: gettext("The connection of {user} was closed.", { user: consumer.user }), tone: "good" });
     } catch (fault) {
-      tell({ text: inWords(fault), tone: "bad" });
+      showToast({ text: errorText(fault), tone: "bad" });
     }
     await this.#read();
   }
 
   async #read(): Promise<void> {
-    if (!this.#begun || oneDestination(this.kind, this.name).isMissing) return;
+    if (!this.#begun || liveDestination(this.kind, this.name).isMissing) return;
     try {
       const body = await read<{ items: Consumer[]; approx_total: number }>(pathOf(this.kind, this.name, "consumers"));
       const now = performance.now();
@@ -172,7 +172,7 @@ export class ConsumerList extends Island {
     } catch (fault) {
       this.#fault = fault;
     }
-    this.#again.after(this.#fault);
+    this.#retry.after(this.#fault);
     this.requestUpdate();
   }
 
@@ -194,15 +194,15 @@ export class ConsumerList extends Island {
 
   #empty(): TemplateResult {
     return html`<div class="empty">
-      <p>${this.kind === "queue" ? say("This queue has no consumers. Messages wait until one connects.") : say("This topic has no subscribers.")}</p>
-      <a class="button primary" href=${`?${new URLSearchParams({ name: this.name, tab: "use" })}`}>${say("Show example code")}</a>
+      <p>${this.kind === "queue" ? gettext("This queue has no consumers. Messages wait until one connects.") : gettext("This topic has no subscribers.")}</p>
+      <a class="button primary" href=${`?${new URLSearchParams({ name: this.name, tab: "use" })}`}>${gettext("Show example code")}</a>
     </div>`;
   }
 
   #failed(): TemplateResult {
     return html`<p class="notice" data-tone="bad" role="status">
-      <strong>${say("The consumers could not be loaded.")}</strong> ${inWords(this.#fault)}
-      <button type="button" class="link" @click=${() => void this.#read()}>${say("Try again")}</button>
+      <strong>${gettext("The consumers could not be loaded.")}</strong> ${errorText(this.#fault)}
+      <button type="button" class="link" @click=${() => void this.#read()}>${gettext("Try again")}</button>
     </p>`;
   }
 }
@@ -212,12 +212,12 @@ function keyOf({ connection, user, id, destination }: Consumer): string {
 }
 
 function perSecond(value: number | undefined): TemplateResult | typeof nothing {
-  return value === undefined ? nothing : html`<span class="quiet">${say("{rate}/s", { rate: rate(Math.max(0, value)) })}</span>`;
+  return value === undefined ? nothing : html`<span class="quiet">${gettext("{rate}/s", { rate: rate(Math.max(0, value)) })}</span>`;
 }
 
 function skeleton(): TemplateResult {
   return html`<div class="skeleton" role="status">
-    <span class="visually-hidden">${say("Loading consumers")}</span>
+    <span class="visually-hidden">${gettext("Loading consumers")}</span>
     ${Array.from({ length: 4 }, () => html`<div></div>`)}
   </div>`;
 }

@@ -1,12 +1,12 @@
 import { html, type TemplateResult } from "lit";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 
 const SHOWN_MS = 1500;
 
 /** Copies `text` and says so in its own place. Without the clipboard's permission it says that instead. */
 export function copyButton(text: string, label: string): TemplateResult {
   return html`<button type="button" class="link copy" aria-label=${label} @click=${(event: Event) => copy(event, text)}>
-    <span aria-live="polite">${say("Copy")}</span>
+    <span aria-live="polite">${gettext("Copy")}</span>
   </button>`;
 }
 
@@ -14,9 +14,9 @@ async function copy(event: Event, text: string): Promise<void> {
   const says = (event.currentTarget as HTMLElement).querySelector("span")!;
   try {
     await navigator.clipboard.writeText(text);
-    says.textContent = say("Copied");
+    says.textContent = gettext("Copied");
   } catch {
-    says.textContent = say("The browser does not allow copying");
+    says.textContent = gettext("The browser does not allow copying");
   }
-  setTimeout(() => (says.textContent = say("Copy")), SHOWN_MS);
+  setTimeout(() => (says.textContent = gettext("Copy")), SHOWN_MS);
 }

@@ -1,11 +1,11 @@
 import { html, nothing, type TemplateResult } from "lit";
-import { ask } from "../asking.ts";
-import { oneDestination, type Kind, type OneDestination } from "../live/one-destination.ts";
-import { act, inWords } from "../live/requests.ts";
+import { confirmAction } from "../confirm-dialog.ts";
+import { liveDestination, type Kind, type LiveDestination } from "../live/destination.ts";
+import { act, errorText } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
-import { say } from "../say.ts";
-import { place, server } from "../services.ts";
-import { tell } from "../toasts.ts";
+import { gettext } from "../gettext.ts";
+import { pageAddress, server } from "../services.ts";
+import { showToast } from "../toasts.ts";
 import { recipes, type Purpose } from "../view/snippets.ts";
 import { copyButton } from "./copy-button.ts";
 import { Island } from "./island.ts";
@@ -13,14 +13,14 @@ import { snippetBlock } from "./snippet-block.ts";
 import "./try-it.ts";
 
 const TITLES: Record<Purpose, string> = {
-  produce: say("Produce"),
-  consume: say("Consume and acknowledge"),
-  callback: say("Consume with a callback"),
+  produce: gettext("Produce"),
+  consume: gettext("Consume and acknowledge"),
+  callback: gettext("Consume with a callback"),
 };
 const LIVES: [days: string, text: string][] = [
-  ["1", say("1 day")],
-  ["30", say("30 days")],
-  ["365", say("1 year")],
+  ["1", gettext("1 day")],
+  ["30", gettext("30 days")],
+  ["365", gettext("1 year")],
 ];
 const DAY_MS = 86_400_000;
 const { basePath = "/" } = document.body.dataset;
@@ -37,22 +37,22 @@ export class DestinationCode extends Island {
 
   constructor() {
     super();
-    new Follow(this, () => [place, this.#one]);
+    new Follow(this, () => [pageAddress, this.#one]);
   }
 
-  get #one(): OneDestination {
-    return oneDestination(this.kind, this.name);
+  get #one(): LiveDestination {
+    return liveDestination(this.kind, this.name);
   }
 
   protected override render() {
     const known = recipes(this.#one.address, server, this.#token).filter(({ steps }) => steps.length > 0);
-    const chosen = known.find(({ key }) => key === place.get("tool")) ?? known[0]!;
+    const chosen = known.find(({ key }) => key === pageAddress.get("tool")) ?? known[0]!;
     return html`<div class="use">
       <div class="use-tools">
-        <div class="segments" role="group" aria-label=${say("Tool")}>
+        <div class="segments" role="group" aria-label=${gettext("Tool")}>
           ${known.map(
             ({ key, tool }) => html`<button
-              type="button" aria-pressed=${key === chosen.key} @click=${() => place.go({ tool: key }, { replace: true })}
+              type="button" aria-pressed=${key === chosen.key} @click=${() => pageAddress.go({ tool: key }, { replace: true })}
             >${tool}</button>`,
           )}
         </div>
@@ -63,7 +63,7 @@ export class DestinationCode extends Island {
         ${chosen.note ? html`<p class="hint">${chosen.note}</p>` : nothing}
       </div>
       <section>
-        <h2>${say("Try it")}</h2>
+        <h2>${gettext("Try it")}</h2>
         <mom-try-it kind=${this.kind} name=${this.name}></mom-try-it>
       </section>
     </div>`;
@@ -72,33 +72,33 @@ export class DestinationCode extends Island {
   #credentials(): TemplateResult {
     if (this.#token === "") {
       return html`<p class="token-made">
-        <span class="quiet">${say("The code reads a token from the environment variable MOM_TOKEN.")}</span>
-        <button type="button" @click=${() => void this.#make()}>${say("Create a token…")}</button>
+        <span class="quiet">${gettext("The code reads a token from the environment variable MOM_TOKEN.")}</span>
+        <button type="button" @click=${() => void this.#make()}>${gettext("Create a token…")}</button>
       </p>`;
     }
     return html`<p class="notice token-made" data-tone="warn" role="status">
-      <span><strong>${say("This token is shown only once.")}</strong> ${say("It is filled in below.")}</span>
-      <code class="secret">${this.#token}</code> ${copyButton(this.#token, say("Copy the token"))}
-      <a href=${`${basePath}console/tokens/`}>${say("Tokens")}</a>
+      <span><strong>${gettext("This token is shown only once.")}</strong> ${gettext("It is filled in below.")}</span>
+      <code class="secret">${this.#token}</code> ${copyButton(this.#token, gettext("Copy the token"))}
+      <a href=${`${basePath}console/tokens/`}>${gettext("Tokens")}</a>
     </p>`;
   }
 
   async #make(): Promise<void> {
     const rights = (["send", "receive"] as const).filter((right) => this.#one.may(right) || this.#one.isMissing);
-    const answer = await ask({
-      title: say("Create a token for {name}", { name: this.name }),
-      effect: say("The token grants only the rights selected here. It can be revoked at any time."),
-      act: say("Create token"),
-      fields: html`<label>${say("Name that shows what the token is for")}
+    const answer = await confirmAction({
+      title: gettext("Create a token for {name}", { name: this.name }),
+      effect: gettext("The token grants only the rights selected here. It can be revoked at any time."),
+      act: gettext("Create token"),
+      fields: html`<label>${gettext("Name that shows what the token is for")}
           <input name="name" required maxlength="100" autocomplete="off" .value=${`${this.name} ${stamp()}`.slice(0, 100)} />
         </label>
         <fieldset class="choices">
-          <legend>${say("Rights")}</legend>
+          <legend>${gettext("Rights")}</legend>
           ${rights.map(
             (right) => html`<label class="check"><input type="checkbox" name="right" value=${right} checked /> ${right}</label>`,
           )}
         </fieldset>
-        <label>${say("Valid for")}
+        <label>${gettext("Valid for")}
           <select name="days">
             ${LIVES.map(([days, text]) => html`<option value=${days} ?selected=${days === "30"}>${text}</option>`)}
           </select>
@@ -113,7 +113,7 @@ export class DestinationCode extends Island {
       this.#token = token;
       this.requestUpdate();
     } catch (fault) {
-      tell({ text: inWords(fault), tone: "bad" });
+      showToast({ text: errorText(fault), tone: "bad" });
     }
   }
 }

@@ -1,15 +1,15 @@
 import { html, nothing, type TemplateResult } from "lit";
-import { ask } from "../asking.ts";
-import { oneDestination, pathOf, type Facts, type Kind, type OneDestination, type Right } from "../live/one-destination.ts";
-import { act, inWords, read } from "../live/requests.ts";
+import { confirmAction } from "../confirm-dialog.ts";
+import { liveDestination, pathOf, type Facts, type Kind, type LiveDestination, type Right } from "../live/destination.ts";
+import { act, errorText, read } from "../live/requests.ts";
 import { RequestRefused } from "../live/rest.ts";
 import { Follow } from "../live/source.ts";
-import { doToMany, type Op } from "../messages/acts.ts";
+import { openBulkDialog, type Op } from "../messages/actions.ts";
 import { begin, plan } from "../messages/requests.ts";
 import { pageOf } from "../pages.ts";
-import { say, sayCount } from "../say.ts";
-import { tell } from "../toasts.ts";
-import { lookOf } from "../view/state.ts";
+import { gettext, ngettext } from "../gettext.ts";
+import { showToast } from "../toasts.ts";
+import { signOfState } from "../view/state.ts";
 import { count, duration, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
 import "../style/destination.css";
@@ -19,10 +19,10 @@ type Paused = Facts["paused"];
 
 const PAUSES: Record<Kind, Paused[]> = { queue: ["all", "producers", "consumers"], topic: ["producers"] };
 const HELD: Record<Paused, string> = {
-  none: say("none"),
-  producers: say("producers: their messages are refused"),
-  consumers: say("consumers: they receive no messages"),
-  all: say("producers and consumers"),
+  none: gettext("none"),
+  producers: gettext("producers: their messages are refused"),
+  consumers: gettext("consumers: they receive no messages"),
+  all: gettext("producers and consumers"),
 };
 /** Origins of dead letters that the head names. */
 const SHOWN_ORIGINS = 3;
@@ -46,8 +46,8 @@ export class DestinationHead extends Island {
     new Follow(this, () => [this.#one]);
   }
 
-  get #one(): OneDestination {
-    return oneDestination(this.kind, this.name);
+  get #one(): LiveDestination {
+    return liveDestination(this.kind, this.name);
   }
 
   protected override render() {
@@ -70,36 +70,36 @@ export class DestinationHead extends Island {
 
   #condition(facts: Facts): { tone: string; shape: string; word: string } {
     if (facts.paused !== "none") {
-      return { tone: "warn", shape: "‖", word: say("paused: {who}", { who: facts.paused }) };
+      return { tone: "warn", shape: "‖", word: gettext("paused: {who}", { who: facts.paused }) };
     }
-    return lookOf(facts.state);
+    return signOfState(facts.state);
   }
 
   #ofQueue(facts: Facts): TemplateResult {
     const { depth = 0, unsettled = 0, delayed = 0, oldest_s = 0 } = facts;
-    return html`<span><b class="num">${count(depth)}</b> ${say("ready")}</span>
-      <span><b class="num">${count(unsettled)}</b> ${say("unsettled")}</span>
-      <span><b class="num">${count(delayed)}</b> ${say("delayed")}</span>
-      ${depth ? html`<span>${say("oldest")} <b class="num">${duration(oldest_s)}</b></span>` : nothing}
+    return html`<span><b class="num">${count(depth)}</b> ${gettext("ready")}</span>
+      <span><b class="num">${count(unsettled)}</b> ${gettext("unsettled")}</span>
+      <span><b class="num">${count(delayed)}</b> ${gettext("delayed")}</span>
+      ${depth ? html`<span>${gettext("oldest")} <b class="num">${duration(oldest_s)}</b></span>` : nothing}
       ${this.#rates()}
       ${this.#origins.length
-        ? html`<span>${say("origin")}:
+        ? html`<span>${gettext("origin")}:
             ${this.#origins.map(([name, share], index) => html`${index ? ", " : ""}<a href=${pageOf(`/queue/${name}`)}>${name}</a> ${share} %`)}</span>`
         : nothing}`;
   }
 
   #ofTopic(facts: Facts): TemplateResult {
-    return html`<span><b class="num">${count(facts.consumers)}</b> ${say("connected subscribers")}</span>
-      <span><b class="num">${count(facts.named ?? 0)}</b> ${say("durable or shared")}</span>
-      <span><b class="num">${count(facts.published)}</b> ${say("published since node start")}</span>
+    return html`<span><b class="num">${count(facts.consumers)}</b> ${gettext("connected subscribers")}</span>
+      <span><b class="num">${count(facts.named ?? 0)}</b> ${gettext("durable or shared")}</span>
+      <span><b class="num">${count(facts.published)}</b> ${gettext("published since node start")}</span>
       ${this.#rates()}`;
   }
 
   #rates(): TemplateResult | typeof nothing {
     const { now } = this.#one;
     if (now === undefined) return nothing;
-    return html`<span>${say("in")} <b class="num">${rate(now.in_rate)}/s</b></span>
-      <span>${say("out")} <b class="num">${rate(now.out_rate)}/s</b></span>`;
+    return html`<span>${gettext("in")} <b class="num">${rate(now.in_rate)}/s</b></span>
+      <span>${gettext("out")} <b class="num">${rate(now.out_rate)}/s</b></span>`;
   }
 
   /** Where its dead letters come from; asked once, for it looks at the messages. */
@@ -121,31 +121,31 @@ export class DestinationHead extends Island {
   #acts(facts: Facts): TemplateResult {
     const publish = this.#address("publish");
     const paused = facts.paused !== "none";
-    return html`${this.#one.may("send") ? html`<a class="button primary" href=${publish}>${say("Publish")}</a>` : nothing}
-      ${this.#act(paused ? say("Resume") : say("Pause…"), "administer", () => (paused ? this.#resume(facts) : this.#pause(facts)))}
+    return html`${this.#one.may("send") ? html`<a class="button primary" href=${publish}>${gettext("Publish")}</a>` : nothing}
+      ${this.#act(paused ? gettext("Resume") : gettext("Pause…"), "administer", () => (paused ? this.#resume(facts) : this.#pause(facts)))}
       ${this.kind === "topic"
         ? nothing
-        : html`${this.dead ? this.#act(say("Retry…"), "manage", () => this.#many("retry")) : nothing}
-            ${this.#act(say("Move…"), "manage", () => this.#many("move"))}
-            ${this.#act(say("Purge…"), "manage", () => this.#purge(facts))}
-            ${this.#act(say("Delete…"), "administer", () => this.#remove(facts), "bad")}`}`;
+        : html`${this.dead ? this.#act(gettext("Retry…"), "manage", () => this.#many("retry")) : nothing}
+            ${this.#act(gettext("Move…"), "manage", () => this.#many("move"))}
+            ${this.#act(gettext("Purge…"), "manage", () => this.#purge(facts))}
+            ${this.#act(gettext("Delete…"), "administer", () => this.#remove(facts), "bad")}`}`;
   }
 
-  #act(text: string, right: Right, deed: () => Promise<unknown>, tone?: string): TemplateResult {
+  #act(text: string, right: Right, action: () => Promise<unknown>, tone?: string): TemplateResult {
     const may = this.#one.may(right);
-    const title = may ? nothing : say("requires the right {right} on {name}", { right, name: this.name });
-    return html`<button type="button" data-tone=${tone ?? nothing} ?disabled=${!may} title=${title} @click=${() => void deed()}>
+    const title = may ? nothing : gettext("requires the right {right} on {name}", { right, name: this.name });
+    return html`<button type="button" data-tone=${tone ?? nothing} ?disabled=${!may} title=${title} @click=${() => void action()}>
       ${text}
     </button>`;
   }
 
   async #pause(facts: Facts): Promise<void> {
-    const answer = await ask({
-      title: say("Pause {name}", { name: this.name }),
-      effect: say("No messages are lost. The pause also lasts across a restart."),
-      act: say("Pause"),
+    const answer = await confirmAction({
+      title: gettext("Pause {name}", { name: this.name }),
+      effect: gettext("No messages are lost. The pause also lasts across a restart."),
+      act: gettext("Pause"),
       typed: this.name,
-      fields: html`<label>${say("What to pause")}
+      fields: html`<label>${gettext("What to pause")}
         <select name="paused">
           ${PAUSES[this.kind].map((who) => html`<option value=${who}>${HELD[who]}</option>`)}
         </select>
@@ -164,10 +164,10 @@ export class DestinationHead extends Island {
     const before = own ? facts.paused : null;
     const done = await this.#change({ paused: paused === "none" && own ? null : paused }, reason);
     if (!done) return;
-    tell({
-      text: paused === "none" ? say("{name} was resumed.", { name: this.name }) : say("{name} was paused.", { name: this.name }),
+    showToast({
+      text: paused === "none" ? gettext("{name} was resumed.", { name: this.name }) : gettext("{name} was paused.", { name: this.name }),
       tone: "good",
-      undo: () => void this.#change({ paused: before }, say("undone")),
+      undo: () => void this.#change({ paused: before }, gettext("undone")),
     });
   }
 
@@ -176,23 +176,23 @@ export class DestinationHead extends Island {
   }
 
   async #many(op: Op): Promise<void> {
-    await doToMany(op, this.name, {});
+    await openBulkDialog(op, this.name, {});
     void this.#one.read();
   }
 
   async #purge({ depth = 0 }: Facts): Promise<void> {
     let planned = "";
-    const answer = await ask({
-      title: sayCount("Purge {name}, {count} message", "Purge {name}, {count} messages", depth, { name: this.name }),
-      effect: say("All ready messages are deleted permanently. Unsettled messages stay with their consumers."),
-      act: say("Purge"),
+    const answer = await confirmAction({
+      title: ngettext("Purge {name}, {count} message", "Purge {name}, {count} messages", depth, { name: this.name }),
+      effect: gettext("All ready messages are deleted permanently. Unsettled messages stay with their consumers."),
+      act: gettext("Purge"),
       danger: true,
       typed: this.name,
       dryRun: async () => {
         const drawn = await plan({ op: "purge", source: this.name });
-        if (drawn.count === 0) throw new Error(say("There are no messages to delete."));
+        if (drawn.count === 0) throw new Error(gettext("There are no messages to delete."));
         planned = drawn.plan;
-        return sayCount("{count} message would be removed now.", "{count} messages would be removed now.", drawn.count);
+        return ngettext("{count} message would be removed now.", "{count} messages would be removed now.", drawn.count);
       },
     });
     if (answer === null) return;
@@ -204,32 +204,32 @@ export class DestinationHead extends Island {
     const path = pathOf("queue", this.name, "", { force: there > 0 || undefined });
     const match = this.#one.version ?? "*";
     const consumers = this.#one.facts?.consumers ?? 0;
-    const answer = await ask({
-      title: say("Delete {name}", { name: this.name }),
+    const answer = await confirmAction({
+      title: gettext("Delete {name}", { name: this.name }),
       effect: there
-        ? sayCount("Its settings and {count} message are deleted permanently.", "Its settings and {count} messages are deleted permanently.", there)
-        : say("It is deleted with its settings. It is created again when a client uses it."),
-      act: say("Delete"),
+        ? ngettext("Its settings and {count} message are deleted permanently.", "Its settings and {count} messages are deleted permanently.", there)
+        : gettext("It is deleted with its settings. It is created again when a client uses it."),
+      act: gettext("Delete"),
       danger: true,
       typed: this.name,
       dryRun: async () => {
-        if (consumers) throw new Error(sayCount("It has {count} consumer: close it first.", "It has {count} consumers: close them first.", consumers));
+        if (consumers) throw new Error(ngettext("It has {count} consumer: close it first.", "It has {count} consumers: close them first.", consumers));
         await act("DELETE", `${path}&dry_run=true`, undefined, "", match);
-        return say("It can be deleted now.");
+        return gettext("It can be deleted now.");
       },
     });
     if (answer === null) return;
     const gone = await this.#try(() => act("DELETE", path, undefined, answer.reason, match));
-    if (gone) tell({ text: say("{name} was deleted.", { name: this.name }), tone: "good", link: { href: this.list, text: say("All queues") } });
+    if (gone) showToast({ text: gettext("{name} was deleted.", { name: this.name }), tone: "good", link: { href: this.list, text: gettext("All queues") } });
   }
 
   /** Does it and reads anew; what goes wrong is told. */
-  async #try(deed: () => Promise<unknown>): Promise<boolean> {
+  async #try(action: () => Promise<unknown>): Promise<boolean> {
     try {
-      await deed();
+      await action();
       return true;
     } catch (fault) {
-      tell({ text: inWords(fault), tone: "bad" });
+      showToast({ text: errorText(fault), tone: "bad" });
       return false;
     } finally {
       await this.#one.read();
@@ -241,16 +241,16 @@ export class DestinationHead extends Island {
   #missing(): TemplateResult {
     const create = async () => {
       const made = await this.#try(() => act("PUT", pathOf(this.kind, this.name), {}));
-      if (made) tell({ text: say("{name} was created.", { name: this.name }), tone: "good" });
+      if (made) showToast({ text: gettext("{name} was created.", { name: this.name }), tone: "good" });
     };
     return html`<div class="standing">
       <p class="standing-facts">
-        <span class="pill" data-tone="quiet"><span aria-hidden="true">○</span> ${say("does not exist yet")}</span>
-        <span>${say("It is created by its first message or subscription.")}</span>
+        <span class="pill" data-tone="quiet"><span aria-hidden="true">○</span> ${gettext("does not exist yet")}</span>
+        <span>${gettext("It is created by its first message or subscription.")}</span>
       </p>
       <div class="tools">
-        <a class="button primary" href=${this.#address("publish")}>${say("Publish")}</a>
-        <button type="button" @click=${() => void create()}>${say("Create it now")}</button>
+        <a class="button primary" href=${this.#address("publish")}>${gettext("Publish")}</a>
+        <button type="button" @click=${() => void create()}>${gettext("Create it now")}</button>
       </div>
     </div>`;
   }
@@ -258,14 +258,14 @@ export class DestinationHead extends Island {
   #failed(fault: unknown): TemplateResult {
     const refused = fault instanceof RequestRefused && fault.problem.status === 403;
     return html`<p class="notice" data-tone=${refused ? "quiet" : "bad"} role="status">
-      <strong>${refused ? say("You do not have permission to view this.") : say("It could not be loaded.")}</strong> ${inWords(fault)}
-      <button type="button" class="link" @click=${() => void this.#one.read()}>${say("Try again")}</button>
+      <strong>${refused ? gettext("You do not have permission to view this.") : gettext("It could not be loaded.")}</strong> ${errorText(fault)}
+      <button type="button" class="link" @click=${() => void this.#one.read()}>${gettext("Try again")}</button>
     </p>`;
   }
 
   #loading(): TemplateResult {
     return html`<div class="skeleton standing" role="status">
-      <span class="visually-hidden">${say("Loading {what}", { what: this.name })}</span>
+      <span class="visually-hidden">${gettext("Loading {what}", { what: this.name })}</span>
       <div></div>
     </div>`;
   }

@@ -1,11 +1,11 @@
 import { html, nothing } from "lit";
-import { place } from "../services.ts";
-import { Again } from "../live/again.ts";
+import { pageAddress } from "../services.ts";
+import { Retry } from "../live/retry.ts";
 import { withSecond, type Columns } from "../live/columns.ts";
-import { oneDestination, pathOf, type Kind, type OneDestination } from "../live/one-destination.ts";
-import { inWords, read } from "../live/requests.ts";
+import { liveDestination, pathOf, type Kind, type LiveDestination } from "../live/destination.ts";
+import { errorText, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { chosenRange, spanOf } from "../view/range.ts";
 import type { Line, Mark, Unit } from "./chart.ts";
 import "./chart.ts";
@@ -19,39 +19,39 @@ interface Picture {
 }
 
 const DEPTH: Picture = {
-  heading: say("Messages"),
+  heading: gettext("Messages"),
   unit: "count",
   lines: [
-    { key: "depth", label: say("ready"), tone: "accent", form: "area" },
-    { key: "unsettled", label: say("unsettled"), tone: "warn", dashed: true },
+    { key: "depth", label: gettext("ready"), tone: "accent", form: "area" },
+    { key: "unsettled", label: gettext("unsettled"), tone: "warn", dashed: true },
   ],
 };
 const RATES: Picture = {
-  heading: say("In and out"),
+  heading: gettext("In and out"),
   unit: "rate",
   lines: [
-    { key: "in", label: say("in"), tone: "accent" },
-    { key: "out", label: say("out"), tone: "good", dashed: true },
-    { key: "dead", label: say("dead-lettered"), tone: "bad" },
+    { key: "in", label: gettext("in"), tone: "accent" },
+    { key: "out", label: gettext("out"), tone: "good", dashed: true },
+    { key: "dead", label: gettext("dead-lettered"), tone: "bad" },
   ],
 };
 const AGE: Picture = {
-  heading: say("Age of the oldest message"),
+  heading: gettext("Age of the oldest message"),
   unit: "seconds",
-  lines: [{ key: "oldest_s", label: say("oldest"), tone: "warn", form: "area" }],
+  lines: [{ key: "oldest_s", label: gettext("oldest"), tone: "warn", form: "area" }],
 };
 const TIMES: Picture = {
-  heading: say("Wait and processing time (95th percentile)"),
+  heading: gettext("Wait and processing time (95th percentile)"),
   unit: "seconds",
   lines: [
-    { key: "wait_p95_s", label: say("from arrival to delivery"), tone: "accent" },
-    { key: "hold_p95_s", label: say("from delivery to acknowledgement"), tone: "good", dashed: true },
+    { key: "wait_p95_s", label: gettext("from arrival to delivery"), tone: "accent" },
+    { key: "hold_p95_s", label: gettext("from delivery to acknowledgement"), tone: "good", dashed: true },
   ],
 };
 const CONSUMERS: Picture = {
-  heading: say("Consumers"),
+  heading: gettext("Consumers"),
   unit: "count",
-  lines: [{ key: "consumers", label: say("consumers"), tone: "good", form: "steps" }],
+  lines: [{ key: "consumers", label: gettext("consumers"), tone: "good", form: "steps" }],
 };
 const PICTURES: Record<Kind, Picture[]> = {
   queue: [DEPTH, RATES, AGE, TIMES, CONSUMERS],
@@ -70,7 +70,7 @@ export class DestinationHistory extends Island {
 
   #columns: Columns | undefined;
   #fault: unknown;
-  readonly #again = new Again(this, () => void this.#read());
+  readonly #retry = new Retry(this, () => void this.#read());
   #range = chosenRange();
   #second = 0;
   #timer: ReturnType<typeof setInterval> | undefined;
@@ -78,11 +78,11 @@ export class DestinationHistory extends Island {
   constructor() {
     super();
     this.marks = [];
-    new Follow(this, () => [this.#one, place]);
+    new Follow(this, () => [this.#one, pageAddress]);
   }
 
-  get #one(): OneDestination {
-    return oneDestination(this.kind, this.name);
+  get #one(): LiveDestination {
+    return liveDestination(this.kind, this.name);
   }
 
   override connectedCallback(): void {
@@ -106,15 +106,15 @@ export class DestinationHistory extends Island {
   }
 
   protected override render() {
-    if (this.#one.isMissing) return html`<p class="empty">${say("It does not exist, so there is no history.")}</p>`;
-    return html`<h2 class="visually-hidden">${say("History")}</h2>
+    if (this.#one.isMissing) return html`<p class="empty">${gettext("It does not exist, so there is no history.")}</p>`;
+    return html`<h2 class="visually-hidden">${gettext("History")}</h2>
       <div class="tools"><mom-range-choice></mom-range-choice>
-        <span class="quiet">${say("The last 24 hours, kept in memory since the node started.")}</span></div>
+        <span class="quiet">${gettext("The last 24 hours, kept in memory since the node started.")}</span></div>
       ${this.#fault === undefined
         ? nothing
         : html`<p class="notice" data-tone="bad" role="status">
-            <strong>${say("The history could not be loaded.")}</strong> ${inWords(this.#fault)}
-            <button type="button" class="link" @click=${() => void this.#read()}>${say("Try again")}</button>
+            <strong>${gettext("The history could not be loaded.")}</strong> ${errorText(this.#fault)}
+            <button type="button" class="link" @click=${() => void this.#read()}>${gettext("Try again")}</button>
           </p>`}
       <div class="charts" data-old=${this.#fault === undefined ? nothing : "true"}>
         ${PICTURES[this.kind].map(
@@ -139,7 +139,7 @@ export class DestinationHistory extends Island {
     } catch (fault) {
       this.#fault = this.#one.isMissing ? undefined : fault;
     }
-    this.#again.after(this.#fault);
+    this.#retry.after(this.#fault);
     this.requestUpdate();
   }
 

@@ -1,18 +1,18 @@
 import { html, nothing, type TemplateResult } from "lit";
-import { LABELS, create, deedsOf, missingRight, perform, type Deed } from "../destinations/acts.ts";
+import { LABELS, create, actionsOf, missingRight, perform, type Action } from "../destinations/actions.ts";
 import { chosenColumns, columnsOf, membersOf, type Column } from "../destinations/columns.ts";
-import { hearComings, hearMoves, type Figures, type Kind, type Page } from "../destinations/figures.ts";
+import { onCreatedOrDeleted, onStatsChanged, type DestinationStats, type Kind, type Page } from "../destinations/stats.ts";
 import { Rows, type Row } from "../destinations/rows.ts";
-import { bindKeys } from "../keys.ts";
-import { Again } from "../live/again.ts";
-import { inWords, read, type Query } from "../live/requests.ts";
+import { bindShortcuts } from "../shortcuts.ts";
+import { Retry } from "../live/retry.ts";
+import { errorText, read, type Query } from "../live/requests.ts";
 import { pageOf } from "../pages.ts";
-import type { Change } from "../place.ts";
-import { say, sayCount } from "../say.ts";
-import { place, pulse, server } from "../services.ts";
+import type { Change } from "../page-address.ts";
+import { gettext, ngettext } from "../gettext.ts";
+import { pageAddress, nodeStatus, server } from "../services.ts";
 import { count, fullTime } from "../view/format.ts";
 import { publishSnippets } from "../view/snippets.ts";
-import { LOOKS } from "../view/state.ts";
+import { STATE_SIGNS } from "../view/state.ts";
 import "../style/destinations.css";
 import { Island } from "./island.ts";
 import { snippetBlock } from "./snippet-block.ts";
@@ -59,18 +59,18 @@ export class DestinationList extends Island {
   #ticks = 0;
   #typing: ReturnType<typeof setTimeout> | undefined;
   #leave: (() => void)[] = [];
-  readonly #again = new Again(this, () => void this.#read());
+  readonly #retry = new Retry(this, () => void this.#read());
 
   override connectedCallback(): void {
     super.connectedCallback();
     // The broker's second is ours, so that all that it changes is drawn in one frame; who may not hear it has a clock.
-    const ticker = setInterval(() => pulse.polled && this.#tick(), TICK_MS);
+    const ticker = setInterval(() => nodeStatus.polled && this.#tick(), TICK_MS);
     this.#leave = [
       this.#keys(),
-      place.watch(() => void this.#read()),
-      pulse.watch(() => pulse.polled || this.#tick()),
-      hearMoves((moves) => this.#rows.move(moves)),
-      hearComings((event) => this.#came(event)),
+      pageAddress.watch(() => void this.#read()),
+      nodeStatus.watch(() => nodeStatus.polled || this.#tick()),
+      onStatsChanged((moves) => this.#rows.move(moves)),
+      onCreatedOrDeleted((event) => this.#came(event)),
       () => clearInterval(ticker),
       () => clearTimeout(this.#typing),
     ];
@@ -87,7 +87,7 @@ export class DestinationList extends Island {
   // ------------------------------------------------------------------ reading
 
   get #filters(): Query {
-    return { q: place.get("filter"), state: place.get("state"), consumed: place.get("consumed") };
+    return { q: pageAddress.get("filter"), state: pageAddress.get("state"), consumed: pageAddress.get("consumed") };
   }
 
   get #isFiltered(): boolean {
@@ -95,18 +95,18 @@ export class DestinationList extends Island {
   }
 
   get #number(): number {
-    const asked = Number(place.get("rows"));
+    const asked = Number(pageAddress.get("rows"));
     return CHOICES_OF_ROWS.includes(asked) ? asked : ROWS;
   }
 
   /** Reads the page that the address asks for, and shows it. */
   async #read(): Promise<void> {
     const reading = ++this.#readings;
-    this.#columns = chosenColumns(this.kind, place.get("columns"));
+    this.#columns = chosenColumns(this.kind, pageAddress.get("columns"));
     this.requestUpdate();
     try {
       const fields = membersOf(this.#columns).join(",");
-      const page = await this.#gather({ ...this.#filters, sort: place.get("sort"), fields, after: place.get("after") }, this.#number);
+      const page = await this.#gather({ ...this.#filters, sort: pageAddress.get("sort"), fields, after: pageAddress.get("after") }, this.#number);
       if (reading !== this.#readings) return;
       this.#unfiltered = undefined;
       if (page.items.length === 0 && this.#isFiltered) {
@@ -116,8 +116,8 @@ export class DestinationList extends Island {
       this.#show(page);
     } catch (fault) {
       if (reading !== this.#readings) return;
-      this.#fault = inWords(fault);
-      this.#again.after(fault);
+      this.#fault = errorText(fault);
+      this.#retry.after(fault);
     }
     this.requestUpdate();
   }
@@ -125,7 +125,7 @@ export class DestinationList extends Island {
   #show(page: Page): void {
     this.#page = page;
     this.#fault = "";
-    this.#again.after();
+    this.#retry.after();
     this.#readAt = new Date().toISOString();
     this.#newcomers = 0;
     this.#outOfOrder = false;
@@ -144,7 +144,7 @@ export class DestinationList extends Island {
 
   /** Up to `most` rows, however many requests that takes. */
   async #gather(query: Query, most: number): Promise<Page> {
-    const items: Figures[] = [];
+    const items: DestinationStats[] = [];
     let { after } = query;
     for (;;) {
       const page = await read<Page>(this.#path, { ...query, after, limit: Math.min(AT_ONCE, most - items.length) });
@@ -179,7 +179,7 @@ export class DestinationList extends Island {
   }
 
   #isInOrder(): boolean {
-    const sort = place.get("sort");
+    const sort = pageAddress.get("sort");
     const member = sort.replace("-", "");
     if (!member || member === "name" || member === "state") return true;
     const values = this.#rows.all.map(({ figures }) => Number(figures[member] ?? -1));
@@ -195,12 +195,12 @@ export class DestinationList extends Island {
       const at = (focused === undefined ? -1 : all.indexOf(focused)) + step;
       all[Math.min(Math.max(at, 0), all.length - 1)]?.link.focus();
     };
-    return bindKeys(
-      { keys: "/", says: say("Filter"), deed: () => this.#seek() },
-      { keys: "j", says: say("Next row"), deed: () => move(1) },
-      { keys: "k", says: say("Previous row"), deed: () => move(-1) },
-      { keys: "x", says: say("Select the row"), deed: () => this.#toggle(this.#rows.focused) },
-      { keys: ".", says: say("Actions for the row"), deed: () => this.#openMenu(this.#rows.focused) },
+    return bindShortcuts(
+      { keys: "/", says: gettext("Filter"), action: () => this.#seek() },
+      { keys: "j", says: gettext("Next row"), action: () => move(1) },
+      { keys: "k", says: gettext("Previous row"), action: () => move(-1) },
+      { keys: "x", says: gettext("Select the row"), action: () => this.#toggle(this.#rows.focused) },
+      { keys: ".", says: gettext("Actions for the row"), action: () => this.#openMenu(this.#rows.focused) },
     );
   }
 
@@ -256,11 +256,11 @@ export class DestinationList extends Island {
   }
 
   /** Does it to one row, or to all that are chosen. */
-  async #do(deed: Deed, row?: Row): Promise<void> {
+  async #do(action: Action, row?: Row): Promise<void> {
     const names = row ? [row.figures.name] : [...this.#chosen];
     const all = this.#all && row === undefined;
     const query = { ...this.#filters, fields: membersOf([]).join(",") };
-    await perform(deed, {
+    await perform(action, {
       kind: this.kind,
       number: all ? (this.#page?.approx_total ?? 0) : names.length,
       name: names[0] ?? "",
@@ -285,7 +285,7 @@ export class DestinationList extends Island {
   protected override render() {
     const page = this.#page;
     if (page === undefined) return this.#fault ? this.#failed() : skeleton(this.kind);
-    if (page.items.length === 0 && !this.#isFiltered && !place.get("after")) return this.#nothingYet();
+    if (page.items.length === 0 && !this.#isFiltered && !pageAddress.get("after")) return this.#nothingYet();
     return html`
       ${this.#toolbar(page)} ${this.#fault ? this.#failed() : nothing}
       ${page.items.length === 0 ? this.#nothingMatches() : this.#table()}
@@ -296,7 +296,7 @@ export class DestinationList extends Island {
   /** Asks for something else, from its first page on. What is chosen and still shown then stays chosen. */
   #go(change: Change, options = {}): void {
     this.#all = false;
-    place.go({ after: null, ...change }, options);
+    pageAddress.go({ after: null, ...change }, options);
   }
 
   #toolbar(page: Page): TemplateResult {
@@ -305,38 +305,38 @@ export class DestinationList extends Island {
       clearTimeout(this.#typing);
       this.#typing = setTimeout(() => this.#go({ filter: value }, { replace: true }), TYPING_MS);
     };
-    const states = Object.entries(LOOKS).filter(([state]) => this.kind === "queue" || ["paused", "flowing", "idle"].includes(state));
-    const state = place.get("state");
-    const several = state.includes(",") ? [[state, { word: state.split(",").map((each) => LOOKS[each]?.word ?? each).join(", ") }] as const] : [];
+    const states = Object.entries(STATE_SIGNS).filter(([state]) => this.kind === "queue" || ["paused", "flowing", "idle"].includes(state));
+    const state = pageAddress.get("state");
+    const several = state.includes(",") ? [[state, { word: state.split(",").map((each) => STATE_SIGNS[each]?.word ?? each).join(", ") }] as const] : [];
     return html`<div class="toolbar" role="search">
       <input
         type="search"
-        aria-label=${say("Filter by name: words or a pattern with *")}
-        placeholder=${say("filter: words or orders.*")}
+        aria-label=${gettext("Filter by name: words or a pattern with *")}
+        placeholder=${gettext("filter: words or orders.*")}
         autocomplete="off"
         spellcheck="false"
-        .value=${place.get("filter")}
+        .value=${pageAddress.get("filter")}
         @input=${type}
       />
-      <select aria-label=${say("State")} @change=${(event: Event) => this.#go({ state: (event.target as HTMLSelectElement).value })}>
-        ${[["", { word: say("any state") }] as const, ...several, ...states].map(
+      <select aria-label=${gettext("State")} @change=${(event: Event) => this.#go({ state: (event.target as HTMLSelectElement).value })}>
+        ${[["", { word: gettext("any state") }] as const, ...several, ...states].map(
           ([key, { word }]) => html`<option value=${key} ?selected=${key === state}>${word}</option>`,
         )}
       </select>
       <select
-        aria-label=${say("Consumers")}
+        aria-label=${gettext("Consumers")}
         @change=${(event: Event) => this.#go({ consumed: (event.target as HTMLSelectElement).value })}
       >
         ${[
-          ["", say("with or without consumers")],
-          ["true", say("with consumers")],
-          ["false", say("without consumers")],
-        ].map(([key, word]) => html`<option value=${key!} ?selected=${key === place.get("consumed")}>${word}</option>`)}
+          ["", gettext("with or without consumers")],
+          ["true", gettext("with consumers")],
+          ["false", gettext("without consumers")],
+        ].map(([key, word]) => html`<option value=${key!} ?selected=${key === pageAddress.get("consumed")}>${word}</option>`)}
       </select>
       <span class="quiet" role="status">${this.#found(page)}</span>
       ${this.#newcomers > 0 || this.#outOfOrder
         ? html`<button type="button" class="link" @click=${() => void this.#read()}>
-            ${this.#newcomers > 0 ? sayCount("{count} new one: show", "{count} new ones: show", this.#newcomers) : say("Re-sort")}
+            ${this.#newcomers > 0 ? ngettext("{count} new one: show", "{count} new ones: show", this.#newcomers) : gettext("Re-sort")}
           </button>`
         : nothing}
       <span class="spring"></span>
@@ -346,14 +346,14 @@ export class DestinationList extends Island {
   }
 
   #found({ approx_total: total }: Page): string {
-    if (this.#isFiltered) return sayCount("{count} matches", "{count} match", total);
-    return this.kind === "queue" ? sayCount("{count} queue", "{count} queues", total) : sayCount("{count} topic", "{count} topics", total);
+    if (this.#isFiltered) return ngettext("{count} matches", "{count} match", total);
+    return this.kind === "queue" ? ngettext("{count} queue", "{count} queues", total) : ngettext("{count} topic", "{count} topics", total);
   }
 
   #newButton(): TemplateResult {
-    const title = this.administers ? nothing : say("requires the right administer");
+    const title = this.administers ? nothing : gettext("requires the right administer");
     return html`<button type="button" class="primary" ?disabled=${!this.administers} title=${title} @click=${() => void this.#new()}>
-      ${this.kind === "queue" ? say("New queue") : say("New topic")}
+      ${this.kind === "queue" ? gettext("New queue") : gettext("New topic")}
     </button>`;
   }
 
@@ -364,14 +364,14 @@ export class DestinationList extends Island {
       if (!shown.delete(key)) shown.add(key);
       const keys = all.map((each) => each.key).filter((each) => shown.has(each));
       const usual = all.filter((each) => each.usual).map((each) => each.key);
-      place.go({ columns: keys.join() === usual.join() ? null : keys.join(",") }, { replace: true });
+      pageAddress.go({ columns: keys.join() === usual.join() ? null : keys.join(",") }, { replace: true });
     };
-    return html`<button type="button" popovertarget="columns">${say("Columns")}</button>
+    return html`<button type="button" popovertarget="columns">${gettext("Columns")}</button>
       <div id="columns" class="menu-items choices-of-columns" popover>
         ${all.map(
           ({ key, label }) => html`<label class="check"><input type="checkbox" .checked=${shown.has(key)} @change=${() => turn(key)} />${label}</label>`,
         )}
-        <label>${say("Rows per page")}
+        <label>${gettext("Rows per page")}
           <select @change=${(event: Event) => this.#go({ rows: (event.target as HTMLSelectElement).value })}>
             ${CHOICES_OF_ROWS.map((number) => html`<option value=${number === ROWS ? "" : number} ?selected=${number === this.#number}>${count(number)}</option>`)}
           </select>
@@ -383,21 +383,21 @@ export class DestinationList extends Island {
     const chosenAll = this.#all || (this.#chosen.size > 0 && this.#chosen.size === this.#shownNames().length);
     return html`<table class="table destinations" data-old=${this.#fault ? "true" : nothing} data-columns=${this.#columns.length}>
       <caption class="visually-hidden">
-        ${this.kind === "queue" ? say("Queues, updated every second") : say("Topics, updated every second")}
+        ${this.kind === "queue" ? gettext("Queues, updated every second") : gettext("Topics, updated every second")}
       </caption>
       <thead>
         <tr>
           <th class="pick" scope="col">
             <input
               type="checkbox"
-              aria-label=${say("Select all on this page")}
+              aria-label=${gettext("Select all on this page")}
               .checked=${chosenAll}
               @change=${() => this.#choose(chosenAll ? [] : this.#shownNames())}
             />
           </th>
-          ${this.#heading({ key: "name", label: say("name"), member: "name", sorts: true, drawn: "state" })}
+          ${this.#heading({ key: "name", label: gettext("name"), member: "name", sorts: true, drawn: "state" })}
           ${this.#columns.map((column) => this.#heading(column))}
-          <th class="col-acts" scope="col"><span class="visually-hidden">${say("Actions")}</span></th>
+          <th class="col-acts" scope="col"><span class="visually-hidden">${gettext("Actions")}</span></th>
         </tr>
       </thead>
       ${this.#rows.body}
@@ -408,7 +408,7 @@ export class DestinationList extends Island {
     const numeric = drawn === "text" || drawn === "limit";
     const style = `col-${key} ${drawn === "text" ? "num" : ""}`;
     if (!sorts) return html`<th scope="col" class=${style} title=${hint ?? nothing}>${label}</th>`;
-    const sort = place.get("sort") || "name";
+    const sort = pageAddress.get("sort") || "name";
     const direction = sort === member ? "ascending" : sort === `-${member}` ? "descending" : undefined;
     // Numbers are looked for at their largest first.
     const next = numeric === (direction === "descending") ? member : `-${member}`;
@@ -419,13 +419,13 @@ export class DestinationList extends Island {
   }
 
   #pager(page: Page): TemplateResult | typeof nothing {
-    const after = place.get("after");
+    const after = pageAddress.get("after");
     if (!after && page.next === null) return nothing;
-    return html`<nav class="pager" aria-label=${say("Pages")}>
-      <span>${say("Showing {shown} of {all}.", { shown: count(page.items.length), all: count(page.approx_total) })}</span>
+    return html`<nav class="pager" aria-label=${gettext("Pages")}>
+      <span>${gettext("Showing {shown} of {all}.", { shown: count(page.items.length), all: count(page.approx_total) })}</span>
       <span class="spring"></span>
-      <button type="button" ?disabled=${!after} @click=${() => this.#go({})}>${say("First page")}</button>
-      <button type="button" ?disabled=${page.next === null} @click=${() => this.#go({ after: page.next })}>${say("Next page")}</button>
+      <button type="button" ?disabled=${!after} @click=${() => this.#go({})}>${gettext("First page")}</button>
+      <button type="button" ?disabled=${page.next === null} @click=${() => this.#go({ after: page.next })}>${gettext("Next page")}</button>
     </nav>`;
   }
 
@@ -434,26 +434,26 @@ export class DestinationList extends Island {
     const number = this.#all ? page.approx_total : this.#chosen.size;
     if (number === 0) return this.#progress ? html`<div class="bulk" role="status">${this.#progress}</div>` : nothing;
     const more = !this.#all && page.approx_total > number;
-    return html`<div class="bulk" role="group" aria-label=${say("Selection")}>
-      <b role="status">${sayCount("{count} selected", "{count} selected", number)}</b>
-      ${more ? html`<span class="quiet">${say("of {all} matching", { all: count(page.approx_total) })}</span>` : nothing}
-      ${deedsOf(this.kind).map((deed) => this.#button(deed))}
+    return html`<div class="bulk" role="group" aria-label=${gettext("Selection")}>
+      <b role="status">${ngettext("{count} selected", "{count} selected", number)}</b>
+      ${more ? html`<span class="quiet">${gettext("of {all} matching", { all: count(page.approx_total) })}</span>` : nothing}
+      ${actionsOf(this.kind).map((action) => this.#button(action))}
       ${more
-        ? html`<button type="button" class="link" @click=${() => this.#choose([], true)}>${say("Select all {all}", { all: count(page.approx_total) })}</button>`
+        ? html`<button type="button" class="link" @click=${() => this.#choose([], true)}>${gettext("Select all {all}", { all: count(page.approx_total) })}</button>`
         : nothing}
-      <button type="button" class="link" @click=${() => this.#choose([])}>${say("Clear selection")}</button>
+      <button type="button" class="link" @click=${() => this.#choose([])}>${gettext("Clear selection")}</button>
       ${this.#progress ? html`<span role="status">${this.#progress}</span>` : nothing}
     </div>`;
   }
 
-  #button(deed: Deed, row?: Row): TemplateResult {
-    const missing = missingRight(deed, this.administers);
-    const tone = deed === "purge" || deed === "delete" ? "bad" : nothing;
+  #button(action: Action, row?: Row): TemplateResult {
+    const missing = missingRight(action, this.administers);
+    const tone = action === "purge" || action === "delete" ? "bad" : nothing;
     const act = () => {
       this.querySelector<HTMLElement>("#row-menu:popover-open")?.hidePopover();
-      void this.#do(deed, row);
+      void this.#do(action, row);
     };
-    return html`<button type="button" data-tone=${tone} ?disabled=${missing !== ""} title=${missing || nothing} @click=${act}>${LABELS[deed]}</button>`;
+    return html`<button type="button" data-tone=${tone} ?disabled=${missing !== ""} title=${missing || nothing} @click=${act}>${LABELS[action]}</button>`;
   }
 
   #menu(): TemplateResult {
@@ -462,12 +462,12 @@ export class DestinationList extends Island {
     return html`<div id="row-menu" class="menu-items" popover>
       ${row === undefined
         ? nothing
-        : html`<a href=${pageOf(row.address)}>${say("Open")}</a>
-            <a href=${pageOf(row.address, "publish")}>${say("Publish")}</a>
+        : html`<a href=${pageOf(row.address)}>${gettext("Open")}</a>
+            <a href=${pageOf(row.address, "publish")}>${gettext("Publish")}</a>
             <hr />
-            ${deedsOf(this.kind)
-              .filter((deed) => deed !== (paused ? "pause" : "resume"))
-              .map((deed) => this.#button(deed, row))}`}
+            ${actionsOf(this.kind)
+              .filter((action) => action !== (paused ? "pause" : "resume"))
+              .map((action) => this.#button(action, row))}`}
     </div>`;
   }
 
@@ -478,16 +478,16 @@ export class DestinationList extends Island {
     const address = `/${this.kind}/hello`;
     return html`${this.#fault ? this.#failed() : nothing}
       <div class="empty">
-        <h2>${queue ? say("No queues yet") : say("No topics yet")}</h2>
+        <h2>${queue ? gettext("No queues yet") : gettext("No topics yet")}</h2>
         <p>
           ${queue
-            ? say("A queue keeps messages until a consumer acknowledges them. It is created by its first message.")
-            : say("A topic delivers each message to all its subscribers. It is created by its first message.")}
+            ? gettext("A queue keeps messages until a consumer acknowledges them. It is created by its first message.")
+            : gettext("A topic delivers each message to all its subscribers. It is created by its first message.")}
         </p>
         <div class="tools">
-          <a class="button primary" href=${pageOf(address, "publish")}>${say("Publish a message")}</a>
+          <a class="button primary" href=${pageOf(address, "publish")}>${gettext("Publish a message")}</a>
           ${this.#newButton()}
-          ${this.welcome ? html`<a href=${this.welcome}>${say("First steps")}</a>` : nothing}
+          ${this.welcome ? html`<a href=${this.welcome}>${gettext("First steps")}</a>` : nothing}
         </div>
         ${publishSnippets(address, server).map(snippetBlock)}
       </div>`;
@@ -497,25 +497,25 @@ export class DestinationList extends Island {
     const all = this.#unfiltered ?? 0;
     const without =
       this.kind === "queue"
-        ? sayCount("No queue matches the filter. {count} queue in total.", "No queue matches the filter. {count} queues in total.", all)
-        : sayCount("No topic matches the filter. {count} topic in total.", "No topic matches the filter. {count} topics in total.", all);
+        ? ngettext("No queue matches the filter. {count} queue in total.", "No queue matches the filter. {count} queues in total.", all)
+        : ngettext("No topic matches the filter. {count} topic in total.", "No topic matches the filter. {count} topics in total.", all);
     return html`<div class="empty">
       <p>${without}</p>
-      <button type="button" @click=${() => this.#go({ filter: null, state: null, consumed: null })}>${say("Clear filter")}</button>
+      <button type="button" @click=${() => this.#go({ filter: null, state: null, consumed: null })}>${gettext("Clear filter")}</button>
     </div>`;
   }
 
   #failed(): TemplateResult {
     return html`<p class="notice" data-tone=${this.#page ? "warn" : "bad"} role="status">
-      ${this.#fault} ${this.#page ? say("Status at {time}.", { time: fullTime(this.#readAt) }) : nothing}
-      <button type="button" class="link" @click=${() => void this.#read()}>${say("Try again")}</button>
+      ${this.#fault} ${this.#page ? gettext("Status at {time}.", { time: fullTime(this.#readAt) }) : nothing}
+      <button type="button" class="link" @click=${() => void this.#read()}>${gettext("Try again")}</button>
     </p>`;
   }
 }
 
 function skeleton(kind: Kind): TemplateResult {
   return html`<div class="skeleton" role="status">
-    <span class="visually-hidden">${kind === "queue" ? say("Loading queues") : say("Loading topics")}</span>
+    <span class="visually-hidden">${kind === "queue" ? gettext("Loading queues") : gettext("Loading topics")}</span>
     ${Array.from({ length: 8 }, () => html`<div></div>`)}
   </div>`;
 }

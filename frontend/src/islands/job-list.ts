@@ -1,12 +1,12 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
-import { conditionOf, isOpen, placeOf, titleOf } from "../jobs/words.ts";
-import { inWords } from "../live/requests.ts";
+import { conditionOf, isOpen, placeOf, titleOf } from "../jobs/labels.ts";
+import { errorText } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
 import { jobs, type Job } from "../messages/requests.ts";
 import { consolePage, pageOfJob } from "../pages.ts";
-import { say, sayCount } from "../say.ts";
-import { place, session } from "../services.ts";
+import { gettext, ngettext } from "../gettext.ts";
+import { pageAddress, session } from "../services.ts";
 import "../style/messages.css";
 import { ago, count, fullTime } from "../view/format.ts";
 import { Island } from "./island.ts";
@@ -31,7 +31,7 @@ export class JobList extends Island {
 
   constructor() {
     super();
-    new Follow(this, () => [place]);
+    new Follow(this, () => [pageAddress]);
   }
 
   override connectedCallback(): void {
@@ -48,7 +48,7 @@ export class JobList extends Island {
   }
 
   protected override willUpdate(): void {
-    const asked = place.get("after");
+    const asked = pageAddress.get("after");
     if (asked === this.#asked) return;
     this.#asked = asked;
     void this.#ask();
@@ -66,52 +66,52 @@ export class JobList extends Island {
     clearTimeout(this.#due);
     this.#due = undefined;
     try {
-      const page = await jobs(place.get("after") || null, PAGE);
+      const page = await jobs(pageAddress.get("after") || null, PAGE);
       [this.#items, this.#next, this.#total] = [page.items, page.next, page.approx_total];
       this.#fault = "";
     } catch (fault) {
-      this.#fault = inWords(fault);
+      this.#fault = errorText(fault);
     }
     this.#read = true;
     this.requestUpdate();
   }
 
   protected override render() {
-    if (!this.#read) return html`<div class="skeleton" role="status"><span class="visually-hidden">${say("Loading jobs")}</span>${[1, 2, 3, 4].map(() => html`<div></div>`)}</div>`;
+    if (!this.#read) return html`<div class="skeleton" role="status"><span class="visually-hidden">${gettext("Loading jobs")}</span>${[1, 2, 3, 4].map(() => html`<div></div>`)}</div>`;
     return html`
       ${this.#fault
         ? html`<div class="notice" data-tone="bad" role="alert">
-            <strong>${say("The jobs could not be loaded.")}</strong> ${this.#fault}
-            <button type="button" @click=${() => this.#ask()}>${say("Try again")}</button>
+            <strong>${gettext("The jobs could not be loaded.")}</strong> ${this.#fault}
+            <button type="button" @click=${() => this.#ask()}>${gettext("Try again")}</button>
           </div>`
         : nothing}
       ${this.#items.length > 0 ? this.#table() : this.#fault ? nothing : this.#none()}
       <p class="pager tools">
-        ${place.get("after") ? html`<a href=${place.href({ after: "" })}>${say("◂ Newest")}</a>` : nothing}
-        ${this.#next !== null ? html`<a href=${place.href({ after: this.#next })}>${say("Older ▸")}</a>` : nothing}
-        <span class="quiet">${sayCount("{count} job", "{count} jobs", this.#total)}</span>
+        ${pageAddress.get("after") ? html`<a href=${pageAddress.href({ after: "" })}>${gettext("◂ Newest")}</a>` : nothing}
+        ${this.#next !== null ? html`<a href=${pageAddress.href({ after: this.#next })}>${gettext("Older ▸")}</a>` : nothing}
+        <span class="quiet">${ngettext("{count} job", "{count} jobs", this.#total)}</span>
       </p>
     `;
   }
 
   #none(): TemplateResult {
     return html`<div class="empty">
-      <p>${say("No jobs were started in the last seven days. To start one, select messages of a queue, then Retry, Move or Export.")}</p>
-      <a class="button primary" href=${consolePage("queues/")}>${say("Queues")}</a>
+      <p>${gettext("No jobs were started in the last seven days. To start one, select messages of a queue, then Retry, Move or Export.")}</p>
+      <a class="button primary" href=${consolePage("queues/")}>${gettext("Queues")}</a>
     </div>`;
   }
 
   #table(): TemplateResult {
     return html`<table class="things jobs" data-old=${this.#fault ? "true" : nothing}>
-      <caption class="visually-hidden">${say("Jobs, newest first")}</caption>
+      <caption class="visually-hidden">${gettext("Jobs, newest first")}</caption>
       <thead>
         <tr>
-          <th scope="col">${say("job")}</th>
-          <th scope="col">${say("state")}</th>
-          <th scope="col">${say("from, to")}</th>
-          <th scope="col">${say("progress")}</th>
-          <th scope="col">${say("by")}</th>
-          <th scope="col">${say("started")}</th>
+          <th scope="col">${gettext("job")}</th>
+          <th scope="col">${gettext("state")}</th>
+          <th scope="col">${gettext("from, to")}</th>
+          <th scope="col">${gettext("progress")}</th>
+          <th scope="col">${gettext("by")}</th>
+          <th scope="col">${gettext("started")}</th>
         </tr>
       </thead>
       <tbody>
@@ -124,13 +124,13 @@ export class JobList extends Island {
     const { word, tone, shape } = conditionOf(job);
     return html`<tr>
       <th scope="row"><a href=${pageOfJob(job.id)}>${titleOf(job.op, job.total)}</a></th>
-      <td data-label=${say("state")}><span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></td>
-      <td data-label=${say("from, to")}>${placeOf(job.source)}${job.target ? html` <span aria-hidden="true">→</span> ${placeOf(job.target)}` : nothing}</td>
-      <td data-label=${say("progress")} aria-live="off">${isOpen(job)
-        ? html`<span class="job-progress"><progress max=${job.total || 1} .value=${job.processed} aria-label=${say("Progress")}></progress><span class="num">${count(job.processed)} / ${count(job.total)}</span></span>`
+      <td data-label=${gettext("state")}><span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></td>
+      <td data-label=${gettext("from, to")}>${placeOf(job.source)}${job.target ? html` <span aria-hidden="true">→</span> ${placeOf(job.target)}` : nothing}</td>
+      <td data-label=${gettext("progress")} aria-live="off">${isOpen(job)
+        ? html`<span class="job-progress"><progress max=${job.total || 1} .value=${job.processed} aria-label=${gettext("Progress")}></progress><span class="num">${count(job.processed)} / ${count(job.total)}</span></span>`
         : outcomeOf(job)}</td>
-      <td data-label=${say("by")}>${job.user}</td>
-      <td data-label=${say("started")}><time datetime=${job.created} title=${fullTime(job.created)}>${ago(job.created)}</time></td>
+      <td data-label=${gettext("by")}>${job.user}</td>
+      <td data-label=${gettext("started")}><time datetime=${job.created} title=${fullTime(job.created)}>${ago(job.created)}</time></td>
     </tr>`;
   }
 }

@@ -1,15 +1,15 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
-import { follow } from "../jobs/following.ts";
+import { watchJob } from "../jobs/watch-job.ts";
 import { problemsOf, type Problem } from "../jobs/results.ts";
-import { conditionOf, isOpen, left, placeOf, titleOf } from "../jobs/words.ts";
-import { ask } from "../asking.ts";
-import { API, inWords } from "../live/requests.ts";
+import { conditionOf, isOpen, left, placeOf, titleOf } from "../jobs/labels.ts";
+import { confirmAction } from "../confirm-dialog.ts";
+import { API, errorText } from "../live/requests.ts";
 import { RequestRefused } from "../live/rest.ts";
 import { cancel, undo, type Job } from "../messages/requests.ts";
 import { pageOf, pageOfJob } from "../pages.ts";
-import { say, sayCount } from "../say.ts";
+import { gettext, ngettext } from "../gettext.ts";
 import "../style/messages.css";
-import { tell } from "../toasts.ts";
+import { showToast } from "../toasts.ts";
 import { count, fullTime } from "../view/format.ts";
 import { Island } from "./island.ts";
 import { JobToast } from "./job-toast.ts";
@@ -40,7 +40,7 @@ export class JobPage extends Island {
 
   #follow(): void {
     this.#stop?.();
-    this.#stop = follow(
+    this.#stop = watchJob(
       this.job,
       (job) => {
         this.#known = job;
@@ -50,7 +50,7 @@ export class JobPage extends Island {
       },
       (fault) => {
         this.#missing = fault instanceof RequestRefused && fault.problem.status === 404;
-        this.#fault = inWords(fault);
+        this.#fault = errorText(fault);
         if (this.#missing) this.#stop?.();
         this.requestUpdate();
       },
@@ -68,13 +68,13 @@ export class JobPage extends Island {
     const job = this.#known;
     if (this.#missing) {
       return html`<div class="empty">
-        <p>${say("Job {id} does not exist. The last 200 finished jobs are kept for seven days.", { id: this.job })}</p>
-        <a class="button" href=${pageOfJob()}>${say("All jobs")}</a>
+        <p>${gettext("Job {id} does not exist. The last 200 finished jobs are kept for seven days.", { id: this.job })}</p>
+        <a class="button" href=${pageOfJob()}>${gettext("All jobs")}</a>
       </div>`;
     }
     return html`
-      ${this.#fault ? html`<p class="notice" data-tone="bad" role="alert"><strong>${say("The job could not be loaded.")}</strong> ${this.#fault}</p>` : nothing}
-      ${job ? this.#shown(job) : this.#fault ? nothing : html`<div class="skeleton" role="status"><span class="visually-hidden">${say("Loading the job")}</span><div></div><div></div></div>`}
+      ${this.#fault ? html`<p class="notice" data-tone="bad" role="alert"><strong>${gettext("The job could not be loaded.")}</strong> ${this.#fault}</p>` : nothing}
+      ${job ? this.#shown(job) : this.#fault ? nothing : html`<div class="skeleton" role="status"><span class="visually-hidden">${gettext("Loading the job")}</span><div></div><div></div></div>`}
     `;
   }
 
@@ -87,15 +87,15 @@ export class JobPage extends Island {
       </div>
       ${job.reason ? html`<p class="notice" data-tone=${isOpen(job) ? "warn" : "bad"}>${job.reason}</p>` : nothing}
       <div class="job-progress wide" aria-live="off">
-        <progress max=${job.total || 1} .value=${job.processed} aria-label=${say("Progress")}></progress>
-        <span class="num">${count(job.processed)} / ${count(job.total)}${isOpen(job) && left(job) ? ` · ${say("about {rest} remaining", { rest: left(job)! })}` : ""}</span>
+        <progress max=${job.total || 1} .value=${job.processed} aria-label=${gettext("Progress")}></progress>
+        <span class="num">${count(job.processed)} / ${count(job.total)}${isOpen(job) && left(job) ? ` · ${gettext("about {rest} remaining", { rest: left(job)! })}` : ""}</span>
       </div>
       <dl class="job-counts" aria-live="off">
         ${[
-          [say("done"), job.done],
-          [say("refused"), job.refused],
-          [say("no longer in the queue"), job.gone],
-          [say("unsettled"), job.unsettled],
+          [gettext("done"), job.done],
+          [gettext("refused"), job.refused],
+          [gettext("no longer in the queue"), job.gone],
+          [gettext("unsettled"), job.unsettled],
         ].map(([label, value]) => html`<div><dt>${label}</dt><dd class="num">${count(value as number)}</dd></div>`)}
       </dl>
       ${this.#facts(job)} ${this.#results(job)}
@@ -105,14 +105,14 @@ export class JobPage extends Island {
   #acts(job: Job): TemplateResult {
     const follows = (id: string) => html`<a href=${pageOfJob(id)}>${id}</a>`;
     return html`
-      ${isOpen(job) ? html`<button type="button" @click=${() => this.#cancel(job)}>${say("Cancel job…")}</button>` : nothing}
-      ${job.can_undo ? html`<button type="button" @click=${() => this.#undo(job)}>${say("Undo job…")}</button>` : nothing}
+      ${isOpen(job) ? html`<button type="button" @click=${() => this.#cancel(job)}>${gettext("Cancel job…")}</button>` : nothing}
+      ${job.can_undo ? html`<button type="button" @click=${() => this.#undo(job)}>${gettext("Undo job…")}</button>` : nothing}
       ${job.op === "export" && job.state === "done"
-        ? html`<a class="button primary" href="${API}jobs/${job.id}/export" download="${job.id}.ndjson">${say("Download the export")}</a>`
+        ? html`<a class="button primary" href="${API}jobs/${job.id}/export" download="${job.id}.ndjson">${gettext("Download the export")}</a>`
         : nothing}
-      ${job.processed > 0 ? html`<a class="button" href="${API}jobs/${job.id}/results" download="${job.id}-results.ndjson">${say("Download the results")}</a>` : nothing}
-      ${job.undo_of ? html`<span class="quiet">${say("undoes")} ${follows(job.undo_of)}</span>` : nothing}
-      ${job.undone_by ? html`<span class="quiet">${say("undone by")} ${follows(job.undone_by)}</span>` : nothing}
+      ${job.processed > 0 ? html`<a class="button" href="${API}jobs/${job.id}/results" download="${job.id}-results.ndjson">${gettext("Download the results")}</a>` : nothing}
+      ${job.undo_of ? html`<span class="quiet">${gettext("undoes")} ${follows(job.undo_of)}</span>` : nothing}
+      ${job.undone_by ? html`<span class="quiet">${gettext("undone by")} ${follows(job.undone_by)}</span>` : nothing}
     `;
   }
 
@@ -122,13 +122,13 @@ export class JobPage extends Island {
     const time = (value: string | null) => (value ? html`<time datetime=${value} title=${value}>${fullTime(value)}</time>` : nothing);
     const filter = job.filter === null ? "" : typeof job.filter === "string" ? job.filter : JSON.stringify(job.filter);
     const facts: [string, unknown][] = [
-      [say("from"), queue(job.source)],
-      [say("to"), queue(job.target)],
-      [say("selection"), filter.length > 300 ? `${filter.slice(0, 300)}…` : filter || say("all")],
-      [say("by"), job.user],
-      [say("messages per second"), job.rate_per_s === null ? say("unlimited") : count(job.rate_per_s)],
-      [say("started"), time(job.created)],
-      [say("ended"), time(job.ended)],
+      [gettext("from"), queue(job.source)],
+      [gettext("to"), queue(job.target)],
+      [gettext("selection"), filter.length > 300 ? `${filter.slice(0, 300)}…` : filter || gettext("all")],
+      [gettext("by"), job.user],
+      [gettext("messages per second"), job.rate_per_s === null ? gettext("unlimited") : count(job.rate_per_s)],
+      [gettext("started"), time(job.created)],
+      [gettext("ended"), time(job.ended)],
     ];
     return html`<dl class="pairs">${facts.map(([name, value]) => (value ? html`<dt>${name}</dt><dd>${value}</dd>` : nothing))}</dl>`;
   }
@@ -138,15 +138,15 @@ export class JobPage extends Island {
     if (this.#problems === undefined || this.#problems.length === 0) return nothing;
     const bare = placeOf(job.source);
     return html`<section>
-      <h3>${sayCount("{count} message that was not processed", "The first {count} messages that were not processed", this.#problems.length)}</h3>
+      <h3>${ngettext("{count} message that was not processed", "The first {count} messages that were not processed", this.#problems.length)}</h3>
       <table class="things">
-        <thead><tr><th scope="col">${say("message")}</th><th scope="col">${say("result")}</th><th scope="col">${say("reason")}</th></tr></thead>
+        <thead><tr><th scope="col">${gettext("message")}</th><th scope="col">${gettext("result")}</th><th scope="col">${gettext("reason")}</th></tr></thead>
         <tbody>
           ${this.#problems.map(
             ({ id, status, reason }) => html`<tr>
               <th scope="row">${job.source ? html`<a href=${pageOf(`/queue/${bare}`, "", { message: id })}><code>${id}</code></a>` : html`<code>${id}</code>`}</th>
-              <td data-label=${say("result")}>${status}</td>
-              <td data-label=${say("reason")}>${reason}</td>
+              <td data-label=${gettext("result")}>${status}</td>
+              <td data-label=${gettext("reason")}>${reason}</td>
             </tr>`,
           )}
         </tbody>
@@ -155,19 +155,19 @@ export class JobPage extends Island {
   }
 
   async #cancel(job: Job): Promise<void> {
-    const answer = await ask({
-      title: say("Cancel job {id}", { id: job.id }),
-      effect: say("The job stops after the messages in progress. Messages that are already processed are not restored."),
-      act: say("Cancel the job"),
+    const answer = await confirmAction({
+      title: gettext("Cancel job {id}", { id: job.id }),
+      effect: gettext("The job stops after the messages in progress. Messages that are already processed are not restored."),
+      act: gettext("Cancel the job"),
     });
     if (answer !== null) await this.#do(() => cancel(job.id));
   }
 
   async #undo(job: Job): Promise<void> {
-    const answer = await ask({
-      title: sayCount("Move {count} message back", "Move {count} messages back", job.done),
-      effect: say("Messages that were not consumed since then are moved back to {queue}, with their original headers.", { queue: placeOf(job.source) }),
-      act: say("Undo"),
+    const answer = await confirmAction({
+      title: ngettext("Move {count} message back", "Move {count} messages back", job.done),
+      effect: gettext("Messages that were not consumed since then are moved back to {queue}, with their original headers.", { queue: placeOf(job.source) }),
+      act: gettext("Undo"),
     });
     if (answer !== null) await this.#do(async () => JobToast.show(await undo(job.id)));
   }
@@ -176,7 +176,7 @@ export class JobPage extends Island {
     try {
       await act();
     } catch (fault) {
-      tell({ text: inWords(fault), tone: "bad" });
+      showToast({ text: errorText(fault), tone: "bad" });
     }
     this.#follow();
   }

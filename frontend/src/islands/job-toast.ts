@@ -1,11 +1,11 @@
 import { html, nothing } from "lit";
-import { follow } from "../jobs/following.ts";
-import { conditionOf, isOpen, left, titleOf } from "../jobs/words.ts";
+import { watchJob } from "../jobs/watch-job.ts";
+import { conditionOf, isOpen, left, titleOf } from "../jobs/labels.ts";
 import { API } from "../live/requests.ts";
 import { cancel, faultOf, undo, type Job } from "../messages/requests.ts";
 import { pageOfJob } from "../pages.ts";
-import { say, sayCount } from "../say.ts";
-import { tell } from "../toasts.ts";
+import { gettext, ngettext } from "../gettext.ts";
+import { showToast } from "../toasts.ts";
 import { count } from "../view/format.ts";
 import { Island } from "./island.ts";
 
@@ -26,7 +26,7 @@ export class JobToast extends Island {
   override connectedCallback(): void {
     super.connectedCallback();
     this.className = "notice toast job-toast";
-    this.#stop = follow(this.#job!.id, (job) => this.#take(job), () => this.requestUpdate());
+    this.#stop = watchJob(this.#job!.id, (job) => this.#take(job), () => this.requestUpdate());
   }
 
   override disconnectedCallback(): void {
@@ -49,21 +49,21 @@ export class JobToast extends Island {
     const open = isOpen(job);
     return html`<span><strong>${titleOf(job.op, job.total)}</strong>
         <span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></span>
-      ${open ? html`<progress max=${job.total || 1} .value=${job.processed} aria-label=${say("Progress")}></progress>` : nothing}
+      ${open ? html`<progress max=${job.total || 1} .value=${job.processed} aria-label=${gettext("Progress")}></progress>` : nothing}
       <span class="num" aria-live="off">${open ? this.#progress(job) : outcomeOf(job)}</span>
-      <a href=${pageOfJob(job.id)}>${say("Open job")}</a>
-      ${open ? html`<button type="button" @click=${() => this.#do(cancel)}>${say("Cancel")}</button>` : nothing}
-      ${!open && job.can_undo ? html`<button type="button" @click=${() => this.#undo()}>${say("Undo")}</button>` : nothing}
+      <a href=${pageOfJob(job.id)}>${gettext("Open job")}</a>
+      ${open ? html`<button type="button" @click=${() => this.#do(cancel)}>${gettext("Cancel")}</button>` : nothing}
+      ${!open && job.can_undo ? html`<button type="button" @click=${() => this.#undo()}>${gettext("Undo")}</button>` : nothing}
       ${job.op === "export" && job.state === "done"
-        ? html`<a href="${API}jobs/${job.id}/export" download="${job.id}.ndjson">${say("Download")}</a>`
+        ? html`<a href="${API}jobs/${job.id}/export" download="${job.id}.ndjson">${gettext("Download")}</a>`
         : nothing}
-      <button type="button" class="close" aria-label=${say("Close")} @click=${() => this.remove()}>✕</button>`;
+      <button type="button" class="close" aria-label=${gettext("Close")} @click=${() => this.remove()}>✕</button>`;
   }
 
   #progress(job: Job): string {
     const rest = left(job);
-    const so = say("{processed} of {total}", { processed: count(job.processed), total: count(job.total) });
-    return rest ? say("{so_far}, about {rest} remaining", { so_far: so, rest }) : so;
+    const so = gettext("{processed} of {total}", { processed: count(job.processed), total: count(job.total) });
+    return rest ? gettext("{so_far}, about {rest} remaining", { so_far: so, rest }) : so;
   }
 
   async #undo(): Promise<void> {
@@ -77,17 +77,17 @@ export class JobToast extends Island {
     try {
       await act(this.#job!.id);
     } catch (error) {
-      tell({ text: faultOf(error, say("The broker cannot be reached.")), tone: "bad" });
+      showToast({ text: faultOf(error, gettext("The broker cannot be reached.")), tone: "bad" });
     }
   }
 }
 
 /** What became of its messages, in a few words. */
 export function outcomeOf(job: Job): string {
-  const parts = [sayCount("{count} done", "{count} done", job.done)];
-  if (job.refused) parts.push(sayCount("{count} refused", "{count} refused", job.refused));
-  if (job.gone) parts.push(sayCount("{count} no longer in the queue", "{count} no longer in the queue", job.gone));
-  if (job.unsettled) parts.push(sayCount("{count} unsettled", "{count} unsettled", job.unsettled));
+  const parts = [ngettext("{count} done", "{count} done", job.done)];
+  if (job.refused) parts.push(ngettext("{count} refused", "{count} refused", job.refused));
+  if (job.gone) parts.push(ngettext("{count} no longer in the queue", "{count} no longer in the queue", job.gone));
+  if (job.unsettled) parts.push(ngettext("{count} unsettled", "{count} unsettled", job.unsettled));
   return parts.join(" · ");
 }
 

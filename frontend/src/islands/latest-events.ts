@@ -2,7 +2,7 @@ import { html } from "lit";
 import { repeat } from "lit/directives/repeat.js";
 import { Polling } from "../live/polling.ts";
 import { read } from "../live/requests.ts";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { aboutOf, type LoggedEvent } from "../view/event.ts";
 import { moment } from "../view/moment.ts";
 import { Island } from "./island.ts";
@@ -21,15 +21,15 @@ export class LatestEvents extends Island {
 
   protected override render() {
     const { answer, fault, refused } = this.#polling;
-    if (refused) return html`<p class="inside quiet">${say("Only administrators can see the event log.")}</p>`;
+    if (refused) return html`<p class="inside quiet">${gettext("Only administrators can see the event log.")}</p>`;
     if (answer === undefined) {
       return fault
         ? html`<p class="notice" data-tone="warn" role="status">${fault}
-            <button type="button" class="link" @click=${() => this.#polling.again()}>${say("Try again")}</button></p>`
+            <button type="button" class="link" @click=${() => this.#polling.again()}>${gettext("Try again")}</button></p>`
         : html`<div class="inside skeleton" role="status"><div></div><div></div><div></div></div>`;
     }
     if (answer.items.length === 0) {
-      return html`<p class="inside quiet">${say("No events of bridges or files since the broker started.")}</p>`;
+      return html`<p class="inside quiet">${gettext("No events of bridges or files since the broker started.")}</p>`;
     }
     return html`<div class="inside"><ol class="story">
       ${repeat(

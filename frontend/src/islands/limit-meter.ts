@@ -1,7 +1,7 @@
 import { html, nothing } from "lit";
-import { oneDestination } from "../live/one-destination.ts";
+import { liveDestination } from "../live/destination.ts";
 import { Follow } from "../live/source.ts";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { bytes, count } from "../view/format.ts";
 import { Island } from "./island.ts";
 
@@ -19,17 +19,17 @@ export class LimitMeter extends Island {
 
   constructor() {
     super();
-    new Follow(this, () => [oneDestination("queue", this.name)]);
+    new Follow(this, () => [liveDestination("queue", this.name)]);
   }
 
   protected override render() {
-    const { facts } = oneDestination("queue", this.name);
+    const { facts } = liveDestination("queue", this.name);
     const limit = Number(facts?.settings[this.limit]?.value ?? 0);
     const used = facts?.usage?.[this.used] ?? null;
     if (limit <= 0 || used === null) return nothing;
     const share = used / limit;
     const write = this.used === "bytes" ? bytes : count;
-    const text = say("{used} of {limit} used", { used: write(used), limit: write(limit) });
+    const text = gettext("{used} of {limit} used", { used: write(used), limit: write(limit) });
     return html`<span class="limit-meter" data-tone=${share >= 1 ? "bad" : share >= NEARLY ? "warn" : "good"}>
       <meter min="0" max=${limit} .value=${used} high=${limit * NEARLY} aria-label=${text}></meter>
       <span class="num">${text}</span>

@@ -1,9 +1,9 @@
 import { html, nothing } from "lit";
 import { Follow } from "../live/source.ts";
 import { duration } from "../view/format.ts";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { Island } from "./island.ts";
-import { pulse, session } from "../services.ts";
+import { nodeStatus, session } from "../services.ts";
 
 const TICK_MS = 1_000;
 /** With a word from the broker younger than this the next one is awaited: it draws the pill by itself. */
@@ -15,7 +15,7 @@ export class LivePill extends Island {
 
   constructor() {
     super();
-    new Follow(this, () => [session, pulse]);
+    new Follow(this, () => [session, nodeStatus]);
   }
 
   override connectedCallback(): void {
@@ -30,11 +30,11 @@ export class LivePill extends Island {
 
   /** What the broker tells each second draws the pill, together with all else that it changes, in one frame. */
   #tick(): void {
-    if (session.status.kind !== "live" || (pulse.ageS ?? Infinity) > AWAITED_S) this.requestUpdate();
+    if (session.status.kind !== "live" || (nodeStatus.ageS ?? Infinity) > AWAITED_S) this.requestUpdate();
   }
 
   protected override render() {
-    document.documentElement.dataset.freshness = pulse.freshness;
+    document.documentElement.dataset.freshness = nodeStatus.freshness;
     const { tone, text } = this.#say();
     const role = tone === "bad" ? "alert" : nothing;
     return html`<span class="pill" role=${role} data-tone=${tone}>
@@ -44,24 +44,24 @@ export class LivePill extends Island {
 
   #say(): { tone: string; text: string | ReturnType<typeof html> } {
     const { status } = session;
-    const age = pulse.ageS;
+    const age = nodeStatus.ageS;
     switch (status.kind) {
       case "connecting":
-        return { tone: "quiet", text: say("connecting") };
+        return { tone: "quiet", text: gettext("connecting") };
       case "live":
-        if (age === undefined || pulse.freshness !== "fresh") return { tone: "warn", text: say("catching up") };
-        return { tone: "good", text: pulse.polled ? say("updated every 5 s") : say("live {age}", { age: duration(age) }) };
+        if (age === undefined || nodeStatus.freshness !== "fresh") return { tone: "warn", text: gettext("catching up") };
+        return { tone: "good", text: nodeStatus.polled ? gettext("updated every 5 s") : gettext("live {age}", { age: duration(age) }) };
       case "reconnecting": {
         const left = Math.max(0, Math.ceil((status.due - Date.now()) / 1000));
-        const next = left > 0 ? say("next in {left} s", { left }) : say("now");
-        return { tone: "warn", text: say("reconnecting (try {attempt}, {next})", { attempt: status.attempt, next }) };
+        const next = left > 0 ? gettext("next in {left} s", { left }) : gettext("now");
+        return { tone: "warn", text: gettext("reconnecting (try {attempt}, {next})", { attempt: status.attempt, next }) };
       }
       case "paused":
-        return { tone: "quiet", text: say("paused (tab hidden)") };
+        return { tone: "quiet", text: gettext("paused (tab hidden)") };
       case "refused":
-        return { tone: "bad", text: say("refused: {why}", { why: status.problem.detail || status.problem.title }) };
+        return { tone: "bad", text: gettext("refused: {why}", { why: status.problem.detail || status.problem.title }) };
       case "signed out":
-        return { tone: "bad", text: html`${say("signed out")} · <a href=${location.href} data-whole>${say("sign in")}</a>` };
+        return { tone: "bad", text: html`${gettext("signed out")} · <a href=${location.href} data-whole>${gettext("sign in")}</a>` };
     }
   }
 }

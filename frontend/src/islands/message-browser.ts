@@ -1,18 +1,18 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
-import { bindKeys } from "../keys.ts";
-import { Again } from "../live/again.ts";
+import { bindShortcuts } from "../shortcuts.ts";
+import { Retry } from "../live/retry.ts";
 import { RequestRefused } from "../live/rest.ts";
 import { Follow } from "../live/source.ts";
-import { doToMany, type Op } from "../messages/acts.ts";
-import { retryOne } from "../messages/one.ts";
+import { openBulkDialog, type Op } from "../messages/actions.ts";
+import { retryOne } from "../messages/single-message.ts";
 import { originOf, reasonOf } from "../messages/path.ts";
 import { browse, digest, faultOf, one, rightsTo, type Digest, type Job, type Message } from "../messages/requests.ts";
 import { SearchError, isEmpty, parse, toggled, type Condition } from "../messages/search.ts";
-import { loaded } from "../modules.ts";
+import { loadModule } from "../load-module.ts";
 import { pageOf } from "../pages.ts";
-import { say, sayCount } from "../say.ts";
-import { place, server, session } from "../services.ts";
+import { gettext, ngettext } from "../gettext.ts";
+import { pageAddress, server, session } from "../services.ts";
 import "../style/messages.css";
 import { bodyOf, preview } from "../view/body.ts";
 import { ago, bytes, count, fullTime } from "../view/format.ts";
@@ -57,21 +57,21 @@ export class MessageBrowser extends Island {
   /** How the queue moved since it was read: what came in and what went out. */
   #moved = false;
   #unbind: (() => void) | undefined;
-  readonly #retrying = new Again(this, () => void this.#read());
+  readonly #retrying = new Retry(this, () => void this.#read());
   #unhear: (() => void) | undefined;
   readonly #jobEnded = (event: Event) => this.#afterJob((event as CustomEvent<Job>).detail);
 
   constructor() {
     super();
-    new Follow(this, () => [place]);
+    new Follow(this, () => [pageAddress]);
   }
 
   override connectedCallback(): void {
     super.connectedCallback();
-    if (this.#isTail) void loaded(() => import("./message-tail.ts"));
-    this.#unbind = bindKeys(
-      { keys: "r", says: say("Retry the message, or the selection"), deed: () => this.#retry() },
-      { keys: "m", says: say("Move the message, or the selection"), deed: () => this.#move() },
+    if (this.#isTail) void loadModule(() => import("./message-tail.ts"));
+    this.#unbind = bindShortcuts(
+      { keys: "r", says: gettext("Retry the message, or the selection"), action: () => this.#retry() },
+      { keys: "m", says: gettext("Move the message, or the selection"), action: () => this.#move() },
     );
     document.addEventListener("mom:job-ended", this.#jobEnded);
     let beginning = true;
@@ -90,7 +90,7 @@ export class MessageBrowser extends Island {
   }
 
   protected override willUpdate(): void {
-    const asked = JSON.stringify([this.queue, place.get("q"), place.get("order"), place.get("after")]);
+    const asked = JSON.stringify([this.queue, pageAddress.get("q"), pageAddress.get("order"), pageAddress.get("after")]);
     if (asked !== this.#asked) {
       this.#asked = asked;
       this.#digest = undefined;
@@ -102,7 +102,7 @@ export class MessageBrowser extends Island {
   }
 
   get #isTail(): boolean {
-    return place.get("tail") === "on";
+    return pageAddress.get("tail") === "on";
   }
 
   // ------------------------------------------------------------------ reading
@@ -114,9 +114,9 @@ export class MessageBrowser extends Island {
     this.#wrong = "";
     this.#moved = false;
     try {
-      this.#condition = parse(place.get("q"));
-      const order = place.get("order") === "newest" ? "newest" : "oldest";
-      const after = on ? this.#next : place.get("after") || null;
+      this.#condition = parse(pageAddress.get("q"));
+      const order = pageAddress.get("order") === "newest" ? "newest" : "oldest";
+      const after = on ? this.#next : pageAddress.get("after") || null;
       const page = await browse(this.queue, { condition: this.#condition, order, after, limit: PAGE });
       if (asked !== this.#asked) return;
       this.#items = on ? [...this.#items, ...page.items] : page.items;
@@ -153,7 +153,7 @@ export class MessageBrowser extends Island {
       this.#first = false;
     } else {
       this.#state = "failed";
-      this.#error = faultOf(error, say("The broker cannot be reached."));
+      this.#error = faultOf(error, gettext("The broker cannot be reached."));
     }
   }
 
@@ -171,7 +171,7 @@ export class MessageBrowser extends Island {
   }
 
   async #findOpened(): Promise<void> {
-    const id = place.get("message");
+    const id = pageAddress.get("message");
     const known = typeof this.#apart === "object" ? this.#apart.id : undefined;
     if (!id || this.#items.some((item) => item.id === id)) {
       if (this.#apart !== undefined) this.requestUpdate();
@@ -193,7 +193,7 @@ export class MessageBrowser extends Island {
     this.requestUpdate();
   }
 
-  #again(): void {
+  #reload(): void {
     this.#digest = undefined;
     void this.#read();
   }
@@ -202,7 +202,7 @@ export class MessageBrowser extends Island {
     const ours = [job.source, job.target].includes(`/queue/${this.queue}`) || job.target === "origin";
     if (!ours || job.op === "export") return;
     this.#selected.clear();
-    this.#again();
+    this.#reload();
   }
 
   // ------------------------------------------------------------------ the page
@@ -215,39 +215,39 @@ export class MessageBrowser extends Island {
   }
 
   #box(): TemplateResult {
-    const newest = place.get("order") === "newest";
+    const newest = pageAddress.get("order") === "newest";
     const search = (event: SubmitEvent) => {
       event.preventDefault();
       const text = this.querySelector<HTMLInputElement>("#search")!.value.trim();
-      place.go({ q: text, after: "", message: "" });
+      pageAddress.go({ q: text, after: "", message: "" });
     };
-    const order = (value: string) => place.go({ order: value, after: "", message: "" });
+    const order = (value: string) => pageAddress.go({ order: value, after: "", message: "" });
     return html`<form class="message-search" role="search" data-island @submit=${search}>
         <div class="tools">
           <input
             id="search" type="search" name="q" autocomplete="off" spellcheck="false" enterkeyhint="search" ?disabled=${this.#isTail}
-            aria-label=${say("Search messages")} aria-invalid=${this.#wrong ? "true" : nothing} aria-describedby="search-help"
-            placeholder=${say("words, header.tenant=acme, age>1h, reason:…")} .value=${place.get("q")}
+            aria-label=${gettext("Search messages")} aria-invalid=${this.#wrong ? "true" : nothing} aria-describedby="search-help"
+            placeholder=${gettext("words, header.tenant=acme, age>1h, reason:…")} .value=${pageAddress.get("q")}
           />
-          <button type="submit" ?disabled=${this.#isTail}>${say("Search")}</button>
-          <div class="segments" role="group" aria-label=${say("Start at")}>
-            <button type="button" aria-pressed=${!newest} @click=${() => order("")}>${say("Oldest")}</button>
-            <button type="button" aria-pressed=${newest} @click=${() => order("newest")}>${say("Newest")}</button>
+          <button type="submit" ?disabled=${this.#isTail}>${gettext("Search")}</button>
+          <div class="segments" role="group" aria-label=${gettext("Start at")}>
+            <button type="button" aria-pressed=${!newest} @click=${() => order("")}>${gettext("Oldest")}</button>
+            <button type="button" aria-pressed=${newest} @click=${() => order("newest")}>${gettext("Newest")}</button>
           </div>
           <button type="button" aria-pressed=${this.#isTail} @click=${() => void this.#toggleTail()}>
-            ${this.#isTail ? say("■ Stop tailing") : say("▷ Tail")}
+            ${this.#isTail ? gettext("■ Stop tailing") : gettext("▷ Tail")}
           </button>
         </div>
         <details class="search-help" id="search-help">
-          <summary>${say("Search syntax")}</summary>
+          <summary>${gettext("Search syntax")}</summary>
           <dl class="pairs">
-            <dt translate="no">paid invoice</dt><dd>${say("text in bodies or headers, not case-sensitive")}</dd>
-            <dt translate="no">header.tenant="acme ltd"</dt><dd>${say("a header with this value; also type:, content-type:, correlation-id:")}</dd>
-            <dt translate="no">age&gt;1h age&lt;2d</dt><dd>${say("age of the message in the queue: s, min, h, d")}</dd>
-            <dt translate="no">reason:"schema v3" origin:orders</dt><dd>${say("reason and origin of a dead letter")}</dd>
-            <dt translate="no">is:unsettled</dt><dd>${say("delivered and not yet settled; also is:ready, is:delayed")}</dd>
-            <dt translate="no">id:01J…</dt><dd>${say("one message")}</dd>
-            <dt translate="no">colour = 'red' AND size &gt; 3</dt><dd>${say("a selector: operators with spaces around them")}</dd>
+            <dt translate="no">paid invoice</dt><dd>${gettext("text in bodies or headers, not case-sensitive")}</dd>
+            <dt translate="no">header.tenant="acme ltd"</dt><dd>${gettext("a header with this value; also type:, content-type:, correlation-id:")}</dd>
+            <dt translate="no">age&gt;1h age&lt;2d</dt><dd>${gettext("age of the message in the queue: s, min, h, d")}</dd>
+            <dt translate="no">reason:"schema v3" origin:orders</dt><dd>${gettext("reason and origin of a dead letter")}</dd>
+            <dt translate="no">is:unsettled</dt><dd>${gettext("delivered and not yet settled; also is:ready, is:delayed")}</dd>
+            <dt translate="no">id:01J…</dt><dd>${gettext("one message")}</dd>
+            <dt translate="no">colour = 'red' AND size &gt; 3</dt><dd>${gettext("a selector: operators with spaces around them")}</dd>
           </dl>
         </details>
         ${this.#wrong ? html`<p class="hint" data-tone="bad" role="alert">■ ${this.#wrong}</p>` : nothing}
@@ -256,9 +256,9 @@ export class MessageBrowser extends Island {
 
   async #toggleTail(): Promise<void> {
     // What came meanwhile is in the list, too.
-    if (this.#isTail) this.#again();
-    else await loaded(() => import("./message-tail.ts"));
-    place.go({ tail: this.#isTail ? "" : "on", message: "" }, { replace: true });
+    if (this.#isTail) this.#reload();
+    else await loadModule(() => import("./message-tail.ts"));
+    pageAddress.go({ tail: this.#isTail ? "" : "on", message: "" }, { replace: true });
   }
 
   #facts(): TemplateResult {
@@ -267,29 +267,29 @@ export class MessageBrowser extends Island {
       <p class="quiet" role="status">
         ${this.#says()}
         ${this.#moved
-          ? html` · ${say("the queue has changed since then")}
-              <button type="button" class="link" @click=${() => this.#again()}>${say("Refresh")}</button>`
+          ? html` · ${gettext("the queue has changed since then")}
+              <button type="button" class="link" @click=${() => this.#reload()}>${gettext("Refresh")}</button>`
           : nothing}
       </p>
-      ${found ? [this.#shares("origin", say("Origin"), found.by_origin), this.#shares("reason", say("Reason"), found.by_reason)] : nothing}
+      ${found ? [this.#shares("origin", gettext("Origin"), found.by_origin), this.#shares("reason", gettext("Reason"), found.by_reason)] : nothing}
       ${found?.stopped
-        ? html`<p class="quiet">${say("Counts of the first {scanned} messages.", { scanned: count(found.scanned) })}</p>`
+        ? html`<p class="quiet">${gettext("Counts of the first {scanned} messages.", { scanned: count(found.scanned) })}</p>`
         : nothing}
     </div>`;
   }
 
   #says(): string {
     if (this.#state === "loading" && this.#first) return "";
-    if (this.#state === "loading") return say("Searching…");
+    if (this.#state === "loading") return gettext("Searching…");
     if (this.#state !== "shown" || this.#total === 0) return "";
-    const all = sayCount("{count} message in the queue", "{count} messages in the queue", this.#total);
-    if (isEmpty(this.#condition)) return sayCount("{count} shown of {all}", "{count} shown of {all}", this.#items.length, { all });
+    const all = ngettext("{count} message in the queue", "{count} messages in the queue", this.#total);
+    if (isEmpty(this.#condition)) return ngettext("{count} shown of {all}", "{count} shown of {all}", this.#items.length, { all });
     const matches = this.#digest && !this.#digest.stopped ? this.#digest.matches : undefined;
-    if (matches !== undefined) return sayCount("{count} of {all} matches", "{count} of {all} match", matches, { all });
+    if (matches !== undefined) return ngettext("{count} of {all} matches", "{count} of {all} match", matches, { all });
     const more = this.#next !== null;
     return more
-      ? say("at least {found} of {all} match", { found: count(this.#items.length), all })
-      : sayCount("{count} shown of {all}", "{count} shown of {all}", this.#items.length, { all });
+      ? gettext("at least {found} of {all} match", { found: count(this.#items.length), all })
+      : ngettext("{count} shown of {all}", "{count} shown of {all}", this.#items.length, { all });
   }
 
   #shares(name: "origin" | "reason", label: string, counts: Record<string, number>): TemplateResult | typeof nothing {
@@ -301,28 +301,28 @@ export class MessageBrowser extends Island {
       ${entries.slice(0, NAMED).map(
         ([value, number]) => html`<button
           type="button" class="share" aria-pressed=${chosen === value}
-          title=${chosen === value ? say("Show all") : say("Show only these")}
-          @click=${() => place.go({ q: toggled(place.get("q"), name, value), after: "", message: "" })}
-        >${value || say("none")} <span class="num">${count(number)}</span></button>`,
+          title=${chosen === value ? gettext("Show all") : gettext("Show only these")}
+          @click=${() => pageAddress.go({ q: toggled(pageAddress.get("q"), name, value), after: "", message: "" })}
+        >${value || gettext("none")} <span class="num">${count(number)}</span></button>`,
       )}
-      ${entries.length > NAMED ? html`<span class="quiet">${say("and {more} more", { more: entries.length - NAMED })}</span>` : nothing}
+      ${entries.length > NAMED ? html`<span class="quiet">${gettext("and {more} more", { more: entries.length - NAMED })}</span>` : nothing}
     </p>`;
   }
 
   /** The message of a permalink that is not on this page. */
   #opened(): TemplateResult | typeof nothing {
     if (this.#apart === undefined) return nothing;
-    const close = () => place.go({ message: "" }, { replace: true });
+    const close = () => pageAddress.go({ message: "" }, { replace: true });
     if (this.#apart === "gone") {
       return html`<p class="notice" data-tone="warn">
-        ${say("Message {id} is no longer in {queue}: it was consumed, moved or deleted.", { id: place.get("message"), queue: this.queue })}
-        <button type="button" class="link" @click=${close}>${say("Show the other messages")}</button>
+        ${gettext("Message {id} is no longer in {queue}: it was consumed, moved or deleted.", { id: pageAddress.get("message"), queue: this.queue })}
+        <button type="button" class="link" @click=${close}>${gettext("Show the other messages")}</button>
       </p>`;
     }
-    return html`<section class="apart" aria-label=${say("Linked message")}>
+    return html`<section class="apart" aria-label=${gettext("Linked message")}>
       <div class="headline">
         <h2>#${count(this.#apart.position)} <code>${this.#apart.id}</code></h2>
-        <button type="button" class="close" aria-label=${say("Close")} @click=${close}>✕</button>
+        <button type="button" class="close" aria-label=${gettext("Close")} @click=${close}>✕</button>
       </div>
       ${this.#detail(this.#apart)}
     </section>`;
@@ -330,7 +330,7 @@ export class MessageBrowser extends Island {
 
   #list(): TemplateResult {
     if (this.#state === "failed" && this.#items.length === 0) return this.#failed();
-    if (this.#state === "missing") return this.#empty(say("The queue {queue} does not exist yet. It is created by its first message.", { queue: this.queue }));
+    if (this.#state === "missing") return this.#empty(gettext("The queue {queue} does not exist yet. It is created by its first message.", { queue: this.queue }));
     if (this.#first) return skeleton();
     if (this.#items.length > 0) {
       return html`${this.#state === "failed" ? this.#failed() : nothing} ${this.#table()} ${this.#pager()}`;
@@ -338,45 +338,45 @@ export class MessageBrowser extends Island {
     if (this.#stopped) return this.#pager();
     if (this.#wrong) return html``;
     return isEmpty(this.#condition)
-      ? this.#empty(say("{queue} is empty.", { queue: this.queue }))
+      ? this.#empty(gettext("{queue} is empty.", { queue: this.queue }))
       : this.#nothingMatches();
   }
 
   #failed(): TemplateResult {
     return html`<div class="notice" data-tone="bad" role="alert">
-      <strong>${say("The messages could not be loaded.")}</strong> ${this.#error}
-      <button type="button" @click=${() => this.#read()}>${say("Try again")}</button>
+      <strong>${gettext("The messages could not be loaded.")}</strong> ${this.#error}
+      <button type="button" @click=${() => this.#read()}>${gettext("Try again")}</button>
     </div>`;
   }
 
   #empty(text: string): TemplateResult {
     return html`<div class="empty">
       <p>${text}</p>
-      <a class="button primary" href=${pageOf(`/queue/${this.queue}`, "publish")}>${say("Publish a message")}</a>
+      <a class="button primary" href=${pageOf(`/queue/${this.queue}`, "publish")}>${gettext("Publish a message")}</a>
       <div class="empty-code">${publishSnippets(`/queue/${this.queue}`, server).map(snippetBlock)}</div>
     </div>`;
   }
 
   #nothingMatches(): TemplateResult {
     return html`<div class="empty">
-      <p>${sayCount("No message matches the search. {count} message in total.", "No message matches the search. {count} messages in total.", this.#total)}</p>
-      <button type="button" @click=${() => place.go({ q: "", after: "", message: "" })}>${say("Clear the search")}</button>
+      <p>${ngettext("No message matches the search. {count} message in total.", "No message matches the search. {count} messages in total.", this.#total)}</p>
+      <button type="button" @click=${() => pageAddress.go({ q: "", after: "", message: "" })}>${gettext("Clear the search")}</button>
     </div>`;
   }
 
   #pager(): TemplateResult {
-    const newest = place.get("order") === "newest";
+    const newest = pageAddress.get("order") === "newest";
     if (this.#stopped) {
       return html`<p class="notice" data-tone="quiet" role="status">
-        ${say("The search stopped after {scanned} of about {total} messages.", { scanned: count(this.#scanned), total: count(this.#total) })}
-        ${this.#items.length === 0 ? say("No matches so far.") : nothing}
-        <button type="button" ?disabled=${this.#state === "loading"} @click=${() => this.#read(true)}>${say("Continue")}</button>
+        ${gettext("The search stopped after {scanned} of about {total} messages.", { scanned: count(this.#scanned), total: count(this.#total) })}
+        ${this.#items.length === 0 ? gettext("No matches so far.") : nothing}
+        <button type="button" ?disabled=${this.#state === "loading"} @click=${() => this.#read(true)}>${gettext("Continue")}</button>
       </p>`;
     }
     return html`<p class="pager tools">
-      ${place.get("after") ? html`<a href=${place.href({ after: "", message: "" })} @click=${this.#turn("")}>${newest ? say("◂ Newest") : say("◂ Oldest")}</a>` : nothing}
+      ${pageAddress.get("after") ? html`<a href=${pageAddress.href({ after: "", message: "" })} @click=${this.#turn("")}>${newest ? gettext("◂ Newest") : gettext("◂ Oldest")}</a>` : nothing}
       ${this.#next !== null
-        ? html`<a href=${place.href({ after: this.#next, message: "" })} @click=${this.#turn(this.#next)}>${newest ? say("Older ▸") : say("Newer ▸")}</a>`
+        ? html`<a href=${pageAddress.href({ after: this.#next, message: "" })} @click=${this.#turn(this.#next)}>${newest ? gettext("Older ▸") : gettext("Newer ▸")}</a>`
         : nothing}
     </p>`;
   }
@@ -386,7 +386,7 @@ export class MessageBrowser extends Island {
     return (event: MouseEvent) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
-      place.go({ after, message: "" });
+      pageAddress.go({ after, message: "" });
       this.querySelector<HTMLElement>(".messages")?.scrollIntoView({ block: "nearest" });
     };
   }
@@ -397,22 +397,22 @@ export class MessageBrowser extends Island {
     const dead = this.#items.some((item) => originOf(item));
     const all = this.#items.every(({ id }) => this.#selected.has(id));
     const some = !all && this.#items.some(({ id }) => this.#selected.has(id));
-    return html`<table class="messages" data-old=${this.#state === "failed"} @gone=${() => this.#again()}>
-      <caption class="visually-hidden">${say("Messages of {queue}", { queue: this.queue })}</caption>
+    return html`<table class="messages" data-old=${this.#state === "failed"} @gone=${() => this.#reload()}>
+      <caption class="visually-hidden">${gettext("Messages of {queue}", { queue: this.queue })}</caption>
       <thead>
         <tr>
           <th scope="col" class="col-mark">
-            <input type="checkbox" aria-label=${say("Select all on this page")} .checked=${all} .indeterminate=${some} @change=${() => this.#selectAll(!all)} />
+            <input type="checkbox" aria-label=${gettext("Select all on this page")} .checked=${all} .indeterminate=${some} @change=${() => this.#selectAll(!all)} />
           </th>
           <th scope="col" class="num">#</th>
-          <th scope="col">${say("time")}</th>
-          <th scope="col" class="col-id">${say("id")}</th>
-          <th scope="col" class="col-type">${say("type")}</th>
-          <th scope="col" class="num">${say("size")}</th>
-          <th scope="col" class="num col-attempt">${say("attempt")}</th>
-          ${dead ? html`<th scope="col">${say("reason")}</th>` : nothing}
-          <th scope="col" class="col-headers">${say("headers")}</th>
-          <th scope="col" class="col-preview">${say("body")}</th>
+          <th scope="col">${gettext("time")}</th>
+          <th scope="col" class="col-id">${gettext("id")}</th>
+          <th scope="col" class="col-type">${gettext("type")}</th>
+          <th scope="col" class="num">${gettext("size")}</th>
+          <th scope="col" class="num col-attempt">${gettext("attempt")}</th>
+          ${dead ? html`<th scope="col">${gettext("reason")}</th>` : nothing}
+          <th scope="col" class="col-headers">${gettext("headers")}</th>
+          <th scope="col" class="col-preview">${gettext("body")}</th>
         </tr>
       </thead>
       <tbody>
@@ -422,12 +422,12 @@ export class MessageBrowser extends Island {
   }
 
   #row(item: Message, dead: boolean): TemplateResult {
-    const opened = place.get("message") === item.id;
+    const opened = pageAddress.get("message") === item.id;
     const headers = Object.entries(item.headers).filter(([name]) => !OF_DEATH.test(name));
     const reason = reasonOf(item);
     return html`<tr class="message" data-opened=${opened} data-selected=${this.#selected.has(item.id)}>
         <td class="col-mark">
-          <input type="checkbox" aria-label=${say("Select message #{position}", { position: item.position })} .checked=${this.#selected.has(item.id)} @change=${() => this.#toggle(item)} />
+          <input type="checkbox" aria-label=${gettext("Select message #{position}", { position: item.position })} .checked=${this.#selected.has(item.id)} @change=${() => this.#toggle(item)} />
         </td>
         <th scope="row" class="num">
           <button type="button" class="opens" data-id=${item.id} aria-expanded=${opened} @click=${() => this.#open(opened ? "" : item.id)}>
@@ -435,8 +435,8 @@ export class MessageBrowser extends Island {
           </button>
         </th>
         <td><time datetime=${item.time} title=${`${fullTime(item.time)} · ${item.time}`}>${ago(item.time)}</time>
-          ${item.state === "unsettled" ? html`<span class="tag">${say("unsettled")}</span>` : nothing}
-          ${item.due ? html`<span class="tag" title=${item.due}>${say("delayed")}</span>` : nothing}</td>
+          ${item.state === "unsettled" ? html`<span class="tag">${gettext("unsettled")}</span>` : nothing}
+          ${item.due ? html`<span class="tag" title=${item.due}>${gettext("delayed")}</span>` : nothing}</td>
         <td class="col-id" title=${item.id}>${shortened(item.id)}</td>
         <td class="col-type">${item.type ?? item.content_type ?? ""}</td>
         <td class="num">${bytes(item.size)}</td>
@@ -445,7 +445,7 @@ export class MessageBrowser extends Island {
         <td class="col-headers">${headers.slice(0, SHOWN_HEADERS).map(([name, value]) => html`<span>${name}=${value}</span>`)}${headers.length > SHOWN_HEADERS
           ? html`<span>+${headers.length - SHOWN_HEADERS}</span>`
           : nothing}</td>
-        <td class="col-preview">${preview(bodyOf(item)) || html`<span class="quiet">${say("(empty body)")}</span>`}</td>
+        <td class="col-preview">${preview(bodyOf(item)) || html`<span class="quiet">${gettext("(empty body)")}</span>`}</td>
       </tr>
       ${opened ? html`<tr class="message-details"><td colspan="10">${this.#detail(item)}</td></tr>` : nothing}`;
   }
@@ -455,7 +455,7 @@ export class MessageBrowser extends Island {
   }
 
   #open(id: string): void {
-    place.go({ message: id }, { replace: true });
+    pageAddress.go({ message: id }, { replace: true });
   }
 
   #toggle(item: Message): void {
@@ -478,24 +478,24 @@ export class MessageBrowser extends Island {
     const chosen = this.#selected.size;
     const dead = this.#items.some((item) => originOf(item));
     const ops: [Op, string][] = [
-      ...(dead ? ([["retry", say("Retry…")]] as [Op, string][]) : []),
-      ["move", say("Move…")],
-      ["copy", say("Copy…")],
-      ["export", say("Export…")],
-      ["delete", say("Delete…")],
+      ...(dead ? ([["retry", gettext("Retry…")]] as [Op, string][]) : []),
+      ["move", gettext("Move…")],
+      ["copy", gettext("Copy…")],
+      ["export", gettext("Export…")],
+      ["delete", gettext("Delete…")],
     ];
     const clear = () => {
       this.#selected.clear();
       this.requestUpdate();
     };
-    return html`<div class="bulk tools" role="group" aria-label=${say("Bulk actions")}>
+    return html`<div class="bulk tools" role="group" aria-label=${gettext("Bulk actions")}>
       <span class="num">${chosen > 0
-        ? sayCount("{count} selected:", "{count} selected:", chosen)
-        : isEmpty(this.#condition) ? say("All messages:") : say("All that match:")}</span>
+        ? ngettext("{count} selected:", "{count} selected:", chosen)
+        : isEmpty(this.#condition) ? gettext("All messages:") : gettext("All that match:")}</span>
       ${ops.map(([op, word]) => this.#button(op, word))}
       ${chosen > 0
         ? html`<button type="button" class="link" @click=${clear}>
-            ${isEmpty(this.#condition) ? say("or use all messages") : say("or use all that match")}
+            ${isEmpty(this.#condition) ? gettext("or use all messages") : gettext("or use all that match")}
           </button>`
         : nothing}
     </div>`;
@@ -504,7 +504,7 @@ export class MessageBrowser extends Island {
   #button(op: Op, word: string): TemplateResult {
     const right = op === "copy" || op === "export" ? "read" : "manage";
     const missing = this.#may !== undefined && !this.#may.includes(right);
-    const hint = missing ? say("Requires the right {right} on {queue}.", { right, queue: this.queue }) : this.#unfit(op);
+    const hint = missing ? gettext("Requires the right {right} on {queue}.", { right, queue: this.queue }) : this.#unfit(op);
     return html`<button type="button" class=${op === "retry" ? "primary" : ""} ?disabled=${hint !== ""} title=${hint || nothing} @click=${() => this.#do(op)}>
       ${word}
     </button>`;
@@ -514,20 +514,20 @@ export class MessageBrowser extends Island {
   #unfit(op: Op): string {
     const { state } = this.#condition;
     if (this.#selected.size > 0) return "";
-    if (state === "unsettled") return say("Unsettled messages are settled by their consumer.");
-    return state === "delayed" && op !== "delete" && op !== "export" ? say("Delayed messages can only be deleted or exported.") : "";
+    if (state === "unsettled") return gettext("Unsettled messages are settled by their consumer.");
+    return state === "delayed" && op !== "delete" && op !== "export" ? gettext("Delayed messages can only be deleted or exported.") : "";
   }
 
   #do(op: Op): void {
     const ids = [...this.#selected.keys()];
-    if (ids.length > 0) void doToMany(op, this.queue, { ids }, ids.length);
-    else void doToMany(op, this.queue, this.#condition);
+    if (ids.length > 0) void openBulkDialog(op, this.queue, { ids }, ids.length);
+    else void openBulkDialog(op, this.queue, this.#condition);
   }
 
   // ------------------------------------------------------------------ keys
 
   get #focused(): Message | undefined {
-    const id = (document.activeElement as HTMLElement | null)?.dataset.id ?? place.get("message");
+    const id = (document.activeElement as HTMLElement | null)?.dataset.id ?? pageAddress.get("message");
     return this.#items.find((item) => item.id === id);
   }
 
@@ -539,7 +539,7 @@ export class MessageBrowser extends Island {
 
   #move(): void {
     if (this.#selected.size > 0) this.#do("move");
-    else if (this.#focused) void doToMany("move", this.queue, { ids: [this.#focused.id] }, 1);
+    else if (this.#focused) void openBulkDialog("move", this.queue, { ids: [this.#focused.id] }, 1);
   }
 }
 
@@ -556,7 +556,7 @@ function inTopic(name: string): string {
 
 function skeleton(): TemplateResult {
   return html`<div class="skeleton" role="status">
-    <span class="visually-hidden">${say("Loading messages")}</span>
+    <span class="visually-hidden">${gettext("Loading messages")}</span>
     ${Array.from({ length: 8 }, () => html`<div></div>`)}
   </div>`;
 }

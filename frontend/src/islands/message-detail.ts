@@ -1,13 +1,13 @@
 import { html, nothing, type PropertyValues, type TemplateResult } from "lit";
-import { doToMany } from "../messages/acts.ts";
+import { openBulkDialog } from "../messages/actions.ts";
 import { publishAsCode, type Draft } from "../messages/code.ts";
-import { deleteOne, retryOne } from "../messages/one.ts";
+import { deleteOne, retryOne } from "../messages/single-message.ts";
 import { originOf, pathOf } from "../messages/path.ts";
 import { faultOf, why, type Message, type Reason } from "../messages/requests.ts";
 import { pageOf } from "../pages.ts";
-import { say, sayCount } from "../say.ts";
-import { place, server } from "../services.ts";
-import { tell } from "../toasts.ts";
+import { gettext, ngettext } from "../gettext.ts";
+import { pageAddress, server } from "../services.ts";
+import { showToast } from "../toasts.ts";
 import { bodyOf } from "../view/body.ts";
 import { bytes, count, fullTime } from "../view/format.ts";
 import "./body-view.ts";
@@ -34,7 +34,7 @@ export class MessageDetail extends Island {
   protected override render() {
     const { message, queue } = this;
     return html`
-      <h2 class="visually-hidden">${say("Message")}</h2>
+      <h2 class="visually-hidden">${gettext("Message")}</h2>
       <div class="message-parts">
         <mom-body-view .queue=${queue} .message=${message} .others=${this.others}></mom-body-view>
         <div class="message-aside">
@@ -47,7 +47,7 @@ export class MessageDetail extends Island {
 
   #path(): TemplateResult {
     return html`<section>
-      <h3>${say("Path")}</h3>
+      <h3>${gettext("Path")}</h3>
       <ol class="path">
         ${pathOf(this.message, this.queue).map(
           ({ time, text, tone }) => html`<li data-tone=${tone ?? nothing}>
@@ -62,25 +62,25 @@ export class MessageDetail extends Island {
     const { message } = this;
     const facts: [string, string | null][] = [
       ["message-id", message.id],
-      [say("position"), count(message.position)],
-      [say("published"), message.time],
-      [say("due"), message.due ?? null],
-      [say("size"), bytes(message.size)],
-      ["content-type", message.content_type ?? say("not set")],
-      [say("priority"), String(message.priority)],
-      [say("persistent"), message.persistent ? say("yes") : say("no")],
-      [say("attempt"), this.queue ? String(message.attempt) : null],
+      [gettext("position"), count(message.position)],
+      [gettext("published"), message.time],
+      [gettext("due"), message.due ?? null],
+      [gettext("size"), bytes(message.size)],
+      ["content-type", message.content_type ?? gettext("not set")],
+      [gettext("priority"), String(message.priority)],
+      [gettext("persistent"), message.persistent ? gettext("yes") : gettext("no")],
+      [gettext("attempt"), this.queue ? String(message.attempt) : null],
       ["type", message.type],
       ["correlation-id", message.correlation_id],
       ["reply-to", message.reply_to],
     ];
     const headers = Object.entries(message.headers);
     return html`<section>
-      <h3>${say("Properties")}</h3>
+      <h3>${gettext("Properties")}</h3>
       <dl class="pairs">
         ${facts.map(([name, value]) => (value === null ? nothing : html`<dt>${name}</dt><dd>${value}</dd>`))}
       </dl>
-      <h3>${sayCount("{count} header", "{count} headers", headers.length)}</h3>
+      <h3>${ngettext("{count} header", "{count} headers", headers.length)}</h3>
       <dl class="pairs headers">${headers.map(([name, value]) => html`<dt>${name}</dt><dd>${value}</dd>`)}</dl>
     </section>`;
   }
@@ -90,13 +90,13 @@ export class MessageDetail extends Island {
       if ((event.target as HTMLDetailsElement).open && this.#reasons === undefined) void this.#ask();
     };
     return html`<details class="why" @toggle=${toggled}>
-      <summary>${say("Why is this message here?")}</summary>
+      <summary>${gettext("Why is this message here?")}</summary>
       ${this.#error ? html`<p class="notice" data-tone="bad" role="alert">${this.#error}</p>` : nothing}
       ${this.#reasons === undefined
         ? nothing
         : html`<ol class="reasons">
             ${this.#reasons.map(({ code, sentence }) => html`<li><span class="tag">${code}</span> ${sentence}</li>`)}
-            ${this.#reasons.length === 0 ? html`<li>${say("It is no longer here.")}</li>` : nothing}
+            ${this.#reasons.length === 0 ? html`<li>${gettext("It is no longer here.")}</li>` : nothing}
           </ol>`}
     </details>`;
   }
@@ -106,7 +106,7 @@ export class MessageDetail extends Island {
       this.#reasons = await why(this.queue, this.message.id);
       this.#error = "";
     } catch (error) {
-      this.#error = faultOf(error, say("The broker cannot be reached."));
+      this.#error = faultOf(error, gettext("The broker cannot be reached."));
     }
     this.requestUpdate();
   }
@@ -116,31 +116,31 @@ export class MessageDetail extends Island {
     const origin = originOf(message);
     const ids = { ids: [message.id] };
     const held = message.state === "unsettled";
-    const hint = held ? say("The message is unsettled; its consumer settles it.") : nothing;
+    const hint = held ? gettext("The message is unsettled; its consumer settles it.") : nothing;
     const gone = () => this.dispatchEvent(new CustomEvent("gone", { bubbles: true }));
     const here = queue ? `/queue/${queue}` : `/topic/${this.topic}`;
     const template = queue ? { from: queue, template: message.id } : undefined;
     return html`<div class="tools message-acts">
       ${origin
         ? html`<button type="button" class="primary" ?disabled=${held} title=${hint} @click=${() => retryOne(queue, message)}>
-              ${say("Retry")}
+              ${gettext("Retry")}
             </button>
-            <a class="button" href=${pageOf(`/queue/${origin}`, "publish", { ...template!, replace: "1" })}>${say("Edit and retry…")}</a>`
+            <a class="button" href=${pageOf(`/queue/${origin}`, "publish", { ...template!, replace: "1" })}>${gettext("Edit and retry…")}</a>`
         : nothing}
       ${queue
-        ? html`<button type="button" ?disabled=${held} title=${hint} @click=${() => doToMany("move", queue, ids, 1)}>${say("Move…")}</button>
-            <button type="button" ?disabled=${held} title=${hint} @click=${() => deleteOne(queue, message, gone)}>${say("Delete…")}</button>
-            <a class="button" href=${pageOf(here, "publish", template)}>${say("Use as template")}</a>`
+        ? html`<button type="button" ?disabled=${held} title=${hint} @click=${() => openBulkDialog("move", queue, ids, 1)}>${gettext("Move…")}</button>
+            <button type="button" ?disabled=${held} title=${hint} @click=${() => deleteOne(queue, message, gone)}>${gettext("Delete…")}</button>
+            <a class="button" href=${pageOf(here, "publish", template)}>${gettext("Use as template")}</a>`
         : nothing}
-      <button type="button" class="link" @click=${() => this.#copy(this.#permalink())}>${say("Copy permalink")}</button>
+      <button type="button" class="link" @click=${() => this.#copy(this.#permalink())}>${gettext("Copy permalink")}</button>
       ${this.#code === undefined
         ? nothing
-        : html`<button type="button" class="link" @click=${() => this.#copy(this.#code!)}>${say("Copy as curl")}</button>`}
+        : html`<button type="button" class="link" @click=${() => this.#copy(this.#code!)}>${gettext("Copy as curl")}</button>`}
     </div>`;
   }
 
   #permalink(): string {
-    return new URL(place.href({ message: this.message.id, q: "", order: "", after: "" }), location.href).href;
+    return new URL(pageAddress.href({ message: this.message.id, q: "", order: "", after: "" }), location.href).href;
   }
 
   /** The command that publishes it once more; only of what is text. */
@@ -165,9 +165,9 @@ export class MessageDetail extends Island {
   async #copy(text: string): Promise<void> {
     try {
       await navigator.clipboard.writeText(text);
-      tell({ text: say("Copied."), tone: "quiet" });
+      showToast({ text: gettext("Copied."), tone: "quiet" });
     } catch {
-      tell({ text: say("The browser does not allow copying: {text}", { text }), tone: "warn" });
+      showToast({ text: gettext("The browser does not allow copying: {text}", { text }), tone: "warn" });
     }
   }
 }

@@ -3,9 +3,9 @@ import { repeat } from "lit/directives/repeat.js";
 import { API, address } from "../live/requests.ts";
 import { RequestRefused } from "../live/rest.ts";
 import { parseProblem } from "../live/problem.ts";
-import { parseAnswer } from "../exact-json.ts";
+import { parseAnswer } from "../lossless-json.ts";
 import type { Message } from "../messages/requests.ts";
-import { say, sayCount } from "../say.ts";
+import { gettext, ngettext } from "../gettext.ts";
 import "../style/messages.css";
 import { bodyOf, preview } from "../view/body.ts";
 import { count, time } from "../view/format.ts";
@@ -120,30 +120,30 @@ export class MessageTail extends Island {
     const paused = this.#meanwhile !== undefined;
     return html`
       <div class="tools">
-        <button type="button" aria-pressed=${paused} @click=${() => this.#pause()}>${paused ? say("▷ Continue") : say("‖ Pause")}</button>
-        <button type="button" @click=${() => this.#clear()}>${say("Clear")}</button>
+        <button type="button" aria-pressed=${paused} @click=${() => this.#pause()}>${paused ? gettext("▷ Continue") : gettext("‖ Pause")}</button>
+        <button type="button" @click=${() => this.#clear()}>${gettext("Clear")}</button>
         <span class="quiet num" aria-live="off">${this.#says()}</span>
       </div>
       ${this.#state === "broken" && this.#fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#fault}</p>` : nothing}
       ${this.#lines.length === 0
-        ? html`<p class="empty">${say("Waiting for messages. Tailing does not consume them.")}</p>`
-        : html`<ol class="tail" tabindex="0" aria-label=${say("Messages as they arrive, newest first")}>
+        ? html`<p class="empty">${gettext("Waiting for messages. Tailing does not consume them.")}</p>`
+        : html`<ol class="tail" tabindex="0" aria-label=${gettext("Messages as they arrive, newest first")}>
             ${repeat(this.#lines, keyOf, (line) => this.#line(line))}
           </ol>`}
     `;
   }
 
   #says(): string {
-    if (this.#meanwhile !== undefined) return sayCount("Paused. {count} new message.", "Paused. {count} new messages.", this.#meanwhile);
-    if (this.#state === "connecting") return say("Connecting…");
-    if (this.#state === "broken") return say("No connection. Retrying.");
-    const kept = this.#lines.length === KEPT ? say(", the last {kept} are kept", { kept: KEPT }) : "";
-    return sayCount("{count} message{kept}", "{count} messages{kept}", this.#came, { kept });
+    if (this.#meanwhile !== undefined) return ngettext("Paused. {count} new message.", "Paused. {count} new messages.", this.#meanwhile);
+    if (this.#state === "connecting") return gettext("Connecting…");
+    if (this.#state === "broken") return gettext("No connection. Retrying.");
+    const kept = this.#lines.length === KEPT ? gettext(", the last {kept} are kept", { kept: KEPT }) : "";
+    return ngettext("{count} message{kept}", "{count} messages{kept}", this.#came, { kept });
   }
 
   #line(line: Line): TemplateResult {
     if ("skipped" in line) {
-      return html`<li class="skipped">▲ ${sayCount("{count} skipped", "{count} skipped", line.skipped)}</li>`;
+      return html`<li class="skipped">▲ ${ngettext("{count} skipped", "{count} skipped", line.skipped)}</li>`;
     }
     const { message } = line;
     return html`<li title=${message.id}>

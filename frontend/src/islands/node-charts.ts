@@ -1,7 +1,7 @@
 import { html, nothing } from "lit";
 import { nodePast } from "../live/node.ts";
 import { Follow } from "../live/source.ts";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { chosenRange } from "../view/range.ts";
 import type { Line } from "./chart.ts";
 import "./chart.ts";
@@ -9,16 +9,16 @@ import { Island } from "./island.ts";
 import "./range-choice.ts";
 
 const MOVED: Line[] = [
-  { key: "in", label: say("published"), tone: "accent" },
-  { key: "out", label: say("delivered"), tone: "good", dashed: true },
+  { key: "in", label: gettext("published"), tone: "accent" },
+  { key: "out", label: gettext("delivered"), tone: "good", dashed: true },
 ];
 const WAITS: Line[] = [
-  { key: "backlog", label: say("backlog"), tone: "accent", form: "area" },
-  { key: "unsettled", label: say("unsettled"), tone: "warn", dashed: true },
+  { key: "backlog", label: gettext("backlog"), tone: "accent", form: "area" },
+  { key: "unsettled", label: gettext("unsettled"), tone: "warn", dashed: true },
 ];
 const AGES: Line[] = [
-  { key: "oldest_s", label: say("oldest message"), tone: "warn" },
-  { key: "wait_p95_s", label: say("time to delivery, p95"), tone: "accent", dashed: true },
+  { key: "oldest_s", label: gettext("oldest message"), tone: "warn" },
+  { key: "wait_p95_s", label: gettext("time to delivery, p95"), tone: "accent", dashed: true },
 ];
 
 /** What the node moved and what waited, over one range and under one cursor. */
@@ -39,13 +39,13 @@ export class NodeCharts extends Island {
       <div class="tools">
         <mom-range-choice @range=${() => nodePast.choose(chosenRange())}></mom-range-choice>
         ${fault
-          ? html`<span class="state" data-tone="warn" role="status">▲ ${say("not updated: {fault}", { fault })}</span>
-              <button type="button" class="link" @click=${() => void nodePast.again()}>${say("Try again")}</button>`
+          ? html`<span class="state" data-tone="warn" role="status">▲ ${gettext("not updated: {fault}", { fault })}</span>
+              <button type="button" class="link" @click=${() => void nodePast.again()}>${gettext("Try again")}</button>`
           : nothing}
       </div>
-      <mom-chart heading=${say("Throughput")} unit="rate" sync="node" .lines=${MOVED} .columns=${course}></mom-chart>
-      <mom-chart heading=${say("Waiting")} unit="count" sync="node" height="110" .lines=${WAITS} .columns=${course}></mom-chart>
-      <mom-chart heading=${say("Latency")} unit="seconds" sync="node" height="110" .lines=${AGES} .columns=${course}></mom-chart>
+      <mom-chart heading=${gettext("Throughput")} unit="rate" sync="node" .lines=${MOVED} .columns=${course}></mom-chart>
+      <mom-chart heading=${gettext("Waiting")} unit="count" sync="node" height="110" .lines=${WAITS} .columns=${course}></mom-chart>
+      <mom-chart heading=${gettext("Latency")} unit="seconds" sync="node" height="110" .lines=${AGES} .columns=${course}></mom-chart>
     `;
   }
 }

@@ -1,8 +1,8 @@
 import { html, nothing, type TemplateResult } from "lit";
-import { nodePast, type NodeFigures as Figures } from "../live/node.ts";
+import { nodePast, type NodeFigures as DestinationStats } from "../live/node.ts";
 import { Follow } from "../live/source.ts";
 import { consolePage, queuesPage } from "../pages.ts";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
 import { Island } from "./island.ts";
 
@@ -12,29 +12,29 @@ const LONG_S = 300;
 interface Figure {
   label: string;
   href: string;
-  value: (node: Figures) => string;
+  value: (node: DestinationStats) => string;
   /** Whether somebody should look at it. */
-  marked?: (node: Figures) => boolean;
+  marked?: (node: DestinationStats) => boolean;
 }
 
 const FIGURES: Figure[] = [
-  { label: say("published/s"), href: queuesPage({ sort: "-in_rate" }), value: (node) => rate(node.in_rate) },
-  { label: say("delivered/s"), href: queuesPage({ sort: "-out_rate" }), value: (node) => rate(node.out_rate) },
-  { label: say("backlog"), href: queuesPage({ sort: "-depth" }), value: (node) => count(node.backlog) },
-  { label: say("unsettled"), href: queuesPage({ sort: "-unsettled" }), value: (node) => count(node.unsettled) },
+  { label: gettext("published/s"), href: queuesPage({ sort: "-in_rate" }), value: (node) => rate(node.in_rate) },
+  { label: gettext("delivered/s"), href: queuesPage({ sort: "-out_rate" }), value: (node) => rate(node.out_rate) },
+  { label: gettext("backlog"), href: queuesPage({ sort: "-depth" }), value: (node) => count(node.backlog) },
+  { label: gettext("unsettled"), href: queuesPage({ sort: "-unsettled" }), value: (node) => count(node.unsettled) },
   {
-    label: say("oldest message"),
+    label: gettext("oldest message"),
     href: queuesPage({ sort: "-oldest_s" }),
     value: (node) => (node.backlog ? duration(node.oldest_s) : NONE),
     marked: (node) => node.oldest_s > LONG_S,
   },
   {
-    label: say("dead letters"),
+    label: gettext("dead letters"),
     href: queuesPage({ filter: "*.dead", sort: "-depth" }),
     value: (node) => count(node.dead),
     marked: (node) => node.dead > 0,
   },
-  { label: say("connections"), href: consolePage("connections/"), value: (node) => count(node.connections) },
+  { label: gettext("connections"), href: consolePage("connections/"), value: (node) => count(node.connections) },
 ];
 
 /**
@@ -69,9 +69,9 @@ export class NodeFigures extends Island {
 
   #empty(): TemplateResult {
     return html`<section class="card empty">
-      <h2>${say("No messages have been sent to this broker yet")}</h2>
-      <p>${say("A queue is created by its first message, and keeps it until a consumer acknowledges it.")}</p>
-      <a class="button primary" href=${this.welcome || queuesPage({})}>${say("Send a first message")}</a>
+      <h2>${gettext("No messages have been sent to this broker yet")}</h2>
+      <p>${gettext("A queue is created by its first message, and keeps it until a consumer acknowledges it.")}</p>
+      <a class="button primary" href=${this.welcome || queuesPage({})}>${gettext("Send a first message")}</a>
     </section>`;
   }
 }

@@ -1,8 +1,8 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { keep } from "../cookies.ts";
 import { Follow } from "../live/source.ts";
-import { say, sayCount } from "../say.ts";
-import { pulse } from "../services.ts";
+import { gettext, ngettext } from "../gettext.ts";
+import { nodeStatus } from "../services.ts";
 import { zone, zoneName } from "../view/zone.ts";
 import { Island } from "./island.ts";
 
@@ -14,25 +14,25 @@ export class NodeLine extends Island {
 
   constructor() {
     super();
-    new Follow(this, () => [pulse]);
+    new Follow(this, () => [nodeStatus]);
   }
 
   protected override render() {
-    const { node } = pulse;
-    return html`${node ? html`<span class="extra">${say("node")} ${node.name}</span>` : nothing}
-      <button type="button" class="link" popovertarget="zones" title=${say("Time zone: {zone}", { zone: zone() })}>${zoneName()} ▾</button>
+    const { node } = nodeStatus;
+    return html`${node ? html`<span class="extra">${gettext("node")} ${node.name}</span>` : nothing}
+      <button type="button" class="link" popovertarget="zones" title=${gettext("Time zone: {zone}", { zone: zone() })}>${zoneName()} ▾</button>
       ${this.#zones()}
       ${node?.jobs && this.jobs
-        ? html`<a href=${this.jobs}>${sayCount("{count} running job", "{count} running jobs", node.jobs)} ▸</a>`
+        ? html`<a href=${this.jobs}>${ngettext("{count} running job", "{count} running jobs", node.jobs)} ▸</a>`
         : nothing}`;
   }
 
   #zones(): TemplateResult {
     const chosen = zone();
     return html`<div id="zones" class="dropdown" popover>
-      <label>${say("Time zone")}
+      <label>${gettext("Time zone")}
         <select @change=${(event: Event) => choose((event.target as HTMLSelectElement).value)}>
-          <option value="">${say("time zone of this browser")}</option>
+          <option value="">${gettext("time zone of this browser")}</option>
           ${["UTC", ...Intl.supportedValuesOf("timeZone")].map((name) => html`<option ?selected=${name === chosen} value=${name}>${name}</option>`)}
         </select>
       </label>

@@ -3,7 +3,7 @@ import { nodePast } from "../live/node.ts";
 import { Polling } from "../live/polling.ts";
 import { read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { NONE } from "../view/format.ts";
 import { drawn, type Drawing, type Forwarding, type Line, type Vertex } from "../view/topology.ts";
 import { Island } from "./island.ts";
@@ -49,11 +49,11 @@ export class NodeTopology extends Island {
     const asTable = this.#asTable ?? (this.parentElement?.clientWidth ?? 0) < NARROW_PX;
     return html`<div class="inside">
       <button type="button" class="link twin" aria-pressed=${asTable} @click=${() => this.#toggle(!asTable)}>
-        ${asTable ? say("View as diagram") : say("View as table")}
+        ${asTable ? gettext("View as diagram") : gettext("View as table")}
       </button>
       ${fault
         ? html`<p class="notice" data-tone="warn" role="status">${fault}
-            <button type="button" class="link" @click=${() => this.#polling.again()}>${say("Try again")}</button></p>`
+            <button type="button" class="link" @click=${() => this.#polling.again()}>${gettext("Try again")}</button></p>`
         : nothing}
       ${asTable ? this.#table(drawing) : this.#picture(drawing)}
     </div>`;
@@ -76,7 +76,7 @@ export class NodeTopology extends Island {
         corners.set(id, { x: MARGIN + number * (WIDTH + GAP_X), y: first + row * (HEIGHT + GAP_Y) });
       });
     });
-    return html`<svg class="topology" role="group" aria-label=${say("Connections of this broker")}
+    return html`<svg class="topology" role="group" aria-label=${gettext("Connections of this broker")}
       viewBox="0 0 ${width} ${height}" width=${width} height=${height}>
       ${lines.map((line) => this.#line(line, corners.get(line.from)!, corners.get(line.to)!))}
       ${vertices.map((vertex) => this.#vertex(vertex, corners.get(vertex.id)!))}
@@ -106,17 +106,17 @@ export class NodeTopology extends Island {
   #table({ vertices, lines }: Drawing): TemplateResult {
     const named = new Map(vertices.map((vertex) => [vertex.id, vertex]));
     return html`<table class="table">
-      <caption class="visually-hidden">${say("Connections of this broker")}</caption>
-      <thead><tr><th scope="col">${say("from")}</th><th scope="col">${say("to")}</th><th scope="col">${say("flow")}</th><th scope="col">${say("state")}</th></tr></thead>
+      <caption class="visually-hidden">${gettext("Connections of this broker")}</caption>
+      <thead><tr><th scope="col">${gettext("from")}</th><th scope="col">${gettext("to")}</th><th scope="col">${gettext("flow")}</th><th scope="col">${gettext("state")}</th></tr></thead>
       <tbody>
         ${lines.map(({ from, to, says }) => {
           const [source, target] = [named.get(from)!, named.get(to)!];
           const other = source.id === "broker" ? target : source;
           return html`<tr>
             <th scope="row"><a href=${source.href}>${source.title}</a></th>
-            <td data-label=${say("to")}><a href=${target.href}>${target.title}</a></td>
-            <td data-label=${say("flow")}>${says}</td>
-            <td data-label=${say("state")}><span class="state" data-tone=${other.tone}>${other.shape ? `${other.shape} ${other.says}` : NONE}</span></td>
+            <td data-label=${gettext("to")}><a href=${target.href}>${target.title}</a></td>
+            <td data-label=${gettext("flow")}>${says}</td>
+            <td data-label=${gettext("state")}><span class="state" data-tone=${other.tone}>${other.shape ? `${other.shape} ${other.says}` : NONE}</span></td>
           </tr>`;
         })}
       </tbody>

@@ -1,11 +1,11 @@
 import { html, nothing, type TemplateResult } from "lit";
 import type { RequestRefused } from "../live/rest.ts";
 import { publishAsCode, type Draft } from "../messages/code.ts";
-import { LARGEST, MOST, complaintOf, hasFields, send, type Sent } from "../messages/publishing.ts";
+import { LARGEST, MOST, complaintOf, hasFields, send, type Sent } from "../messages/publish-request.ts";
 import { body as bytesOf, faultOf, one, remove, why } from "../messages/requests.ts";
 import { pageOf } from "../pages.ts";
-import { say, sayCount } from "../say.ts";
-import { place, server } from "../services.ts";
+import { gettext, ngettext } from "../gettext.ts";
+import { pageAddress, server } from "../services.ts";
 import "../style/messages.css";
 import { sniffBytes } from "../view/body.ts";
 import { bytes as inBytes, count } from "../view/format.ts";
@@ -68,7 +68,7 @@ export class PublishForm extends Island {
   }
 
   async #fillIn(): Promise<void> {
-    const [queue, id] = [place.get("from"), place.get("template")];
+    const [queue, id] = [pageAddress.get("from"), pageAddress.get("template")];
     if (!queue || !id) return;
     try {
       const message = await one(queue, id);
@@ -86,7 +86,7 @@ export class PublishForm extends Island {
       };
       this.#takeBytes(`${id}`, await bytesOf(queue, id));
     } catch (error) {
-      this.#error = faultOf(error, say("The broker cannot be reached."));
+      this.#error = faultOf(error, gettext("The broker cannot be reached."));
     }
     this.requestUpdate();
   }
@@ -101,7 +101,7 @@ export class PublishForm extends Island {
   async #takeFile(file: File | undefined): Promise<void> {
     if (file === undefined) return;
     if (file.size > LARGEST) {
-      this.#error = say("{name} has {size}. Files of up to {most} can be sent from here; use mom pub for larger ones.", {
+      this.#error = gettext("{name} has {size}. Files of up to {most} can be sent from here; use mom pub for larger ones.", {
         name: file.name,
         size: inBytes(file.size),
         most: inBytes(LARGEST),
@@ -119,7 +119,7 @@ export class PublishForm extends Island {
   protected override render() {
     return html`<form class="publish" data-island @submit=${(event: SubmitEvent) => this.#submit(event)}>
       ${this.#error ? html`<p class="notice" data-tone="bad" role="alert">${this.#error}</p>` : nothing}
-      <label>${say("Destination")}
+      <label>${gettext("Destination")}
         <input
           name="destination" required autocomplete="off" spellcheck="false" placeholder="/queue/orders" pattern="/(queue|topic|temp-queue)/.+"
           title="/queue/…, /topic/…" .value=${this.destination}
@@ -127,14 +127,14 @@ export class PublishForm extends Island {
         /></label>
       ${this.#bodyField()}
       <div class="fields">
-        ${this.#text("content-type", say("Content type"), this.#draft.contentType, (value) => (this.#draft.contentType = value), "content-types")}
+        ${this.#text("content-type", gettext("Content type"), this.#draft.contentType, (value) => (this.#draft.contentType = value), "content-types")}
         <datalist id="content-types">${CONTENT_TYPES.map((type) => html`<option value=${type}></option>`)}</datalist>
-        ${this.#number("priority", say("Priority"), this.#draft.priority, (value) => (this.#draft.priority = value ?? DEFAULT_PRIORITY), 0, 9)}
+        ${this.#number("priority", gettext("Priority"), this.#draft.priority, (value) => (this.#draft.priority = value ?? DEFAULT_PRIORITY), 0, 9)}
         <label class="check"
           ><input
             name="persistent" type="checkbox" .checked=${this.#draft.persistent}
             @change=${(event: Event) => this.#edit(() => (this.#draft.persistent = (event.target as HTMLInputElement).checked))}
-          />${say("Persistent")}</label>
+          />${gettext("Persistent")}</label>
       </div>
       ${this.#headerGrid()} ${this.#more()} ${this.#sends()}
       <div role="status">${this.#result ? this.#answer(this.#result) : nothing}</div>
@@ -159,10 +159,10 @@ export class PublishForm extends Island {
     };
     return html`${this.#file
         ? html`<p class="notice" data-tone="quiet">
-            ${say("The body is the file {name} ({size}), sent unchanged.", { name: this.#file.name, size: inBytes(this.#file.bytes.length) })}
-            <button type="button" class="link" @click=${forget}>${say("Write a body instead")}</button>
+            ${gettext("The body is the file {name} ({size}), sent unchanged.", { name: this.#file.name, size: inBytes(this.#file.bytes.length) })}
+            <button type="button" class="link" @click=${forget}>${gettext("Write a body instead")}</button>
           </p>`
-        : html`<label>${say("Body")}
+        : html`<label>${gettext("Body")}
             <textarea
               name="body" rows="9" spellcheck="false" data-over=${this.#over} .value=${this.#draft.body}
               @input=${(event: InputEvent) => this.#edit(() => (this.#draft.body = (event.target as HTMLTextAreaElement).value))}
@@ -170,9 +170,9 @@ export class PublishForm extends Island {
             ></textarea></label>`}
       ${complaint ? html`<p class="hint" data-tone="warn">▲ ${complaint}</p>` : nothing}
       <p class="hint tools">
-        <label class="picks">${say("Choose a file, or drop one")}
+        <label class="picks">${gettext("Choose a file, or drop one")}
           <input class="visually-hidden" type="file" name="file" @change=${(event: Event) => void this.#takeFile((event.target as HTMLInputElement).files?.[0])} /></label>
-        <span>${say("{{n}}, {{uuid}} and {{now}} are filled in for each message.")}</span>
+        <span>${gettext("{{n}}, {{uuid}} and {{now}} are filled in for each message.")}</span>
       </p>`;
   }
 
@@ -205,14 +205,14 @@ export class PublishForm extends Island {
     const draft = this.#draft;
     const used = draft.delay_s || draft.expires_s || draft.reply_to || draft.correlation_id || draft.type || draft.dedup_id;
     return html`<details ?open=${Boolean(used)}>
-      <summary>${say("Delay, expiry, reply, deduplication")}</summary>
+      <summary>${gettext("Delay, expiry, reply, deduplication")}</summary>
       <div class="fields">
-        ${this.#number("delay", say("Delay, seconds"), draft.delay_s, (value) => (draft.delay_s = value!), 0, 315_360_000, "any")}
-        ${this.#number("expires", say("Expiry, seconds"), draft.expires_s, (value) => (draft.expires_s = value!), 0.001, 315_360_000, "any")}
-        ${this.#text("reply-to", say("Reply to"), draft.reply_to ?? "", (value) => (draft.reply_to = value))}
-        ${this.#text("correlation-id", say("Correlation id"), draft.correlation_id ?? "", (value) => (draft.correlation_id = value))}
-        ${this.#text("type", say("Type"), draft.type ?? "", (value) => (draft.type = value))}
-        ${this.#text("dedup-id", say("Dedup id"), draft.dedup_id ?? "", (value) => (draft.dedup_id = value))}
+        ${this.#number("delay", gettext("Delay, seconds"), draft.delay_s, (value) => (draft.delay_s = value!), 0, 315_360_000, "any")}
+        ${this.#number("expires", gettext("Expiry, seconds"), draft.expires_s, (value) => (draft.expires_s = value!), 0.001, 315_360_000, "any")}
+        ${this.#text("reply-to", gettext("Reply to"), draft.reply_to ?? "", (value) => (draft.reply_to = value))}
+        ${this.#text("correlation-id", gettext("Correlation id"), draft.correlation_id ?? "", (value) => (draft.correlation_id = value))}
+        ${this.#text("type", gettext("Type"), draft.type ?? "", (value) => (draft.type = value))}
+        ${this.#text("dedup-id", gettext("Dedup id"), draft.dedup_id ?? "", (value) => (draft.dedup_id = value))}
       </div>
     </details>`;
   }
@@ -227,39 +227,39 @@ export class PublishForm extends Island {
     const typed = (header: { key: string; value: string }, part: "key" | "value") => (event: InputEvent) =>
       this.#edit(() => (header[part] = (event.target as HTMLInputElement).value));
     return html`<fieldset>
-      <legend>${say("Headers")}</legend>
+      <legend>${gettext("Headers")}</legend>
       ${this.#headers.map(
         (header, index) => html`<div class="header-row">
-          <input aria-label=${say("Header name")} placeholder=${say("name")} autocomplete="off" spellcheck="false" .value=${header.key} @input=${typed(header, "key")} />
-          <input aria-label=${say("Header value")} placeholder=${say("value")} autocomplete="off" .value=${header.value} @input=${typed(header, "value")} />
-          <button type="button" class="close" aria-label=${say("Remove this header")} @click=${() => remove(index)}>✕</button>
+          <input aria-label=${gettext("Header name")} placeholder=${gettext("name")} autocomplete="off" spellcheck="false" .value=${header.key} @input=${typed(header, "key")} />
+          <input aria-label=${gettext("Header value")} placeholder=${gettext("value")} autocomplete="off" .value=${header.value} @input=${typed(header, "value")} />
+          <button type="button" class="close" aria-label=${gettext("Remove this header")} @click=${() => remove(index)}>✕</button>
         </div>`,
       )}
-      <button type="button" class="link" @click=${add}>${say("+ Add header")}</button>
+      <button type="button" class="link" @click=${add}>${gettext("+ Add header")}</button>
     </fieldset>`;
   }
 
   #sends(): TemplateResult {
-    const replaces = place.get("replace") !== "" && place.get("template") !== "";
+    const replaces = pageAddress.get("replace") !== "" && pageAddress.get("template") !== "";
     return html`${replaces
         ? html`<label class="check"
-            ><input name="replace" type="checkbox" checked />${say("Remove the original message from {queue} when the new one is stored", { queue: place.get("from") })}</label>`
+            ><input name="replace" type="checkbox" checked />${gettext("Remove the original message from {queue} when the new one is stored", { queue: pageAddress.get("from") })}</label>`
         : nothing}
       <div class="sends">
-        <label>${say("Number of messages")}<input name="count" type="number" min="1" max=${MOST} value="1" required /></label>
-        <label>${say("Messages per second")}<input name="rate" type="number" min="0.1" max="10000" step="any" placeholder=${say("at once")} /></label>
+        <label>${gettext("Number of messages")}<input name="count" type="number" min="1" max=${MOST} value="1" required /></label>
+        <label>${gettext("Messages per second")}<input name="rate" type="number" min="0.1" max="10000" step="any" placeholder=${gettext("at once")} /></label>
         ${this.#running
-          ? html`<button type="button" @click=${() => this.#running?.abort()}>${say("Stop")}</button>`
-          : html`<button type="submit" class="primary">${say("Publish")}</button>`}
+          ? html`<button type="button" @click=${() => this.#running?.abort()}>${gettext("Stop")}</button>`
+          : html`<button type="submit" class="primary">${gettext("Publish")}</button>`}
         <span class="quiet"><kbd>Ctrl</kbd> <kbd>Enter</kbd></span>
       </div>`;
   }
 
   #code(): TemplateResult {
     return html`<details>
-      <summary>${say("The same as code")}</summary>
+      <summary>${gettext("The same as code")}</summary>
       ${this.#file
-        ? html`<p class="hint">${say("To send the file: mom pub … @{name}", { name: this.#file.name })}</p>`
+        ? html`<p class="hint">${gettext("To send the file: mom pub … @{name}", { name: this.#file.name })}</p>`
         : publishAsCode(this.#whole(), server).map(snippetBlock)}
     </details>`;
   }
@@ -292,11 +292,11 @@ export class PublishForm extends Island {
     try {
       const done = await send(run, (so_far) => show({ sent: so_far }), this.#running.signal);
       show({ sent: done, running: false });
-      if (done.ids.length > 0 && form.has("replace")) await remove(place.get("from"), place.get("template"));
+      if (done.ids.length > 0 && form.has("replace")) await remove(pageAddress.get("from"), pageAddress.get("template"));
       if (done.ids.length === 1 && isQueue(draft.destination)) show({ says: await this.#fateOf(draft.destination, done.ids[0]!) });
     } catch (error) {
       const title = (error as Partial<RequestRefused>).problem?.title;
-      const detail = faultOf(error, say("The broker cannot be reached. The message may or may not have been stored."));
+      const detail = faultOf(error, gettext("The broker cannot be reached. The message may or may not have been stored."));
       show({ running: false, error: title ? `${title}: ${detail}` : detail });
     }
     this.#running = undefined;
@@ -306,7 +306,7 @@ export class PublishForm extends Island {
   /** Who has it, or why it waits. */
   async #fateOf(destination: string, id: string): Promise<string> {
     const reasons = await why(bareName(destination), id).catch(() => undefined);
-    return reasons === undefined ? say("A consumer has already received it.") : (reasons[0]?.sentence ?? "");
+    return reasons === undefined ? gettext("A consumer has already received it.") : (reasons[0]?.sentence ?? "");
   }
 
   #answer({ sent, tookMs, running, says, error }: Result): TemplateResult {
@@ -314,18 +314,18 @@ export class PublishForm extends Island {
     const ms = tookMs.toFixed(0);
     return html`${sent.ids.length > 0 || running
         ? html`<div class="notice" data-tone=${running ? "quiet" : "good"}>
-            <strong>${running ? say("Sending…") : say("● Confirmed")}</strong>
-            ${sayCount("{count} message is stored, after {ms} ms.", "{count} messages are stored, after {ms} ms.", sent.ids.length, { ms })}
-            ${says ? html`<span>${say("Now: {what}.", { what: says })}</span>` : nothing}
-            ${sent.duplicates ? sayCount("{count} was a duplicate.", "{count} were duplicates.", sent.duplicates) : nothing}
-            ${queue && !running ? html`<a href=${pageOf(this.destination, "", { order: "newest" })}>${say("View messages")}</a>` : nothing}
+            <strong>${running ? gettext("Sending…") : gettext("● Confirmed")}</strong>
+            ${ngettext("{count} message is stored, after {ms} ms.", "{count} messages are stored, after {ms} ms.", sent.ids.length, { ms })}
+            ${says ? html`<span>${gettext("Now: {what}.", { what: says })}</span>` : nothing}
+            ${sent.duplicates ? ngettext("{count} was a duplicate.", "{count} were duplicates.", sent.duplicates) : nothing}
+            ${queue && !running ? html`<a href=${pageOf(this.destination, "", { order: "newest" })}>${gettext("View messages")}</a>` : nothing}
             ${this.#ids(sent.ids, queue)}
           </div>`
         : nothing}
       ${error || sent.errors.length > 0
         ? html`<div class="notice" data-tone="bad" role="alert">
-            <strong>■ ${say("Refused.")}</strong> ${error || sent.errors[0]}
-            ${sent.errors.length > 1 ? say("({count} messages)", { count: count(sent.errors.length) }) : nothing}
+            <strong>■ ${gettext("Refused.")}</strong> ${error || sent.errors[0]}
+            ${sent.errors.length > 1 ? gettext("({count} messages)", { count: count(sent.errors.length) }) : nothing}
           </div>`
         : nothing}`;
   }
@@ -335,9 +335,9 @@ export class PublishForm extends Island {
     const link = (id: string) => (queue ? html`<a href=${pageOf(this.destination, "", { message: id })}>${id}</a>` : html`<code>${id}</code>`);
     if (ids.length === 1) return html`<div class="results">${link(ids[0]!)}</div>`;
     return html`<details>
-      <summary>${say("Ids")}</summary>
+      <summary>${gettext("Ids")}</summary>
       <ol class="results">${ids.slice(-SHOWN_IDS).map((id) => html`<li>${link(id)}</li>`)}</ol>
-      ${ids.length > SHOWN_IDS ? html`<p class="hint">${say("Only the last {count} are shown.", { count: SHOWN_IDS })}</p>` : nothing}
+      ${ids.length > SHOWN_IDS ? html`<p class="hint">${gettext("Only the last {count} are shown.", { count: SHOWN_IDS })}</p>` : nothing}
     </details>`;
   }
 }

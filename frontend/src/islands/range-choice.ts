@@ -1,5 +1,5 @@
 import { html } from "lit";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { RANGES, chooseRange, chosenRange, type Range } from "../view/range.ts";
 import { Island } from "./island.ts";
 
@@ -7,7 +7,7 @@ import { Island } from "./island.ts";
 export class RangeChoice extends Island {
   protected override render() {
     const chosen = chosenRange();
-    return html`<div class="segments" role="group" aria-label=${say("Time range")}>
+    return html`<div class="segments" role="group" aria-label=${gettext("Time range")}>
       ${(Object.keys(RANGES) as Range[]).map(
         (range) => html`<button type="button" aria-pressed=${range === chosen} @click=${() => this.#choose(range)}>
           ${range}

@@ -1,6 +1,6 @@
 import { html } from "lit";
-import { doToMany } from "../messages/acts.ts";
-import { say } from "../say.ts";
+import { openBulkDialog } from "../messages/actions.ts";
+import { gettext } from "../gettext.ts";
 import { Island } from "./island.ts";
 
 /** Sends dead letters of a flow again: they go back to the queue in which they died, and from there on their way. */
@@ -13,10 +13,10 @@ export class ResendButton extends Island {
     return html`<button
       type="button"
       class="plain"
-      aria-label=${say("Resend the dead letters of {to}", { to: this.to })}
-      @click=${() => void doToMany("retry", this.queue, {})}
+      aria-label=${gettext("Resend the dead letters of {to}", { to: this.to })}
+      @click=${() => void openBulkDialog("retry", this.queue, {})}
     >
-      ${say("Resend…")}
+      ${gettext("Resend…")}
     </button>`;
   }
 }

@@ -1,14 +1,14 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { repeat } from "lit/directives/repeat.js";
-import { ask } from "../asking.ts";
-import { Again } from "../live/again.ts";
-import { oneDestination, pathOf } from "../live/one-destination.ts";
-import { act, inWords, read } from "../live/requests.ts";
+import { confirmAction } from "../confirm-dialog.ts";
+import { Retry } from "../live/retry.ts";
+import { liveDestination, pathOf } from "../live/destination.ts";
+import { act, errorText, read } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
-import { say, sayCount } from "../say.ts";
-import { tell } from "../toasts.ts";
+import { gettext, ngettext } from "../gettext.ts";
+import { showToast } from "../toasts.ts";
 import { NONE, count, duration, rate } from "../view/format.ts";
-import { doToMany } from "../messages/acts.ts";
+import { openBulkDialog } from "../messages/actions.ts";
 import { Island } from "./island.ts";
 import "./consumer-list.ts";
 
@@ -29,10 +29,10 @@ interface Subscription {
 }
 
 const READ_EVERY_MS = 3_000;
-const LOOKS: Record<Subscription["state"], { tone: string; shape: string; word: string }> = {
-  offline: { tone: "warn", shape: "▲", word: say("offline") },
-  stalled: { tone: "warn", shape: "▲", word: say("stalled") },
-  active: { tone: "good", shape: "●", word: say("active") },
+const STATE_SIGNS: Record<Subscription["state"], { tone: string; shape: string; word: string }> = {
+  offline: { tone: "warn", shape: "▲", word: gettext("offline") },
+  stalled: { tone: "warn", shape: "▲", word: gettext("stalled") },
+  active: { tone: "good", shape: "●", word: gettext("active") },
 };
 
 /** The durable and shared subscriptions of a topic, who listens besides, and what is kept for replay. */
@@ -46,12 +46,12 @@ export class SubscriptionList extends Island {
   #rates = new Map<string, number>();
   #readAt = 0;
   #fault: unknown;
-  readonly #again = new Again(this, () => void this.#read());
+  readonly #retry = new Retry(this, () => void this.#read());
   #timer: ReturnType<typeof setInterval> | undefined;
 
   constructor() {
     super();
-    new Follow(this, () => [oneDestination("topic", this.name)]);
+    new Follow(this, () => [liveDestination("topic", this.name)]);
   }
 
   override connectedCallback(): void {
@@ -67,11 +67,11 @@ export class SubscriptionList extends Island {
 
   protected override render() {
     return html`<section>
-        <h2>${say("Durable and shared subscriptions")}</h2>
+        <h2>${gettext("Durable and shared subscriptions")}</h2>
         ${this.#fault === undefined ? nothing : this.#failed()} ${this.#list()}
       </section>
       <section>
-        <h2>${say("Connected subscribers")}</h2>
+        <h2>${gettext("Connected subscribers")}</h2>
         <mom-consumer-list kind="topic" name=${this.name}></mom-consumer-list>
       </section>
       ${this.#kept()}`;
@@ -79,29 +79,29 @@ export class SubscriptionList extends Island {
 
   #list(): TemplateResult {
     if (this.#subscriptions === undefined) {
-      return html`<div class="skeleton" role="status"><span class="visually-hidden">${say("Loading subscriptions")}</span><div></div><div></div></div>`;
+      return html`<div class="skeleton" role="status"><span class="visually-hidden">${gettext("Loading subscriptions")}</span><div></div><div></div></div>`;
     }
     if (this.#subscriptions.length === 0) {
       return html`<p class="quiet">
-        ${say("No subscriptions. A durable subscription keeps messages while its client is offline; a shared one divides them among several clients.")}
+        ${gettext("No subscriptions. A durable subscription keeps messages while its client is offline; a shared one divides them among several clients.")}
       </p>`;
     }
     return html`<p class="quiet" role="status">
-        ${sayCount("{count} subscription", "{count} subscriptions", this.#total)}${this.#total > this.#subscriptions.length
-          ? say("; the first {shown} are shown", { shown: count(this.#subscriptions.length) })
+        ${ngettext("{count} subscription", "{count} subscriptions", this.#total)}${this.#total > this.#subscriptions.length
+          ? gettext("; the first {shown} are shown", { shown: count(this.#subscriptions.length) })
           : nothing}
       </p>
       <table class="things" data-old=${this.#fault === undefined ? nothing : "true"}>
         <thead>
           <tr>
-            <th scope="col">${say("name")}</th>
-            <th scope="col">${say("state")}</th>
-            <th scope="col">${say("filter")}</th>
-            <th scope="col" class="num">${say("backlog")}</th>
-            <th scope="col" class="num">${say("lag")}</th>
-            <th scope="col" class="num">${say("acknowledged/s")}</th>
-            <th scope="col" class="num">${say("consumers")}</th>
-            <th scope="col"><span class="visually-hidden">${say("actions")}</span></th>
+            <th scope="col">${gettext("name")}</th>
+            <th scope="col">${gettext("state")}</th>
+            <th scope="col">${gettext("filter")}</th>
+            <th scope="col" class="num">${gettext("backlog")}</th>
+            <th scope="col" class="num">${gettext("lag")}</th>
+            <th scope="col" class="num">${gettext("acknowledged/s")}</th>
+            <th scope="col" class="num">${gettext("consumers")}</th>
+            <th scope="col"><span class="visually-hidden">${gettext("actions")}</span></th>
           </tr>
         </thead>
         <tbody>
@@ -111,63 +111,63 @@ export class SubscriptionList extends Island {
   }
 
   #row(one: Subscription): TemplateResult {
-    const { tone, shape, word } = LOOKS[one.state];
-    const kinds = [one.durable && say("durable"), one.shared && say("shared")].filter(Boolean);
+    const { tone, shape, word } = STATE_SIGNS[one.state];
+    const kinds = [one.durable && gettext("durable"), one.shared && gettext("shared")].filter(Boolean);
     const speed = this.#rates.get(one.name);
     return html`<tr>
       <th scope="row">
         ${one.name} ${kinds.map((kind) => html`<span class="tag">${kind}</span> `)}
-        <span class="quiet">${say("of {owner}", { owner: one.owner })}</span>
+        <span class="quiet">${gettext("of {owner}", { owner: one.owner })}</span>
       </th>
-      <td data-label=${say("state")}><span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></td>
-      <td data-label=${say("filter")}>${one.topic}${one.selector === null ? nothing : html` <code>${one.selector}</code>`}</td>
-      <td class="num" data-label=${say("backlog")}>${count(one.backlog)}</td>
-      <td class="num" data-label=${say("lag")}>${count(one.lag)} · ${one.lag ? duration(one.lag_s) : NONE}</td>
-      <td class="num" data-label=${say("acknowledged/s")}>${speed === undefined ? NONE : rate(speed)}</td>
-      <td class="num" data-label=${say("consumers")}>${count(one.consumers)}</td>
+      <td data-label=${gettext("state")}><span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span></td>
+      <td data-label=${gettext("filter")}>${one.topic}${one.selector === null ? nothing : html` <code>${one.selector}</code>`}</td>
+      <td class="num" data-label=${gettext("backlog")}>${count(one.backlog)}</td>
+      <td class="num" data-label=${gettext("lag")}>${count(one.lag)} · ${one.lag ? duration(one.lag_s) : NONE}</td>
+      <td class="num" data-label=${gettext("acknowledged/s")}>${speed === undefined ? NONE : rate(speed)}</td>
+      <td class="num" data-label=${gettext("consumers")}>${count(one.consumers)}</td>
       <td>
         <button
-          type="button" ?disabled=${one.consumers > 0} title=${one.consumers > 0 ? say("it has a consumer; close it first") : nothing}
-          aria-label=${say("Delete the subscription {name}", { name: one.name })} @click=${() => void this.#remove(one)}
-        >${say("Delete…")}</button>
+          type="button" ?disabled=${one.consumers > 0} title=${one.consumers > 0 ? gettext("it has a consumer; close it first") : nothing}
+          aria-label=${gettext("Delete the subscription {name}", { name: one.name })} @click=${() => void this.#remove(one)}
+        >${gettext("Delete…")}</button>
       </td>
     </tr>`;
   }
 
   async #remove(one: Subscription): Promise<void> {
-    const answer = await ask({
-      title: say("Delete the subscription {name}", { name: one.name }),
-      effect: sayCount(
+    const answer = await confirmAction({
+      title: gettext("Delete the subscription {name}", { name: one.name }),
+      effect: ngettext(
         "The subscription and its {count} message are deleted permanently.",
         "The subscription and its {count} messages are deleted permanently.",
         one.lag,
       ),
-      act: say("Delete"),
+      act: gettext("Delete"),
       danger: true,
       typed: one.name,
     });
     if (answer === null) return;
     try {
       await act("DELETE", `subscriptions/${encodeURIComponent(one.name)}`, undefined, answer.reason);
-      tell({ text: say("The subscription {name} was deleted.", { name: one.name }), tone: "good" });
+      showToast({ text: gettext("The subscription {name} was deleted.", { name: one.name }), tone: "good" });
     } catch (fault) {
-      tell({ text: inWords(fault), tone: "bad" });
+      showToast({ text: errorText(fault), tone: "bad" });
     }
     await this.#read();
   }
 
   /** What is kept for replay, and putting it into a queue. */
   #kept(): TemplateResult | typeof nothing {
-    const { facts } = oneDestination("topic", this.name);
+    const { facts } = liveDestination("topic", this.name);
     const retains = ["retention_s", "retention_bytes"].some((name) => Number(facts?.settings[name]?.value ?? 0) > 0);
     if (facts === undefined) return nothing;
     return html`<section>
-      <h2>${say("Replay")}</h2>
+      <h2>${gettext("Replay")}</h2>
       ${retains
-        ? html`<p>${say("Published messages are retained for a time. They can be replayed into a queue.")}
-            <button type="button" ?disabled=${!facts.may.includes("read")} @click=${() => void doToMany("replay", `topic:${this.name}`, {})}>${say("Replay into a queue…")}</button></p>`
-        : html`<p class="quiet">${say("No messages are retained for replay: the settings retention and retention bytes are 0.")}
-            <a href=${`?${new URLSearchParams({ name: this.name, tab: "settings" })}`}>${say("Settings")}</a></p>`}
+        ? html`<p>${gettext("Published messages are retained for a time. They can be replayed into a queue.")}
+            <button type="button" ?disabled=${!facts.may.includes("read")} @click=${() => void openBulkDialog("replay", `topic:${this.name}`, {})}>${gettext("Replay into a queue…")}</button></p>`
+        : html`<p class="quiet">${gettext("No messages are retained for replay: the settings retention and retention bytes are 0.")}
+            <a href=${`?${new URLSearchParams({ name: this.name, tab: "settings" })}`}>${gettext("Settings")}</a></p>`}
     </section>`;
   }
 
@@ -189,14 +189,14 @@ export class SubscriptionList extends Island {
     } catch (fault) {
       this.#fault = fault;
     }
-    this.#again.after(this.#fault);
+    this.#retry.after(this.#fault);
     this.requestUpdate();
   }
 
   #failed(): TemplateResult {
     return html`<p class="notice" data-tone="bad" role="status">
-      <strong>${say("The subscriptions could not be loaded.")}</strong> ${inWords(this.#fault)}
-      <button type="button" class="link" @click=${() => void this.#read()}>${say("Try again")}</button>
+      <strong>${gettext("The subscriptions could not be loaded.")}</strong> ${errorText(this.#fault)}
+      <button type="button" class="link" @click=${() => void this.#read()}>${gettext("Try again")}</button>
     </p>`;
   }
 }

@@ -1,8 +1,8 @@
 import { html, nothing, type TemplateResult } from "lit";
-import { oneDestination, pathOf, type Kind, type OneDestination } from "../live/one-destination.ts";
-import { act, inWords } from "../live/requests.ts";
+import { liveDestination, pathOf, type Kind, type LiveDestination } from "../live/destination.ts";
+import { act, errorText } from "../live/requests.ts";
 import { Follow } from "../live/source.ts";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { session } from "../services.ts";
 import { Island } from "./island.ts";
 
@@ -35,8 +35,8 @@ export class TryIt extends Island {
     new Follow(this, () => [this.#one]);
   }
 
-  get #one(): OneDestination {
-    return oneDestination(this.kind, this.name);
+  get #one(): LiveDestination {
+    return liveDestination(this.kind, this.name);
   }
 
   override disconnectedCallback(): void {
@@ -52,21 +52,21 @@ export class TryIt extends Island {
   }
 
   #sendPane(): TemplateResult {
-    return html`<form class="pane" @submit=${(event: SubmitEvent) => void this.#send(event)} aria-label=${say("Send")}>
-        <label>${say("Message")}<textarea name="body" rows="3" spellcheck="false" translate="no">Hello</textarea></label>
+    return html`<form class="pane" @submit=${(event: SubmitEvent) => void this.#send(event)} aria-label=${gettext("Send")}>
+        <label>${gettext("Message")}<textarea name="body" rows="3" spellcheck="false" translate="no">Hello</textarea></label>
         <div class="tools">
-          <button type="submit" class="primary" ?disabled=${!this.#mayOrNew("send")}>${say("Send")}</button>
+          <button type="submit" class="primary" ?disabled=${!this.#mayOrNew("send")}>${gettext("Send")}</button>
           <span role="status">${this.#said ?? nothing}</span>
         </div>
       </form>`;
   }
 
   #receivePane(): TemplateResult {
-    return html`<div class="pane" role="group" aria-label=${say("Receive")}>
+    return html`<div class="pane" role="group" aria-label=${gettext("Receive")}>
         <div class="tools">${this.kind === "queue" ? this.#takeButton() : this.#listenButton()}</div>
         ${this.#fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#fault}</p>` : nothing}
         ${this.#arrived.length === 0
-          ? html`<p class="quiet">${this.kind === "queue" ? say("Messages received here are acknowledged immediately and removed from the queue.") : say("Messages published from now on are shown.")}</p>`
+          ? html`<p class="quiet">${this.kind === "queue" ? gettext("Messages received here are acknowledged immediately and removed from the queue.") : gettext("Messages published from now on are shown.")}</p>`
           : html`<ol class="arrived" aria-live="polite">
               ${this.#arrived.map(({ at, text }) => html`<li><span class="quiet num">${at}</span> ${text}</li>`)}
             </ol>`}
@@ -80,14 +80,14 @@ export class TryIt extends Island {
 
   #takeButton(): TemplateResult {
     return html`<button type="button" ?disabled=${this.#waiting || !this.#mayOrNew("receive")} @click=${() => void this.#take()}>
-        ${say("Receive a message")}
+        ${gettext("Receive a message")}
       </button>
-      ${this.#waiting ? html`<span class="quiet">${say("waiting for up to {seconds} s…", { seconds: WAIT_S })}</span>` : nothing}`;
+      ${this.#waiting ? html`<span class="quiet">${gettext("waiting for up to {seconds} s…", { seconds: WAIT_S })}</span>` : nothing}`;
   }
 
   #listenButton(): TemplateResult {
     return html`<button type="button" aria-pressed=${this.#stop !== undefined} ?disabled=${!this.#mayOrNew("receive")} @click=${() => this.#listen()}>
-      ${this.#stop ? say("Unsubscribe") : say("Subscribe")}
+      ${this.#stop ? gettext("Unsubscribe") : gettext("Subscribe")}
     </button>`;
   }
 
@@ -98,7 +98,7 @@ export class TryIt extends Island {
     const outcome = await session.publish({ destination: this.#one.address, body, headers });
     switch (outcome.kind) {
       case "confirmed":
-        this.#said = html`<span class="state" data-tone="good">● ${say("Confirmed after {ms} ms", { ms: outcome.tookMs.toFixed(0) })}</span>`;
+        this.#said = html`<span class="state" data-tone="good">● ${gettext("Confirmed after {ms} ms", { ms: outcome.tookMs.toFixed(0) })}</span>`;
         break;
       case "refused":
         this.#said = html`<span class="state" data-tone="bad">■ ${outcome.problem.detail || outcome.problem.title}</span>`;
@@ -116,10 +116,10 @@ export class TryIt extends Island {
     try {
       const wanted = { max: 1, wait_s: WAIT_S, ack: "auto" };
       const { items } = await act<{ items: Received[] }>("POST", pathOf("queue", this.name, "receive"), wanted);
-      if (items.length === 0) this.#show(say("no message received"));
+      if (items.length === 0) this.#show(gettext("no message received"));
       for (const item of items) this.#show(textOf(item));
     } catch (fault) {
-      this.#fault = inWords(fault);
+      this.#fault = errorText(fault);
     }
     this.#waiting = false;
     this.requestUpdate();
@@ -139,7 +139,7 @@ export class TryIt extends Island {
 }
 
 function textOf({ body, body_base64 }: Received): string {
-  if (body_base64 !== undefined) return say("{count} bytes", { count: atob(body_base64).length });
+  if (body_base64 !== undefined) return gettext("{count} bytes", { count: atob(body_base64).length });
   return typeof body === "string" ? body : JSON.stringify(body);
 }
 

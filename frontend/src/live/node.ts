@@ -19,7 +19,7 @@ export interface NodeFigures {
   destinations: number;
 }
 
-interface Told {
+interface StatsRow {
   time: string;
   node: NodeFigures;
 }
@@ -74,7 +74,7 @@ class NodePast extends Source {
   async again(): Promise<void> {
     const number = ++this.#asked;
     try {
-      const answer = await read<Told & Columns>("node/stats", spanOf(this.#range));
+      const answer = await read<StatsRow & Columns>("node/stats", spanOf(this.#range));
       if (number !== this.#asked) return;
       this.columns = { t0: answer.t0, step_s: answer.step_s, series: answer.series };
       this.node = answer.node;
@@ -89,7 +89,7 @@ class NodePast extends Source {
   }
 
   #begin(): void {
-    this.#leave = session.subscribe("/topic/$mom.node", (body) => this.#hear(JSON.parse(body) as Told));
+    this.#leave = session.subscribe("/topic/$mom.node", (body) => this.#hear(JSON.parse(body) as StatsRow));
     this.#ticker = setInterval(() => {
       if (!document.hidden && Date.now() - this.#heardAt > SILENT_MS) void this.again();
     }, SILENT_MS);
@@ -102,7 +102,7 @@ class NodePast extends Source {
     clearInterval(this.#ticker);
   }
 
-  #hear({ time, node }: Told): void {
+  #hear({ time, node }: StatsRow): void {
     const second = Math.floor(Date.parse(time) / 1000);
     this.#heardAt = Date.now();
     this.node = node;

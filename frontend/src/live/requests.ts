@@ -1,6 +1,6 @@
 /** Requests of the public API with the cookie of who looks at the page: what a program can do, and no more. */
 
-import { parseAnswer } from "../exact-json.ts";
+import { parseAnswer } from "../lossless-json.ts";
 import { parseProblem } from "./problem.ts";
 import { RequestRefused, Unreachable } from "./rest.ts";
 
@@ -46,7 +46,7 @@ export function act<Answer = unknown>(
 }
 
 /** What went wrong, in words for a toast or a notice. */
-export function inWords(fault: unknown): string {
+export function errorText(fault: unknown): string {
   return fault instanceof Error ? fault.message : String(fault);
 }
 

@@ -1,4 +1,4 @@
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import type { Problem } from "./problem.ts";
 
 /** What the REST API tells, and what it refuses. */
@@ -48,7 +48,7 @@ export class RequestRefused extends Error {
 /** No server answered. */
 export class Unreachable extends Error {
   constructor() {
-    super(say("The broker cannot be reached."));
+    super(gettext("The broker cannot be reached."));
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Client, IFrame, IMessage, StompSubscription } from "@stomp/stompjs";
-import { loaded } from "../modules.ts";
+import { loadModule } from "../load-module.ts";
 import { parseProblem, type Problem } from "./problem.ts";
 import { SIGNED_OUT } from "./requests.ts";
 import { Source } from "./source.ts";
@@ -74,7 +74,7 @@ export class Session extends Source {
 
   /** Begins the conversation. The client is loaded only now: the page is drawn before. */
   async start(): Promise<void> {
-    const { Client, ReconnectionTimeMode } = await loaded(async () => {
+    const { Client, ReconnectionTimeMode } = await loadModule(async () => {
       // Named here, or all of the library would come.
       const { Client, ReconnectionTimeMode } = await import("@stomp/stompjs");
       return { Client, ReconnectionTimeMode };

@@ -1,6 +1,6 @@
 /** The way of a message, as far as it tells: from its headers and what the broker says of it. */
 
-import { say, sayCount } from "../say.ts";
+import { gettext, ngettext } from "../gettext.ts";
 import type { Message } from "./requests.ts";
 
 export interface Station {
@@ -25,9 +25,9 @@ export function pathOf(message: Message, queue: string): Station[] {
   const origin = originOf(message);
   if (!origin) {
     return [
-      { time: message.time, text: say("published to {queue}", { queue }) },
+      { time: message.time, text: gettext("published to {queue}", { queue }) },
       ...(message.attempt > 1
-        ? [{ text: sayCount("delivered {count} time", "delivered {count} times", message.attempt - 1) }]
+        ? [{ text: ngettext("delivered {count} time", "delivered {count} times", message.attempt - 1) }]
         : []),
       nowOf(message),
     ];
@@ -35,17 +35,17 @@ export function pathOf(message: Message, queue: string): Station[] {
   const topic = headers["origin-topic"]?.replace(/^\/topic\//, "");
   const attempts = Number(headers["dead-attempts"] ?? 0);
   const consumer = headers["dead-consumer"];
-  const handed = sayCount("delivered {count} time", "delivered {count} times", attempts);
+  const handed = ngettext("delivered {count} time", "delivered {count} times", attempts);
   return [
-    { ...at(headers["sent-at"]), text: topic ? say("published to topic {topic}", { topic }) : say("published") },
-    { text: say("waited in {queue}", { queue: origin }) },
-    ...(attempts > 0 ? [{ text: consumer ? say("{handed}, most recently to {consumer}", { handed, consumer }) : handed }] : []),
+    { ...at(headers["sent-at"]), text: topic ? gettext("published to topic {topic}", { topic }) : gettext("published") },
+    { text: gettext("waited in {queue}", { queue: origin }) },
+    ...(attempts > 0 ? [{ text: consumer ? gettext("{handed}, most recently to {consumer}", { handed, consumer }) : handed }] : []),
     {
       ...at(headers["dead-at"]),
-      text: say("dead-lettered: {why}", { why: [headers["dead-reason"], headers["dead-detail"]].filter(Boolean).join(", ") }),
+      text: gettext("dead-lettered: {why}", { why: [headers["dead-reason"], headers["dead-detail"]].filter(Boolean).join(", ") }),
       tone: "bad" as const,
     },
-    { time: message.time, text: say("moved to {queue}", { queue }) },
+    { time: message.time, text: gettext("moved to {queue}", { queue }) },
     nowOf(message),
   ];
 }
@@ -55,7 +55,7 @@ function at(ms: string | undefined): { time?: string } {
 }
 
 function nowOf({ state, due }: Message): Station {
-  if (state === "unsettled") return { text: say("delivered and not yet settled"), tone: "good" };
-  if (due) return { time: due, text: say("due") };
-  return { text: say("waiting") };
+  if (state === "unsettled") return { text: gettext("delivered and not yet settled"), tone: "good" };
+  if (due) return { time: due, text: gettext("due") };
+  return { text: gettext("waiting") };
 }

@@ -38,7 +38,7 @@ export interface Reason {
 }
 
 /** What is to be done to many messages. `target` is a queue, or "origin" for dead letters. */
-export interface Wish {
+export interface JobRequest {
   op: "move" | "copy" | "retry" | "delete" | "export" | "replay" | "purge";
   source: string;
   target?: string;
@@ -48,7 +48,7 @@ export interface Wish {
   max_error_ratio?: number;
 }
 
-/** What a wish would do, valid for a quarter of an hour. */
+/** What a jobRequest would do, valid for a quarter of an hour. */
 export interface Plan {
   plan: string;
   matches: number;
@@ -144,8 +144,8 @@ function messagePath(id: string): string {
   return `messages/${encodeURIComponent(id)}`;
 }
 
-export function plan(wish: Wish): Promise<Plan> {
-  return act("POST", "jobs", { ...wish, dry_run: true });
+export function plan(jobRequest: JobRequest): Promise<Plan> {
+  return act("POST", "jobs", { ...jobRequest, dry_run: true });
 }
 
 export function begin(planned: string, reason = ""): Promise<Job> {

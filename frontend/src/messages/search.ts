@@ -1,6 +1,6 @@
 /** The search box of messages: what people write there, as the conditions of the REST API. */
 
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 
 export type MessageState = "ready" | "unsettled" | "delayed";
 
@@ -62,7 +62,7 @@ function takeAge(found: Condition, operator: string, value: string): boolean {
   const seconds = secondsOf(value);
   if (operator.startsWith(">")) once(found, "age_gt_s", seconds);
   else if (operator.startsWith("<")) once(found, "age_lt_s", seconds);
-  else throw new SearchError(say("An age needs < or >, such as age>1h or age<30min."));
+  else throw new SearchError(gettext("An age needs < or >, such as age>1h or age<30min."));
   return true;
 }
 
@@ -70,19 +70,19 @@ const UNITS: Record<string, number> = { s: 1, m: 60, min: 60, h: 3600, d: 86_400
 
 function secondsOf(text: string): number {
   const [, number, unit = "s"] = /^(\d+(?:\.\d+)?)(s|m|min|h|d)?$/.exec(text) ?? [];
-  if (number === undefined) throw new SearchError(say("{text} is not an age. Write 90s, 5min, 2h or 3d.", { text }));
+  if (number === undefined) throw new SearchError(gettext("{text} is not an age. Write 90s, 5min, 2h or 3d.", { text }));
   return Number(number) * UNITS[unit]!;
 }
 
 function stateOf(text: string): MessageState {
   if (!STATES.includes(text)) {
-    throw new SearchError(say("{text} is not a message state. Use ready, unsettled or delayed.", { text }));
+    throw new SearchError(gettext("{text} is not a message state. Use ready, unsettled or delayed.", { text }));
   }
   return text as MessageState;
 }
 
 function once<Name extends keyof Condition>(found: Condition, name: Name, value: Condition[Name]): void {
-  if (found[name] !== undefined) throw new SearchError(say("{name} occurs twice.", { name }));
+  if (found[name] !== undefined) throw new SearchError(gettext("{name} occurs twice.", { name }));
   found[name] = value;
 }
 

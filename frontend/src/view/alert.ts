@@ -1,6 +1,6 @@
 /** Alerts as REST tells them, in words and signs. */
 
-import { say, sayCount } from "../say.ts";
+import { gettext, ngettext } from "../gettext.ts";
 import { count, duration } from "./format.ts";
 import { bareName } from "./name.ts";
 
@@ -34,34 +34,34 @@ export interface Sign {
 
 /** The sign of an alert's state. */
 export function signOf({ state, severity }: Alert): Sign {
-  if (state === "ended") return { tone: "good", shape: "●", word: say("ended") };
-  if (state === "silenced") return { tone: "quiet", shape: "‖", word: say("silenced") };
-  if (state === "acknowledged") return { tone: "quiet", shape: "○", word: say("acknowledged") };
-  return severity === "critical" ? { tone: "bad", shape: "■", word: say("critical") } : { tone: "warn", shape: "▲", word: say("warning") };
+  if (state === "ended") return { tone: "good", shape: "●", word: gettext("ended") };
+  if (state === "silenced") return { tone: "quiet", shape: "‖", word: gettext("silenced") };
+  if (state === "acknowledged") return { tone: "quiet", shape: "○", word: gettext("acknowledged") };
+  return severity === "critical" ? { tone: "bad", shape: "■", word: gettext("critical") } : { tone: "warn", shape: "▲", word: gettext("warning") };
 }
 
 /** What is wrong, in the language of the page; in the broker's words where the page has none. */
 export function sentenceOf({ condition, subject, value, facts, detail }: Alert): string {
   const name = bareName(subject);
-  const waiting = sayCount("{count} message waits", "{count} messages wait", value);
+  const waiting = ngettext("{count} message waits", "{count} messages wait", value);
   switch (condition) {
     case "oldest":
-      return say("{name}: the oldest message has waited {span}", { name, span: duration(value) });
+      return gettext("{name}: the oldest message has waited {span}", { name, span: duration(value) });
     case "dead-letters":
-      return say("{name} grew by {count} in 10 min", { name, count: count(value) });
+      return gettext("{name} grew by {count} in 10 min", { name, count: count(value) });
     case "no-consumer":
-      return say("{name}: {waiting}, no consumers", { name, waiting });
+      return gettext("{name}: {waiting}, no consumers", { name, waiting });
     case "bridge-stalled": {
       const error = facts.error ? ` (${String(facts.error)})` : "";
-      const state = { failed: say("failed"), retrying: say("retrying") }[String(facts.state)] ?? say("stalled");
-      return say("Bridge {name} is {state}: {waiting}", { name, state: state + error, waiting });
+      const state = { failed: gettext("failed"), retrying: gettext("retrying") }[String(facts.state)] ?? gettext("stalled");
+      return gettext("Bridge {name} is {state}: {waiting}", { name, state: state + error, waiting });
     }
     case "store":
-      return say("Store usage: {percent} %", { percent: value });
+      return gettext("Store usage: {percent} %", { percent: value });
     case "flapping":
-      return say("{name} connected {count} times in 5 min", { name: subject, count: count(value) });
+      return gettext("{name} connected {count} times in 5 min", { name: subject, count: count(value) });
     case "configuration":
-      return say("Configuration files were rejected: {detail}", { detail: String(facts.detail ?? "") });
+      return gettext("Configuration files were rejected: {detail}", { detail: String(facts.detail ?? "") });
     default:
       return detail;
   }

@@ -1,4 +1,4 @@
-import { parseExact } from "../exact-json.ts";
+import { parseLossless } from "../lossless-json.ts";
 import type { BrowsedMessage } from "../live/rest.ts";
 import { looksLikeXml } from "./xml.ts";
 
@@ -40,7 +40,7 @@ function sniffText(text: string, contentType: string | null): Body {
   const body: Body = { text, bytes: new TextEncoder().encode(text), exact: true };
   if (/^\s*[[{]/.test(text)) {
     try {
-      body.json = parseExact(text);
+      body.json = parseLossless(text);
     } catch {
       // It only looked like JSON.
     }

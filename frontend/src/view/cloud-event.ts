@@ -1,4 +1,4 @@
-import { parseExact } from "../exact-json.ts";
+import { parseLossless } from "../lossless-json.ts";
 
 /** The attributes of a CloudEvent: of one in JSON, or of one whose attributes are headers. Undefined for others. */
 export function eventOf(headers: Record<string, string>, json: unknown): [name: string, value: string][] | undefined {
@@ -16,7 +16,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 /** A text as JSON with a line for each member, numbers untouched; undefined when it is none. */
 export function prettyJson(text: string): string | undefined {
   try {
-    return JSON.stringify(parseExact(text), null, 2);
+    return JSON.stringify(parseLossless(text), null, 2);
   } catch {
     return undefined;
   }

@@ -1,7 +1,7 @@
 /** Connections as REST tells them, and how they are drawn. Rates are frames a second. */
 
 import { html, nothing, type TemplateResult } from "lit";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 
 export interface Connection {
   id: string;
@@ -60,19 +60,19 @@ export interface ClientEvent {
   times: number;
 }
 
-/** How a client is doing: shape, word and colour. */
+/** How a client is operation: shape, word and colour. */
 export function conditionOf(connection: Connection): TemplateResult {
   const [tone, shape, word] = standing(connection);
   return html`<span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${word}</span>`;
 }
 
 function standing(connection: Connection): [tone: string, shape: string, word: string] {
-  if (connection.closed_at !== null) return ["quiet", "○", say("disconnected")];
-  if (connection.draining) return ["warn", "◐", say("draining")];
-  if (connection.slow) return ["warn", "▲", say("slow")];
-  if (connection.congested) return ["warn", "▲", say("not reading")];
-  if (connection.held_back) return ["warn", "‖", say("throttled")];
-  return ["good", "●", say("connected")];
+  if (connection.closed_at !== null) return ["quiet", "○", gettext("disconnected")];
+  if (connection.draining) return ["warn", "◐", gettext("draining")];
+  if (connection.slow) return ["warn", "▲", gettext("slow")];
+  if (connection.congested) return ["warn", "▲", gettext("not reading")];
+  if (connection.held_back) return ["warn", "‖", gettext("throttled")];
+  return ["good", "●", gettext("connected")];
 }
 
 /** A client is called by what it calls itself; its user stands beside. */
@@ -82,6 +82,6 @@ export function nameOf(connection: Connection): string {
 
 /** "STOMP 1.2 · websocket", with a lock where TLS protects it. */
 export function protocolOf(connection: Connection): TemplateResult {
-  const tls = html` <span class="tag" title=${say("The connection uses TLS")}>TLS</span>`;
+  const tls = html` <span class="tag" title=${gettext("The connection uses TLS")}>TLS</span>`;
   return html`${connection.protocol} · ${connection.transport}${connection.tls ? tls : nothing}`;
 }

@@ -1,6 +1,6 @@
 /** Numbers, sizes and times as the console writes them; times in the zone that was chosen. */
 
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { zone } from "./zone.ts";
 
 const language = document.documentElement.lang || "en";
@@ -47,7 +47,7 @@ function twoParts(seconds: number, major: number, majorUnit: string, minor: numb
 /** "2 h 11 min ago"; a moment in the future (clocks differ) is "now". */
 export function ago(time: string): string {
   const seconds = (Date.now() - Date.parse(time)) / 1000;
-  return seconds < 1 ? say("now") : say("{span} ago", { span: duration(seconds) });
+  return seconds < 1 ? gettext("now") : gettext("{span} ago", { span: duration(seconds) });
 }
 
 export function fullTime(time: string): string {

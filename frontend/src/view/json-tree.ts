@@ -1,5 +1,5 @@
 import { html, nothing, type TemplateResult } from "lit";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 
 const OPEN_LEVELS = 2;
 const SHOWN_CHILDREN = 200;
@@ -17,7 +17,7 @@ export function jsonTree(value: unknown, key?: string | number, level = 0): Temp
     <summary>${label}<span class="json-size">${brackets}</span></summary>
     ${entries.slice(0, SHOWN_CHILDREN).map(([name, child]) => jsonTree(child, name, level + 1))}
     ${entries.length > SHOWN_CHILDREN
-      ? html`<div class="json-leaf json-size">${say("… {count} more: see Raw", { count: entries.length - SHOWN_CHILDREN })}</div>`
+      ? html`<div class="json-leaf json-size">${gettext("… {count} more: see Raw", { count: entries.length - SHOWN_CHILDREN })}</div>`
       : nothing}
   </details>`;
 }
@@ -27,7 +27,7 @@ function leaf(value: unknown): TemplateResult {
   return html`<span class="json-${kind}">${JSON.stringify(value)}</span>`;
 }
 
-/** A number kept as text (see parseExact) is an object to JavaScript, but a leaf to the reader. */
+/** A number kept as text (see parseLossless) is an object to JavaScript, but a leaf to the reader. */
 function isContainer(value: unknown): value is unknown[] | Record<string, unknown> {
   const { isRawJSON } = JSON as typeof JSON & { isRawJSON?: (value: unknown) => boolean };
   return typeof value === "object" && value !== null && !isRawJSON?.(value);

@@ -1,6 +1,6 @@
 /** How far back the charts of a page reach: one choice for all of them, kept in the page's address. */
 
-import { place } from "../services.ts";
+import { pageAddress } from "../services.ts";
 
 export const RANGES = { "15m": 900, "3h": 10_800, "24h": 86_400 } as const;
 
@@ -9,7 +9,7 @@ export type Range = keyof typeof RANGES;
 const FIRST: Range = "15m";
 
 export function chosenRange(): Range {
-  const asked = place.get("range") || reaching(place.get("at"));
+  const asked = pageAddress.get("range") || reaching(pageAddress.get("at"));
   return asked in RANGES ? (asked as Range) : FIRST;
 }
 
@@ -22,7 +22,7 @@ function reaching(time: string): Range {
 
 /** Puts the choice into the address. No new entry of the history: Back leaves the page in one step. */
 export function chooseRange(range: Range): void {
-  place.go({ range: range === FIRST ? null : range, at: null }, { replace: true });
+  pageAddress.go({ range: range === FIRST ? null : range, at: null }, { replace: true });
 }
 
 /** `window_s` and `step_s` to ask the broker for: at most 180 steps for what is near, by the minute for a day. */

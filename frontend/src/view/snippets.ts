@@ -1,6 +1,6 @@
 /** Ready code for a destination, in the tools people have. */
 
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 
 /** What a piece of code does. */
 export type Purpose = "produce" | "consume" | "callback";
@@ -193,7 +193,7 @@ function stompJs({ destination, socket, token }: Ingredients): Recipe {
   return {
     key: "stompjs",
     tool: "JavaScript · @stomp/stompjs",
-    note: say("For Node 22 or newer and browsers; older versions of Node need the package ws."),
+    note: gettext("For Node 22 or newer and browsers; older versions of Node need the package ws."),
     steps: [
       does("produce", client([`client.publish({ destination: ${quoted(destination)}, body: "Hello" });`, "client.deactivate();"])),
       does(
@@ -253,7 +253,7 @@ function java({ kind, messages, receive, api, token }: Ingredients): Recipe {
   return {
     key: "java",
     tool: "Java",
-    note: say("Java 11 or newer, without dependencies: java Mom.java. STOMP libraries for Java also work."),
+    note: gettext("Java 11 or newer, without dependencies: java Mom.java. STOMP libraries for Java also work."),
     steps: [does("produce", produce), ...ofQueue(kind, does("consume", consume))],
   };
 }
@@ -267,7 +267,7 @@ function sse({ kind, token, api, name }: Ingredients): Recipe[] {
     "# Each event has a receipt; acknowledge with it:",
     `# curl --fail -X DELETE -H ${auth} "${api}/leases/RECEIPT"`,
   ].join("\n");
-  return [{ key: "sse", tool: say("Server-sent events"), steps: [does("callback", code)] }];
+  return [{ key: "sse", tool: gettext("Server-sent events"), steps: [does("callback", code)] }];
 }
 
 function does(purpose: Purpose, code: string): Step {
@@ -281,7 +281,7 @@ function ofQueue(kind: string, ...steps: Step[]): Step[] {
 
 function topicNote(kind: string): { note?: string } {
   if (kind === "queue") return {};
-  return { note: say("Topics are subscribed to over STOMP, on TCP or WebSocket.") };
+  return { note: gettext("Topics are subscribed to over STOMP, on TCP or WebSocket.") };
 }
 
 /** Where STOMP clients connect to: the TCP port, or the WebSocket where there is none. */

@@ -1,4 +1,4 @@
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 
 /** How a state looks and what it is called: shape, word and tone together. */
 export interface Look {
@@ -8,15 +8,15 @@ export interface Look {
 }
 
 /** The states of `telemetry/health.py`, the worst first. */
-export const LOOKS: Record<string, Look> = {
-  "at-limit": { word: say("at limit"), tone: "bad", shape: "■" },
-  "no-consumer": { word: say("no consumer"), tone: "warn", shape: "▲" },
-  growing: { word: say("growing"), tone: "warn", shape: "▲" },
-  paused: { word: say("paused"), tone: "quiet", shape: "‖" },
-  flowing: { word: say("flowing"), tone: "good", shape: "●" },
-  idle: { word: say("idle"), tone: "quiet", shape: "○" },
+export const STATE_SIGNS: Record<string, Look> = {
+  "at-limit": { word: gettext("at limit"), tone: "bad", shape: "■" },
+  "no-consumer": { word: gettext("no consumer"), tone: "warn", shape: "▲" },
+  growing: { word: gettext("growing"), tone: "warn", shape: "▲" },
+  paused: { word: gettext("paused"), tone: "quiet", shape: "‖" },
+  flowing: { word: gettext("flowing"), tone: "good", shape: "●" },
+  idle: { word: gettext("idle"), tone: "quiet", shape: "○" },
 };
 
-export function lookOf(state: string): Look {
-  return LOOKS[state] ?? { word: state, tone: "quiet", shape: "○" };
+export function signOfState(state: string): Look {
+  return STATE_SIGNS[state] ?? { word: state, tone: "quiet", shape: "○" };
 }

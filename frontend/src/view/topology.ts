@@ -2,10 +2,10 @@
 
 import type { NodeFigures } from "../live/node.ts";
 import { consolePage, queuesPage } from "../pages.ts";
-import { say, sayCount } from "../say.ts";
+import { gettext, ngettext } from "../gettext.ts";
 import { count, duration, rate } from "./format.ts";
 
-export interface BridgeStanding {
+export interface BridgeStatus {
   name: string;
   address: string;
   state: string;
@@ -27,7 +27,7 @@ export interface Incoming {
 
 /** What `GET /forwarding?flows=false` answers. */
 export interface Forwarding {
-  bridges: BridgeStanding[];
+  bridges: BridgeStatus[];
   incoming: Incoming[];
 }
 
@@ -62,21 +62,21 @@ const MOST_BRIDGES = 8;
 const MOST_SENDERS = 4;
 
 const STATES: Record<string, { tone: Tone; shape: string; word: string }> = {
-  running: { tone: "good", shape: "●", word: say("running") },
-  connecting: { tone: "quiet", shape: "○", word: say("connecting") },
-  suspended: { tone: "quiet", shape: "‖", word: say("suspended") },
-  retrying: { tone: "warn", shape: "▲", word: say("retrying") },
-  stalled: { tone: "bad", shape: "▲", word: say("stalled") },
-  failed: { tone: "bad", shape: "■", word: say("failed") },
+  running: { tone: "good", shape: "●", word: gettext("running") },
+  connecting: { tone: "quiet", shape: "○", word: gettext("connecting") },
+  suspended: { tone: "quiet", shape: "‖", word: gettext("suspended") },
+  retrying: { tone: "warn", shape: "▲", word: gettext("retrying") },
+  stalled: { tone: "bad", shape: "▲", word: gettext("stalled") },
+  failed: { tone: "bad", shape: "■", word: gettext("failed") },
 };
 
-export function stateOf({ state, desired }: BridgeStanding): { tone: Tone; shape: string; word: string } {
-  if (desired === "paused") return { tone: "quiet", shape: "‖", word: say("paused") };
+export function stateOf({ state, desired }: BridgeStatus): { tone: Tone; shape: string; word: string } {
+  if (desired === "paused") return { tone: "quiet", shape: "‖", word: gettext("paused") };
   return STATES[state] ?? { tone: "quiet", shape: "○", word: state };
 }
 
 /** Whether somebody has to see to a bridge: those come first. */
-function trouble(bridge: BridgeStanding): number {
+function trouble(bridge: BridgeStatus): number {
   return ["bad", "warn", "good", "quiet"].indexOf(stateOf(bridge).tone);
 }
 
@@ -85,47 +85,47 @@ export function drawn(node: NodeFigures, forwarding: Forwarding): Drawing {
   const forwarded = bridges.reduce((sum, { sent_rate }) => sum + sent_rate, 0);
   const consumed = Math.max(0, node.out_rate - forwarded);
   const vertices: Vertex[] = [
-    vertex("producers", say("Producers"), say("{rate}/s", { rate: rate(node.in_rate) }), queuesPage({ sort: "-in_rate" }), 0),
+    vertex("producers", gettext("Producers"), gettext("{rate}/s", { rate: rate(node.in_rate) }), queuesPage({ sort: "-in_rate" }), 0),
     {
-      ...vertex("broker", node.name, sayCount("{count} connection", "{count} connections", node.connections), consolePage("connections/"), 1),
+      ...vertex("broker", node.name, ngettext("{count} connection", "{count} connections", node.connections), consolePage("connections/"), 1),
       tone: "accent",
     },
-    vertex("consumers", say("Consumers"), say("{rate}/s", { rate: rate(consumed) }), queuesPage({ sort: "-out_rate" }), 2),
+    vertex("consumers", gettext("Consumers"), gettext("{rate}/s", { rate: rate(consumed) }), queuesPage({ sort: "-out_rate" }), 2),
   ];
   const lines: Line[] = [
-    line("producers", "broker", say("{rate}/s", { rate: rate(node.in_rate) }), node.in_rate > 0),
-    line("broker", "consumers", say("{rate}/s", { rate: rate(consumed) }), consumed > 0),
+    line("producers", "broker", gettext("{rate}/s", { rate: rate(node.in_rate) }), node.in_rate > 0),
+    line("broker", "consumers", gettext("{rate}/s", { rate: rate(consumed) }), consumed > 0),
   ];
   for (const bridge of bridges.slice(0, MOST_BRIDGES)) {
     const { tone, shape, word } = stateOf(bridge);
     const id = `bridge ${bridge.name}`;
     const href = consolePage(`bridges/one?${new URLSearchParams({ name: bridge.name })}`);
-    const waits = bridge.backlog ? ` · ${sayCount("{count} waiting", "{count} waiting", bridge.backlog)}` : "";
+    const waits = bridge.backlog ? ` · ${ngettext("{count} waiting", "{count} waiting", bridge.backlog)}` : "";
     vertices.push({ id, title: bridge.name, says: word + waits, href, tone, shape, column: 2 });
     lines.push({ from: "broker", to: id, says: flowOf(bridge), tone, flows: bridge.accepted_rate > 0 });
   }
   if (bridges.length > MOST_BRIDGES) {
     const rest = bridges.length - MOST_BRIDGES;
-    vertices.push(vertex("more bridges", sayCount("{count} more", "{count} more", rest), say("bridges"), consolePage("bridges/"), 2));
+    vertices.push(vertex("more bridges", ngettext("{count} more", "{count} more", rest), gettext("bridges"), consolePage("bridges/"), 2));
     lines.push(line("broker", "more bridges", "", false));
   }
   const senders = [...new Set(forwarding.incoming.map(({ sender }) => sender))];
   for (const sender of senders.slice(0, MOST_SENDERS)) {
     const id = `sender ${sender}`;
-    vertices.push(vertex(id, sender.replace(/~[0-9a-f]+$/, ""), say("inbound forwarding"), consolePage("bridges/"), 0));
+    vertices.push(vertex(id, sender.replace(/~[0-9a-f]+$/, ""), gettext("inbound forwarding"), consolePage("bridges/"), 0));
     lines.push(line(id, "broker", "", false));
   }
   return { vertices, lines };
 }
 
 /** What stands at the line of a bridge: how much goes, or since when nothing does. */
-function flowOf(bridge: BridgeStanding): string {
-  if (bridge.accepted_rate > 0) return say("{rate}/s", { rate: rate(bridge.accepted_rate) });
+function flowOf(bridge: BridgeStatus): string {
+  if (bridge.accepted_rate > 0) return gettext("{rate}/s", { rate: rate(bridge.accepted_rate) });
   if (["bad", "warn"].includes(stateOf(bridge).tone)) {
     const since = bridge.progress_at === null ? "" : ` ${duration(Math.max(0, (Date.now() - Date.parse(bridge.progress_at)) / 1000))}`;
     return `✕${since}`;
   }
-  return say("{rate}/s", { rate: count(0) });
+  return gettext("{rate}/s", { rate: count(0) });
 }
 
 function vertex(id: string, title: string, says: string, href: string, column: Vertex["column"]): Vertex {

@@ -5,9 +5,9 @@ from typing import Any
 from django.test import Client
 
 
-def sent(client: Client, address: str, deed: str = "save", **fields: Any) -> str:
+def sent(client: Client, address: str, operation: str = "save", **fields: Any) -> str:
     """What the page says after a form was sent, and after it led elsewhere."""
-    reply = client.post(address, {"deed": deed, **fields}, follow=True)
+    reply = client.post(address, {"operation": operation, **fields}, follow=True)
     assert reply.status_code == 200
     return reply.content.decode()
 

@@ -298,11 +298,11 @@ def test_a_new_bridge_is_shown_as_a_file_would_say_it_without_its_password(insid
         "password": "s3cret", "desired": "running", "retry_s": "7", "idle_s": "60", "scan_s": "1",
         "stalled_s": "60", "window": "500", "park_after": "0",
     }  # fmt: skip
-    page = inside.post("/console/bridges/add", {**said, "deed": "preview"}).content.decode()
+    page = inside.post("/console/bridges/add", {**said, "operation": "preview"}).content.decode()
     text = unescape(page.partition('id="file-text" tabindex="0">')[2].partition("</pre>")[0])
     assert "s3cret" not in page and not Bridge.objects.exists(), "nothing is saved, and it is not shown"
     told = load(text.replace(PASSWORD, "s3cret")).documents["bridges"]["north"]
-    reply = inside.post("/console/bridges/add", {**said, "deed": "save"})
+    reply = inside.post("/console/bridges/add", {**said, "operation": "save"})
     assert (reply.status_code, reply.headers["location"]) == (302, "/console/bridges/one?name=north")
     saved = KINDS["bridges"].read()["north"]
     assert KINDS["bridges"].complete("north", told.said, None) == saved

@@ -83,7 +83,7 @@ def test_each_setting_is_shown_with_its_source(inside: Client) -> None:
 
 def uploaded(client: Client, content: str, **fields: str) -> str:
     file = SimpleUploadedFile("definitions", content.encode())
-    reply = client.post("/console/configuration/definitions", {"file": file, "deed": "plan", **fields})
+    reply = client.post("/console/configuration/definitions", {"file": file, "operation": "plan", **fields})
     return reply.content.decode()
 
 

@@ -84,7 +84,7 @@ def test_others_see_settings_and_change_none(client: Client, john: User) -> None
     client.force_login(john)
     page = shown(client, SETTINGS)
     assert "Only administrators can change settings." in page and "Preview changes" not in page
-    assert client.post(SETTINGS, {"deed": "save", "max_messages": "1"}).status_code == 403
+    assert client.post(SETTINGS, {"operation": "save", "max_messages": "1"}).status_code == 403
     assert said_of("/queue/orders.new") is None
 
 

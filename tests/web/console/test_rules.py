@@ -80,13 +80,13 @@ def test_what_a_file_says_is_shown_with_its_place_and_not_changed(inside: Client
 def test_a_rule_moves_past_its_neighbour_wherever_they_stand(inside: Client) -> None:
     for name, position in (("a", 10), ("b", 10), ("c", 11)):
         apply(SYSTEM, [Edit("rules", name, {"position": position})])
-    for name, deed, order in (
+    for name, action, order in (
         ("c", "up", "acb"),
         ("c", "up", "cab"),
         ("c", "up", "cab"),
         ("a", "down", "cba"),
     ):
-        sent(inside, f"/console/rules/move?name={name}", deed)
+        sent(inside, f"/console/rules/move?name={name}", action)
         assert "".join(KINDS["rules"].read()) == order
 
 
@@ -94,7 +94,7 @@ def test_a_rule_is_explained_and_each_one_before_it(inside: Client, john: User) 
     apply(SYSTEM, [Edit("rules", "orders", {"conditions": "/event/queue == orders", "users": ["mary"]})])
     apply(SYSTEM, [Edit("rules", "all-mine", {"users": ["john"]})])
     apply(SYSTEM, [Edit("rules", "never-asked", {})])
-    asked = {"user": "john", "deed": "send", "destination": "queue:orders"}
+    asked = {"user": "john", "right": "send", "destination": "queue:orders"}
     page = inside.get("/console/explain", asked).content.decode()
     assert "Allowed" in page and "rule 2 (all-mine)" in page
     assert "it is about mary, and john is none of them" in page and "1 later rule is not evaluated" in page
@@ -114,7 +114,7 @@ def test_everybody_may_ask_about_himself_alone(client: Client, john: User) -> No
     for place, name in enumerate(("mary", "john")):
         apply(SYSTEM, [Edit("rules", f"{name}s", {"users": [name], "position": place})])
     client.force_login(john)
-    asked = {"user": "mary", "deed": "send", "destination": "storeAndForward:broker2/queue/q"}
+    asked = {"user": "mary", "right": "send", "destination": "storeAndForward:broker2/queue/q"}
     page = client.get("/console/explain", asked).content.decode()
     assert "john" in page and "rule 2 (johns)" in page
     assert "only administrators may check other users" in page and "it is about mary" not in page

@@ -1,7 +1,7 @@
 /** What appears when the session has ended: nothing on the page is told by the broker any more. */
 
 import { html, render } from "lit";
-import { say } from "./say.ts";
+import { gettext } from "./gettext.ts";
 
 export function showSignIn(): void {
   if (document.querySelector("#signed-out") !== null) return;
@@ -10,11 +10,11 @@ export function showSignIn(): void {
   dialog.setAttribute("aria-labelledby", "signed-out-title");
   render(
     html`<form method="dialog" class="question">
-      <h2 id="signed-out-title">${say("You are signed out")}</h2>
-      <p>${say("Your session has ended and this page is no longer updated. Sign in to continue.")}</p>
+      <h2 id="signed-out-title">${gettext("You are signed out")}</h2>
+      <p>${gettext("Your session has ended and this page is no longer updated. Sign in to continue.")}</p>
       <div class="tools">
-        <a class="button primary" href=${location.href} data-whole autofocus>${say("Sign in")}</a>
-        <button value="">${say("Stay on this page")}</button>
+        <a class="button primary" href=${location.href} data-whole autofocus>${gettext("Sign in")}</a>
+        <button value="">${gettext("Stay on this page")}</button>
       </div>
     </form>`,
     dialog,

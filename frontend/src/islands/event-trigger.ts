@@ -6,9 +6,9 @@ const SOON_MS = 400;
 
 /**
  * Lets a piece of a page that Django made follow the broker: when something is told on one of `topics` (a list with
- * blanks), it sends the bubbling event `heard`, on which htmx reads that piece again. Nothing is read while nobody looks.
+ * blanks), it sends the bubbling event `broker-event`, on which htmx reads that piece again. Nothing is read while nobody looks.
  */
-export class HeardAgain extends Island {
+export class EventTrigger extends Island {
   static override properties = { topics: {} };
 
   declare topics: string;
@@ -31,9 +31,9 @@ export class HeardAgain extends Island {
   #soon(): void {
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
-      if (!document.hidden) this.dispatchEvent(new CustomEvent("heard", { bubbles: true }));
+      if (!document.hidden) this.dispatchEvent(new CustomEvent("broker-event", { bubbles: true }));
     }, SOON_MS);
   }
 }
 
-customElements.define("mom-heard-again", HeardAgain);
+customElements.define("mom-event-trigger", EventTrigger);

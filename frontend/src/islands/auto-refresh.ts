@@ -1,7 +1,7 @@
 import htmx from "htmx.org";
-import { wake } from "../elements.ts";
-import { become } from "../morph.ts";
-import { say } from "../say.ts";
+import { loadIslands } from "../elements.ts";
+import { morph } from "../morph.ts";
+import { gettext } from "../gettext.ts";
 import { session } from "../services.ts";
 
 /** What happens close together is drawn once. */
@@ -12,7 +12,7 @@ const EVERY_MS = 10_000;
  * A part of a page that is drawn anew by the page's own address whenever something is told on one of its `topics`,
  * and every ten seconds, for ages grow by themselves. It needs an id. What cannot be read anew is dimmed.
  */
-export class KeptCurrent extends HTMLElement {
+export class AutoRefresh extends HTMLElement {
   #leave: (() => void)[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   #asked = 0;
@@ -40,9 +40,9 @@ export class KeptCurrent extends HTMLElement {
     const wanted = await this.#read();
     if (number !== this.#asked) return;
     if (wanted !== null) {
-      become(this, wanted);
+      morph(this, wanted);
       htmx.process(this);
-      wake(this);
+      loadIslands(this);
       document.dispatchEvent(new Event("mom:arrived"));
     }
     this.#tell(wanted === null);
@@ -69,7 +69,7 @@ export class KeptCurrent extends HTMLElement {
       notice.className = "notice last-figures";
       notice.dataset.tone = "warn";
       notice.setAttribute("role", "status");
-      notice.textContent = say("The broker does not respond. The values shown are not up to date.");
+      notice.textContent = gettext("The broker does not respond. The values shown are not up to date.");
       this.prepend(notice);
     }
   }
@@ -83,4 +83,4 @@ export class KeptCurrent extends HTMLElement {
   }
 }
 
-customElements.define("mom-kept-current", KeptCurrent);
+customElements.define("mom-auto-refresh", AutoRefresh);

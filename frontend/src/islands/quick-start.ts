@@ -2,9 +2,9 @@ import { html, nothing } from "lit";
 import { Polling } from "../live/polling.ts";
 import { act, read } from "../live/requests.ts";
 import type { BrowsedMessage, Page } from "../live/rest.ts";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import { session } from "../services.ts";
-import { tell } from "../toasts.ts";
+import { showToast } from "../toasts.ts";
 import { bytes } from "../view/format.ts";
 import { bareName } from "../view/name.ts";
 import { moment } from "../view/moment.ts";
@@ -24,7 +24,7 @@ interface Delivered {
  * A queue that is empty at first. When a message arrives it shows it, then how it is received, then how it is
  * heard: each when the one before has worked.
  */
-export class FirstMessage extends Island {
+export class QuickStart extends Island {
   static override properties = { queue: {}, receive: {}, listen: {}, received: { state: true }, heard: { state: true }, hears: { state: true } };
 
   declare queue: string;
@@ -76,14 +76,14 @@ export class FirstMessage extends Island {
 
   async #send(): Promise<void> {
     const headers = { "content-type": "text/plain" };
-    const outcome = await session.publish({ destination: `/queue/${this.queue}`, body: say("Hello from this page"), headers });
-    if (outcome.kind === "unconfirmed") tell({ text: outcome.why, tone: "bad" });
-    if (outcome.kind === "refused") tell({ text: outcome.problem.detail, tone: "bad" });
+    const outcome = await session.publish({ destination: `/queue/${this.queue}`, body: gettext("Hello from this page"), headers });
+    if (outcome.kind === "unconfirmed") showToast({ text: outcome.why, tone: "bad" });
+    if (outcome.kind === "refused") showToast({ text: outcome.problem.detail, tone: "bad" });
     this.#polling.again();
   }
 
   async #receive(): Promise<void> {
-    await this.#doing(async () => {
+    await this.#operation(async () => {
       const { items } = await act<{ items: Delivered[] }>("POST", `${this.#path}/receive`, { max: SHOWN, ack: "auto" });
       this.received = [...items, ...this.received].slice(0, SHOWN);
     });
@@ -98,15 +98,15 @@ export class FirstMessage extends Island {
     this.#source.onmessage = (event) => {
       const message = JSON.parse(event.data as string) as Delivered;
       this.heard = [message, ...this.heard].slice(0, SHOWN);
-      void this.#doing(() => act("POST", "leases/settle", { ack: [message.receipt] }));
+      void this.#operation(() => act("POST", "leases/settle", { ack: [message.receipt] }));
     };
   }
 
-  async #doing(deed: () => Promise<unknown>): Promise<void> {
+  async #operation(action: () => Promise<unknown>): Promise<void> {
     try {
-      await deed();
+      await action();
     } catch (fault) {
-      tell({ text: fault instanceof Error ? fault.message : String(fault), tone: "bad" });
+      showToast({ text: fault instanceof Error ? fault.message : String(fault), tone: "bad" });
     }
     this.#polling.again();
   }
@@ -114,40 +114,40 @@ export class FirstMessage extends Island {
   protected override render() {
     const waiting = this.#polling.answer ?? [];
     const arrived = waiting.length > 0 || this.received.length > 0 || this.heard.length > 0;
-    return html`<header><h2>${say("The queue {name}", { name: this.queue })}</h2>
-        <span class="state" data-tone=${waiting.length ? "good" : "quiet"}><span aria-hidden="true">${waiting.length ? "●" : "○"}</span> ${waiting.length ? say("{count} waiting", { count: waiting.length }) : say("empty, waiting for messages")}</span>
+    return html`<header><h2>${gettext("The queue {name}", { name: this.queue })}</h2>
+        <span class="state" data-tone=${waiting.length ? "good" : "quiet"}><span aria-hidden="true">${waiting.length ? "●" : "○"}</span> ${waiting.length ? gettext("{count} waiting", { count: waiting.length }) : gettext("empty, waiting for messages")}</span>
       </header>
       <div class="inside">
         ${this.#polling.fault ? html`<p class="notice" data-tone="bad" role="alert">${this.#polling.fault}</p>` : nothing}
-        <div role="status">${waiting.length ? this.#table(waiting) : html`<p class="quiet">${arrived ? say("All messages have been received.") : say("Messages you send appear here.")}</p>`}</div>
-        <div class="tools"><button type="button" @click=${() => void this.#send()}>${say("Send a message from this page")}</button></div>
+        <div role="status">${waiting.length ? this.#table(waiting) : html`<p class="quiet">${arrived ? gettext("All messages have been received.") : gettext("Messages you send appear here.")}</p>`}</div>
+        <div class="tools"><button type="button" @click=${() => void this.#send()}>${gettext("Send a message from this page")}</button></div>
         ${arrived ? this.#receiving() : nothing} ${this.received.length ? this.#hearing() : nothing}
       </div>`;
   }
 
   #table(messages: BrowsedMessage[]) {
     return html`<table class="things">
-      <caption class="visually-hidden">${say("Messages")}</caption>
-      <thead><tr><th scope="col">${say("time")}</th><th scope="col">${say("body")}</th><th scope="col" class="num">${say("size")}</th></tr></thead>
-      <tbody>${messages.map((message) => html`<tr><td data-label=${say("time")}>${moment(message.time)}</td><th scope="row"><code>${textOf(message.body)}</code></th><td class="num" data-label=${say("size")}>${bytes(message.size)}</td></tr>`)}</tbody>
+      <caption class="visually-hidden">${gettext("Messages")}</caption>
+      <thead><tr><th scope="col">${gettext("time")}</th><th scope="col">${gettext("body")}</th><th scope="col" class="num">${gettext("size")}</th></tr></thead>
+      <tbody>${messages.map((message) => html`<tr><td data-label=${gettext("time")}>${moment(message.time)}</td><th scope="row"><code>${textOf(message.body)}</code></th><td class="num" data-label=${gettext("size")}>${bytes(message.size)}</td></tr>`)}</tbody>
     </table>`;
   }
 
   #receiving() {
-    return html`<section aria-label=${say("Receive")}><h3>${say("The message has arrived. Now receive it.")}</h3>
-      <div class="tools"><button type="button" class="primary" @click=${() => void this.#receive()}>${say("Receive")}</button></div>
-      ${snippetBlock({ tool: say("Receive with curl"), code: this.receive })}
-      ${this.received.length ? html`<ul class="received" role="status">${this.received.map(({ body }) => html`<li><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${say("received")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
+    return html`<section aria-label=${gettext("Receive")}><h3>${gettext("The message has arrived. Now receive it.")}</h3>
+      <div class="tools"><button type="button" class="primary" @click=${() => void this.#receive()}>${gettext("Receive")}</button></div>
+      ${snippetBlock({ tool: gettext("Receive with curl"), code: this.receive })}
+      ${this.received.length ? html`<ul class="received" role="status">${this.received.map(({ body }) => html`<li><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${gettext("received")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
     </section>`;
   }
 
   #hearing() {
-    return html`<section aria-label=${say("Subscribe")}><h3>${say("Or subscribe, and receive messages as they arrive.")}</h3>
+    return html`<section aria-label=${gettext("Subscribe")}><h3>${gettext("Or subscribe, and receive messages as they arrive.")}</h3>
       <div class="tools">
-        ${this.#source ? html`<span class="state" data-tone=${this.hears ? "good" : "warn"}><span aria-hidden="true">${this.hears ? "●" : "▲"}</span> ${this.hears ? say("subscribed: send another message") : say("connecting")}</span>` : html`<button type="button" class="primary" @click=${() => { this.#hear(); this.requestUpdate(); }}>${say("Subscribe")}</button>`}
+        ${this.#source ? html`<span class="state" data-tone=${this.hears ? "good" : "warn"}><span aria-hidden="true">${this.hears ? "●" : "▲"}</span> ${this.hears ? gettext("subscribed: send another message") : gettext("connecting")}</span>` : html`<button type="button" class="primary" @click=${() => { this.#hear(); this.requestUpdate(); }}>${gettext("Subscribe")}</button>`}
       </div>
-      ${snippetBlock({ tool: say("Subscribe with curl"), code: this.listen })}
-      ${this.heard.length ? html`<ul class="received" role="status">${this.heard.map(({ body }) => html`<li><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${say("received")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
+      ${snippetBlock({ tool: gettext("Subscribe with curl"), code: this.listen })}
+      ${this.heard.length ? html`<ul class="received" role="status">${this.heard.map(({ body }) => html`<li><span class="state" data-tone="good"><span aria-hidden="true">●</span> ${gettext("received")}</span> <code>${textOf(body)}</code></li>`)}</ul>` : nothing}
     </section>`;
   }
 }
@@ -156,4 +156,4 @@ function textOf(body: unknown): string {
   return typeof body === "string" ? body : JSON.stringify(body ?? "");
 }
 
-customElements.define("mom-first-message", FirstMessage);
+customElements.define("mom-quick-start", QuickStart);

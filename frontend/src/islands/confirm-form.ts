@@ -1,10 +1,10 @@
-import { ask } from "../asking.ts";
+import { confirmAction } from "../confirm-dialog.ts";
 
 /**
  * Asks before a form is sent by one of its buttons: `data-title` and `data-effect` of the button say what and what
  * follows, `data-typed` what is typed in production, `data-danger` that it destroys. The reason goes with the form.
  */
-export class AskedAct extends HTMLElement {
+export class ConfirmForm extends HTMLElement {
   connectedCallback(): void {
     this.addEventListener("click", this.#clicked);
   }
@@ -22,7 +22,7 @@ export class AskedAct extends HTMLElement {
 
   async #ask(button: HTMLButtonElement, form: HTMLFormElement): Promise<void> {
     const { title = "", effect = "", typed, danger } = button.dataset;
-    const answer = await ask({
+    const answer = await confirmAction({
       title,
       effect,
       act: button.textContent!.replace("…", "").trim(),
@@ -42,4 +42,4 @@ export class AskedAct extends HTMLElement {
   }
 }
 
-customElements.define("mom-asked-act", AskedAct);
+customElements.define("mom-confirm-form", ConfirmForm);

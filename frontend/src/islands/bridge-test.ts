@@ -1,9 +1,9 @@
 import { html, render } from "lit";
-import { act, inWords } from "../live/requests.ts";
-import { reveal, stepsBy, trialOf, type Step, type Trial } from "../view/trial.ts";
+import { act, errorText } from "../live/requests.ts";
+import { reveal, stepsBy, connectionTestView, type Step, type ConnectionTest } from "../view/connection-test.ts";
 
 /** Around the form that tests a bridge's connection: the steps appear below it, and the page stays. */
-export class BridgeTrial extends HTMLElement {
+export class BridgeTest extends HTMLElement {
   #place: HTMLElement | undefined;
   #testing = false;
 
@@ -30,19 +30,19 @@ export class BridgeTrial extends HTMLElement {
       this.append(this.#place);
     }
     const names = stepsBy(this.getAttribute("protocol") ?? "");
-    const draw = (steps: Step[], trial?: Trial) => render(trialOf(names, steps, trial), this.#place!);
+    const draw = (steps: Step[], trial?: ConnectionTest) => render(connectionTestView(names, steps, trial), this.#place!);
     draw([]);
     try {
       const bridge = encodeURIComponent(this.getAttribute("bridge")!);
-      const trial = await act<Trial>("POST", `bridges/${bridge}/test`, queue ? { queue } : {});
+      const trial = await act<ConnectionTest>("POST", `bridges/${bridge}/test`, queue ? { queue } : {});
       await reveal(trial, (steps) => draw(steps));
       draw(trial.steps, trial);
     } catch (fault) {
-      const says = inWords(fault);
+      const says = errorText(fault);
       render(html`<p class="notice" data-tone="bad" role="alert">${says}</p>`, this.#place);
     }
     this.#testing = false;
   }
 }
 
-customElements.define("mom-bridge-trial", BridgeTrial);
+customElements.define("mom-bridge-test", BridgeTest);

@@ -6,7 +6,7 @@ export type Kind = "queue" | "topic";
 export type State = "at-limit" | "no-consumer" | "growing" | "paused" | "flowing" | "idle";
 
 /** One destination. Rates are messages a second; `fill` is how much of its limit is used, from 0 to 1. */
-export interface Figures {
+export interface DestinationStats {
   name: string;
   depth: number;
   unsettled: number;
@@ -25,31 +25,31 @@ export interface Figures {
 }
 
 export interface Page {
-  items: Figures[];
+  items: DestinationStats[];
   next: string | null;
   approx_total: number;
 }
 
 /** As `$mom.moved` tells it: the address, then figures in a fixed order. */
-type Told = [string, number, number, number, number, number, number, State, number | null, number | null];
+type StatsRow = [string, number, number, number, number, number, number, State, number | null, number | null];
 
 /** What moved in a second, by address. */
-export type Moves = Map<string, Partial<Figures>>;
+export type ChangedStats = Map<string, Partial<DestinationStats>>;
 
 /** Hears what moves, once a second at most, until the returned function is called. */
-export function hearMoves(receive: (moves: Moves) => void): () => void {
+export function onStatsChanged(receive: (moves: ChangedStats) => void): () => void {
   return session.subscribe("/topic/$mom.moved", (body) => {
-    const { rows } = JSON.parse(body) as { rows: Told[] };
-    receive(new Map(rows.map((row) => [row[0], figuresOf(row)])));
+    const { rows } = JSON.parse(body) as { rows: StatsRow[] };
+    receive(new Map(rows.map((row) => [row[0], statsOf(row)])));
   });
 }
 
-function figuresOf([, depth, unsettled, consumers, in_rate, out_rate, oldest_s, state, fill, full_in_s]: Told): Partial<Figures> {
+function statsOf([, depth, unsettled, consumers, in_rate, out_rate, oldest_s, state, fill, full_in_s]: StatsRow): Partial<DestinationStats> {
   return { depth, unsettled, consumers, in_rate, out_rate, oldest_s, state, fill, full_in_s };
 }
 
 /** Hears that queues came into being or are gone. */
-export function hearComings(receive: (event: { gone: boolean; destination: string }) => void): () => void {
+export function onCreatedOrDeleted(receive: (event: { gone: boolean; destination: string }) => void): () => void {
   const hear = (topic: string, gone: boolean) =>
     session.subscribe(`/topic/$mom.dest.${topic}`, (body) => {
       const event = JSON.parse(body) as { data: { destination: string } };

@@ -10,13 +10,13 @@ const catalogue = (globalThis as { django?: Partial<Catalogue> }).django ?? {};
 
 type Values = Record<string, string | number>;
 
-/** `say("{name} was paused", { name })`. */
-export function say(text: string, values: Values = {}): string {
+/** `gettext("{name} was paused", { name })`. */
+export function gettext(text: string, values: Values = {}): string {
   return filled(catalogue.gettext?.(text) ?? text, values);
 }
 
-/** `sayCount("{count} message", "{count} messages", 3)`; the count is shown as the page shows numbers. */
-export function sayCount(one: string, many: string, count: number, values: Values = {}): string {
+/** `ngettext("{count} message", "{count} messages", 3)`; the count is shown as the page shows numbers. */
+export function ngettext(one: string, many: string, count: number, values: Values = {}): string {
   const text = catalogue.ngettext?.(one, many, count) ?? (count === 1 ? one : many);
   return filled(text, { count: count.toLocaleString(document.documentElement.lang), ...values });
 }

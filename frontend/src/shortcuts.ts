@@ -6,16 +6,16 @@ export interface Key {
   /** As tinykeys spells it: "g q", "[Shift]+?", "$mod+k". */
   keys: string;
   says: string;
-  deed: (event: KeyboardEvent) => void;
+  action: (event: KeyboardEvent) => void;
   /** Whether it is pressed in fields, too. */
   everywhere?: boolean;
 }
 
-/** What was bound to the same keys, the newest last: a page's own deed goes before the frame's. */
+/** What was bound to the same keys, the newest last: a page's own action goes before the frame's. */
 const bound = new Map<string, Key[]>();
 
 /** Binds keys until the returned function is called. They rest inside fields and open dialogs. */
-export function bindKeys(...keys: Key[]): () => void {
+export function bindShortcuts(...keys: Key[]): () => void {
   for (const key of keys) {
     const same = bound.get(key.keys);
     if (same) same.push(key);
@@ -32,12 +32,12 @@ export function bindKeys(...keys: Key[]): () => void {
 }
 
 /** What can be pressed on this page, in the order in which it was bound. */
-export function boundKeys(): Key[] {
+export function boundShortcuts(): Key[] {
   return [...bound.values()].flatMap((same) => same.slice(-1));
 }
 
 /** Whether keys without Ctrl do anything: who speaks to the machine, or types beside fields, turns them off. */
-export function lettersAreKeys(): boolean {
+export function singleKeysEnabled(): boolean {
   return !/(^|; )mom_keys=off/.test(document.cookie);
 }
 
@@ -46,8 +46,8 @@ function press(key: Key | undefined, event: KeyboardEvent): void {
   if (!key.everywhere) {
     // A key pressed in an editor comes out of its shadow as one on its host.
     const target = event.composedPath()[0] as Element;
-    if (!lettersAreKeys() || target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]")) return;
+    if (!singleKeysEnabled() || target.closest("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]")) return;
   }
   event.preventDefault();
-  key.deed(event);
+  key.action(event);
 }

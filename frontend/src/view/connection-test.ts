@@ -1,7 +1,7 @@
 /** The test of a connection: its steps, each with its answer and what to do about it. */
 
 import { html, nothing, type TemplateResult } from "lit";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 
 export interface Step {
   name: string;
@@ -12,7 +12,7 @@ export interface Step {
   seconds: number;
 }
 
-export interface Trial {
+export interface ConnectionTest {
   ok: boolean;
   server: string;
   seconds: number;
@@ -22,7 +22,7 @@ export interface Trial {
 const APART_MS = 120;
 
 /** Shows one step after the other, so that the eye can follow; all at once to whom motion is too much. */
-export async function reveal(trial: Trial, draw: (steps: Step[]) => void): Promise<void> {
+export async function reveal(trial: ConnectionTest, draw: (steps: Step[]) => void): Promise<void> {
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   for (let count = still ? trial.steps.length : 1; count <= trial.steps.length; count += 1) {
     draw(trial.steps.slice(0, count));
@@ -31,9 +31,9 @@ export async function reveal(trial: Trial, draw: (steps: Step[]) => void): Promi
 }
 
 /** Those steps that have an answer, of all that `names` says will be taken; `trial` when it has ended. */
-export function trialOf(names: string[], steps: Step[], trial: Trial | undefined): TemplateResult {
-  const heading = trial === undefined ? say("Testing the connection…") : trial.ok ? say("The connection works") : say("The connection does not work");
-  return html`<section class="preview" role="status" aria-label=${say("Connection test")}>
+export function connectionTestView(names: string[], steps: Step[], trial: ConnectionTest | undefined): TemplateResult {
+  const heading = trial === undefined ? gettext("Testing the connection…") : trial.ok ? gettext("The connection works") : gettext("The connection does not work");
+  return html`<section class="preview" role="status" aria-label=${gettext("Connection test")}>
     <h2>${heading} ${trial ? html`<span class="quiet">${trial.seconds.toFixed(1)} s</span>` : nothing}</h2>
     <ol class="trial">
       ${steps.map(stepOf)}
@@ -46,7 +46,7 @@ export function trialOf(names: string[], steps: Step[], trial: Trial | undefined
 
 function stepOf({ name, ok, detail, fix }: Step): TemplateResult {
   const [tone, shape, word] =
-    ok === null ? ["quiet", "–", say("not tested")] : ok ? ["good", "●", say("yes")] : ["bad", "■", say("no")];
+    ok === null ? ["quiet", "–", gettext("not tested")] : ok ? ["good", "●", gettext("yes")] : ["bad", "■", gettext("no")];
   return html`<li>
     <span class="state" data-tone=${tone}><span aria-hidden="true">${shape}</span> ${name}<span class="visually-hidden">: ${word}</span></span>
     <span>${detail} ${fix ? html`<b>${fix[0]!.toUpperCase() + fix.slice(1)}.</b>` : nothing}</span>

@@ -9,7 +9,7 @@ export type Change = Record<string, string | null>;
  * An island that follows it (`new Follow(this, () => [place])`) is told of each change, Back and Forward
  * included, and draws what the address says; the page is not asked for again meanwhile.
  */
-export class Place extends Source {
+export class PageAddress extends Source {
   /** The value of a name in the query, or "". */
   get(name: string): string {
     return new URLSearchParams(location.search).get(name) ?? "";

@@ -1,6 +1,6 @@
 import { job, type Job } from "../messages/requests.ts";
 import { session } from "../services.ts";
-import { isOpen } from "./words.ts";
+import { isOpen } from "./labels.ts";
 
 /** Where progress cannot be heard, it is asked for so often. */
 const POLL_MS = 2_000;
@@ -12,7 +12,7 @@ type Progress = Pick<Job, "state" | "total" | "processed" | "done" | "gone" | "u
  *
  * Progress is heard on `$mom.job.<id>`; what cannot be heard (rights, no connection) is read now and then.
  */
-export function follow(id: string, tell: (job: Job) => void, fail: (error: unknown) => void): () => void {
+export function watchJob(id: string, tell: (job: Job) => void, fail: (error: unknown) => void): () => void {
   let known: Job | undefined;
   let ended = false;
   const take = (news: Job) => {

@@ -3,7 +3,7 @@ import { Source } from "./source.ts";
 const PAUSE_MS = 150;
 
 /** What is typed above the explorer: its pages are sifted here, its destinations by the broker. */
-class Sought extends Source {
+class ExplorerFilter extends Source {
   text = "";
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -29,4 +29,4 @@ class Sought extends Source {
   }
 }
 
-export const sought = new Sought();
+export const explorerFilter = new ExplorerFilter();

@@ -9,7 +9,7 @@ const RELOADED = "mom.reloaded";
  * Loads a module. When that fails, the whole page is loaded again as soon as the broker answers: browsers remember
  * for as long as a page lives that a module could not be loaded, and after an upgrade it has another address.
  */
-export async function loaded<Module>(load: () => Promise<Module>): Promise<Module> {
+export async function loadModule<Module>(load: () => Promise<Module>): Promise<Module> {
   try {
     return await load();
   } catch {

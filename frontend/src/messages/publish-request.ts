@@ -1,7 +1,7 @@
 /** Publishing one message or many: what is filled in, how they are sent, and what the broker says. */
 
 import { act } from "../live/requests.ts";
-import { say } from "../say.ts";
+import { gettext } from "../gettext.ts";
 import type { Draft } from "./code.ts";
 
 
@@ -43,7 +43,7 @@ function filled(text: string, n: number): string {
 }
 
 /** Sends all of it, and tells how far it is. Rejects with the first refusal of a whole request. */
-export async function send(run: Run, tell: (sent: Sent) => void, stopped: AbortSignal): Promise<Sent> {
+export async function send(run: Run, report: (sent: Sent) => void, stopped: AbortSignal): Promise<Sent> {
   const sent: Sent = { ids: [], errors: [], duplicates: 0 };
   const size = run.bytes?.length ?? run.draft.body.length;
   const most = Math.max(1, Math.min(CHUNK, Math.floor(CHUNK_BYTES / Math.max(1, size))));
@@ -57,7 +57,7 @@ export async function send(run: Run, tell: (sent: Sent) => void, stopped: AbortS
     }
     await sendChunk(run, n + 1, take, sent);
     n += take;
-    tell(sent);
+    report(sent);
   }
   return sent;
 }
@@ -109,6 +109,6 @@ export function complaintOf(body: string, contentType: string): string {
     JSON.parse(body);
     return "";
   } catch (error) {
-    return say("This is not valid JSON: {why}", { why: (error as Error).message });
+    return gettext("This is not valid JSON: {why}", { why: (error as Error).message });
   }
 }

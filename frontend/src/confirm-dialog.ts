@@ -1,7 +1,7 @@
 /** Asks before an act: what it is, what it does, what it would do now, and why it is done. */
 
 import { html, nothing, render, type TemplateResult } from "lit";
-import { say } from "./say.ts";
+import { gettext } from "./gettext.ts";
 
 export interface Question {
   /** Verb, object and count: "Purge orders.new, 418 messages". */
@@ -25,13 +25,13 @@ export interface Answer {
 }
 
 /** Resolves to null when nothing is to be done. The focus goes back to where it was. */
-export function ask(question: Question): Promise<Answer | null> {
+export function confirmAction(question: Question): Promise<Answer | null> {
   const origin = document.activeElement as HTMLElement | null;
   const dialog = document.createElement("dialog");
   dialog.setAttribute("aria-labelledby", "question");
   document.body.append(dialog);
   const inProduction = document.querySelector<HTMLElement>("#environment")?.dataset.environment?.toLowerCase() === "production";
-  let foreseen: string | TemplateResult | typeof nothing = question.dryRun ? say("Checking the effect…") : nothing;
+  let previewText: string | TemplateResult | typeof nothing = question.dryRun ? gettext("Checking the effect…") : nothing;
   let allowed = question.dryRun === undefined;
   /** What is still to be typed; empty once it was. */
   let wanted = inProduction ? (question.typed ?? "") : "";
@@ -42,26 +42,26 @@ export function ask(question: Question): Promise<Answer | null> {
 
   const draw = () =>
     render(
-      html`<form method="dialog" class="question" @change=${(event: Event) => foresee(event.target as Element)}>
+      html`<form method="dialog" class="question" @change=${(event: Event) => preview(event.target as Element)}>
         <h2 id="question">${question.title}</h2>
         <p>${question.effect}</p>
-        ${foreseen === nothing ? nothing : html`<p class="notice" data-tone="quiet" role="status">${foreseen}</p>`}
+        ${previewText === nothing ? nothing : html`<p class="notice" data-tone="quiet" role="status">${previewText}</p>`}
         ${question.fields ?? nothing}
-        <label>${say("Reason, kept in the audit log")}<input name="reason" maxlength="500" autocomplete="off" /></label>
+        <label>${gettext("Reason, kept in the audit log")}<input name="reason" maxlength="500" autocomplete="off" /></label>
         ${question.typed && inProduction
-          ? html`<label>${say("This is a production environment: type {name}", { name: question.typed })}
+          ? html`<label>${gettext("This is a production environment: type {name}", { name: question.typed })}
               <input name="typed" required autocomplete="off" autocapitalize="none" spellcheck="false" @input=${compare}
             /></label>`
           : nothing}
         <div class="tools">
           <button value="act" class=${question.danger ? "danger" : "primary"} ?disabled=${!allowed || wanted !== ""}>${question.act}</button>
-          <button value="" formnovalidate>${say("Cancel")}</button>
+          <button value="" formnovalidate>${gettext("Cancel")}</button>
         </div>
       </form>`,
       dialog,
     );
   let asked = 0;
-  const foresee = (changed?: Element) => {
+  const preview = (changed?: Element) => {
     const { dryRun } = question;
     if (dryRun === undefined || changed?.matches("[name=reason], [name=typed]")) return;
     const number = ++asked;
@@ -72,13 +72,13 @@ export function ask(question: Question): Promise<Answer | null> {
       .catch((fault: unknown): [string, boolean] => [fault instanceof Error ? fault.message : String(fault), false])
       .then((answer) => {
         if (number !== asked) return;
-        [foreseen, allowed] = answer;
+        [previewText, allowed] = answer;
         draw();
       });
   };
   draw();
   dialog.showModal();
-  foresee();
+  preview();
 
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => {

@@ -28,7 +28,7 @@ export interface Node {
 export type Freshness = "none" | "fresh" | "stale" | "old";
 
 /** What the node said last, and how long ago: by it every figure on the page is as old as it looks. */
-export class Pulse extends Source {
+export class NodeStatus extends Source {
   node: Node | undefined;
   /** RFC 3339, of what was told last */
   time: string | undefined;

@@ -51,7 +51,7 @@ export function pathOf(kind: Kind, name: string, rest = "", query: Query = {}): 
 }
 
 /** Follow it with `follow`; it reads and listens as long as somebody watches. */
-export class OneDestination extends Source {
+export class LiveDestination extends Source {
   facts: Facts | undefined;
   now: Now | undefined;
   /** That of its settings, for If-Match. */
@@ -146,12 +146,12 @@ export class OneDestination extends Source {
   }
 }
 
-const known = new Map<string, OneDestination>();
+const known = new Map<string, LiveDestination>();
 
 /** The one of this kind and name; islands of a page share it. */
-export function oneDestination(kind: Kind, name: string): OneDestination {
+export function liveDestination(kind: Kind, name: string): LiveDestination {
   const key = `${kind}/${name}`;
-  const one = known.get(key) ?? new OneDestination(kind, name);
+  const one = known.get(key) ?? new LiveDestination(kind, name);
   // A page is about one destination: those of former pages are not kept.
   if (!known.has(key)) known.clear();
   known.set(key, one);

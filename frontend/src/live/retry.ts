@@ -8,7 +8,7 @@ const RETRY_MS = 5_000;
  * Reads again what an element could not read because the broker was away: every few seconds, and at once when the
  * conversation with it is live again. What the broker refused is not asked for again.
  */
-export class Again implements ReactiveController {
+export class Retry implements ReactiveController {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #unwatch: (() => void) | undefined;
 

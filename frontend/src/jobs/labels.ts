@@ -1,7 +1,7 @@
 /** What jobs are called. */
 
 import type { Job } from "../messages/requests.ts";
-import { say, sayCount } from "../say.ts";
+import { gettext, ngettext } from "../gettext.ts";
 import { duration } from "../view/format.ts";
 
 export interface Condition {
@@ -15,17 +15,17 @@ export const isOpen = ({ state }: Pick<Job, "state">): boolean => state === "wai
 export function conditionOf({ state, refused }: Pick<Job, "state" | "refused">): Condition {
   switch (state) {
     case "waiting":
-      return { word: say("waiting"), tone: "quiet", shape: "○" };
+      return { word: gettext("waiting"), tone: "quiet", shape: "○" };
     case "running":
-      return { word: say("running"), tone: "accent", shape: "●" };
+      return { word: gettext("running"), tone: "accent", shape: "●" };
     case "done":
-      return refused > 0 ? { word: say("done, some refused"), tone: "warn", shape: "▲" } : { word: say("done"), tone: "good", shape: "●" };
+      return refused > 0 ? { word: gettext("done, some refused"), tone: "warn", shape: "▲" } : { word: gettext("done"), tone: "good", shape: "●" };
     case "cancelled":
-      return { word: say("cancelled"), tone: "quiet", shape: "■" };
+      return { word: gettext("cancelled"), tone: "quiet", shape: "■" };
     case "stopped":
-      return { word: say("stopped by errors"), tone: "bad", shape: "▲" };
+      return { word: gettext("stopped by errors"), tone: "bad", shape: "▲" };
     case "failed":
-      return { word: say("failed"), tone: "bad", shape: "■" };
+      return { word: gettext("failed"), tone: "bad", shape: "■" };
   }
 }
 
@@ -33,23 +33,23 @@ export function conditionOf({ state, refused }: Pick<Job, "state" | "refused">):
 export function titleOf(op: string, total: number): string {
   switch (op) {
     case "move":
-      return sayCount("Move {count} message", "Move {count} messages", total);
+      return ngettext("Move {count} message", "Move {count} messages", total);
     case "copy":
-      return sayCount("Copy {count} message", "Copy {count} messages", total);
+      return ngettext("Copy {count} message", "Copy {count} messages", total);
     case "retry":
-      return sayCount("Retry {count} message", "Retry {count} messages", total);
+      return ngettext("Retry {count} message", "Retry {count} messages", total);
     case "delete":
-      return sayCount("Delete {count} message", "Delete {count} messages", total);
+      return ngettext("Delete {count} message", "Delete {count} messages", total);
     case "purge":
-      return sayCount("Purge {count} message", "Purge {count} messages", total);
+      return ngettext("Purge {count} message", "Purge {count} messages", total);
     case "export":
-      return sayCount("Export {count} message", "Export {count} messages", total);
+      return ngettext("Export {count} message", "Export {count} messages", total);
     case "replay":
-      return sayCount("Replay {count} message", "Replay {count} messages", total);
+      return ngettext("Replay {count} message", "Replay {count} messages", total);
     case "import":
-      return sayCount("Import {count} message", "Import {count} messages", total);
+      return ngettext("Import {count} message", "Import {count} messages", total);
     case "undo":
-      return sayCount("Move {count} message back", "Move {count} messages back", total);
+      return ngettext("Move {count} message back", "Move {count} messages back", total);
     default:
       return `${op}: ${total}`;
   }
@@ -57,7 +57,7 @@ export function titleOf(op: string, total: number): string {
 
 /** A queue as jobs name it, without its kind. */
 export function placeOf(address: string | null): string {
-  if (address === "origin") return say("their origin");
+  if (address === "origin") return gettext("their origin");
   return address?.replace(/^\/queue\//, "") ?? "";
 }
 

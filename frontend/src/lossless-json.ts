@@ -16,7 +16,7 @@ const BODY = "body";
 const HELD_DIGITS = 15;
 
 /** Parses JSON of others: a number that JavaScript would write in another way, as 12.00 or 1e3, stays the text it was. */
-export function parseExact(text: string): unknown {
+export function parseLossless(text: string): unknown {
   const { rawJSON } = exactJson;
   if (rawJSON === undefined) return JSON.parse(text);
   const revive: ReviveWithSource = (_key, value, context) =>
@@ -28,7 +28,7 @@ export function parseExact(text: string): unknown {
 
 /** Parses an answer of the API: outside of bodies, numbers are there to be reckoned with, as far as they are held. */
 export function parseAnswer(text: string): unknown {
-  return reckonable(parseExact(text));
+  return reckonable(parseLossless(text));
 }
 
 function reckonable(value: unknown): unknown {
