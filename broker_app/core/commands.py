@@ -1,6 +1,6 @@
-"""Everything that can be asked of the core, one class a deed.
+"""The commands of the core, one class each.
 
-`receipt` is an opaque token that comes back with the answer; None asks for no answer on success.
+`receipt` is an opaque token that is returned with the answer; with None, success is not answered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from broker_app.core.policy import Policies
 
 AUTO, CLIENT, INDIVIDUAL = "auto", "client", "client-individual"
 ACK_MODES = (AUTO, CLIENT, INDIVIDUAL)
-#: the target of a Transfer that returns dead letters to where they died
+#: the target of a Transfer that returns dead letters to the queue that they come from
 ORIGIN = "origin"
 
 # (envelope, body, receipt)
@@ -26,7 +26,7 @@ Entry = tuple[Envelope, bytes, Any]
 
 @dataclass(slots=True)
 class Publish:
-    """A run of messages of one peer, in order. Each is accepted or refused by itself."""
+    """Publish messages of one peer, in order. Each is accepted or refused by itself."""
 
     peer: Peer
     entries: list[Entry]
@@ -38,11 +38,11 @@ class Subscribe:
     bytes (None: rendered one by one). `lease_ms` > 0: an unsettled delivery is returned by itself after that
     time.
 
-    `name`, on a topic: consume the subscription of that name, made when there is none. A `durable` one keeps
-    messages while nobody is there; a `shared` one may have several consumers at once. `start`, on a topic:
-    where in the retained history to begin ("first", "last", "seq:…", "time:…"; empty is now). `exclusive`, on
-    a queue: one such consumer is served, others stand by. `snapshot`, on a topic of the broker itself: it
-    wants to hear first how things stand (`facts.SnapshotWanted`)."""
+    - `name`, on a topic: consume the subscription of that name, created when there is none. A `durable` one
+    keeps messages while it has no consumer; a `shared` one may have several consumers at once. - `start`, on
+    a topic: where in the retained history to begin ("first", "last", "seq:…", "time:…"; empty is now). -
+    `exclusive`, on a queue: one such consumer is served, others are on standby. - `snapshot`, on a system
+    topic: send the present state first (`outcome.SnapshotWanted`)."""
 
     peer: Peer
     id: str
@@ -63,8 +63,8 @@ class Subscribe:
 
 @dataclass(slots=True)
 class Unsubscribe:
-    """End a subscription. What it holds unsettled goes back to its place, unless `keep_unsettled`; with
-    `forget`, the durable subscription that it consumed is deleted with all that it kept."""
+    """End a subscription. Its unsettled deliveries are returned to their place, unless `keep_unsettled`; with
+    `forget`, the durable subscription that it consumed is deleted with all its messages."""
 
     peer: Peer
     id: str
@@ -75,8 +75,8 @@ class Unsubscribe:
 
 @dataclass(slots=True)
 class DeleteSubscription:
-    """Delete the durable subscription of this name and all that it kept. It must be `owner`'s, unless that
-    is empty, and nobody may consume it but, through a subscription that ends with it, the peer itself."""
+    """Delete the durable subscription of this name and all its messages. It must belong to `owner`, unless
+    that is empty, and must have no consumers but those of the peer itself, which end with it."""
 
     peer: Peer
     name: str
@@ -86,7 +86,7 @@ class DeleteSubscription:
 
 @dataclass(slots=True)
 class DeliverTo:
-    """Messages of the broker itself for one topic subscription alone, in order: (envelope, body)."""
+    """Deliver messages of the broker itself to one topic subscription only, in order: (envelope, body)."""
 
     subscription: Subscription
     messages: Sequence[tuple[Envelope, bytes]]
@@ -94,7 +94,7 @@ class DeliverTo:
 
 @dataclass(slots=True)
 class Settle:
-    """Acknowledge deliveries by tag; `cumulative`: and all earlier ones of the same subscription."""
+    """Acknowledge deliveries by tag; with `cumulative`, all earlier ones of the same subscription as well."""
 
     peer: Peer
     tags: Sequence[int]
@@ -104,8 +104,8 @@ class Settle:
 
 @dataclass(slots=True)
 class Return:
-    """Give deliveries back (NACK): to their place, or with `dead_reason` to the dead letters. With `delay_ms`
-    they wait so long before another attempt; without, as long as the queue's policy says."""
+    """Return deliveries (NACK): to their place, or with `dead_reason` to the dead letters. They are delivered
+    again after `delay_ms`, or without it after the time that the policy of the queue sets."""
 
     peer: Peer
     tags: Sequence[int]
@@ -136,8 +136,8 @@ class Begin:
 
 @dataclass(slots=True)
 class Enlist:
-    """Keep a Publish, Settle or Return until its transaction is committed. Receipts of that command are
-    answered when it is carried out; `receipt` comes back only where it cannot be kept."""
+    """Keep a Publish, Settle or Return until its transaction is committed. The receipts of that command are
+    answered when it is carried out; `receipt` is returned only when it cannot be kept."""
 
     peer: Peer
     transaction: str
@@ -147,7 +147,7 @@ class Enlist:
 
 @dataclass(slots=True)
 class Commit:
-    """Carry out all that the transaction holds, or nothing."""
+    """Carry out all commands of a transaction, or none."""
 
     peer: Peer
     transaction: str
@@ -163,7 +163,8 @@ class Abort:
 
 @dataclass(slots=True)
 class MarkRollbackOnly:
-    """A transaction holds what its client may not do any more: its COMMIT is refused, with this refusal."""
+    """Have the COMMIT of a transaction refused with this refusal: its client has lost a permission it
+    needs."""
 
     peer: Peer
     transaction: str
@@ -172,7 +173,7 @@ class MarkRollbackOnly:
 
 @dataclass(slots=True)
 class Pause:
-    """The peer's transport is full: hold its deliveries back."""
+    """Deliver nothing to a peer for now, because its transport is full."""
 
     peer: Peer
 
@@ -184,7 +185,7 @@ class Resume:
 
 @dataclass(slots=True)
 class Answer:
-    """Answer `receipt` in its turn, with no other effect (receipts for frames that change nothing)."""
+    """Answer `receipt` after all earlier commands: for frames that change nothing."""
 
     peer: Peer
     receipt: Any
@@ -192,9 +193,9 @@ class Answer:
 
 @dataclass(slots=True)
 class Disconnect:
-    """The session is over: temporary queues and subscriptions go, unsettled deliveries return. What waits
-    for room still comes in before the answer; without a `receipt`, or where the session breaks off
-    (`abandon`), it is as if it had never come."""
+    """End a session: temporary queues and subscriptions are deleted, unsettled deliveries are returned. Its
+    blocked messages are still admitted before the answer; without a `receipt`, or when the connection was
+    lost (`abandon`), they are dropped."""
 
     peer: Peer
     receipt: Any = None
@@ -203,8 +204,8 @@ class Disconnect:
 
 @dataclass(slots=True)
 class Loaded:
-    """Bodies that the core asked to be read back (`Outcome.fetches`). Of `damaged` positions nothing could be
-    read; their records only say so (`records.damaged`)."""
+    """Hand in bodies that the core asked for (`Outcome.fetches`). Those at `damaged` positions could not be
+    read; their records contain only the reason (`records.damaged`)."""
 
     address: str
     priority: int
@@ -216,8 +217,8 @@ class Loaded:
 
 @dataclass(slots=True)
 class Purge:
-    """Remove what waits in a queue (not what is unsettled): `ready` what could be handed out, `delayed` what
-    is not due. The answer's message is None."""
+    """Remove the messages that wait in a queue (not unsettled ones): those that are `ready`, and those that
+    are `delayed`. The message of the answer is None."""
 
     peer: Peer
     address: str
@@ -227,8 +228,8 @@ class Purge:
 
 
 class Chosen(NamedTuple):
-    """One message of a Transfer: its position, its PUBLISHED record (None does for a message whose body is in
-    memory, and where no copy is made), and header lines to add to its block."""
+    """One message of a Transfer: its position, its PUBLISHED record (None is enough for a message whose body
+    is in memory, and where no copy is made), and header lines to add to its block."""
 
     position: int
     record: bytes | None = None
@@ -273,10 +274,12 @@ class BridgeConnected:
 
 @dataclass(slots=True)
 class BeginFlow:
-    """Begin, or begin anew, to take in what the broker `sender` forwards of its queue `source` (a name) to
-    the queue `target` (an address). The peer is told the mark by a message whose headers are `accepted` and
-    `count`, as if by a subscription `id`, and an `Unsubscribe` of that ends the flow. Any other flow of the
-    same queue of this sender is broken. Refused for another user than the one who began it first."""
+    """Begin, or restart, a flow: messages that the broker `sender` forwards from its queue `source` (a name)
+    to the queue `target` (an address).
+
+    The peer receives the replication offset in a message with the headers `accepted` and `count`, on a
+    subscription `id`; an `Unsubscribe` of that ends the flow. Any other flow of the same queue of this sender
+    is broken. Refused for another user than the one who began it first."""
 
     peer: Peer
     id: str
@@ -288,9 +291,9 @@ class BeginFlow:
 
 @dataclass(slots=True)
 class Forward:
-    """A run of messages of one flow, in order, and the position of each there. Those up to the mark are here
-    already and are accepted without being stored. The first that is refused breaks the flow, and all that
-    follow are refused with flow-broken."""
+    """Take messages of one flow, in order, with the position of each at its sender. Those up to the
+    replication offset are accepted without being stored again. The first that is refused breaks the flow, and
+    all that follow are refused with flow-broken."""
 
     peer: Peer
     flow: str
@@ -300,7 +303,7 @@ class Forward:
 
 @dataclass(slots=True)
 class BreakFlow:
-    """Refuse a message of a flow, or the flow itself, in its turn: `refusal` is the answer, and breaks it."""
+    """Refuse a message of a flow, or the flow itself, after all earlier commands: `refusal` breaks it."""
 
     peer: Peer
     flow: str
@@ -310,9 +313,9 @@ class BreakFlow:
 
 @dataclass(slots=True)
 class DeleteOffset:
-    """Forget how far the broker `sender` has come with what it forwards of its queue `source`; no flow of it
-    may run. What it sends again, because it had no answer yet, is then stored again, and whoever begins next
-    owns the new mark."""
+    """Delete the replication offset of the queue `source` of the broker `sender`; it must have no flow.
+    Messages that are sent again are then stored again, and the user who begins the next flow owns the new
+    offset."""
 
     peer: Peer
     sender: str
@@ -322,8 +325,8 @@ class DeleteOffset:
 
 @dataclass(slots=True)
 class ReassignOffset:
-    """Have another user go on with what the broker `sender` forwards of its queue `source`, from where it
-    has come; no flow of it may run."""
+    """Make `owner` the user who continues from the replication offset of the queue `source` of the broker
+    `sender`; it must have no flow."""
 
     peer: Peer
     sender: str
@@ -334,8 +337,8 @@ class ReassignOffset:
 
 @dataclass(slots=True)
 class Reconfigure:
-    """From now on these policies hold, and these limits where there are any. Queues that have a policy of
-    their own are made."""
+    """Apply other policies, and other limits unless they are None. Queues with a policy of their own are
+    created."""
 
     policies: Policies
     limits: Limits | None = None
@@ -343,7 +346,7 @@ class Reconfigure:
 
 @dataclass(slots=True)
 class CreateQueue:
-    """Make a queue where there is none, as its first use would. Empty, it does not outlive a restart."""
+    """Create a queue unless it exists, as its first use would. While empty, it does not survive a restart."""
 
     peer: Peer
     address: str
@@ -352,8 +355,8 @@ class CreateQueue:
 
 @dataclass(slots=True)
 class DeleteQueue:
-    """End a queue that has no consumers; with `force` also when messages wait in it or are unsettled, which
-    are dropped. One that its policy declares comes back, empty, with the next `Reconfigure`."""
+    """Delete a queue that has no consumers; with `force`, also one with messages, which are dropped. A queue
+    with a policy of its own is created again, empty, by the next `Reconfigure`."""
 
     peer: Peer
     address: str
@@ -363,16 +366,15 @@ class DeleteQueue:
 
 @dataclass(slots=True)
 class StoreSpace:
-    """How many bytes of messages the journal has space for, beside those of the commands of this run; None
-    when that is more than enough."""
+    """Set how many bytes of messages the journal has space for, in addition to those of this run; None when
+    that is more than enough."""
 
     room: int | None
 
 
 @dataclass(slots=True)
 class ClockStepped:
-    """The clock was set forward by so much (back, if negative), and what lasts is to last as long as it was
-    to."""
+    """Shift all time limits, because the clock was set forward by so much (back, if negative)."""
 
     by_ms: int
 

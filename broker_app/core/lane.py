@@ -1,4 +1,4 @@
-"""Lanes: the messages of one queue and one priority, most of them outside memory.
+"""A lane: the messages of one queue and one priority, most of them outside memory.
 
 In a lane, from the front: `returned` (delivered before, back in their place), `ready` (bodies in memory),
 `loading` (being read back) and `paged` (8 bytes each, the rest is in the journal). While anything is paged,
@@ -24,7 +24,7 @@ _LAST = itemgetter(-1)
 
 
 class Positions:
-    """A first-in-first-out of journal positions at 8 bytes each."""
+    """A queue of journal positions, 8 bytes each."""
 
     CHUNK = 4_096
     FEW = 64  # positions that are taken out of a chunk one by one
@@ -76,18 +76,18 @@ class Positions:
         yield from self._chunks
 
     def among(self, wanted: Sequence[int]) -> list[int]:
-        """Which of the sorted positions `wanted` are here, in order."""
+        """Those of the sorted positions `wanted` that are here, in order."""
         return [position for _, found in self._overlaps(wanted) for position in found]
 
     def remove(self, wanted: Sequence[int]) -> int:
-        """Take out those of the sorted positions `wanted` that are here; returns how many."""
+        """Remove those of the sorted positions `wanted` that are here; returns how many."""
         if len(wanted) <= self.FEW:
             return sum(map(self.discard, wanted))
         before, emptied = self._length, False
         for chunk, found in self._overlaps(wanted):
             self._length -= len(found)
             start = bisect_left(chunk, found[0])
-            if chunk[start + len(found) - 1] == found[-1]:  # neighbours, as of a whole queue
+            if chunk[start + len(found) - 1] == found[-1]:  # adjacent, as when a queue is purged
                 del chunk[start : start + len(found)]
             elif len(found) <= self.FEW:
                 for position in reversed(found):
@@ -101,7 +101,7 @@ class Positions:
         return before - self._length
 
     def remove_front(self, wanted: array[int]) -> bool:
-        """Take out the first positions if they are `wanted`, in this order; whether they were."""
+        """Remove the first positions if they equal `wanted`; returns whether they did."""
         chunk, count = self._chunks[0], len(wanted)
         if chunk[:count] != wanted:
             return False
@@ -133,7 +133,7 @@ class Positions:
         return chunk[bisect_left(chunk, position)] == position
 
     def insert(self, position: int) -> None:
-        """Put a position into its place, unless it is there already."""
+        """Insert a position at its place, unless it is here already."""
         chunk = self._chunk_for(position)
         if chunk is None:
             self.append(position)
@@ -144,7 +144,7 @@ class Positions:
             self._length += 1
 
     def discard(self, position: int) -> bool:
-        """Take out one position, wherever it stands; whether it was here."""
+        """Remove one position; returns whether it was here."""
         chunk = self._chunk_for(position)
         if chunk is None:
             return False
@@ -163,7 +163,7 @@ class Positions:
         return self._chunks[at] if at < len(self._chunks) and self._chunks[at] else None
 
     def _index_for(self, position: int) -> int:
-        """The index of the first chunk that reaches `position`; behind it when there is none."""
+        """The index of the first chunk that reaches `position`, or beyond the last."""
         chunks = self._chunks
         if chunks[0] and chunks[0][-1] >= position:
             return 0
@@ -180,13 +180,13 @@ class Positions:
                 yield chunk, found
 
     def after(self, position: int) -> Iterator[int]:
-        """Positions beyond `position`, in order, without walking what lies before."""
+        """Positions beyond `position`, in order; chunks before it are not read."""
         for chunk in self._chunks:
             if chunk and chunk[-1] > position:
                 yield from chunk[bisect_right(chunk, position) :]
 
     def before(self, position: int) -> Iterator[int]:
-        """Positions below `position`, the highest first, without walking what lies behind."""
+        """Positions below `position`, the highest first; chunks behind it are not read."""
         for chunk in reversed(self._chunks):
             if chunk and chunk[0] < position:
                 yield from reversed(chunk[: bisect_left(chunk, position)])
@@ -212,7 +212,7 @@ class Lane:
         "shift",
     )
 
-    #: assumed size of bodies that were never seen, in bytes: large, so that the first run read back is short
+    #: assumed size of bodies before any was read, in bytes: large, so that the first run is short
     UNKNOWN_SIZE = 64 * 1024
 
     def __init__(self, priority: int) -> None:
@@ -223,11 +223,12 @@ class Lane:
         self.paged = Positions()
         #: running average of the sizes of paged bodies, from which the length of runs read back follows
         self.average = self.UNKNOWN_SIZE
-        #: attempts of messages that are not in memory, by position, where the mark does not say them
+        #: attempts of messages that are not in memory, by position, where they do not follow from
+        #: `delivered_up_to`
         self.attempts: dict[int, int] = {}
-        #: every recorded message up to this position was handed out at least once
+        #: every recorded message up to this position was delivered at least once
         self.delivered_up_to = 0
-        #: what the order of a recorded message is beyond its position: messages outside the journal so far
+        #: order of a recorded message minus its position: the number of unrecorded messages so far
         self.shift = 0
         #: the `selective.state.LaneScan` of the lane; only selective delivery reads and sets it
         self.scan: Any = None
@@ -236,11 +237,11 @@ class Lane:
         return len(self.returned) + len(self.ready) + len(self.loading) + len(self.paged)
 
     def attempts_of(self, position: int) -> int:
-        """How often a message that is not in memory was handed out, as far as is known."""
+        """The known number of delivery attempts of a message that is not in memory."""
         return self.attempts.get(position, 1 if position <= self.delivered_up_to else 0)
 
     def has_untried(self, up_to: int) -> bool:
-        """Whether a recorded message at a position up to `up_to` waits that was never handed out."""
+        """Return whether a recorded message up to the position `up_to` waits that was never delivered."""
         if any(message.position <= up_to and not message.attempts for message in self.in_memory()):
             return True
         beyond = takewhile(lambda position: position <= up_to, self.paged.after(self.delivered_up_to))
@@ -251,18 +252,18 @@ class Lane:
         return any(position not in self.attempts for position in unread)
 
     def in_memory(self) -> Iterator[Message]:
-        """The messages whose bodies are here, in order."""
+        """The messages whose bodies are in memory, in order."""
         yield from (message for _, message in sorted(self.returned, key=lambda entry: entry[0]))
         yield from self.ready
 
     def first(self) -> Message | None:
-        """The message in memory that is next, if any."""
+        """The next message in memory, if any."""
         if self.returned and (not self.ready or self.returned[0][0] < self.ready[0].order):
             return self.returned[0][1]
         return self.ready[0] if self.ready else None
 
     def pop_first(self) -> Message | None:
-        """Take that message out."""
+        """Remove and return the next message in memory, if any."""
         first = self.first()
         if first is None:
             return None

@@ -1,7 +1,7 @@
-"""Messages and what they share.
+"""Messages and envelopes.
 
-An `Envelope` holds what follows from a header block alone; producers send the same block again and
-again, so thousands of messages point to one envelope. A `Message` adds body, position and time.
+An `Envelope` is the data that follows from a header block alone; producers send the same block repeatedly,
+so thousands of messages share one envelope. A `Message` adds body, position and time.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 DEFAULT_PRIORITY = 4
-# What a message costs in memory beside body and header block: the objects and their places in collections.
+# Memory of a message in addition to body and header block: objects and their places in collections.
 OVERHEAD_BYTES = 320
 
 
 class Special(NamedTuple):
-    """What few messages ask for. `delay_ms` counts from arrival, `due_ms` is absolute; `dedup_id` names
-    repeats of one message, messages of one `group` go to one consumer at a time."""
+    """Features that few messages use. `delay_ms` is relative to arrival, `due_ms` is absolute; messages with
+    the same `dedup_id` are repeats of one; messages of one `group` are delivered to one consumer at a
+    time."""
 
     delay_ms: int = 0
     dedup_id: str = ""
@@ -30,7 +31,7 @@ class Special(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """Whether it may have to be kept until it is due."""
+        """Whether delivery may be delayed."""
         return bool(self.delay_ms or self.due_ms)
 
     def due_at(self, now_ms: int) -> int:
@@ -39,13 +40,13 @@ class Special(NamedTuple):
 
 
 class Envelope:
-    """Immutable facts of messages that were sent with one header block.
+    """Immutable data of messages that were sent with one header block.
 
     `address` is the full destination ("/queue/orders"), `block` the user's header lines in STOMP 1.2
     escaping, each ended by a newline. `expires_ms` is absolute, `ttl_ms` relative to arrival; 0 is never.
-    `special` is None for nearly all, which take the short way through the core.
-    `weight` is what a message with it takes in memory beside its body.
-    `tail` and `tail_key` are a free place where a session keeps the rendered form of the block.
+    `special` is None for nearly all messages, which take a shorter path through the core.
+    `weight` is the memory of a message in addition to its body.
+    `tail` and `tail_key` are for sessions to cache the rendered form of the block in.
     """
 
     __slots__ = (
@@ -84,7 +85,7 @@ class Envelope:
         self.tail_key: object = None
 
     def expiring(self, expires_ms: int) -> Envelope:
-        """The same, ending at `expires_ms`."""
+        """A copy that expires at `expires_ms`."""
         return Envelope(
             self.address,
             self.block,
@@ -95,7 +96,7 @@ class Envelope:
         )
 
     def ends_ms(self, from_ms: int) -> int:
-        """When a message expires whose life begins at `from_ms`; 0 is never."""
+        """When a message that exists from `from_ms` on expires; 0 is never."""
         if not self.ttl_ms:
             return self.expires_ms
         by_ttl = from_ms + self.ttl_ms
@@ -103,8 +104,8 @@ class Envelope:
 
 
 class Message:
-    """One message. `position` is its place in the journal's order, `attempts` how often it was handed
-    out and came back; `explicit_id` is set where the id does not follow from time and position."""
+    """One message. `position` is its place in the order of the journal, `attempts` the number of deliveries
+    that were returned; `explicit_id` is set when the id does not follow from time and position."""
 
     __slots__ = (
         "attempts",
@@ -123,16 +124,17 @@ class Message:
         self.body = body
         self.position = position
         self.time_ms = time_ms
-        #: whether the journal holds it: it is then acknowledged by a record
+        #: whether it is in the journal: its acknowledgement is then recorded
         self.recorded = recorded
         self.attempts = 0
-        #: its place in its lane: growing, recorded or not, and the same again when it was out of memory
+        #: its place in its lane: increasing, recorded or not, and unchanged when it was paged out
         self.order = 0
         self.explicit_id: bytes | None = None
         self.expires_ms = envelope.ends_ms(time_ms) if envelope.ttl_ms else envelope.expires_ms
 
     @property
     def size(self) -> int:
+        """Bytes of memory."""
         return len(self.body) + self.envelope.weight
 
 
@@ -143,7 +145,7 @@ def group_of(message: Message) -> str:
 
 
 class Duplicate(Message):
-    """A repeat: the id, position and time of the message that came first. It was not stored."""
+    """A repeat, with id, position and time of the first message. It was not stored."""
 
     __slots__ = ()
 
@@ -152,7 +154,7 @@ class MessageIds:
     """Makes message ids: UUIDv7 whose random bits are the broker's tag (26 bits) and the position (48).
 
     tttttttt-tttt-7ggg-vggg-pppppppppppp: t milliseconds, g tag, v variant and two bits of tag, p position.
-    So an id sorts by time, is unique among brokers, and leads to its message without an index.
+    So ids sort by time, are unique among brokers, and contain the position of their message.
     """
 
     def __init__(self, tag: int) -> None:
@@ -169,10 +171,11 @@ class MessageIds:
         return self._prefix
 
     def of(self, message: Message) -> bytes:
+        """The id of a message."""
         return message.explicit_id or b"%b%012x" % (self.prefix(message.time_ms), message.position)
 
     def time_ms(self, message: Message) -> int:
-        """When a message was first published, as far as its id tells."""
+        """When a message was first published, if its id contains it."""
         own = message.explicit_id or b""
         if self.position(own.decode()) is None or own[14:15] != b"7":
             return message.time_ms
@@ -180,7 +183,7 @@ class MessageIds:
 
     @staticmethod
     def position(message_id: str) -> int | None:
-        """The position that an id of this form carries, None for text of another form."""
+        """The position in an id of this form, None for text of another form."""
         parts = message_id.split("-")
         if [len(part) for part in parts] != [8, 4, 4, 4, 12]:
             return None

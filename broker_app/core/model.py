@@ -1,4 +1,4 @@
-"""Peers, their subscriptions and the queues that these consume: the records that commands act on.
+"""Peers, their subscriptions and the queues that they consume: the records that commands act on.
 
 They refer to each other, so they are defined together. Components own and change them.
 """
@@ -22,37 +22,37 @@ from broker_app.core.transaction import Transaction
 # (subscription, tag, message); tag 0 needs no acknowledgement
 Delivery = tuple["Subscription", int, Message]
 
-#: takes samples that nobody wants
+#: discards samples that are not wanted
 NO_SAMPLES: deque[int] = deque(maxlen=0)
 DEFAULT_POLICY = DestinationPolicy()
-#: of the one lane of a queue that is in order
+#: the priority of the only lane of a queue that keeps the order of the journal
 ANY_PRIORITY = DEFAULT_PRIORITY
-#: who has sent nothing for so long is no producer any more, even while connected
+#: a client that has sent nothing for so long is no longer counted as a producer
 PRODUCER_MS = 60_000
 
 
 class Receiver(Protocol):
-    """Whoever stands behind a peer: a STOMP session, the REST desk, an in-process client."""
+    """The owner of a peer: a STOMP session, the REST API, or a client within the process."""
 
     def flush(self, peer: Peer) -> None:
         """Take and clear `peer.receipts`, `refusals`, `deliveries`. Called after the commit, once a batch."""
 
     def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
-        """The bytes that carry `messages` to every subscription of the same look as `subscription`."""
+        """The bytes of `messages` for every subscription of the same fan-out group as `subscription`."""
 
     def send(self, data: bytes) -> None:
-        """Take bytes that `render` made, perhaps for another receiver."""
+        """Send bytes that `render` returned, perhaps of another receiver."""
 
     def throttle(self, on: bool) -> None:
-        """Read no more of the client for the time being (`on`), for what it sent waits for room; or go on."""
+        """Stop reading from the client (`on`) because many of its messages are blocked, or read again."""
 
     def close(self, refusal: Refused) -> None:
-        """Tell the client why, and end the connection."""
+        """Send the reason to the client, and close the connection."""
 
 
 class InnerReceiver:
-    """A receiver within the node: behind it is no connection, and it subscribes to no topic, so nothing is
-    fanned out to it. What it does with its mailbox is for a subclass to say; by itself it empties it."""
+    """A receiver within the process, without a connection and without subscriptions to topics. It discards
+    what it receives; subclasses override `flush`."""
 
     def flush(self, peer: Peer) -> None:
         peer.receipts.clear()
@@ -60,27 +60,26 @@ class InnerReceiver:
         peer.deliveries.clear()
 
     def render(self, subscription: Subscription, messages: list[Message]) -> bytes:
-        raise AssertionError("nothing is fanned out within the node")
+        raise AssertionError("an inner receiver has no subscriptions to topics")
 
     def send(self, data: bytes) -> None:
-        raise AssertionError("nothing is fanned out within the node")
+        raise AssertionError("an inner receiver has no subscriptions to topics")
 
     def throttle(self, on: bool) -> None:
-        """What is within the node has a bound of its own for what it sends."""
+        """Do nothing: inner receivers bound what they send themselves."""
 
     def close(self, refusal: Refused) -> None:
-        raise AssertionError(f"a peer without connection cannot be ended: {refusal}")
+        raise AssertionError(f"an inner receiver has no connection to close: {refusal}")
 
 
 class Peer:
-    """One session in the core's eyes.
+    """A client session, as the core sees it.
 
     `receipts`, `refusals` and `deliveries` are filled while a batch is decided and taken by
     `receiver.flush` after its commit. A `detailed` peer gets `(token, message | None)` for each
-    success, others the bare token. What it sends waits `patience_ms` for room in a full queue (0: as long
-    as the broker's limits say). A refusal ends the connection of a `strict` peer: what it sent after that
-    is not carried out.
-    """
+    success, others the bare token. Its messages wait `patience_ms` for room in a full queue (0: as long as
+    the limits of the broker allow). A refusal ends the connection of a `strict` peer: later commands are
+    ignored."""
 
     __slots__ = (
         "account",
@@ -111,7 +110,7 @@ class Peer:
     ) -> None:
         self.receiver = receiver
         self.user = user
-        #: what it makes the broker keep in memory; None as long as that is nothing
+        #: the memory that the broker uses for it; None while that is nothing
         self.account: Account | None = None
         #: id of the STOMP connection, empty for others
         self.connection = ""
@@ -128,19 +127,19 @@ class Peer:
         self.touched = False
         self.paused = False
         self.next_tag = 1
-        #: messages that its ended topic subscriptions got together with others
+        #: messages that its ended topic subscriptions received by fan-out
         self.fanned_out = 0
         self.unsettled: dict[int, tuple[Subscription, Message]] = {}
         self.subscriptions: dict[str, Subscription] = {}
-        #: what it forwards as the bridge of another broker, by the ids of subscriptions
+        #: what it forwards as the bridge of another broker, by subscription id
         self.flows: dict[str, Flow] = {}
         self.transactions: dict[str, Transaction] = {}
         self.temporary: set[str] = set()
 
 
 class Fanout:
-    """Messages of one batch for all `members` of a group: rendered once, sent to each. Who leaves before
-    the batch is decided gets none of them."""
+    """Messages of one batch for all `members` of a group: rendered once, sent to each. A member that leaves
+    before the batch is decided receives none of them."""
 
     __slots__ = ("_left", "group", "members", "messages")
 
@@ -151,7 +150,7 @@ class Fanout:
         self._left: set[Subscription] | None = None
 
     def leave(self, subscription: Subscription) -> bool:
-        """Whether it was a member until now. (Cheap for many who leave: `close` takes them out together.)"""
+        """Remove a member; returns whether it was one. `close` takes all that left out together."""
         if self._left is None:
             self._left = set()
         if subscription in self._left or subscription not in self.members:
@@ -160,7 +159,7 @@ class Fanout:
         return True
 
     def close(self) -> bool:
-        """The batch is decided, no more messages come; returns whether any member is left."""
+        """Add no more messages; returns whether any member is left."""
         self.group.seal()
         if self._left:
             self.members = tuple(member for member in self.members if member not in self._left)
@@ -173,13 +172,13 @@ class FanoutGroup:
     __slots__ = ("_frozen", "fanned_out", "fanout", "members", "selector")
 
     def __init__(self, selector: Selector | None) -> None:
-        #: the one condition of all members
+        #: the selector of all members
         self.selector = selector
         self.members: dict[Subscription, None] = {}
         self._frozen: tuple[Subscription, ...] | None = None
         #: the fan-out of the batch being decided; a change of members begins a new one
         self.fanout: Fanout | None = None
-        #: messages that its members got so far
+        #: messages that its members have received so far
         self.fanned_out = 0
 
     def add(self, subscription: Subscription) -> None:
@@ -198,7 +197,7 @@ class FanoutGroup:
             subscription.peer.fanned_out += got
 
     def seal(self) -> None:
-        """No more messages into the fan-out that is open."""
+        """Add no more messages to the open fan-out."""
         if self.fanout is not None:
             self.fanned_out += len(self.fanout.messages)
             self.fanout = None
@@ -211,11 +210,13 @@ class FanoutGroup:
 
 
 class Subscription:
-    """`queue` is where its messages wait: a shared queue, or one of its own behind a topic filter.
+    """A consumer of one destination.
 
-    `head` is a free place for the session's rendering. `fanout_group`, while set, is the group of topic
+    `queue` is where its messages wait: a shared queue, or one of its own for a topic filter.
+
+    `head` is for the session to cache rendered bytes in. `fanout_group`, while set, is the group of topic
     subscriptions that are served together because their messages are rendered to equal bytes.
-    `probe_tag` is the delivery whose way to its acknowledgement is timed, 0 when there is none.
+    `probe_tag` is the delivery whose time to acknowledgement is measured, 0 for none.
     """
 
     __slots__ = (
@@ -259,47 +260,47 @@ class Subscription:
         self.queue: Queue
         self.head: bytes | None = None
         self.unsettled = 0
-        #: the condition that messages must fulfil, None for all
+        #: the selector that messages must match, None for all
         self.selector: Selector | None = None
         #: its `selective.state.SelectorGroup` on a queue with selective delivery, which alone sets it
         self.selector_group: Any = None
-        #: whether it wants to be the only consumer that is served
+        #: whether it asks to be the only consumer that is served
         self.exclusive = False
-        #: its way through history, None when it gets what comes
+        #: its progress through history, None when it receives new messages only
         self.replay: Replay | None = None
-        #: when it began
+        #: when it was created
         self.since_ms = 0
         self.delivered_directly = 0
-        #: deliveries that came back
+        #: deliveries that were returned
         self.returned = 0
-        #: what its group had fanned out when it joined it
+        #: what its group had fanned out when it joined
         self.fanned_out_before = 0
         self.probe_tag = self.probe_ms = 0
-        #: how long, in ms, it held what was timed; whoever wants that puts a bounded deque here
+        #: times in ms from delivery to acknowledgement; statistics put a bounded deque here
         self.holds = NO_SAMPLES
-        #: whether settling has to look closer: there are leases, or bytes are counted
+        #: whether settling has more to do: there are leases, groups, or bytes that are counted
         self.watched = lease_ms > 0
-        #: whether it stands in `line`
+        #: whether it is in `rotation`
         self.available = False
 
     @property
     def rotation(self) -> deque[Subscription]:
-        """Where it stands when it can take a message."""
+        """The consumers with credit that it takes turns with."""
         return self.queue.available if self.selector_group is None else self.selector_group.available
 
     @property
     def ended(self) -> bool:
-        """Whether its connection has it no more; what it holds unsettled may be left."""
+        """Whether it was ended; it may still have unsettled deliveries."""
         return self.peer.subscriptions.get(self.id) is not self
 
     @property
     def fanned_out(self) -> int:
-        """What it got together with the others of its group."""
+        """Messages that it received by fan-out, together with the others of its group."""
         return self.fanout_group.fanned_out - self.fanned_out_before if self.fanout_group else 0
 
     @property
     def delivered(self) -> int:
-        """Deliveries so far, with repeats."""
+        """Deliveries so far, redeliveries included."""
         return self.delivered_directly + self.fanned_out
 
     @property
@@ -308,8 +309,8 @@ class Subscription:
 
 
 class NamedSubscription:
-    """One name on a topic. Its messages wait in `queue`, which no client can address; whoever subscribes
-    under the name consumes that queue. A durable one outlives its consumers and the process."""
+    """A durable or shared subscription of a topic. Its messages wait in `queue`, which clients consume by
+    subscribing under the name. A durable one exists without consumers, and after a restart."""
 
     __slots__ = ("durable", "name", "queue", "selector", "terms")
 
@@ -322,7 +323,7 @@ class NamedSubscription:
 
 
 class BlockedPublish:
-    """A message that was received and not let in: its producer has no answer yet."""
+    """A message that was received and waits for room; its producer has no receipt yet."""
 
     __slots__ = ("arrival", "body", "envelope", "peer", "receipt", "until_ms")
 
@@ -333,7 +334,7 @@ class BlockedPublish:
         self.envelope = envelope
         self.body = body
         self.receipt = receipt
-        #: its place in every line: behind what arrived before it, also in a line that it enters later
+        #: its place among all blocked messages, in the order of arrival
         self.arrival = arrival
         #: when it is refused
         self.until_ms = until_ms
@@ -344,12 +345,12 @@ class BlockedPublish:
 
 
 class LimitUsage:
-    """The limits of one destination at work.
+    """The use of the limits of one destination.
 
-    `bytes` counts the bodies of what waits and what is unsettled, and is exact where there is a limit for
-    them. Of `unread` messages, which were there before the counting began, only the number is known until
-    their bodies are read back; till then each counts as much as the average of those that were. `blocked`
-    holds in order what waits for room.
+    `bytes` is the size of the bodies that wait or are unsettled; it is exact where they have a limit. Of
+    `unread` messages, which are older than the count, only the number is known until their bodies are read
+    back; until then each counts as the average of those that were. `blocked` has the messages that wait for
+    room, in order.
     """
 
     __slots__ = ("_read", "_read_bytes", "blocked", "bytes", "policy", "producers", "since", "unread")
@@ -367,12 +368,12 @@ class LimitUsage:
 
     @property
     def removes(self) -> bool:
-        """Whether what waits makes room for what comes."""
+        """Whether messages that wait are removed to make room for new ones."""
         return self.policy.limit_behavior in (REMOVE_OLDEST, REMOVE_LOW_PRIORITY)
 
     @property
     def estimated_bytes(self) -> int:
-        """What the messages weigh together."""
+        """The size of all messages, in part estimated."""
         return self.bytes + (self.unread * self._read_bytes // self._read if self._read else 0)
 
     def holds(self, messages: int, bytes_: int) -> bool:
@@ -383,7 +384,7 @@ class LimitUsage:
         )
 
     def read_back(self, position: int, size: int) -> None:
-        """A body came from the journal."""
+        """Count a body that was read back from the journal."""
         if position < self.since and self.unread:
             self.unread -= 1
             self.bytes += size
@@ -391,15 +392,15 @@ class LimitUsage:
             self._read_bytes += size
 
     def recount(self, known_bytes: int, unread: int, since: int) -> None:
-        """Begin the counting anew: `unread` messages before the position `since` were not looked at."""
+        """Start the count again: the sizes of `unread` messages before the position `since` are not known."""
         self.bytes, self.unread, self.since = known_bytes, unread, since
 
     def shift(self, by_ms: int) -> None:
-        """Have each producer send so much later."""
+        """Shift when producers have sent, because the clock was set."""
         self.producers = {peer: sent_ms + by_ms for peer, sent_ms in self.producers.items()}
 
     def admits(self, peer: Peer, now_ms: int) -> bool:
-        """Whether `peer` may send here as far as the number of producers goes; it then counts as one."""
+        """Return whether the number of producers allows `peer` to send; it is then counted as one."""
         most, producers = self.policy.max_producers, self.producers
         if most and peer not in producers and len(producers) >= most:
             self.producers = producers = {
@@ -444,8 +445,8 @@ class QueueSamples:
 
 
 class Queue:
-    """One queue. Durable queues are recorded; temporary ones and those behind a topic subscription that
-    is not durable live in memory only (`durable` False)."""
+    """One queue. Durable queues are recorded; temporary ones, and those of topic subscriptions that are not
+    durable, exist in memory only (`durable` False)."""
 
     __slots__ = (
         "account",
@@ -478,16 +479,16 @@ class Queue:
     def __init__(self, address: str, *, durable: bool) -> None:
         self.address = address
         self.durable = durable
-        #: what its limits need, None when there are none
+        #: the use of its limits, None when it has none
         self.limit_usage: LimitUsage | None = None
         self.apply_policy(DEFAULT_POLICY)
-        #: who answers for the memory that it takes, None where bodies can go to the journal
+        #: the account that its memory is counted for, None where bodies can be paged out to the journal
         self.account: Account | None = None
         self.lanes: list[Lane] = []  # highest priority first
         self.consumers: list[Subscription] = []
         #: consumers that can take a message now, the next one in turn first
         self.available: deque[Subscription] = deque()
-        #: the exclusive consumer that is served; all others stand by
+        #: the exclusive consumer that is served while all others are on standby
         self.active: Subscription | None = None
         #: the `selective.state.SelectiveState` while consumers have selectors or messages have groups, else
         #: None; only selective delivery sets it and knows what it contains
@@ -498,15 +499,15 @@ class Queue:
         self.dirty = False
         #: whether a message with an expiry may wait here
         self.expiring = False
-        #: whether it was removed; what comes back to it is forgotten
+        #: whether it was deleted; deliveries that are returned to it are dropped
         self.deleted = False
         self.idle_since_ms = 0
         #: whether messages keep the order of the journal whatever their priority
         self.in_order = False
-        #: whether they are for another broker: then nothing overtakes, all of it is recorded, and what comes
-        #: back is handed out again at once, as often as it takes
+        #: whether it is a store-and-forward queue: its messages keep their order, all are recorded, and those
+        #: that are returned are delivered again at once, without a limit
         self.forwarded = False
-        #: the subscription with a name whose messages wait here, None for what clients call a queue
+        #: the named subscription whose messages wait here, None for queues that clients can address
         self.named: NamedSubscription | None = None
         self.unsettled = 0
         self.counters = QueueCounters()
@@ -515,13 +516,13 @@ class Queue:
 
     @property
     def unrecorded(self) -> int:
-        """Messages that wait and are in no journal: they are lost when the broker stops."""
+        """The number of waiting messages that are not recorded, and are lost when the broker stops."""
         return sum(not message.recorded for lane in self.lanes for message in lane.in_memory())
 
     def apply_policy(self, policy: DestinationPolicy) -> None:
-        """Take over new rules, and what follows from them for every message or consumer."""
+        """Set the policy, and what follows from it for every message or consumer."""
         self.policy = policy
-        #: whether producers are refused, and whether consumers are handed nothing
+        #: whether messages are refused, and whether consumers receive nothing
         self.producers_paused = policy.refuses_producers
         self.consumers_paused = policy.holds_consumers
         if self.limit_usage is not None:
@@ -531,17 +532,17 @@ class Queue:
 
     @property
     def counts(self) -> bool:
-        """Whether what is unsettled is counted too."""
+        """Whether the bytes of unsettled deliveries are counted."""
         return self.limit_usage is not None or self.account is not None
 
     @property
     def paged_bytes(self) -> int:
-        """About how much there is of bodies that are not in memory."""
+        """The estimated size of the bodies that are not in memory."""
         return sum(lane.average * (len(lane.paged) + len(lane.loading)) for lane in self.lanes)
 
     @property
     def depth(self) -> int:
-        """Messages that wait; those handed out and unsettled are not among them."""
+        """The number of waiting messages, without unsettled ones."""
         return sum(map(len, self.lanes))
 
     @property
@@ -552,7 +553,7 @@ class Queue:
         )
 
     def lane(self, priority: int) -> Lane:
-        """The lane of `priority`, made when there is none."""
+        """The lane of `priority`, created when there is none."""
         if self.in_order:
             priority = ANY_PRIORITY
         before = 0
@@ -569,18 +570,19 @@ class Queue:
         return ANY_PRIORITY if self.in_order else message.envelope.priority
 
     def group_of(self, message: Message) -> str:
-        """The group that decides who gets it, empty when none does: what is for another broker is looked at
-        for groups there."""
+        """The message group that decides which consumer receives a message, or empty. Store-and-forward
+        queues have no groups: those are up to the target broker."""
         return "" if self.forwarded else group_of(message)
 
     def first_lane(self) -> Lane | None:
+        """The lane with the highest priority that is not empty."""
         for lane in self.lanes:
             if lane.ready or lane.returned or lane.loading or lane.paged:
                 return lane
         return None
 
     def oldest(self) -> Message | None:
-        """The message in memory that waits longest, if any."""
+        """The message in memory that has waited longest, if any."""
         heads = [lane.returned[0][1] for lane in self.lanes if lane.returned]
         heads += [lane.ready[0] for lane in self.lanes if lane.ready]
         return min(heads, key=lambda message: message.time_ms, default=None)

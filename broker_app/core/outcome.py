@@ -1,4 +1,7 @@
-"""What deciding a run of commands leads to: records to keep first, then everything to let out."""
+"""The outcome of a run of commands: records to store first, then all that is sent after their commit.
+
+Events of destinations, consumers and dead letters are part of it, for the system topics (`$mom.…`). They are
+rare, never one for each message; all but `Arrived` are emitted only while a system topic has subscribers."""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ class DestinationDeleted(NamedTuple):
 
 
 class DestinationFull(NamedTuple):
-    """A destination came to its limit; told once, until it has been below it again."""
+    """A destination reached a limit; emitted once, until it has had room again."""
 
     address: str
     detail: str
@@ -36,27 +39,27 @@ class ConsumerLeft(NamedTuple):
 
 
 class ConsumerSlow(NamedTuple):
-    """A consumer takes too little; `detail` says what follows from it."""
+    """A consumer is too slow; `detail` describes the consequence."""
 
     subscription: Subscription
     detail: str
 
 
 class SnapshotWanted(NamedTuple):
-    """Somebody subscribed to what the broker tells, and wants to hear first how things stand."""
+    """A new subscription of a system topic asks for the present state first."""
 
     subscription: Subscription
 
 
 class Arrived(NamedTuple):
-    """Messages for another broker wait in a store-and-forward queue that nobody consumes: some came, or came
-    back, in this batch."""
+    """Messages were added or returned to a store-and-forward queue that has no consumer."""
 
     address: str
 
 
 class DeadLetter(NamedTuple):
-    """So many messages of a queue went to the dead letters in one batch; id and detail are the last one's."""
+    """The number of messages of a queue that were dead-lettered in one batch; id and detail are of the
+    last."""
 
     address: str
     reason: str
@@ -77,7 +80,7 @@ Event = (
     | DeadLetter
 )
 
-#: what bodies are read back for: their lane, because they are due, or for a subscription that reads history
+#: why bodies are read back: for their lane, because they are due, or for a subscription that replays history
 #: (the address is then the key of its replay)
 LANE, DUE, REPLAY = range(3)
 
@@ -92,17 +95,17 @@ class Fetch(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A command that was given up because of a fault of the broker, before anything was changed."""
+    """A command that failed because of an internal error, before anything was changed."""
 
     peer: Peer
     error: Exception
 
 
 class Outcome:
-    """The first seven attributes are the journal's batch; the others are let out after its commit.
+    """The first seven attributes are the batch of the journal; the others are sent after its commit.
 
     `parts` are pieces of records in order, `count` the number of records; record i has the position
-    `first_position + i`. `published` and `freed` are positions of bodies to keep and to give up.
+    `first_position + i`. `published` and `freed` are positions of bodies to keep and to free.
     """
 
     __slots__ = (
@@ -133,26 +136,26 @@ class Outcome:
         self.count = 0
         self.published: list[int] = []
         self.freed: list[int] = []
-        #: peers with something in their mailbox, which goes out before the fan-outs
+        #: peers whose mailbox is not empty; it is sent before the fan-outs
         self.touched: list[Peer] = []
         self.fanouts: list[Fanout] = []
         self.fetches: list[Fetch] = []
-        #: peers to be told why and disconnected
+        #: peers to disconnect, with the reason
         self.closes: list[tuple[Peer, Refused]] = []
-        #: what happened, for who listens to the broker itself
+        #: for the system topics
         self.events: list[Event] = []
-        #: store-and-forward queues that records of this batch speak of, or that got something back
+        #: store-and-forward queues with records in this batch, or to which deliveries were returned
         self.forwarded: dict[str, None] = {}
         self.dead_letters: dict[tuple[str, str], DeadLetter] = {}
-        #: what is to be logged; their clients are answered, or closed
+        #: internal errors to log; their clients are answered or disconnected
         self.failures: list[Failure] = []
-        #: peers whose clients are read no further from now on (True), or again (False)
+        #: peers to throttle (True), or to read again (False)
         self.throttles: list[tuple[Peer, bool]] = []
         self._indexes: dict[str, int] = {}
 
     @property
     def quiet(self) -> bool:
-        """Whether nobody waits for it: nothing to let out, only records, as of plain acknowledgements."""
+        """Whether there is nothing to send, only records, as for plain acknowledgements."""
         return not (
             self.touched or self.fanouts or self.fetches or self.closes or self.published or self.throttles
         )
@@ -172,7 +175,7 @@ class Outcome:
         self.fanouts = [fanout for fanout in self.fanouts if fanout.close()]
 
     def take_events(self) -> list[Event]:
-        """What happened since the last call."""
+        """Return and clear the events."""
         if not (self.events or self.dead_letters):
             return []
         events, self.events = [*self.events, *self.dead_letters.values()], []

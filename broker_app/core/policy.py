@@ -1,4 +1,4 @@
-"""What holds for one destination: limits, what happens at them, attempts, dead letters, retention.
+"""The policy of a destination: limits, behavior at limits, attempts, dead letters, retention.
 
 `Policies` is one frozen value, replaced as a whole between two batches when an administrator changes
 something. A pattern ends in `>` (the rest of the name) and is beaten by an exact name, and by a longer
@@ -23,7 +23,7 @@ NONE, PRODUCERS, CONSUMERS, ALL = PAUSES = ("none", "producers", "consumers", "a
 
 @dataclass(frozen=True, slots=True)
 class DestinationPolicy:
-    """The rules of one destination. Sizes are bytes; 0 is "no limit" unless a line says otherwise."""
+    """The policy of one destination. Sizes are in bytes; 0 is "no limit" unless noted."""
 
     max_messages: int = 0
     max_bytes: int = 0
@@ -31,50 +31,52 @@ class DestinationPolicy:
     max_producers: int = 0
     max_consumers: int = 0
     limit_behavior: str = FLOW_CONTROL
-    #: deliveries that come back this often go to the dead letters
+    #: a message that is returned this often is dead-lettered
     max_attempts: int = 16
-    #: wait before a message that came back is given out again; each time `retry_factor` longer
+    #: delay before a returned message is delivered again; each time `retry_factor` longer
     retry_delay_ms: int = 0
     retry_factor: float = 2.0
     max_retry_delay_ms: int = 3_600_000
-    #: name of the queue that takes the dead letters; empty: the name and ".dead"
+    #: name of the dead letter queue; empty: the name of the queue and ".dead"
     dead_letters: str = ""
-    #: whether messages that expire go there too
+    #: whether expired messages are dead-lettered, too
     dead_letter_expired: bool = False
-    #: whether there are dead letters at all; without, such messages are discarded
+    #: whether there are dead letters; without, such messages are discarded
     use_dead_letters: bool = True
     #: how long a dedup-id is remembered
     dedup_window_ms: int = 600_000
-    #: history of a topic that can be replayed: kept at least so long, at most so many bytes; both 0: none
+    #: history of a topic for replay: kept for this time, at most so many bytes; both 0: none
     retention_ms: int = 0
     retention_bytes: int = 0
-    #: a consumer that holds all its credit this long while messages wait is disconnected
+    #: a consumer that uses all its credit this long while messages wait is disconnected
     slow_consumer_ms: int = 0
-    #: whether a queue is made by its first use; without, it has to have a policy of its own
+    #: whether a queue is created by its first use; without, it needs a policy of its own
     auto_create: bool = True
-    #: who is held back: what producers send is refused, consumers are handed nothing
+    #: which side is paused: messages are refused, consumers receive nothing
     paused: str = NONE
 
     @property
     def retains(self) -> bool:
-        """Whether messages of a topic are kept to be replayed."""
+        """Whether messages of a topic are kept for replay."""
         return bool(self.retention_ms or self.retention_bytes)
 
     @property
     def refuses_producers(self) -> bool:
+        """Whether an administrator has paused the producers."""
         return self.paused in (PRODUCERS, ALL)
 
     @property
     def holds_consumers(self) -> bool:
+        """Whether an administrator has paused the consumers."""
         return self.paused in (CONSUMERS, ALL)
 
     @property
     def has_limits(self) -> bool:
-        """Whether there is anything to look at when a message comes in."""
+        """Whether messages are checked against limits when they are published."""
         return bool(self.max_messages or self.max_bytes or self.max_message_bytes or self.max_producers)
 
 
-#: of queues of dead letters without a policy of their own: they are looked at, not consumed
+#: of dead letter queues without a policy of their own, which are browsed rather than consumed
 DEAD_LETTERS_POLICY = DestinationPolicy(
     max_messages=100_000, max_bytes=256 * 1024 * 1024, limit_behavior=REMOVE_OLDEST, use_dead_letters=False
 )
@@ -89,7 +91,7 @@ class Policies:
     exact: Mapping[str, DestinationPolicy] = field(default_factory=dict)
     #: by the part before the ">"
     prefixes: Mapping[str, DestinationPolicy] = field(default_factory=dict)
-    #: the queues that some policy names for dead letters
+    #: addresses of the queues that policies name for dead letters
     dead_letter_queues: frozenset[str] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -100,7 +102,7 @@ class Policies:
 
     def of(self, address: str, topic: str = "") -> DestinationPolicy:
         """The policy of a destination: its own, that of the longest pattern, or the default. A durable
-        subscription to `topic` obeys that topic's."""
+        subscription to `topic` has the policy of that topic."""
         found = self._found(address)
         if found is None and topic:
             found = self._found(topic)
@@ -108,7 +110,7 @@ class Policies:
             return found or self.default
         if found is None:
             return DEAD_LETTERS_POLICY
-        # Dead letters make room for others: nobody could wait for it, and they leave nothing behind.
+        # Dead letters remove older ones at limits: they can neither be blocked nor be dead-lettered again.
         return replace(found, limit_behavior=REMOVE_OLDEST, use_dead_letters=False)
 
     def _found(self, address: str) -> DestinationPolicy | None:

@@ -128,7 +128,7 @@ def test_what_the_broker_knows_of_a_message_has_names() -> None:
         ("a = 1 AND\n  b = = 2", "line 2 column 7", "found '='"),
         ("a = 1; b", "line 1 column 6", "is not allowed in a selector"),
         ("a IN (1,)", "line 1 column 9", "a number"),
-        ("a = 12x", "line 1 column 5", "is no part"),
+        ("a = 12x", "line 1 column 5", "is not allowed"),
         ("5", "line 1 column 1", "a condition is expected"),
         ("a AND 'x'", "line 1 column 7", "a condition is expected"),
         ("1 + (a = 1) = 2", "line 1 column 6", "a value is expected"),
