@@ -31,7 +31,7 @@ def nowhere(request: HttpRequest, exception: Exception) -> HttpResponse:
         return render(request, "404.html", status=404)
     said = exception.args[0] if exception.args else ""
     fits = isinstance(said, str) and len(said) < _MOST_SAID
-    return render(request, "console/nowhere.html", {"said": said if fits else ""}, status=404)
+    return render(request, "console/not_found.html", {"detail": said if fits else ""}, status=404)
 
 
 @csrf_exempt

@@ -7,7 +7,7 @@ import "./rows.ts";
 import { gettext } from "./gettext.ts";
 import { showTimes } from "./times.ts";
 
-for (const link of document.querySelectorAll<HTMLAnchorElement>("#ways a[data-key]")) {
+for (const link of document.querySelectorAll<HTMLAnchorElement>("#navigation a[data-key]")) {
   const title = link.textContent.trim();
   bindShortcuts({ keys: `g ${link.dataset.key}`, says: gettext("Go to {page}", { page: title }), action: () => visit(link.href) });
 }

@@ -73,7 +73,7 @@ class Palette {
   /** What is known without asking the broker: where somebody has been, pages, and acts on none in particular. */
   #here(): Entry[] {
     const wanted = this.#text.trim().toLowerCase();
-    const pages = [...document.querySelectorAll<HTMLAnchorElement>("#ways > li a, #account a")]
+    const pages = [...document.querySelectorAll<HTMLAnchorElement>("#navigation > li a, #account a")]
       .filter((link) => link.closest("mom-branch") === null)
       .map((link) => ({
         group: gettext("Pages"), label: link.querySelector("span")?.textContent ?? link.textContent.trim(), hint: link.dataset.key && `g ${link.dataset.key}`, action: () => this.#go(link.href),

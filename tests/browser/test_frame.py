@@ -42,7 +42,7 @@ def test_pages_change_inside_the_frame_and_back_leads_to_where_one_was(
     expect(page).to_have_title(re.compile("^Audit"))
 
     # What is not there says so inside the frame, and a refused form keeps what was typed.
-    page.evaluate("document.querySelector('#ways a[href$=\"groups/\"]').href = '/console/none'")
+    page.evaluate("document.querySelector('#navigation a[href$=\"groups/\"]').href = '/console/none'")
     explorer.get_by_role("link", name="Groups").click()
     expect(page.get_by_role("heading", level=1, name="This page does not exist")).to_be_focused()
     page.go_back()

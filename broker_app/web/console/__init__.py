@@ -1,5 +1,5 @@
-"""The console's pages: plain HTML in one frame, with real forms. What is alive in them are islands.
+"""The console's pages: plain HTML in one frame, with real forms; islands add live parts.
 
-Promises: every act works without JavaScript, says what it changes before and after, and can be undone.
-Owns how configured things are shown and asked for. Never writes a model: `web.actions` does, for the API too.
+Every action works without JavaScript, shows its effect before and after, and can be undone. Models are never
+written here: `web.actions` does that, for the API too.
 """

@@ -1,4 +1,4 @@
-"""Pages of alerts: what fires, and the rules by which it does."""
+"""Pages of alerts: open alerts, and the alert rules."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from broker_app.web.console.edit_page import AddPage, EditPage
 from broker_app.web.console.fields import Lines
 from broker_app.web.console.list_page import ListPage
 from broker_app.web.console.remove_page import RemovePage
-from broker_app.web.console.resource_form import ThingForm
-from broker_app.web.console.resource_page import Subject
+from broker_app.web.console.resource_form import ResourceForm
+from broker_app.web.console.resource_page import ResourcePages
 from broker_app.web.resource_types import Said
 from broker_app.web.resource_types.alerts import from_the_start
 
@@ -32,7 +32,7 @@ _ABOUT = {
 _SEVERITIES = {"warning": _("warning"), "critical": _("critical")}
 
 
-class AlertRuleForm(ThingForm):
+class AlertRuleForm(ResourceForm):
     kind = "alerts"
 
     condition = forms.ChoiceField(
@@ -65,11 +65,11 @@ class AlertRuleForm(ThingForm):
     )
     comment = forms.CharField(label=_("Comment"), required=False, widget=forms.Textarea(attrs={"rows": 2}))
 
-    def said(self) -> Said:
-        return {name: value for name, value in super().said().items() if value is not None}
+    def spec(self) -> Said:
+        return {name: value for name, value in super().spec().items() if value is not None}
 
 
-ALERTS = Subject(
+ALERTS = ResourcePages(
     kind="alerts",
     title=_("Alerts"),
     about=_("Problems that need attention, found by the alert rules below."),
@@ -90,7 +90,7 @@ ALERTS = Subject(
 
 
 class Alerts(ListPage):
-    """What fires, and all rules that hold: those from the start, unless something is said by their names."""
+    """Open alerts and all effective rules: the built-in ones, unless replaced by a rule of the same name."""
 
     subject = ALERTS
 
@@ -98,9 +98,9 @@ class Alerts(ListPage):
         self.own = self.subject.of.read()
         return {**from_the_start(), **self.own}
 
-    def row(self, key: str, said: Said) -> dict[str, Any]:
-        row = super().row(key, said)
-        return {**row, "said": said, "about": _ABOUT[said["condition"]], "own": key in self.own}
+    def row(self, key: str, spec: Said) -> dict[str, Any]:
+        row = super().row(key, spec)
+        return {**row, "spec": spec, "about": _ABOUT[spec["condition"]], "own": key in self.own}
 
 
 class AddAlertRule(AddPage):
@@ -108,19 +108,19 @@ class AddAlertRule(AddPage):
 
 
 class EditAlertRule(EditPage):
-    """One that is said, or one that holds from the start, which saving replaces."""
+    """Edit a configured rule, or a built-in one, which saving replaces."""
 
     subject = ALERTS
 
-    def thing(self, request: HttpRequest) -> tuple[str, Said]:
+    def resource(self, request: HttpRequest) -> tuple[str, Said]:
         key = request.GET.get("name", "")
-        said = self.subject.of.read([key]).get(key) or from_the_start().get(key)
-        if said is None:
+        spec = self.subject.of.read([key]).get(key) or from_the_start().get(key)
+        if spec is None:
             raise Http404(f"There is no {self.subject.one} {key[:100]}.")
-        return key, said
+        return key, spec
 
     def around(self, request: HttpRequest) -> dict[str, Any]:
-        key, _said = self.thing(request)
+        key, _spec = self.resource(request)
         return {**super().around(request), "from_the_start": not version_of(self.subject.kind, key)}
 
 

@@ -1,4 +1,4 @@
-"""The page of the audit log: who did what, from where and why. What is filtered is in the address."""
+"""The page of the audit log. Its filter is in the address."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from broker_app.web.console.versions import whole
 from broker_app.web.resource_types import KINDS
 
 _A_PAGE = 100
-#: the chain is looked at by itself while the log is no longer; else when it is asked for
+#: logs of at most so many entries are verified automatically, longer ones on request
 _VERIFIED = 5_000
 
 
 class Filter(forms.Form):
-    """Empty fields ask for nothing."""
+    """The filter of the audit log. Empty fields match everything."""
 
     author = forms.CharField(required=False, max_length=150, label=gettext_lazy("User"))
     way = forms.ChoiceField(
@@ -71,7 +71,7 @@ class Filter(forms.Form):
     )
 
     def entries(self) -> QuerySet[AuditEntry]:
-        """The entries that a valid form asks for, the newest first."""
+        """The entries that match a valid form, newest first."""
         given = self.cleaned_data
         lookups = {
             "author": "author",
@@ -108,7 +108,7 @@ class AuditPage(AdministratorsPage):
 
 
 class ExportPage(AdministratorsPage):
-    """All entries that the address asks for, the oldest first, a line of JSON each."""
+    """All entries that match the filter, oldest first, as one line of JSON each."""
 
     def get(self, request: HttpRequest) -> HttpResponseBase:
         form = Filter(request.GET)
@@ -120,7 +120,7 @@ class ExportPage(AdministratorsPage):
 
 
 def _verdict(request: HttpRequest) -> dict[str, Any]:
-    """Whether the chain holds, where that is quick to tell or asked for."""
+    """Return whether the chain is valid; verified only if it is short or the request asks for it."""
     long = AuditEntry.objects.count() > _VERIFIED
     if long and "verify" not in request.GET:
         return {"verify": _with(request, verify="now")}
@@ -128,7 +128,7 @@ def _verdict(request: HttpRequest) -> dict[str, Any]:
 
 
 def _with(request: HttpRequest, **more: str) -> str:
-    """The query of the address, with something more."""
+    """The query of the address with the given values added."""
     query = request.GET.copy()
     for name, value in more.items():
         query[name] = value

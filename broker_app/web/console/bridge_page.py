@@ -1,4 +1,4 @@
-"""The page of one bridge: how it stands, what happened, and what can be done with it."""
+"""The page of one bridge: its status, its events and its actions."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from broker_app.web.console.bridge_status import NO_NODE, all_bridges, one_bridg
 from broker_app.web.console.bridges import BRIDGES, address_of
 from broker_app.web.console.differences import in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage, in_production
-from broker_app.web.console.resource_page import SubjectPage, tell
+from broker_app.web.console.resource_page import ResourceView, report
 from broker_app.web.policy_sync import ask, node_of
 from broker_app.web.resource_types import Said
 from broker_app.web.resource_types.bridges import whole
 
-#: operations that change what is desired of a whole bridge
+#: operations that change the desired state of a whole bridge
 _DESIRED = {"pause": PAUSED, "resume": RUNNING, "drain": DRAINING}
 
 
-class BridgePage(SubjectPage):
-    """How one bridge stands."""
+class BridgePage(ResourceView):
+    """The status of one bridge."""
 
     subject = BRIDGES
 
@@ -40,12 +40,12 @@ class BridgePage(SubjectPage):
         return self.show(request)
 
     def show(self, request: HttpRequest, **more: Any) -> HttpResponse:
-        key, said = self.thing(request)
+        key, spec = self.resource(request)
         found, unknown = one_bridge(request, key)
         context = {
             "subject": self.subject,
             "key": key,
-            "said": said,
+            "spec": spec,
             "entry": Entry.objects.filter(kind=self.subject.kind, key=key).first(),
             "bridge": shown_bridge(found) if found else None,
             "events": shown_events(found["events"]) if found else [],
@@ -55,20 +55,20 @@ class BridgePage(SubjectPage):
         return render(request, "console/bridge.html", context)
 
 
-class TrialPage(BridgePage):
-    """Tests the connection, and shows what came of each step above all else."""
+class TestPage(BridgePage):
+    """Test the connection, and show the result of each step."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        return redirect(address_of(self.thing(request)[0]))
+        return redirect(address_of(self.resource(request)[0]))
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        key, said = self.thing(request)
+        key, spec = self.resource(request)
         queue = request.POST.get("queue", "").strip()
         node = node_of(request)
         if node is None:
             return self.show(request, fault=NO_NODE)
         found = whole(key)
-        remote = Remote.of(key, said, found[1].get("password", "") if found else "")
+        remote = Remote.of(key, spec, found[1].get("password", "") if found else "")
         try:
             trial = ask(node, node.rest.try_remote(remote, queue or None), within_s=LONGEST_S + 5)
         except Refusal as refusal:
@@ -78,20 +78,20 @@ class TrialPage(BridgePage):
         return self.show(request, trial=trial, tested_queue=queue)
 
 
-class SteerPage(SubjectPage):
-    """Pauses, resumes, drains and retries a bridge, or one of its flows."""
+class ControlPage(ResourceView):
+    """Pause, resume, drain or retry a bridge, or one of its flows."""
 
     subject = BRIDGES
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        key, said = self.thing(request)
+        key, spec = self.resource(request)
         operation, queue = request.POST.get("operation", ""), request.POST.get("queue", "")
         if operation == "retry":
             self.retry(request, key, queue)
-        elif (steered := _steered(said, operation, queue)) is not None:
+        elif (changed_spec := _spec_after(spec, operation, queue)) is not None:
             try:
-                edit = Edit(self.subject.kind, key, steered)
-                tell(
+                edit = Edit(self.subject.kind, key, changed_spec)
+                report(
                     request, apply(by(request, request.POST.get("reason", "")), [edit]), _("Bridge %s") % key
                 )
             except (Conflict, InvalidEdits, Stale, ValidationError) as fault:
@@ -112,20 +112,20 @@ class SteerPage(SubjectPage):
         messages.success(request, _("The bridge is retrying now."))
 
 
-class ClonePage(SubjectPage):
-    """Makes a bridge like another one, credentials too; what is to differ is edited then."""
+class ClonePage(ResourceView):
+    """Create a copy of a bridge with its credentials. It is paused until it was edited."""
 
     subject = BRIDGES
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        key, _said = self.thing(request)
+        key, _spec = self.resource(request)
         found, new = whole(key), request.POST.get("new", "").strip()
         assert found is not None, "it is there"
-        said, secrets = found
+        spec, secrets = found
         try:
-            # It forwards nothing until somebody has said what is to differ.
-            edit = Edit(self.subject.kind, new, {**said, "desired": PAUSED}, 0, secrets)
-            tell(request, apply(by(request), [edit]), _("Bridge %s") % new)
+            # The copy forwards nothing until it was edited and resumed.
+            edit = Edit(self.subject.kind, new, {**spec, "desired": PAUSED}, 0, secrets)
+            report(request, apply(by(request), [edit]), _("Bridge %s") % new)
         except (Conflict, InvalidEdits, ValidationError) as fault:
             messages.error(request, _("The bridge was not created: %s") % in_a_sentence(fault))
             return redirect(address_of(key))
@@ -136,7 +136,7 @@ class ClonePage(SubjectPage):
 
 
 class RemoveOrphanPage(AdministratorsPage):
-    """Removes a queue that waits for a bridge that there is not, with all that is in it."""
+    """Remove a store-and-forward queue without a bridge, with its messages."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         return self.show(request)
@@ -159,7 +159,7 @@ class RemoveOrphanPage(AdministratorsPage):
         return redirect(BRIDGES.address)
 
     def orphan(self, request: HttpRequest) -> dict[str, Any]:
-        """The queue that `source` in the address names. Raises Http404."""
+        """The queue named by `source` in the address. Raises Http404."""
         found = all_bridges(request)[0]
         source = request.GET.get("source", "")
         orphans: list[dict[str, Any]] = found["orphans"] if found else []
@@ -174,11 +174,11 @@ class RemoveOrphanPage(AdministratorsPage):
         return render(request, "console/orphan_remove.html", context)
 
 
-def _steered(said: Said, operation: str, queue: str) -> Said | None:
-    """What is said of a bridge after a operation; None for a operation that there is not."""
+def _spec_after(spec: Said, operation: str, queue: str) -> Said | None:
+    """The spec of a bridge after an operation; None for an unknown operation."""
     if not queue:
-        return {**said, "desired": _DESIRED[operation]} if operation in _DESIRED else None
-    paused = [name for name in said["paused_queues"] if name != queue]
+        return {**spec, "desired": _DESIRED[operation]} if operation in _DESIRED else None
+    paused = [name for name in spec["paused_queues"] if name != queue]
     if operation == "pause":
-        return {**said, "paused_queues": [*paused, queue]}
-    return {**said, "paused_queues": paused} if operation == "resume" else None
+        return {**spec, "paused_queues": [*paused, queue]}
+    return {**spec, "paused_queues": paused} if operation == "resume" else None

@@ -1,4 +1,4 @@
-"""How bridges stand, in the words and signs of pages."""
+"""The status of bridges, with labels and signs for pages."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ Facts = dict[str, Any]
 
 
 class State(NamedTuple):
-    """A state with its sign, so that it is told without colour too."""
+    """A state with a sign, so that it does not depend on colour."""
 
     word: StrPromise | str
     sign: str
     tone: str
 
 
-#: states in the reader's language
-WORDS: Final = {
+#: labels of states
+STATE_LABELS: Final = {
     "running": _("running"), "starting": _("starting"), "connecting": _("connecting"),
     "retrying": _("retrying"), "stalled": _("stalled"), "failed": _("failed"),
     "paused": _("paused"), "asleep": _("suspended"),
 }  # fmt: skip
-#: what happens to bridges and flows, likewise
-HAPPENINGS: Final = {
+#: labels of events of bridges and flows
+EVENT_LABELS: Final = {
     "connected": _("connected"), "retrying": _("retrying"), "failed": _("failed"),
     "reconfigured": _("reconfigured"), "restarted": _("restarted"), "paused": _("paused"),
     "resumed": _("resumed"), "draining": _("draining"), "started": _("started"),
@@ -52,7 +52,7 @@ _SIGNS: Final = {
     "stalled": ("▲", "bad"),
     "failed": ("■", "bad"),
 }
-#: what a flow counts, with headings; the first is what those before the line come to
+#: labels of a flow's counts; the first is the sum of the others
 COUNTS: Final = {
     "sent": _("sent"),
     "accepted": _("accepted"),
@@ -64,7 +64,7 @@ NO_NODE: Final = _("This process only serves the console and does not know the s
 
 
 def all_bridges(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:
-    """All bridges as `telemetry.bridges` tells them, and why they are not known where that is so."""
+    """All bridges as `telemetry.bridges` reports them, or the reason why their status is unknown."""
     node = node_of(request)
     if node is None:
         return None, NO_NODE
@@ -75,7 +75,7 @@ def all_bridges(request: HttpRequest) -> tuple[Facts | None, StrPromise | str]:
 
 
 def one_bridge(request: HttpRequest, name: str) -> tuple[Facts | None, StrPromise | str]:
-    """One bridge with its events, or why it is not known."""
+    """One bridge with its events, or the reason why its status is unknown."""
     node = node_of(request)
     if node is None:
         return None, NO_NODE
@@ -86,7 +86,7 @@ def one_bridge(request: HttpRequest, name: str) -> tuple[Facts | None, StrPromis
 
 
 def shown_bridge(row: Mapping[str, Any]) -> Facts:
-    """A bridge for a template: the worst of its states, spans in words, its flows."""
+    """A bridge for a template: its worst state, durations as text, its flows."""
     flows = [shown_flow(flow) for flow in row["flows"]]
     stalled = any(flow["state"] == "stalled" for flow in row["flows"])
     return {
@@ -102,7 +102,7 @@ def shown_bridge(row: Mapping[str, Any]) -> Facts:
 
 
 def shown_flow(flow: Mapping[str, Any]) -> Facts:
-    """A flow for a template; `adds_up` is whether its counts do."""
+    """A flow for a template; `adds_up` is False if its counts are inconsistent."""
     rest = sum(flow[name] for name in COUNTS if name != "sent")
     return {
         **flow,
@@ -116,11 +116,11 @@ def shown_flow(flow: Mapping[str, Any]) -> Facts:
 
 
 def shown_events(events: Sequence[Mapping[str, Any]]) -> list[Facts]:
-    """What happened, for a template: the newest first, and what happened again by the last time."""
+    """Events for a template, newest first; repeated events have the time of the last one."""
     return [
         {
             **event,
-            "event": HAPPENINGS.get(event["event"], event["event"]),
+            "event": EVENT_LABELS.get(event["event"], event["event"]),
             "at": datetime.fromisoformat(event["at"]),
             "tone": "bad" if event["code"] else "quiet",
             "sign": "■" if event["code"] else "●",
@@ -133,7 +133,7 @@ def _state(word: str, paused: bool) -> State:
     sign, tone = _SIGNS[word]
     if word == "suspended":
         word = "paused" if paused else "asleep"
-    return State(WORDS[word], sign, tone)
+    return State(STATE_LABELS[word], sign, tone)
 
 
 def _spans(row: Mapping[str, Any]) -> dict[str, str]:

@@ -23,8 +23,8 @@ from broker_app.web.console.edit_page import AddPage, EditPage
 from broker_app.web.console.fields import Lines
 from broker_app.web.console.list_page import ListPage
 from broker_app.web.console.remove_page import RemovePage
-from broker_app.web.console.resource_form import ThingForm
-from broker_app.web.console.resource_page import Subject
+from broker_app.web.console.resource_form import ResourceForm
+from broker_app.web.console.resource_page import ResourcePages
 from broker_app.web.files import shown_error
 from broker_app.web.resource_types import Said
 from broker_app.web.resource_types.bridges import DEFAULTS, PORTS
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _PORTS = ", ".join(f"{port} with {name}" for name, port in PORTS.items())
 
 
-class BridgeForm(ThingForm):
+class BridgeForm(ResourceForm):
     kind = "bridges"
     hidden = frozenset({"password"})
 
@@ -102,16 +102,16 @@ class BridgeForm(ThingForm):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         if self.key is None:
-            self.initial.pop("port", None)  # it follows from the protocol
+            self.initial.pop("port", None)  # the default follows from the protocol
 
-    def said(self) -> Said:
-        said = super().said()
-        if said["port"] is None:
-            del said["port"]
-        return said
+    def spec(self) -> Said:
+        spec = super().spec()
+        if spec["port"] is None:
+            del spec["port"]
+        return spec
 
 
-BRIDGES = Subject(
+BRIDGES = ResourcePages(
     kind="bridges",
     title=_("Bridges"),
     about=_("Connections to remote brokers. Queues named storeAndForward:… are forwarded over them."),
@@ -131,7 +131,7 @@ BRIDGES = Subject(
 
 
 class Bridges(ListPage):
-    """The list, with how each stands at this moment."""
+    """The list of bridges with their current status."""
 
     subject = BRIDGES
 
@@ -140,9 +140,9 @@ class Bridges(ListPage):
         self.known = {row["name"]: row for row in self.found["bridges"]} if self.found else {}
         return super().get(request)
 
-    def row(self, key: str, said: Said) -> dict[str, Any]:
+    def row(self, key: str, spec: Said) -> dict[str, Any]:
         standing = self.known.get(key)
-        return {"key": key, "said": said, "bridge": shown_bridge(standing) if standing else None}
+        return {"key": key, "spec": spec, "bridge": shown_bridge(standing) if standing else None}
 
     def more(self, everything: Mapping[str, Said]) -> dict[str, Any]:
         found = self.found or {"orphans": [], "incoming": []}
@@ -160,7 +160,8 @@ class Bridges(ListPage):
 
 
 class Step(NamedTuple):
-    """One step on the way to a new bridge, with the fields that it asks for; `more` are right as they are."""
+    """A step of the form for a new bridge with its fields; `more` are fields whose defaults are usually
+    right."""
 
     name: str
     title: StrPromise
@@ -196,11 +197,11 @@ STEPS = (
 
 
 class AddBridge(AddPage):
-    """Step by step: name, where, log in, test, look at it and save. Nothing is saved before the last one."""
+    """Add a bridge step by step: name, address, login, test, preview. Only the last step saves."""
 
     subject = replace(BRIDGES, edit_template="console/bridge_new.html")
 
-    def show(self, request: HttpRequest, form: ThingForm, **more: Any) -> HttpResponse:
+    def show(self, request: HttpRequest, form: ResourceForm, **more: Any) -> HttpResponse:
         steps = [
             {
                 **step._asdict(),
@@ -211,23 +212,23 @@ class AddBridge(AddPage):
         ]
         return super().show(request, form, steps=steps, **more)
 
-    def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+    def preview_context(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
         made = outcome.changed[0]
-        said = made.after or {}
+        spec = made.after or {}
         # The port follows from the protocol, which itself is only left out where it is the usual one.
-        usual = BRIDGES.of.complete(made.key, {"protocol": said.get("protocol")}, None)
-        text = connection(made.key, said, {**usual, "protocol": DEFAULTS["protocol"]})
-        return {**super().foreseen(request, outcome), "file_text": text}
+        usual = BRIDGES.of.complete(made.key, {"protocol": spec.get("protocol")}, None)
+        text = connection(made.key, spec, {**usual, "protocol": DEFAULTS["protocol"]})
+        return {**super().preview_context(request, outcome), "file_text": text}
 
-    def saved(self, form: ThingForm) -> HttpResponse:
-        return redirect(address_of(form.thing()))
+    def saved(self, form: ResourceForm) -> HttpResponse:
+        return redirect(address_of(form.resource_key()))
 
 
 class EditBridge(EditPage):
     subject = BRIDGES
 
-    def saved(self, form: ThingForm) -> HttpResponse:
-        return redirect(address_of(form.thing()))
+    def saved(self, form: ResourceForm) -> HttpResponse:
+        return redirect(address_of(form.resource_key()))
 
 
 class RemoveBridge(RemovePage):

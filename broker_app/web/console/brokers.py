@@ -13,8 +13,8 @@ from broker_app.web.console.edit_page import AddPage, EditPage
 from broker_app.web.console.fields import Lines
 from broker_app.web.console.list_page import ListPage
 from broker_app.web.console.remove_page import RemovePage
-from broker_app.web.console.resource_form import ThingForm
-from broker_app.web.console.resource_page import Subject
+from broker_app.web.console.resource_form import ResourceForm
+from broker_app.web.console.resource_page import ResourcePages
 from broker_app.web.resource_types import Said
 
 _SETTING = "setting_"
@@ -29,8 +29,8 @@ NAMES_OF_COLOURS = {
 }
 
 
-class BrokerForm(ThingForm):
-    """The settings that can be replaced while a broker runs are a field each; an empty one says nothing."""
+class BrokerForm(ResourceForm):
+    """A form with one field per setting that can be overridden at run time; empty: not overridden."""
 
     kind = "brokers"
 
@@ -56,19 +56,19 @@ class BrokerForm(ThingForm):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        said = self.initial.get("settings", {})
+        spec = self.initial.get("settings", {})
         for setting in config.settings():
             if setting.rule.reloadable:
                 name = _SETTING + setting.name
                 self.fields[name] = _field(setting)
-                self.initial[name] = said.get(setting.name)
+                self.initial[name] = spec.get(setting.name)
 
-    def said(self) -> Said:
-        said = super().said()
+    def spec(self) -> Said:
+        spec = super().spec()
         chosen = {
-            name.removeprefix(_SETTING): said.pop(name) for name in list(said) if name.startswith(_SETTING)
+            name.removeprefix(_SETTING): spec.pop(name) for name in list(spec) if name.startswith(_SETTING)
         }
-        return {**said, "settings": {name: value for name, value in chosen.items() if value is not None}}
+        return {**spec, "settings": {name: value for name, value in chosen.items() if value is not None}}
 
     def field_of(self, pointer: str) -> str:
         return pointer.replace("settings/", _SETTING)
@@ -88,7 +88,7 @@ def _field(setting: config.Setting) -> forms.Field:
     return forms.IntegerField(**what) if setting.type == "int" else forms.FloatField(**what)
 
 
-BROKERS = Subject(
+BROKERS = ResourcePages(
     kind="brokers",
     title=gettext_lazy("Brokers"),
     about=gettext_lazy(

@@ -1,4 +1,4 @@
-"""Conditions, written for people to go on from."""
+"""Conditions of rules, suggested for editing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PLAIN = re.compile(r"[\w./:-]+")
 
 
 def conditions_of(event: Event) -> str:
-    """Conditions that hold for what somebody wanted, whoever it was and from wherever."""
+    """Conditions that match the destination and method of an event, regardless of user and address."""
     facts = (("queue", event.queue), ("topic", event.topic), ("method", event.method))
     return " && ".join(f"/event/{fact} == {_quoted(value)}" for fact, value in facts if value is not None)
 

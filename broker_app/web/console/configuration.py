@@ -1,4 +1,5 @@
-"""Pages of what holds: each setting of the node with its source, and the files that were read."""
+"""Pages of the effective configuration: each setting of the node with its source, and the files that were
+read."""
 
 from __future__ import annotations
 
@@ -9,36 +10,36 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from broker_app.web import effective
-from broker_app.web.console.differences import in_words
+from broker_app.web.console.differences import as_text
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.files import Watch
 
-#: so many settings whose names begin alike are a group
+#: at least so many settings with a common prefix form a group
 _A_GROUP = 2
 
 
 class ConfigurationPage(AdministratorsPage):
-    """Every setting of the node, its value, and who says so."""
+    """Every setting of the node with its value and source."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         watch = watch_of(request)
         found = effective.shown(settings.MOM, watch.restart if watch is not None else ())
-        sought = request.GET.get("filter", "").strip().casefold()
+        query = request.GET.get("filter", "").strip().casefold()
         chosen = "chosen" in request.GET
         rows = [
-            {**row, "value": in_words(row["value"]), "default": in_words(row["default"])}
+            {**row, "value": as_text(row["value"]), "default": as_text(row["default"])}
             for row in found["settings"]
             if not (chosen and row["source"] == effective.DEFAULT)
-            and sought in f"{row['name']} {row['about']} {row['source']}".casefold()
+            and query in f"{row['name']} {row['about']} {row['source']}".casefold()
         ]
         context = {
             "groups": _by_subject(rows),
             "rows": rows,
             "destinations": [
-                {**row, "value": in_words(row["value"]), "default": in_words(row["default"])}
+                {**row, "value": as_text(row["value"]), "default": as_text(row["default"])}
                 for row in found["destinations"]
                 if not (chosen and row["source"] == effective.DEFAULT)
-                and sought in f"{row['name']} {row['about']} {row['source']}".casefold()
+                and query in f"{row['name']} {row['about']} {row['source']}".casefold()
             ],
             "all": len(found["settings"]),
             "filter": request.GET.get("filter", ""),
@@ -49,7 +50,7 @@ class ConfigurationPage(AdministratorsPage):
 
 
 def _by_subject(rows: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The settings in groups by what their names begin with; those that stand alone come last, as ""."""
+    """The settings grouped by the prefix of their names; ungrouped ones come last, as ""."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         found.setdefault(row["name"].partition("_")[0], []).append(row)
@@ -59,7 +60,7 @@ def _by_subject(rows: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, An
 
 
 class FilesPage(AdministratorsPage):
-    """The files of the configuration, what they include, how they were read, and the last reloads."""
+    """The configuration files, their includes, the result of reading them, and the last reloads."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         watch = watch_of(request)
@@ -70,5 +71,5 @@ class FilesPage(AdministratorsPage):
 
 
 def watch_of(request: HttpRequest) -> Watch | None:
-    """The files of the node, where it follows any."""
+    """The watched files of the node, if there are any."""
     return cast("Watch | None", getattr(request, "scope", {}).get("mom.files"))

@@ -14,7 +14,7 @@ class ConnectionsPage(Page):
 
 
 class ConnectionPage(Page):
-    """One client, by the `session` that CONNECTED told it; also for a day after it has gone."""
+    """One client, by the `session` header of CONNECTED; kept for a day after it disconnects."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         connection = request.GET.get("id", "")

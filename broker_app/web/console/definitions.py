@@ -1,4 +1,4 @@
-"""Pages of definitions: all that is configured as one file, to take away, to plan and to apply."""
+"""Pages of definitions: download the whole configuration as one file, plan an upload, apply it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from broker_app.web.console.impact_preview import impact_of
 from broker_app.web.console.labels import done as done_in_words
 from broker_app.web.console.versions import whole
 
-#: forms may have so many bytes
+#: maximum size of a form in bytes
 MOST_BYTES = 900 * 1024
 _DRAWN = 200
 
 
 class DefinitionsPage(AdministratorsPage):
-    """Sent with a file it answers with the plan; sent with what the plan has, it carries the plan out."""
+    """A POST with a file shows its plan; a POST with the content of a plan applies it."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         return self.show(request)
@@ -94,7 +94,7 @@ class DefinitionsPage(AdministratorsPage):
 
 
 class DownloadPage(AdministratorsPage):
-    """All that is configured, as a file."""
+    """The whole configuration as a file."""
 
     def get(self, request: HttpRequest, form: str) -> HttpResponse:
         write = definitions.to_yaml if form == "yaml" else definitions.to_json
@@ -105,7 +105,7 @@ class DownloadPage(AdministratorsPage):
 
 
 def _content(request: HttpRequest) -> bytes:
-    """What was uploaded, or came back with the plan. Raises InvalidDocument."""
+    """The uploaded content, or the content sent back with the plan. Raises InvalidDocument."""
     file = request.FILES.get("file")
     content = file.read(MOST_BYTES + 1) if file is not None else request.POST.get("document", "").encode()
     if not content.strip():
@@ -120,7 +120,7 @@ def _content(request: HttpRequest) -> bytes:
 
 
 def _document(content: bytes) -> definitions.Document:
-    """JSON begins with a brace; all else is read as YAML. Raises InvalidDocument."""
+    """Parse the content: JSON if it begins with a brace, else YAML. Raises InvalidDocument."""
     if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return definitions.from_json(content)
     return definitions.from_yaml(content)

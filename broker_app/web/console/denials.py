@@ -1,4 +1,4 @@
-"""The page of what was denied of late, each with the rule that it would take."""
+"""The page of recent denials, each with a rule that would allow it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SHOWN = 200
 class DenialsPage(AdministratorsPage):
     def get(self, request: HttpRequest) -> HttpResponse:
         node = node_of(request)
-        sought = request.GET.get("filter", "").strip()
+        query = request.GET.get("filter", "").strip()
         denials = node.decisions.denials() if node is not None else []
-        matching = [denial for denial in denials if sought.casefold() in _words(denial)]
-        positions = {name: said["position"] for name, said in KINDS["rules"].read().items()}
+        matching = [denial for denial in denials if query.casefold() in _words(denial)]
+        positions = {name: spec["position"] for name, spec in KINDS["rules"].read().items()}
         context = {
             "node": node is not None,
-            "filter": sought,
+            "filter": query,
             "all": len(denials),
             "matching": len(matching),
             "rows": [_row(denial, positions) for denial in matching[:_SHOWN]],
@@ -46,7 +46,7 @@ def _row(denial: Denial, positions: dict[str, int]) -> dict[str, Any]:
     event = denial.event
     rule: dict[str, Any] = {"effect": "allow", "conditions": conditions_of(event), "users": event.user}
     if denial.rule in positions:
-        # It has to come before the rule that denies.
+        # The new rule must precede the one that denies.
         rule["position"] = positions[denial.rule] - 1
     asked = {name: value for name, value in shown(event).items() if value is not None}
     asked["right"] = event.right

@@ -28,10 +28,10 @@ _TEMPORARY_PREFIXES = ("/temp-queue/", "/temp-topic/")
 
 class QueuePage(Page):
     kind = "queue"
-    #: address and title of the list
+    #: URL name and title of the list
     place: ClassVar[str] = "console:queues"
     list_title: ClassVar[str | Promise] = _("Queues")
-    #: with titles; the first is shown where none is named. Each has templates/console/destination/<tab>.html
+    #: tabs with titles; the first is the default. Each has templates/console/destination/<tab>.html
     tabs: ClassVar[dict[str, str | Promise]] = {
         "messages": _("Messages"),
         "consumers": _("Consumers"),
@@ -41,7 +41,7 @@ class QueuePage(Page):
         "settings": _("Settings"),
         "use": _("Connect"),
     }
-    #: what is left of them for those that are not like others
+    #: the tabs of special destinations
     _tabs_of: ClassVar[dict[str, tuple[str, ...]]] = {
         TEMPORARY: (),
         SYSTEM: ("use",),
@@ -56,7 +56,7 @@ class QueuePage(Page):
         return self._drawn(request, name, nature, tabs, tab, self._of_tab(request, tab, name))
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        """A change of its settings."""
+        """Change its settings."""
         name, nature, tabs = self._chosen(request)
         if request.GET.get("tab") != "settings" or "settings" not in tabs:
             raise Http404("Only settings are changed here.")
@@ -69,7 +69,7 @@ class QueuePage(Page):
         return self._drawn(request, name, nature, tabs, "settings", answer)
 
     def _of_tab(self, request: HttpRequest, tab: str, name: str) -> dict[str, Any]:
-        """What a tab shows that the server knows."""
+        """The context of a tab that the server renders."""
         match tab:
             case "routing":
                 return routing_of(request, self.kind, name)
@@ -80,7 +80,7 @@ class QueuePage(Page):
         return {}
 
     def _chosen(self, request: HttpRequest) -> tuple[str, str, dict[str, str | Promise]]:
-        """Name, nature and tabs of what the address names. Raises Http404 for what can be no name."""
+        """Name, nature and tabs of the destination in the address. Raises Http404 if the name is invalid."""
         name = request.GET.get("name", "")
         nature = nature_of(self.kind, name)
         try:
@@ -137,7 +137,10 @@ class TopicPage(QueuePage):
 
 
 def nature_of(kind: str, name: str) -> str:
-    """What sets a destination apart from plain ones; a temporary one is named by its whole address."""
+    """The nature of a destination, such as SYSTEM or PLAIN.
+
+    Temporary ones are named by their whole address.
+    """
     if name.startswith(_TEMPORARY_PREFIXES):
         return TEMPORARY
     if is_reserved(name) or (kind == "queue" and name == SYNC_QUEUE):
@@ -148,14 +151,14 @@ def nature_of(kind: str, name: str) -> str:
 
 
 def takes_dead_letters(name: str) -> bool:
-    """Whether a queue is one to which dead letters go, by its name or by what is said about another."""
+    """Return whether a queue receives dead letters, by its name or by the settings of another queue."""
     return (
         name.endswith(DEAD_SUFFIX) or DestinationSettings.objects.filter(values__dead_letters=name).exists()
     )
 
 
 def bridge_of(name: str) -> dict[str, Any]:
-    """The broker that a store-and-forward queue waits for, and whether a bridge to it is configured."""
+    """The target broker of a store-and-forward queue, and whether a bridge to it is configured."""
     try:
         found = storeandforward.parse(name)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What was said about a destination in the past day, as marks of its charts."""
+"""Changes of a destination's settings in the last 24 hours, as marks of its charts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from broker_app.models import ChangedObject
 from broker_app.web.console.destination_patterns import addresses_about
 from broker_app.web.console.frame import is_administrator
 
-#: how far charts reach back
+#: time range of charts
 _PAST = timedelta(days=1)
 MOST_MARKS = 50
 
 
 def marks_of(request: HttpRequest, kind: str, name: str) -> list[dict[str, Any]]:
-    """Changes of its settings, and of patterns that cover it: time, label, and for administrators the way
-    to the version."""
+    """Changes of its settings and of matching patterns: time, label, and for administrators the address of
+    the version."""
     found = (
         ChangedObject.objects.filter(
             kind="destinations",

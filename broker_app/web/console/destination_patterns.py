@@ -1,4 +1,4 @@
-"""What is said about a destination and about the patterns that cover it, and what holds for it."""
+"""The settings of a destination and of matching patterns, and the effective values."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from broker_app.web.snapshot import read_broker
 
 
 def addresses_about(kind: str, name: str) -> list[str]:
-    """All addresses and patterns under which something may be said that holds for a destination, the widest
-    first."""
+    """All addresses and patterns whose settings apply to a destination, least specific first."""
     levels = name.removesuffix(">").removesuffix(".").split(".") if name.endswith(">") else name.split(".")
     begun = [".".join(levels[:count]) for count in range(1, len(levels))]
     patterns = [EVERYTHING, f"/{kind}/>", *(f"/{kind}/{part}.>" for part in begun)]
@@ -20,8 +19,8 @@ def addresses_about(kind: str, name: str) -> list[str]:
     return [*(pattern for pattern in patterns if pattern != own), own]
 
 
-def said_about(kind: str, name: str) -> Destinations:
-    """The rows that may hold for one destination, and none of others."""
+def settings_for(kind: str, name: str) -> Destinations:
+    """Only the settings that apply to one destination."""
     wanted = addresses_about(kind, name)
     versions = dict(Entry.objects.filter(kind="destinations", key__in=wanted).values_list("key", "version"))
     rows = DestinationSettings.objects.filter(address__in=wanted).values_list("address", "values")

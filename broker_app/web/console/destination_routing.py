@@ -1,4 +1,4 @@
-"""Where messages of a destination may come from, and where they go: by rules, by dying, by bridges."""
+"""Where messages of a destination come from and go to: permissions, dead letters, bridges."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from broker_app.net.policy.destination_settings import Effective
 from broker_app.rules.decision import Decision
 from broker_app.rules.event import RECEIVE, SEND, Event
 from broker_app.rules.ruleset import Rules
-from broker_app.web.console.destination_patterns import addresses_about, said_about
-from broker_app.web.console.differences import in_words
+from broker_app.web.console.destination_patterns import addresses_about, settings_for
+from broker_app.web.console.differences import as_text
 from broker_app.web.console.frame import is_administrator
 from broker_app.web.snapshot import read_rules
 
 MOST_USERS = 100
-_BY_OFFICE = "an administrator may do everything"
+_BY_ADMINISTRATOR = "an administrator may do everything"
 
 
 class Verdict(NamedTuple):
-    """Whether somebody may do something, who says so, and the name of the rule if one does."""
+    """Whether access is allowed, the reason, and the name of the deciding rule if there is one."""
 
     allowed: bool
     reason: str
     rule: str
 
 
-class Person(NamedTuple):
-    """A user, and what he may do with a destination by what is known of him: rules may ask for his address or
-    protocol, which are not."""
+class Permissions(NamedTuple):
+    """A user and their permissions for a destination.
+
+    Conditions on address or protocol are evaluated as unknown.
+    """
 
     name: str
     put: Verdict
@@ -41,33 +43,35 @@ class Person(NamedTuple):
 
 
 def routing_of(request: HttpRequest, kind: str, name: str) -> dict[str, Any]:
-    """What the tab shows. Who is no administrator sees himself alone."""
+    """The context of the tab. Users who are not administrators see only themselves."""
     users = User.objects.filter(is_active=True).order_by("username").prefetch_related("groups")
     if not is_administrator(request):
         users = users.filter(username=request.user.get_username())
     rules, destination = read_rules(), Destination(kind, name)
-    said = said_about(kind, name)
+    spec = settings_for(kind, name)
     return {
-        "people": [_person(rules, user, destination) for user in users[:MOST_USERS]],
-        "more_people": max(0, users.count() - MOST_USERS),
+        "users": [_permissions(rules, user, destination) for user in users[:MOST_USERS]],
+        "more_users": max(0, users.count() - MOST_USERS),
         "has_rules": len(rules) > 0,
-        "deaths": _deaths(name, said.effective(f"/{kind}/{name}")) if kind == QUEUE else None,
-        "said": [
-            (address, [(setting, in_words(value)) for setting, value in said.rows[address].values.items()])
+        "dead_letters": _dead_letters(name, spec.effective(f"/{kind}/{name}")) if kind == QUEUE else None,
+        "spec": [
+            (address, [(setting, as_text(value)) for setting, value in spec.rows[address].values.items()])
             for address in addresses_about(kind, name)
-            if address in said.rows
+            if address in spec.rows
         ],
     }
 
 
-def _person(rules: Rules, user: User, destination: Destination) -> Person:
-    return Person(user.username, *(_verdict(rules, user, right, destination) for right in (SEND, RECEIVE)))
+def _permissions(rules: Rules, user: User, destination: Destination) -> Permissions:
+    return Permissions(
+        user.username, *(_verdict(rules, user, right, destination) for right in (SEND, RECEIVE))
+    )
 
 
 def _verdict(rules: Rules, user: User, right: str, destination: Destination) -> Verdict:
     before = decided_before_rules(user.username, right, destination, admin=user.is_superuser)
     if before is not None and before.allowed and user.is_superuser:
-        return Verdict(True, _BY_OFFICE, "")
+        return Verdict(True, _BY_ADMINISTRATOR, "")
     decision: Decision = before or rules.decide(
         Event(
             user=user.username,
@@ -78,8 +82,8 @@ def _verdict(rules: Rules, user: User, right: str, destination: Destination) -> 
     return Verdict(decision.allowed, decision.reason, decision.rule.name if decision.rule else "")
 
 
-def _deaths(name: str, effective: dict[str, Effective]) -> dict[str, Any]:
-    """Where what is dead or expired goes, and whose dead letters come here."""
+def _dead_letters(name: str, effective: dict[str, Effective]) -> dict[str, Any]:
+    """Where dead letters and expired messages go, and which queues send their dead letters here."""
     target = effective["dead_letters"].value or f"{name}{DEAD_SUFFIX}"
     named = DestinationSettings.objects.filter(values__dead_letters=name, address__startswith="/queue/")
     coming = [address.removeprefix("/queue/") for address in named.values_list("address", flat=True)[:20]]

@@ -1,4 +1,4 @@
-"""The settings of a destination as a form and as JSON: what holds, from where, and what a change would do."""
+"""The settings of a destination as a form and as JSON: effective values, sources, preview of changes."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from broker_app.net.policy.destination_settings import (
 )
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Stale, apply, version_of
 from broker_app.web.actor import by
-from broker_app.web.console.destination_patterns import said_about
-from broker_app.web.console.differences import between, difference, in_words
+from broker_app.web.console.destination_patterns import settings_for
+from broker_app.web.console.differences import as_text, between, difference
 from broker_app.web.console.fields import Code
 from broker_app.web.console.frame import is_administrator
-from broker_app.web.console.resource_form import ThingForm
-from broker_app.web.console.resource_page import changes_of, tell
+from broker_app.web.console.resource_form import ResourceForm
+from broker_app.web.console.resource_page import changes_of, report
 
 KIND = "destinations"
 _UNSAID = "—"
 
 
 class Group(NamedTuple):
-    """Settings that belong together. `of` is the kind of destination that has them, "" both."""
+    """Related settings. `of` is the kind of destination that has them, "" for both."""
 
     title: str | Promise
     names: tuple[str, ...]
@@ -68,7 +68,7 @@ GROUPS = (
     Group(gettext_lazy("Message history"), ("retention_s", "retention_bytes"), "topic"),
     Group(gettext_lazy("Duplicates and names"), ("dedup_window_s", "auto_create")),
 )
-#: limits of which the broker counts how much is used → the member of `usage` that says so
+#: limits with a usage meter → the member of `usage` with the current value
 METERS: Mapping[str, str] = {
     "max_messages": "messages",
     "max_bytes": "bytes",
@@ -77,8 +77,8 @@ METERS: Mapping[str, str] = {
 }
 
 
-class SettingsForm(ThingForm):
-    """A field for each setting. An empty one says nothing: a pattern, the node or the default holds."""
+class SettingsForm(ResourceForm):
+    """A form with a field for each setting. For empty ones a pattern, the node or the default applies."""
 
     kind: ClassVar[str] = KIND
 
@@ -88,27 +88,27 @@ class SettingsForm(ThingForm):
             self.fields[setting.name] = _field(setting)
         self.order_fields([*(name for name in self.fields if name != "reason"), "reason"])
 
-    def said(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, Any]:
         given = {name: self.cleaned_data[name] for name in SETTINGS if name in self.cleaned_data}
         return {name: value for name, value in given.items() if value not in (None, "")}
 
 
-class JsonForm(ThingForm):
-    """The same as text."""
+class JsonForm(ResourceForm):
+    """The same settings as JSON text."""
 
     kind: ClassVar[str] = KIND
     text = Code(rows=14, label="JSON")
 
     def clean_text(self) -> dict[str, Any]:
         try:
-            said = json.loads(self.cleaned_data["text"] or "{}")
+            spec = json.loads(self.cleaned_data["text"] or "{}")
         except ValueError as error:
             raise ValidationError(_("This is not valid JSON: %(error)s") % {"error": error}) from None
-        if not isinstance(said, dict):
+        if not isinstance(spec, dict):
             raise ValidationError(_('Enter a JSON object such as {"max_messages": 1000}.'))
-        return said
+        return spec
 
-    def said(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, Any]:
         found: dict[str, Any] = self.cleaned_data["text"]
         return found
 
@@ -124,7 +124,8 @@ class JsonForm(ThingForm):
 
 
 class Row(NamedTuple):
-    """A setting as the page shows it: its field, what holds, and from where; `place` is the way there."""
+    """A setting as the page shows it: field, effective value, source; `place` is the address of the
+    source."""
 
     setting: Setting
     field: Any
@@ -144,15 +145,15 @@ class SettingsView:
         self.as_json = request.GET.get("as") == "json"
 
     def shown(self) -> dict[str, Any]:
-        """What the page draws before anything is typed in."""
+        """The context of the page for a GET."""
         return self._drawn(self._blank())
 
     def sent(self) -> dict[str, Any] | HttpResponse:
-        """What the page draws of a form that was sent, or where to go when it is saved."""
+        """The context of the page for a submitted form, or a redirect when it was saved."""
         form = self._form(self.request.POST)
         if not form.is_valid():
             return self._drawn(form)
-        edit = Edit(KIND, self.address, form.said() or None, form.cleaned_data["version"] or 0)
+        edit = Edit(KIND, self.address, form.spec() or None, form.cleaned_data["version"] or 0)
         if edit.said is None and not version_of(KIND, self.address):
             return self._drawn(form, previewed=True, differences=[])
         preview = self.request.POST.get("operation") != "save"
@@ -163,43 +164,44 @@ class SettingsView:
         except (Conflict, InvalidEdits) as refusal:
             form.add_error(None, str(refusal))
         except Stale as stale:
-            return self._overtaken(form, edit.said or {}, stale.version)
+            return self._conflict(form, edit.said or {}, stale.version)
         else:
             if preview:
                 shown = [difference(changed) for changed in outcome.changed]
                 return self._drawn(form, previewed=True, differences=shown)
-            tell(self.request, outcome, _("Configuration of %(name)s") % {"name": self.name})
+            report(self.request, outcome, _("Configuration of %(name)s") % {"name": self.name})
             return redirect(f"{self.request.path}?{self.request.GET.urlencode()}")
         return self._drawn(form)
 
-    def _overtaken(self, form: ThingForm, wanted: Mapping[str, Any], version: int) -> dict[str, Any]:
-        """It was changed meanwhile: by whom, and what it says now beside what was typed in."""
+    def _conflict(self, form: ResourceForm, wanted: Mapping[str, Any], version: int) -> dict[str, Any]:
+        """Show a conflict: the author of the other change, and the current values next to the submitted
+        ones."""
         last = ChangedObject.objects.filter(kind=KIND, key=self.address).select_related("change").last()
         form.replace(version)
-        own = said_about(self.kind, self.name).rows.get(self.address)
+        own = settings_for(self.kind, self.name).rows.get(self.address)
         return self._drawn(
             form,
-            overtaken=last.change if last is not None else None,
+            conflict=last.change if last is not None else None,
             beside=between(dict(own.values) if own else {}, dict(wanted)),
         )
 
     # ------------------------------------------------------------------ forms
 
-    def _form(self, data: Any = None, **options: Any) -> ThingForm:
+    def _form(self, data: Any = None, **options: Any) -> ResourceForm:
         if self.as_json:
             return JsonForm(data, key=self.address, **options)
         return SettingsForm(data, key=self.address, destination=self.kind, **options)
 
-    def _blank(self) -> ThingForm:
-        own = said_about(self.kind, self.name).rows.get(self.address)
-        said = dict(own.values) if own is not None else {}
+    def _blank(self) -> ResourceForm:
+        own = settings_for(self.kind, self.name).rows.get(self.address)
+        spec = dict(own.values) if own is not None else {}
         version = version_of(KIND, self.address)
         if self.as_json:
-            text = json.dumps(said, indent=2, ensure_ascii=False)
-            return self._form(said={"text": text}, version=version)
-        return self._form(said=said, version=version)
+            text = json.dumps(spec, indent=2, ensure_ascii=False)
+            return self._form(spec={"text": text}, version=version)
+        return self._form(spec=spec, version=version)
 
-    def _drawn(self, form: ThingForm, **more: Any) -> dict[str, Any]:
+    def _drawn(self, form: ResourceForm, **more: Any) -> dict[str, Any]:
         origin = Entry.objects.filter(kind=KIND, key=self.address).values_list("origin", flat=True).first()
         base = {"name": self.name, "tab": "settings"}
         return {
@@ -214,8 +216,8 @@ class SettingsView:
             **more,
         }
 
-    def _groups(self, form: ThingForm) -> list[tuple[str | Promise, list[Row]]]:
-        effective = said_about(self.kind, self.name).effective(self.address)
+    def _groups(self, form: ResourceForm) -> list[tuple[str | Promise, list[Row]]]:
+        effective = settings_for(self.kind, self.name).effective(self.address)
         found = []
         for group in GROUPS:
             if group.of in ("", self.kind):
@@ -231,7 +233,7 @@ class SettingsView:
         )
 
     def _place(self, source: str) -> str:
-        """The page where a pattern is written; empty for what is no pattern."""
+        """The address of a pattern's page; empty if it is not a pattern."""
         if source in (OWN, NODE, DEFAULT, EVERYTHING) or not is_pattern(source):
             return ""
         kind, _sep, name = source.removeprefix("/").partition("/")
@@ -239,7 +241,7 @@ class SettingsView:
 
 
 def settings_of(kind: str) -> list[Setting]:
-    """The settings that a queue or a topic has."""
+    """The settings that apply to queues or to topics."""
     names = [name for group in GROUPS if group.of in ("", kind) for name in group.names]
     return [SETTINGS[name] for name in names]
 
@@ -251,7 +253,7 @@ def _shown(setting: Setting, value: Any, name: str) -> str:
         return setting.about.partition("0 is ")[2]
     if setting.kind is float:
         return f"{value:g}" + (" s" if setting.name.endswith("_s") else "")
-    return in_words(value)
+    return as_text(value)
 
 
 def _words_of(source: str) -> str:

@@ -1,4 +1,4 @@
-"""Differences: what a change does to one thing, field by field, for people to read."""
+"""Differences of one resource before and after a change, field by field."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker_app.web.resource_types import Said
 
 
 class Line(NamedTuple):
-    """A field and what it said before and after; None is nothing."""
+    """A field with its values before and after; None means not set."""
 
     field: str
     before: str | None
@@ -22,7 +22,7 @@ class Line(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What happened, or would happen, to one thing."""
+    """An actual or planned change of one resource."""
 
     act: str
     kind: str
@@ -33,34 +33,34 @@ class Difference(NamedTuple):
 
 
 def difference(changed: Changed) -> Difference:
-    """What a change does to one thing."""
+    """The difference that a change makes to one resource."""
     lines = between(changed.before, changed.after)
     one = one_of(changed.kind)
     return Difference(done(changed.act), changed.kind, one, changed.key, lines, tuple(changed.secrets))
 
 
 def between(before: Said | None, after: Said | None) -> list[Line]:
-    """The fields in which two sayings differ. Of what is new or gone, those that say something."""
-    was, now = (_telling(said, other) for said, other in ((before, after), (after, before)))
+    """The fields in which two specs differ. Of a new or removed resource, those that are set."""
+    was, now = (_telling(spec, other) for spec, other in ((before, after), (after, before)))
     return [
         Line(
             field,
-            in_words(was[field]) if field in was else None,
-            in_words(now[field]) if field in now else None,
+            as_text(was[field]) if field in was else None,
+            as_text(now[field]) if field in now else None,
         )
         for field in {**was, **now}
         if (field in was, was.get(field)) != (field in now, now.get(field))
     ]
 
 
-def _telling(said: Said | None, other: Said | None) -> Said:
-    if said is None or other is not None:
-        return said or {}
-    return {field: value for field, value in said.items() if value not in ("", [], {}, None)}
+def _telling(spec: Said | None, other: Said | None) -> Said:
+    if spec is None or other is not None:
+        return spec or {}
+    return {field: value for field, value in spec.items() if value not in ("", [], {}, None)}
 
 
-def in_words(value: Any) -> str:
-    """A value as people read it: texts as they are, lists by comma, all else as JSON."""
+def as_text(value: Any) -> str:
+    """A value as text: strings unchanged, lists separated by commas, everything else as JSON."""
     match value:
         case "":
             return _("(empty)")
@@ -79,5 +79,5 @@ def in_words(value: Any) -> str:
 
 
 def in_a_sentence(refusal: Exception) -> str:
-    """What is wrong with edits, for people."""
+    """The errors of edits as one sentence."""
     return " ".join(refusal.messages) if isinstance(refusal, ValidationError) else str(refusal)

@@ -1,4 +1,4 @@
-"""The pages on which one thing is added or changed. Previewing shows what saving would do."""
+"""Pages that add or change one resource, with a preview of the effect."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from broker_app.models import ChangedObject, Entry
 from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale, apply, version_of
 from broker_app.web.actor import by
 from broker_app.web.console.differences import between, difference
-from broker_app.web.console.labels import thing
-from broker_app.web.console.resource_form import ThingForm, defaults_of
-from broker_app.web.console.resource_page import SubjectPage, changes_of, tell
+from broker_app.web.console.labels import title_of
+from broker_app.web.console.resource_form import ResourceForm, defaults_of
+from broker_app.web.console.resource_page import ResourceView, changes_of, report
 from broker_app.web.resource_types import Said
 
 
-class EditPage(SubjectPage):
-    """A thing that is there, named in the address."""
+class EditPage(ResourceView):
+    """Edit an existing resource, named in the address."""
 
     adds = False
 
@@ -40,54 +40,55 @@ class EditPage(SubjectPage):
         except (Conflict, InvalidEdits) as refusal:
             form.add_error(None, str(refusal))
         except Stale as stale:
-            return self.overtaken(request, form, edits[0], stale.version)
+            return self.conflict(request, form, edits[0], stale.version)
         else:
             if preview:
-                return self.show(request, form, **self.foreseen(request, outcome))
-            tell(request, outcome, thing(self.subject.kind, form.thing()))
+                return self.show(request, form, **self.preview_context(request, outcome))
+            report(request, outcome, title_of(self.subject.kind, form.resource_key()))
             return self.saved(form)
         return self.show(request, form)
 
-    def saved(self, form: ThingForm) -> HttpResponse:
-        """Where one goes on when it is saved."""
+    def saved(self, form: ResourceForm) -> HttpResponse:
+        """The redirect after saving."""
         return redirect(self.subject.address)
 
-    def blank(self, request: HttpRequest) -> ThingForm:
-        """The form before anything is typed in."""
-        key, said = self.thing(request)
-        return self.subject.form(key=key, said=said, version=version_of(self.subject.kind, key))
+    def blank(self, request: HttpRequest) -> ResourceForm:
+        """The form for a GET."""
+        key, spec = self.resource(request)
+        return self.subject.form(key=key, spec=spec, version=version_of(self.subject.kind, key))
 
-    def sent(self, request: HttpRequest) -> ThingForm:
-        return self.subject.form(request.POST, key=self.thing(request)[0])
+    def sent(self, request: HttpRequest) -> ResourceForm:
+        return self.subject.form(request.POST, key=self.resource(request)[0])
 
-    def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
-        """What the preview shows of an outcome that is not yet."""
+    def preview_context(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+        """The context of the preview for the outcome of a dry run."""
         return {
             "previewed": True,
             "differences": [difference(changed) for changed in outcome.changed],
             "warnings": outcome.warnings(),
         }
 
-    def overtaken(self, request: HttpRequest, form: ThingForm, edit: Edit, version: int) -> HttpResponse:
-        """It was changed meanwhile: by whom, and what it says now beside what was typed in."""
+    def conflict(self, request: HttpRequest, form: ResourceForm, edit: Edit, version: int) -> HttpResponse:
+        """Show a conflict: the author of the other change, and the current values next to the submitted
+        ones."""
         kind, key = self.subject.of, edit.key
-        said: Said = kind.read([key]).get(key, {})
+        spec: Said = kind.read([key]).get(key, {})
         last = ChangedObject.objects.filter(kind=kind.name, key=key).select_related("change").last()
         form.replace(version)
         return self.show(
             request,
             form,
-            overtaken=last.change if last is not None else None,
-            beside=between(said, {**said, **(edit.said or {})}),
+            conflict=last.change if last is not None else None,
+            beside=between(spec, {**spec, **(edit.said or {})}),
         )
 
-    def show(self, request: HttpRequest, form: ThingForm, **more: Any) -> HttpResponse:
+    def show(self, request: HttpRequest, form: ResourceForm, **more: Any) -> HttpResponse:
         context = {"subject": self.subject, "form": form, **self.around(request), **more}
         return render(request, self.subject.edit_template, context)
 
     def around(self, request: HttpRequest) -> dict[str, Any]:
-        """What the page tells beside the form."""
-        key, _said = self.thing(request)
+        """The context of the page apart from the form."""
+        key, _spec = self.resource(request)
         return {
             "key": key,
             "entry": Entry.objects.filter(kind=self.subject.kind, key=key).first(),
@@ -96,19 +97,19 @@ class EditPage(SubjectPage):
 
 
 class AddPage(EditPage):
-    """A thing that is to be."""
+    """Add a new resource."""
 
-    def blank(self, request: HttpRequest) -> ThingForm:
-        """Fields can be filled in by the address: `?conditions=…&users=john`."""
+    def blank(self, request: HttpRequest) -> ResourceForm:
+        """The form for a GET; the query may fill in fields: `?conditions=…&users=john`."""
         given = self.subject.form(request.GET)
         given.is_valid()
         chosen = {name: given.cleaned_data[name] for name in request.GET if name in given.cleaned_data}
-        return self.subject.form(said={**defaults_of(self.subject.kind), **chosen})
+        return self.subject.form(spec={**defaults_of(self.subject.kind), **chosen})
 
-    def sent(self, request: HttpRequest) -> ThingForm:
+    def sent(self, request: HttpRequest) -> ResourceForm:
         return self.subject.form(request.POST)
 
-    def overtaken(self, request: HttpRequest, form: ThingForm, edit: Edit, version: int) -> HttpResponse:
+    def conflict(self, request: HttpRequest, form: ResourceForm, edit: Edit, version: int) -> HttpResponse:
         form.add_error(
             "name",
             _("This name is taken: a %(one)s named %(name)s already exists.")

@@ -1,4 +1,4 @@
-"""The page of the event log: what happened to bridges, files of the configuration and alerts."""
+"""The page of the event log: events of bridges, configuration files and alerts."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _KINDS = (("", _("all kinds")), (BRIDGES, _("bridges")), (FILES, _("files")), (A
 class EventsPage(AdministratorsPage):
     def get(self, request: HttpRequest) -> HttpResponse:
         node = node_of(request)
-        sought, kind = request.GET.get("filter", "").strip(), request.GET.get("kind", "")
+        query, kind = request.GET.get("filter", "").strip(), request.GET.get("kind", "")
         trouble = request.GET.get("trouble") == "1"
         events = node.events.all() if node is not None else []
         matching = [
             event
             for event in events
-            if sought.casefold() in _words(event) and kind in ("", event.kind) and (event.code or not trouble)
+            if query.casefold() in _words(event) and kind in ("", event.kind) and (event.code or not trouble)
         ]
         context = {
             "node": node is not None,
-            "filter": sought,
+            "filter": query,
             "kind": kind,
             "kinds": _KINDS,
             "trouble": trouble,
-            "filtered": bool(sought or kind or trouble),
+            "filtered": bool(query or kind or trouble),
             "all": len(events),
             "matching": len(matching),
             "rows": [_row(event) for event in matching[:_SHOWN]],
@@ -49,7 +49,7 @@ def _words(event: LoggedEvent) -> str:
 
 
 def _row(event: LoggedEvent) -> dict[str, Any]:
-    """An event, and the page of what it is about."""
+    """An event, and the address of the page of its source."""
     about = {
         BRIDGES: f"{reverse('console:bridges')}?{urlencode({'filter': event.name})}",
         ALERTS: reverse("console:alerts"),

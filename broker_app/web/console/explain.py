@@ -1,4 +1,4 @@
-"""The page that explains: may somebody do this, which rule says so, and why each rule before it does not."""
+"""The page that explains access: whether it is allowed, by which rule, and why earlier rules do not match."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ABOUT = {
 
 
 class Question(forms.Form):
-    """Who, what, where; and how he came here, as far as rules ask."""
+    """The form: user, right, destination, and properties of the connection for conditions of rules."""
 
     user = forms.CharField(max_length=150, label=gettext_lazy("User"))
     right = forms.ChoiceField(
@@ -68,18 +68,18 @@ class Question(forms.Form):
         if text.startswith(PREFIX):
             text = f"queue:{text}"
         try:
-            self.meant = destination_of(text)
+            self.target = destination_of(text)
         except Refused as refusal:
             raise forms.ValidationError(refusal.detail) from refusal
         return text
 
     def event(self, groups: frozenset[str]) -> Event:
-        """What a valid form asks about."""
+        """The event that a valid form describes."""
         given = self.cleaned_data
         return Event(
             user=given["user"],
             groups=groups,
-            **asked_of_rules(given["right"], self.meant),
+            **asked_of_rules(given["right"], self.target),
             address=given["address"] or None,
             protocol=given["protocol"] or None,
             tls={"true": True, "false": False}.get(given["tls"]),
@@ -88,7 +88,10 @@ class Question(forms.Form):
 
 
 class ExplainPage(Page):
-    """Administrators ask about anybody, others about themselves. The question is in the address."""
+    """Explain access.
+
+    Administrators can check all users, others only themselves. The form is in the address.
+    """
 
     def get(self, request: HttpRequest) -> HttpResponse:
         administrator = is_administrator(request)
@@ -108,13 +111,13 @@ class ExplainPage(Page):
 
 
 def answer(form: Question, rules: Rules, administrator: bool) -> dict[str, Any]:
-    """For the templates: what `rules` say to a valid question, and how they come to it."""
+    """The decision of `rules` for a valid form, with its steps, for templates."""
     user = User.objects.filter(username=form.cleaned_data["user"]).first()
     groups = frozenset(user.groups.values_list("name", flat=True)) if user is not None else frozenset()
     explanation = rules.explain(form.event(groups))
     return {
         "fixed": decided_before_rules(
-            form.cleaned_data["user"], form.cleaned_data["right"], form.meant, admin=False
+            form.cleaned_data["user"], form.cleaned_data["right"], form.target, admin=False
         ),
         "explanation": explanation,
         "steps": _steps(explanation, administrator),
@@ -124,7 +127,7 @@ def answer(form: Question, rules: Rules, administrator: bool) -> dict[str, Any]:
 
 
 def _steps(explanation: Explanation, administrator: bool) -> list[tuple[int, str, bool, str]]:
-    """Each rule that was tried. Whom it is about, if it is about others, is told to administrators alone."""
+    """Each rule that was evaluated. Only administrators see the users of rules that apply to others."""
     event = explanation.event
     return [
         (

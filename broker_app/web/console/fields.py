@@ -1,4 +1,4 @@
-"""Fields of forms for what JSON has and HTML has not: lists of texts, one a line."""
+"""Form fields for lists and code."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from django import forms
 
 
 class Lines(forms.CharField):
-    """A list of texts, one a line. Empty lines and blanks around are nothing; twice is once. `language` is
-    one that the page's editor knows (`frontend/src/editor/languages.ts`)."""
+    """A list of strings, one per line.
+
+    Empty lines, surrounding spaces and repetitions are ignored. `language` is one that the page's editor
+    supports (`frontend/src/editor/languages.ts`).
+    """
 
     def __init__(self, *, rows: int = 3, language: str = "", **options: Any) -> None:
         self.language = language
@@ -25,7 +28,7 @@ class Lines(forms.CharField):
 
 
 class Code(forms.CharField):
-    """Text of several lines that a machine reads: it stays as it was written."""
+    """Text of several lines that is kept unchanged, such as code."""
 
     def __init__(self, *, rows: int = 4, language: str = "", **options: Any) -> None:
         self.language = language
@@ -33,5 +36,5 @@ class Code(forms.CharField):
         super().__init__(strip=False, widget=widget, **options)
 
     def to_python(self, value: Any) -> Any:
-        # A browser ends lines as the network does.
+        # Browsers submit CRLF line ends.
         return (super().to_python(value) or "").replace("\r\n", "\n")

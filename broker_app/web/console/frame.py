@@ -1,4 +1,4 @@
-"""The frame around every page: which broker this is, the way around, and who gets in."""
+"""The frame around every page: the broker's name, the navigation, access control."""
 
 from __future__ import annotations
 
@@ -27,59 +27,59 @@ if TYPE_CHECKING:
 MOST_VIEWS = 50
 
 
-class Way(NamedTuple):
-    """One line of the explorer; `place` is the name of its address."""
+class NavItem(NamedTuple):
+    """An entry of the navigation; `url_name` is the name of its address."""
 
-    place: str
+    url_name: str
     title: StrPromise
     for_all: bool = False
-    #: pressed after g, it goes there
+    #: keyboard shortcut: pressed after g
     key: str = ""
-    #: the kind of destinations that are listed below the line
+    #: the kind of destinations that are listed below the entry
     branch: str = ""
 
 
-#: stands in WAYS for the name of the broker
+#: stands in NAVIGATION for the name of the broker
 BROKER = _("This broker")
-#: all pages that one goes to from anywhere, in the explorer's order; lines below a title are in its branch
-WAYS: tuple[tuple[StrPromise | str, tuple[Way, ...]], ...] = (
-    ("", (Way("console", _("Overview"), True, key="o"),)),
+#: all navigation entries, in order; those below a title are in its branch
+NAVIGATION: tuple[tuple[StrPromise | str, tuple[NavItem, ...]], ...] = (
+    ("", (NavItem("console", _("Overview"), True, key="o"),)),
     (
         BROKER,
         (
-            Way("console:queues", _("Queues"), True, key="q", branch="queue"),
-            Way("console:topics", _("Topics"), True, key="t", branch="topic"),
-            Way("console:connections", _("Connections"), True, key="n"),
+            NavItem("console:queues", _("Queues"), True, key="q", branch="queue"),
+            NavItem("console:topics", _("Topics"), True, key="t", branch="topic"),
+            NavItem("console:connections", _("Connections"), True, key="n"),
         ),
     ),
     (
         "",
         (
-            Way("console:bridges", _("Bridges"), key="b"),
-            Way("console:rules", _("Rules"), key="r"),
-            Way("console:explain", _("Explain access"), True, key="x"),
-            Way("console:configuration", _("Configuration"), key="c"),
-            Way("console:jobs", _("Jobs"), True, key="j"),
-            Way("console:alerts", _("Alerts"), key="a"),
-            Way("console:events", _("Events"), key="e"),
-            Way("console:audit", _("Audit"), key="u"),
+            NavItem("console:bridges", _("Bridges"), key="b"),
+            NavItem("console:rules", _("Rules"), key="r"),
+            NavItem("console:explain", _("Explain access"), True, key="x"),
+            NavItem("console:configuration", _("Configuration"), key="c"),
+            NavItem("console:jobs", _("Jobs"), True, key="j"),
+            NavItem("console:alerts", _("Alerts"), key="a"),
+            NavItem("console:events", _("Events"), key="e"),
+            NavItem("console:audit", _("Audit"), key="u"),
         ),
     ),
     (
         _("Settings"),
         (
-            Way("console:settings", _("My settings"), True, key="s"),
-            Way("console:brokers", _("Brokers")),
-            Way("console:users", _("Users")),
-            Way("console:groups", _("Groups")),
-            Way("console:tokens", _("Tokens"), True),
+            NavItem("console:settings", _("My settings"), True, key="s"),
+            NavItem("console:brokers", _("Brokers")),
+            NavItem("console:users", _("Users")),
+            NavItem("console:groups", _("Groups")),
+            NavItem("console:tokens", _("Tokens"), True),
         ),
     ),
 )
 
 
 class Line(NamedTuple):
-    """A line of the explorer as it is drawn; `here` where the page lies below it."""
+    """A navigation entry as it is rendered; `here` is True if the current page lies below it."""
 
     address: str
     title: StrPromise
@@ -89,14 +89,14 @@ class Line(NamedTuple):
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """Context of every template: the broker and, for somebody who is logged in, the way around."""
+    """The context of every template: the broker and, for authenticated users, the navigation."""
     known: dict[str, Any] = {"broker_name": settings.MOM.name, "version": VERSION}
-    # Without a node in this process, its settings are the best that is known.
+    # Without a node in this process, only its settings are known.
     node = getattr(request, "scope", {}).get("mom.node")
     known["stomp_port"] = (settings.MOM.stomp_port if node is None else node.stomp_port) or ""
     user = getattr(request, "user", None)
     if user is not None and user.is_authenticated:
-        known["ways"] = _ways(request.path, user.is_superuser)
+        known["navigation"] = _navigation(request.path, user.is_superuser)
         known["environment"], known["environment_colour"] = _environment()
         known["saved_views"] = views_of(user.get_username())[:MOST_VIEWS]
         known["jobs_address"] = _address_of("console:jobs", user.is_superuser)
@@ -105,54 +105,54 @@ def frame(request: HttpRequest) -> dict[str, Any]:
 
 
 def in_production() -> bool:
-    """Whether the environment is marked as one in which nothing is removed by one click."""
+    """Return whether the environment is production, in which removing asks for the name."""
     return _environment()[0].casefold() == "production"
 
 
 def _environment() -> tuple[str, str]:
-    """What the broker is for, and the colour that shows it."""
-    said = Broker.objects.filter(name=settings.MOM.name).values_list("environment", "colour").first()
-    return said or ("", "")
+    """The environment of the broker, and its colour."""
+    spec = Broker.objects.filter(name=settings.MOM.name).values_list("environment", "colour").first()
+    return spec or ("", "")
 
 
-def _address_of(place: str, administrator: bool) -> str:
-    """Of one of the ways, for the frame's own links; empty where it is not for who looks."""
-    ways = [way for _, group in WAYS for way in group if way.place == place]
-    return reverse(place) if any(administrator or way.for_all for way in ways) else ""
+def _address_of(url_name: str, administrator: bool) -> str:
+    """URL of a navigation entry, or "" if the current user may not see it."""
+    items = [item for _, group in NAVIGATION for item in group if item.url_name == url_name]
+    return reverse(url_name) if any(administrator or item.for_all for item in items) else ""
 
 
-def _ways(path: str, administrator: bool) -> list[tuple[StrPromise | str, list[Line]]]:
-    """The explorer: its branches with their lines, as far as they are for who looks."""
+def _navigation(path: str, administrator: bool) -> list[tuple[StrPromise | str, list[Line]]]:
+    """The navigation: its branches with the entries that the current user may see."""
     groups = [
-        (title, [(reverse(way.place), way) for way in ways if administrator or way.for_all])
-        for title, ways in WAYS
+        (title, [(reverse(item.url_name), item) for item in items if administrator or item.for_all])
+        for title, items in NAVIGATION
     ]
-    # Everything is below the overview, and no part of it.
+    # The address of the overview is a prefix of all others, but it is not their parent.
     overview = reverse("console")
     addresses = [
         address
-        for _, ways in groups
-        for address, _ in ways
+        for _, items in groups
+        for address, _ in items
         if path == address or (path.startswith(address) and address != overview)
     ]
     here = max(addresses, key=len, default="")
     return [
         (
             settings.MOM.name if title is BROKER else title,
-            [Line(address, way.title, way.key, way.branch, address == here) for address, way in ways],
+            [Line(address, item.title, item.key, item.branch, address == here) for address, item in items],
         )
-        for title, ways in groups
-        if ways
+        for title, items in groups
+        if items
     ]
 
 
 @method_decorator(never_cache, name="dispatch")
 class Page(LoginRequiredMixin, View):
-    """A page for everybody who is logged in."""
+    """A page for all authenticated users."""
 
 
 class AdministratorsPage(Page):
-    """A page for administrators. Others are told so."""
+    """A page for administrators; other users get an explanation and status 403."""
 
     def dispatch(self, request: HttpRequest, *args: Any, **options: Any) -> HttpResponseBase:
         if request.user.is_authenticated and not self.admits(request):
@@ -160,7 +160,7 @@ class AdministratorsPage(Page):
         return super().dispatch(request, *args, **options)
 
     def admits(self, request: HttpRequest) -> bool:
-        """Whether the page is for who asks for it."""
+        """Return whether the current user may see the page."""
         return is_administrator(request)
 
 

@@ -1,4 +1,4 @@
-"""Pages of groups: a group is edited by its members, each of which is a user that says so."""
+"""Pages of groups. Membership is stored with users; the form edits it as a list of members."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from broker_app.web.console.edit_page import AddPage, EditPage
 from broker_app.web.console.fields import Lines
 from broker_app.web.console.list_page import ListPage
 from broker_app.web.console.remove_page import RemovePage
-from broker_app.web.console.resource_form import ThingForm
-from broker_app.web.console.resource_page import Subject
+from broker_app.web.console.resource_form import ResourceForm
+from broker_app.web.console.resource_page import ResourcePages
 from broker_app.web.resource_types import KINDS, Said
 from broker_app.web.resource_types.resource_type import unknown
 
 
-class GroupForm(ThingForm):
+class GroupForm(ResourceForm):
     kind = "groups"
-    apart = ThingForm.apart | {"members"}
+    apart = ResourceForm.apart | {"members"}
 
     members = Lines(
         rows=6,
@@ -44,15 +44,15 @@ class GroupForm(ThingForm):
         return members
 
     def edits(self) -> list[Edit]:
-        group, members = self.thing(), set(self.cleaned_data["members"])
-        said = KINDS["users"].read({*members, *members_of(group)})
+        group, members = self.resource_key(), set(self.cleaned_data["members"])
+        spec = KINDS["users"].read({*members, *members_of(group)})
         return super().edits() + [
-            Edit("users", name, _with_group(user, group, name in members)) for name, user in said.items()
+            Edit("users", name, _with_group(user, group, name in members)) for name, user in spec.items()
         ]
 
 
 def members_of(group: str) -> list[str]:
-    """Names of the users in a group."""
+    """The names of the users in a group."""
     found = User.objects.filter(groups__name=group).order_by("username")
     return list(found.values_list("username", flat=True))
 
@@ -62,7 +62,7 @@ def _with_group(user: Said, group: str, is_member: bool) -> Said:
     return {**user, "groups": [*others, group] if is_member else others}
 
 
-GROUPS = Subject(
+GROUPS = ResourcePages(
     kind="groups",
     title=gettext_lazy("Groups"),
     about=gettext_lazy("Groups of users, for use in authorization rules."),

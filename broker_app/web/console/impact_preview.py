@@ -1,4 +1,4 @@
-"""What edits of rules would change, told before they are made."""
+"""Preview of the impact of edits of rules."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from broker_app.web.policy_sync import node_of
 
 
 def impact_of(request: HttpRequest, changed: Sequence[Changed]) -> dict[str, Any]:
-    """For the templates: what would be decided otherwise of what the node here has decided, and who that is
-    connected would lose something. Without a node, and where no rule is changed, there is none."""
+    """The impact for templates: past decisions that would change, and connected clients that would lose
+    permissions. Empty without a node, and where no rule is changed."""
     node = node_of(request)
     try:
         return {"impact": of_changes(node, changed) if node is not None else None}

@@ -1,4 +1,4 @@
-"""Jobs: what is done, and was done, to many messages. Frames, which the browser fills over REST and STOMP."""
+"""Pages of jobs: frames, which the browser fills over REST and STOMP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kinds of things, and what was done to them, are called on pages."""
+"""Labels of resource types and of their changes."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _ONES: dict[str, str | Promise] = {
 
 
 def one_of(kind: str) -> str:
-    """A thing of a kind, as it is called: "rule"."""
+    """The label of a resource of this kind: "rule"."""
     return str(_ONES.get(kind) or (KINDS[kind].one if kind in KINDS else kind))
 
 
-def thing(kind: str, key: str) -> str:
-    """A thing by its name, at the beginning of a sentence: "Rule billing"."""
+def title_of(kind: str, key: str) -> str:
+    """The title of a resource, at the beginning of a sentence: "Rule billing"."""
     return f"{capfirst(one_of(kind))} {key}"
 
 
 def done(act: str) -> str:
-    """What was done to a thing, behind its name: "created"."""
+    """The label of a change: "created"."""
     return {"created": _("created"), "changed": _("changed"), "removed": _("removed")}.get(act, act)
 
 
 def was_done(what: str, act: str) -> str:
-    """That something was done to a thing, as a sentence."""
+    """The sentence that reports a change: "Rule billing was created"."""
     sentence = {
         "created": _("%(what)s was created."),
         "changed": _("%(what)s was changed."),

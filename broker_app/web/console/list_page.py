@@ -1,4 +1,4 @@
-"""The list of all things of a kind: filtered, sorted and cut into pages, all of it by the address."""
+"""The list of all resources of a kind. Filter, order and page are in the address."""
 
 from __future__ import annotations
 
@@ -9,34 +9,37 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 
 from broker_app.models import Entry
-from broker_app.web.console.differences import in_words
-from broker_app.web.console.resource_page import SubjectPage
+from broker_app.web.console.differences import as_text
+from broker_app.web.console.resource_page import ResourceView
 from broker_app.web.console.versions import whole
 from broker_app.web.resource_types import Said
 
-#: rows of a page
+#: rows per page
 A_PAGE = 100
 _NAME = "name"
 
 
 class Column(NamedTuple):
-    """A heading of a list. `address` sorts by it, or turns the order round; empty where nothing sorts.
-    `sorted` is as ARIA says it, empty for columns that the list is not sorted by."""
+    """A heading of a list.
+
+    `address` sorts by it, or reverses the order; empty if it is not sortable. `sorted` is the value of
+    aria-sort, empty for columns that the list is not sorted by.
+    """
 
     label: str
     address: str
     sorted: str
 
 
-class ListPage(SubjectPage):
-    #: fields to sort by; None is all columns
+class ListPage(ResourceView):
+    #: sortable fields; None: all columns
     sortable: ClassVar[Collection[str] | None] = None
 
     def get(self, request: HttpRequest) -> HttpResponse:
         subject = self.subject
-        sought = request.GET.get("filter", "").strip()
+        query = request.GET.get("filter", "").strip()
         everything = self.everything()
-        matching = [key for key, said in everything.items() if self.fits(sought.casefold(), key, said)]
+        matching = [key for key, spec in everything.items() if self.fits(query.casefold(), key, spec)]
         order = request.GET.get("sort", "")
         matching = self.ordered(matching, everything, order)
         page = max(1, whole(request.GET, "page", 1) or 1)
@@ -48,7 +51,7 @@ class ListPage(SubjectPage):
             "subject": subject,
             "rows": [{**self.row(key, everything[key]), "origin": origins.get(key, "")} for key in shown],
             "columns": self.columns(request, order),
-            "filter": sought,
+            "filter": query,
             "sort": order,
             "all": len(everything),
             "matching": len(matching),
@@ -61,16 +64,16 @@ class ListPage(SubjectPage):
         return render(request, subject.list_template, context)
 
     def everything(self) -> Mapping[str, Said]:
-        """All things by their keys, with what the columns show."""
+        """All resources by key, with the values for the columns."""
         return self.subject.of.read()
 
-    def fits(self, sought: str, key: str, said: Said) -> bool:
-        return sought in key.casefold() or any(
-            sought in in_words(said.get(name, "")).casefold() for name in self.subject.columns
+    def fits(self, query: str, key: str, spec: Said) -> bool:
+        return query in key.casefold() or any(
+            query in as_text(spec.get(name, "")).casefold() for name in self.subject.columns
         )
 
     def ordered(self, keys: list[str], everything: Mapping[str, Said], order: str) -> list[str]:
-        """Keys in the order that `-column` asks for; those that say nothing there come last."""
+        """Keys sorted by `column` or `-column`; empty values come last."""
         name = order.removeprefix("-")
         if name not in self._sortable():
             return keys
@@ -79,7 +82,7 @@ class ListPage(SubjectPage):
         return sorted(ordered, key=lambda key: cells[key] == "")
 
     def columns(self, request: HttpRequest, order: str) -> dict[str, Column]:
-        """The headings by field, that of the name first."""
+        """The headings by field, the name first."""
         found = {}
         for name, label in {_NAME: "", **self.subject.columns}.items():
             sorted_by = {name: "ascending", f"-{name}": "descending"}.get(order, "")
@@ -91,22 +94,22 @@ class ListPage(SubjectPage):
     def _sortable(self) -> Collection[str]:
         return (_NAME, *self.subject.columns) if self.sortable is None else self.sortable
 
-    def row(self, key: str, said: Said) -> dict[str, Any]:
-        cells = [(label, self.cell(said, name)) for name, label in self.subject.columns.items()]
-        return {"key": key, "said": said, "cells": cells}
+    def row(self, key: str, spec: Said) -> dict[str, Any]:
+        cells = [(label, self.cell(spec, name)) for name, label in self.subject.columns.items()]
+        return {"key": key, "spec": spec, "cells": cells}
 
-    def cell(self, said: Said, name: str) -> str:
-        """One fact of a row; what is not set is left out."""
-        value = said[name]
-        return "" if value in ("", [], {}, None, False) else in_words(value)
+    def cell(self, spec: Said, name: str) -> str:
+        """The text of a cell; empty if the value is not set."""
+        value = spec[name]
+        return "" if value in ("", [], {}, None, False) else as_text(value)
 
     def more(self, everything: Mapping[str, Said]) -> dict[str, Any]:
-        """What the page of a kind shows beside its rows."""
+        """Additional context for the page of a kind."""
         return {}
 
 
 def with_query(given: QueryDict, **more: str) -> str:
-    """The query of an address with something more; what is empty is left out."""
+    """The query with the given values added; empty ones are removed."""
     query = given.copy()
     for name, value in more.items():
         query[name] = value

@@ -1,4 +1,4 @@
-"""The page that one comes to first: how the broker is."""
+"""The start page: the status of the broker."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render

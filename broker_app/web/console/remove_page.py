@@ -1,4 +1,4 @@
-"""The page on which a thing is removed: it says what goes with it, and asks why."""
+"""The page that removes a resource: it lists what is removed with it, and asks for a reason."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from broker_app.web.actions import Conflict, Edit, InvalidEdits, Outcome, Stale,
 from broker_app.web.actor import by
 from broker_app.web.console.differences import difference, in_a_sentence
 from broker_app.web.console.frame import in_production
-from broker_app.web.console.labels import thing
-from broker_app.web.console.resource_page import SubjectPage, tell
+from broker_app.web.console.labels import title_of
+from broker_app.web.console.resource_page import ResourceView, report
 
 
-class RemovePage(SubjectPage):
+class RemovePage(ResourceView):
     template = "console/remove.html"
 
     def get(self, request: HttpRequest) -> HttpResponse:
         return self.show(request)
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        key, _said = self.thing(request)
+        key, _spec = self.resource(request)
         if in_production() and request.POST.get("typed", "").strip() != key:
             return self.show(request, _("This is a production environment: type the name to remove it."))
         version = request.POST.get("version", "")
@@ -34,19 +34,19 @@ class RemovePage(SubjectPage):
             return self.show(request, in_a_sentence(fault))
         except Stale:
             return self.show(request, _("It has changed in the meantime. Below are its current values."))
-        tell(request, outcome, thing(self.subject.kind, key))
+        report(request, outcome, title_of(self.subject.kind, key))
         return redirect(self.subject.address)
 
     def removed(self, request: HttpRequest, expected: int | None, dry_run: bool = False) -> Outcome:
-        edit = Edit(self.subject.kind, self.thing(request)[0], None, expected)
+        edit = Edit(self.subject.kind, self.resource(request)[0], None, expected)
         return apply(by(request, request.POST.get("reason", "")), [edit], dry_run=dry_run)
 
-    def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
-        """What the page of a kind tells beside what goes."""
+    def preview_context(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+        """Additional context for the page of a kind."""
         return {}
 
     def show(self, request: HttpRequest, fault: str = "") -> HttpResponse:
-        key, _said = self.thing(request)
+        key, _spec = self.resource(request)
         outcome, obstacle = None, ""
         try:
             outcome = self.removed(request, None, dry_run=True)
@@ -60,6 +60,6 @@ class RemovePage(SubjectPage):
             "fault": fault or obstacle,
             "possible": outcome is not None,
             "type_name": in_production(),
-            **(self.foreseen(request, outcome) if outcome else {}),
+            **(self.preview_context(request, outcome) if outcome else {}),
         }
         return render(request, self.template, context)

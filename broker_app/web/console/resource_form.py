@@ -1,4 +1,4 @@
-"""The form for one thing of a kind: its fields are those that the kind says, and errors stand beside them."""
+"""The form for one resource. Its fields follow the resource type; errors are shown at their fields."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from broker_app.web.console.labels import one_of
 from broker_app.web.resource_types import KINDS, Said
 
 
-class ThingForm(forms.Form):
-    """A form with the name of a thing, what is said of it, the version that it replaces, and why.
+class ResourceForm(forms.Form):
+    """A form with the name of a resource, its spec, the version that it replaces, and a reason.
 
-    A subclass adds the kind's fields under the names that the kind has for them; those in `apart` are none
-    of them. `key` is that of the thing that is there, None for a new one.
+    Subclasses add the fields of the resource type under the same names; those in `apart` are not part of
+    the spec. `key` is that of an existing resource, None for a new one.
     """
 
     kind: ClassVar[str]
-    #: fields that are not part of what is said
+    #: fields that are not part of the spec
     apart: ClassVar[frozenset[str]] = frozenset({"name", "version", "reason"})
-    #: fields that are secrets of the kind; empty leaves them as they are
+    #: fields that contain secrets; empty ones keep the current value
     hidden: ClassVar[frozenset[str]] = frozenset()
 
     name = forms.CharField(max_length=300)
@@ -41,9 +41,9 @@ class ThingForm(forms.Form):
     field_order = ("name",)
 
     def __init__(
-        self, data: Any = None, *, key: str | None = None, said: Said | None = None, version: int = 0
+        self, data: Any = None, *, key: str | None = None, spec: Said | None = None, version: int = 0
     ) -> None:
-        super().__init__(data, initial={**(said or {}), "version": version})
+        super().__init__(data, initial={**(spec or {}), "version": version})
         self.key = key
         self.fields["name"].label = _("Name of the %(one)s") % {"one": one_of(self.kind)}
         if key is not None:
@@ -52,26 +52,26 @@ class ThingForm(forms.Form):
 
     @property
     def edition(self) -> str:
-        """Tells editors of this thing as it is now from all others, so that none is taken for another."""
+        """An identifier of this resource at this version, by which editors keep drafts apart."""
         return f"{crc32((self.key or '').encode()):x}-{self['version'].value() or 0}"
 
     def edits(self) -> list[Edit]:
-        """What a valid form asks for; the edit of the thing itself comes first."""
+        """The edits of a valid form; that of the resource itself comes first."""
         given = self.cleaned_data
         secrets = {name: given[name] for name in self.hidden if given[name]}
-        return [Edit(self.kind, self.thing(), self.said(), given["version"] or 0, secrets)]
+        return [Edit(self.kind, self.resource_key(), self.spec(), given["version"] or 0, secrets)]
 
-    def thing(self) -> str:
-        """The key of what the form is about."""
+    def resource_key(self) -> str:
+        """The key of the resource."""
         return self.key if self.key is not None else self.cleaned_data["name"]
 
-    def said(self) -> Said:
-        """What a valid form says of the thing."""
+    def spec(self) -> Said:
+        """The spec in a valid form."""
         skipped = self.apart | self.hidden
         return {name: value for name, value in self.cleaned_data.items() if name not in skipped}
 
     def show_faults(self, fault: ValidationError) -> None:
-        """Puts what is wrong beside the fields that it is about."""
+        """Add errors to the fields that they concern."""
         if not hasattr(fault, "error_dict"):
             self.add_error(None, fault.messages)
             return
@@ -84,21 +84,21 @@ class ThingForm(forms.Form):
                 self.add_error(None, [about + text for text in messages])
 
     def field_of(self, pointer: str) -> str:
-        """The field that shows what is wrong with a part of what is said."""
+        """The field that shows errors of a part of the spec."""
         return pointer.partition("/")[0]
 
     def replace(self, version: int) -> None:
-        """Makes the form replace another version when it is sent again."""
+        """Make the form replace another version when it is submitted again."""
         assert isinstance(self.data, QueryDict), "it was sent by a browser"
         data = self.data.copy()
         data["version"] = str(version)
         self.data = data
 
     def shown_fields(self) -> list[Any]:
-        """The fields that are drawn one below the other; the reason stands beside the buttons."""
+        """The visible fields except for the reason, which is rendered next to the buttons."""
         return [field for field in self.visible_fields() if field.name != "reason"]
 
 
 def defaults_of(kind: str) -> Said:
-    """What a new thing says where nothing is chosen."""
+    """The default spec of a new resource."""
     return KINDS[kind].complete("", {}, None)

@@ -1,4 +1,4 @@
-"""Subject: one kind of configured things as the console shows it, and what its pages share."""
+"""`ResourcePages`, which describes the pages of one resource type, and what these pages share."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ from broker_app.models import Change, ChangedObject
 from broker_app.web.actions import Outcome
 from broker_app.web.console.frame import AdministratorsPage
 from broker_app.web.console.labels import one_of, was_done
-from broker_app.web.console.resource_form import ThingForm
+from broker_app.web.console.resource_form import ResourceForm
 from broker_app.web.resource_types import KINDS, Kind, Said
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """`columns` of the list are fields with their headings; `about` says what such a thing is, `adds` and
-    `none` are the sentences of the button that adds one and of the empty list."""
+class ResourcePages:
+    """The pages of one resource type.
+
+    `columns` of the list are fields with headings; `about` is the introduction, `adds` the button that
+    adds one, `none` the text of an empty list.
+    """
 
     kind: str
     title: str | Promise
     about: str | Promise
-    form: type[ThingForm]
+    form: type[ResourceForm]
     columns: Mapping[str, str | Promise]
     adds: str | Promise = ""
     none: str | Promise = ""
-    list_template: str = "console/things.html"
-    edit_template: str = "console/thing.html"
+    list_template: str = "console/resources.html"
+    edit_template: str = "console/resource.html"
 
     @property
     def of(self) -> Kind:
@@ -60,22 +63,22 @@ class Subject:
         return reverse(f"console:{self.kind}-remove")
 
 
-class SubjectPage(AdministratorsPage):
-    """A page about things of one kind."""
+class ResourceView(AdministratorsPage):
+    """A page of one resource type."""
 
-    subject: ClassVar[Subject]
+    subject: ClassVar[ResourcePages]
 
-    def thing(self, request: HttpRequest) -> tuple[str, Said]:
-        """The thing that `name` in the address names. Raises Http404."""
+    def resource(self, request: HttpRequest) -> tuple[str, Said]:
+        """Key and spec of the resource named by `name` in the address. Raises Http404."""
         key = request.GET.get("name", "")
-        said = self.subject.of.read([key]).get(key)
-        if said is None:
+        spec = self.subject.of.read([key]).get(key)
+        if spec is None:
             raise Http404(f"There is no {self.subject.one} {key[:100]}.")
-        return key, said
+        return key, spec
 
 
-def tell(request: HttpRequest, outcome: Outcome, what: str) -> None:
-    """Says on the next page what was done, with the version that it led to."""
+def report(request: HttpRequest, outcome: Outcome, what: str) -> None:
+    """Report a change on the next page, with its version."""
     if outcome.version is None:
         messages.info(request, _("%(what)s already has these values: no changes were made.") % {"what": what})
     else:
@@ -85,6 +88,6 @@ def tell(request: HttpRequest, outcome: Outcome, what: str) -> None:
 
 
 def changes_of(kind: str, key: str, most: int = 5) -> list[Change]:
-    """The newest changes of one thing."""
+    """The newest changes of one resource."""
     found = ChangedObject.objects.filter(kind=kind, key=key).select_related("change").order_by("-pk")
     return [row.change for row in found[:most]]

@@ -1,4 +1,4 @@
-"""Pages of rules: in their order, which decides; one of them; all of them as one text."""
+"""Pages of rules: the ordered list, and the form of one rule."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from broker_app.web.console.edit_page import AddPage, EditPage
 from broker_app.web.console.explain import Question, answer
 from broker_app.web.console.fields import Code, Lines
 from broker_app.web.console.impact_preview import impact_of
-from broker_app.web.console.labels import thing
+from broker_app.web.console.labels import title_of
 from broker_app.web.console.list_page import ListPage
 from broker_app.web.console.remove_page import RemovePage
-from broker_app.web.console.resource_form import ThingForm
-from broker_app.web.console.resource_page import Subject, SubjectPage, tell
+from broker_app.web.console.resource_form import ResourceForm
+from broker_app.web.console.resource_page import ResourcePages, ResourceView, report
 from broker_app.web.impact import edited
 from broker_app.web.policy_sync import node_of
 from broker_app.web.resource_types import KINDS, Said
 
-#: between two neighbours that are numbered anew
+#: distance of positions after renumbering
 _STEP = 10
 
 
-class RuleForm(ThingForm):
+class RuleForm(ResourceForm):
     kind = "rules"
 
     effect = forms.ChoiceField(
@@ -76,7 +76,7 @@ class RuleForm(ThingForm):
         widget=forms.Textarea(attrs={"rows": 2}),
     )
 
-    #: what is wrong with the conditions, and where
+    #: the error in the conditions, and its position
     mistake: RuleError | None = None
 
     def clean_conditions(self) -> str:
@@ -89,7 +89,7 @@ class RuleForm(ThingForm):
         return conditions
 
 
-RULES = Subject(
+RULES = ResourcePages(
     kind="rules",
     title=gettext_lazy("Rules"),
     about=gettext_lazy(
@@ -112,7 +112,7 @@ RULES = Subject(
 
 class Rules(ListPage):
     subject = RULES
-    #: rules have an order, which is what they mean
+    #: rules are shown in order of evaluation, so other orders are not offered
     sortable = ()
 
     def get(self, request: HttpRequest) -> HttpResponse:
@@ -122,31 +122,31 @@ class Rules(ListPage):
 
     def everything(self) -> Mapping[str, Said]:
         rules = super().everything()
-        return {key: {**said, "number": number} for number, (key, said) in enumerate(rules.items(), 1)}
+        return {key: {**spec, "number": number} for number, (key, spec) in enumerate(rules.items(), 1)}
 
     def more(self, everything: Mapping[str, Said]) -> dict[str, Any]:
         return {"counted": self.hits is not None, "question": Question(auto_id="ask_%s")}
 
-    def row(self, key: str, said: Said) -> dict[str, Any]:
-        who = [*said["users"], *(f"@{group}" for group in said["groups"])]
+    def row(self, key: str, spec: Said) -> dict[str, Any]:
+        who = [*spec["users"], *(f"@{group}" for group in spec["groups"])]
         return {
             "key": key,
-            "said": said,
-            "number": said["number"],
+            "spec": spec,
+            "number": spec["number"],
             "who": ", ".join(who),
             "hits": (self.hits or {}).get(key, 0),
         }
 
 
-class _Foreseen(EditPage):
-    """The preview of a rule also tells what it would have decided otherwise, who would lose something, and
-    what the edited rules say to a question."""
+class ImpactPreviewMixin(EditPage):
+    """Mixin for the preview of a rule: its impact, and the decision of the edited rules for a test
+    question."""
 
     subject = RULES
 
-    def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+    def preview_context(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
         return {
-            **super().foreseen(request, outcome),
+            **super().preview_context(request, outcome),
             **impact_of(request, outcome.changed),
             **_asked(request, outcome),
         }
@@ -155,24 +155,24 @@ class _Foreseen(EditPage):
         return {**super().around(request), "question": _question(request)}
 
 
-class AddRule(_Foreseen, AddPage):
+class AddRule(ImpactPreviewMixin, AddPage):
     def around(self, request: HttpRequest) -> dict[str, Any]:
         return {**super().around(request), "is_first": not Rule.objects.exists()}
 
 
-class EditRule(_Foreseen):
+class EditRule(ImpactPreviewMixin):
     pass
 
 
 def _question(request: HttpRequest) -> Question:
-    """What is asked of the edited rules; it is empty at first."""
+    """The form for testing the edited rules; empty at first."""
     question = Question(request.POST or None, prefix="asked", use_required_attribute=False)
     question.fields["user"].initial = request.user.get_username()
     return question
 
 
 def _asked(request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
-    """What the rules would answer if they were saved; nothing where nothing is asked."""
+    """The decision of the rules if they were saved; None without a question."""
     question = _question(request)
     if not request.POST.get("asked-destination") or not question.is_valid():
         return {}
@@ -184,32 +184,32 @@ class RemoveRule(RemovePage):
     subject = RULES
     template = "console/rule_remove.html"
 
-    def foreseen(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
+    def preview_context(self, request: HttpRequest, outcome: Outcome) -> dict[str, Any]:
         return impact_of(request, outcome.changed)
 
 
-class MoveRule(SubjectPage):
-    """Puts a rule before the one before it, or behind the one behind it."""
+class MoveRule(ResourceView):
+    """Move a rule up or down by one."""
 
     subject = RULES
 
     def post(self, request: HttpRequest) -> HttpResponse:
-        key, _said = self.thing(request)
+        key, _spec = self.resource(request)
         step = -1 if request.POST.get("operation") == "up" else 1
         edits = moved(KINDS["rules"].read(), key, step)
         try:
             if edits:
-                tell(request, apply(by(request), edits), thing("rules", key))
+                report(request, apply(by(request), edits), title_of("rules", key))
         except (Conflict, InvalidEdits, Stale) as refusal:
             messages.error(
                 request,
-                _("%(what)s cannot be moved: %(why)s.") % {"what": thing("rules", key), "why": refusal},
+                _("%(what)s cannot be moved: %(why)s.") % {"what": title_of("rules", key), "why": refusal},
             )
         return redirect(self.subject.address)
 
 
 def moved(rules: Mapping[str, Said], key: str, step: int) -> list[Edit]:
-    """The edits that move a rule one place up (-1) or down (1) among rules in their order."""
+    """The edits that move a rule one place up (-1) or down (1)."""
     order = list(rules)
     place = order.index(key)
     if not 0 <= place + step < len(order):
@@ -226,7 +226,7 @@ def moved(rules: Mapping[str, Said], key: str, step: int) -> list[Edit]:
 
 
 def _between(order: Sequence[str], rules: Mapping[str, Said], place: int) -> int | None:
-    """A position between the neighbours at `place`; None where there is no room."""
+    """A position between the neighbours at `place`; None if there is none."""
     before = rules[order[place - 1]]["position"] if place else None
     behind = rules[order[place + 1]]["position"] if place + 1 < len(order) else None
     if before is None:

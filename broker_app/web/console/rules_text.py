@@ -1,4 +1,4 @@
-"""The page of all rules as one text: the definitions of rules in YAML, planned as they are typed."""
+"""The page that edits all rules as text: YAML definitions, planned while typing."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from broker_app.web.console.impact_preview import impact_of
 from broker_app.web.console.versions import whole
 from broker_app.web.resource_types import KINDS
 
-#: a form may have so many bytes; more rules than fit are edited by `mom definitions`
+#: maximum size of a form in bytes; larger sets of rules are edited with `mom definitions`
 MOST_BYTES = 900 * 1024
 _DRAWN = 200
 _FAULTS = 50
 
 
 class Mistake(NamedTuple):
-    """Something wrong with the text; `line` and `column` count from 1, 0 is unknown."""
+    """An error in the text; `line` and `column` count from 1, 0 means unknown."""
 
     says: str
     line: int
@@ -97,13 +97,13 @@ class RulesTextPage(AdministratorsPage):
 
 
 def _of_database() -> dict[str, Any]:
-    """The rules that no file says, in their order."""
+    """The rules that do not come from files, in order."""
     filed = set(Entry.objects.filter(kind="rules").exclude(origin="").values_list("key", flat=True))
-    return {name: said for name, said in KINDS["rules"].read().items() if name not in filed}
+    return {name: spec for name, spec in KINDS["rules"].read().items() if name not in filed}
 
 
 def _document(text: str) -> definitions.Document:
-    """What the text says. Raises InvalidDocument, for things that are no rules too."""
+    """The rules of the text. Raises InvalidDocument, also if it contains other resources."""
     content = text.encode()
     if len(content) > MOST_BYTES:
         detail = _("the file is larger than %(most)d KiB; use `mom definitions import` for it")
@@ -123,7 +123,7 @@ def _document(text: str) -> definitions.Document:
 
 
 def _placed(text: str, fault: definitions.Fault) -> Mistake:
-    """Where in the text something is wrong: in a condition, at the very sign."""
+    """The position of an error in the text; in conditions, of the very character."""
     if fault.line:
         return Mistake(fault.detail, fault.line, fault.column)
     node = definitions.node_at(text, fault.pointer)
@@ -137,7 +137,7 @@ def _placed(text: str, fault: definitions.Fault) -> Mistake:
 
 
 def _within(node: yaml.ScalarNode) -> int:
-    """How far behind its beginning a condition is wrong, where it stands in one line."""
+    """The offset of an error in a condition that stands in one line."""
     if node.start_mark.line != node.end_mark.line:
         return 0
     try:

@@ -1,4 +1,4 @@
-"""The page of settings: how the console looks to oneself, one's tokens and views, and the environment."""
+"""The page "My settings": appearance, own tokens and views, password, and the environment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from broker_app.web.actor import by
 from broker_app.web.console.brokers import NAMES_OF_COLOURS
 from broker_app.web.console.differences import in_a_sentence
 from broker_app.web.console.frame import AdministratorsPage, Page
-from broker_app.web.console.resource_page import tell
+from broker_app.web.console.resource_page import report
 from broker_app.web.console.tokens import TOKENS, own_tokens
 from broker_app.web.resource_types import KINDS
 
@@ -34,7 +34,7 @@ _SHOWN = 20
 
 
 class Choice(NamedTuple):
-    """A field of the profile and the cookie that keeps it; an empty value needs none."""
+    """A field of the profile and its cookie; an empty value has no cookie."""
 
     cookie: str
     label: str | StrPromise
@@ -43,9 +43,12 @@ class Choice(NamedTuple):
 
 
 def profile_choices() -> dict[str, Choice]:
-    """What everybody chooses for his browser. `mom_zone` is UTC or another name of the IANA database;
-    `mom_theme` light or dark; `mom_density` compact; `mom_keys` off. What has no cookie is as it comes. The
-    console's script writes the same cookies (`frontend/src/cookies.ts`)."""
+    """The choices of a user for this browser.
+
+    `mom_zone` is UTC or another name of the IANA database; `mom_theme` light or dark; `mom_density`
+    compact; `mom_keys` off. Without a cookie the default applies. The console's script writes the same
+    cookies (`frontend/src/cookies.ts`).
+    """
     zones = [(name, name) for name in sorted(available_timezones() - {"UTC", "localtime"})]
     return {
         "language": Choice(
@@ -83,7 +86,7 @@ def profile_choices() -> dict[str, Choice]:
 
 
 class ProfileForm(forms.Form):
-    """A field for each choice."""
+    """A form with a field for each choice."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -112,7 +115,7 @@ class EnvironmentForm(forms.Form):
 
 
 class SettingsPage(Page):
-    """The profile is kept by cookies of the browser; sending it sets them."""
+    """The settings of the current user. The profile is stored in cookies."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         cookies = {
@@ -141,7 +144,7 @@ class SettingsPage(Page):
             "rows": tokens[:_SHOWN],
             "all_tokens": len(tokens),
             "views": views_of(request.user.get_username()),
-            "environment_form": EnvironmentForm(initial=said_of_broker()),
+            "environment_form": EnvironmentForm(initial=broker_spec()),
             "others_tokens": Token.objects.count() - len(tokens) if request.user.is_superuser else 0,
             "oidc": settings.MOM.oidc_issuer,
             "oidc_name": settings.MOM.oidc_name,
@@ -151,7 +154,7 @@ class SettingsPage(Page):
 
 
 class EnvironmentPage(AdministratorsPage):
-    """Takes the form of the environment."""
+    """Save the environment."""
 
     def post(self, request: HttpRequest) -> HttpResponse:
         form = EnvironmentForm(request.POST)
@@ -162,18 +165,18 @@ class EnvironmentPage(AdministratorsPage):
         return redirect("console:settings")
 
 
-def said_of_broker() -> dict[str, Any]:
-    """What is said of this broker; nothing where nothing is."""
+def broker_spec() -> dict[str, Any]:
+    """The spec of this broker; empty if there is none."""
     return KINDS["brokers"].read([settings.MOM.name]).get(settings.MOM.name, {})
 
 
 def save_environment(request: HttpRequest, form: EnvironmentForm) -> Outcome | None:
-    """Names the environment as a valid form says, and tells so; None where that cannot be."""
-    edit = Edit("brokers", settings.MOM.name, {**said_of_broker(), **form.cleaned_data})
+    """Save the environment from a valid form and report it; None if that failed."""
+    edit = Edit("brokers", settings.MOM.name, {**broker_spec(), **form.cleaned_data})
     try:
         outcome = apply(by(request), [edit])
     except (Conflict, InvalidEdits, Stale, ValidationError) as refusal:
         messages.error(request, in_a_sentence(refusal))
         return None
-    tell(request, outcome, _("Environment"))
+    report(request, outcome, _("Environment"))
     return outcome

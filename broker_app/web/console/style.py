@@ -1,4 +1,4 @@
-"""The style page: every component of the console in every state, for those who build pages and for tests."""
+"""The style page: every component of the console in every state, for developers and tests."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render

@@ -1,4 +1,4 @@
-"""Pages of tokens: one's own, and for administrators everybody's."""
+"""Pages of tokens: the user's own, and for administrators those of all users."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from broker_app.web.actor import by
 from broker_app.web.console.fields import Lines
 from broker_app.web.console.frame import Page, is_administrator
 from broker_app.web.console.remove_page import RemovePage
-from broker_app.web.console.resource_form import ThingForm
-from broker_app.web.console.resource_page import Subject
+from broker_app.web.console.resource_form import ResourceForm
+from broker_app.web.console.resource_page import ResourcePages
 from broker_app.web.console.versions import whole
 from broker_app.web.resource_types.tokens import MOST_GRANTS, RIGHTS
 
@@ -61,13 +61,13 @@ class TokenForm(forms.Form):
     )
 
     def end(self) -> datetime | None:
-        """When the token of a valid form expires."""
+        """The expiry of the token in a valid form."""
         days = self.cleaned_data["expires"]
         return timezone.now() + timedelta(days=int(days)) if days else None
 
 
 class GrantForm(forms.Form):
-    """Some rights on some destinations."""
+    """A form for rights on destinations."""
 
     rights = forms.MultipleChoiceField(
         label=gettext_lazy("Rights"),
@@ -82,8 +82,7 @@ class GrantForm(forms.Form):
 
 
 class Grants:
-    """The grants of a token: as many forms as were shown, and one more where that is asked for. Those that
-    are left empty are none."""
+    """The grants of a token: as many forms as were shown, plus one on request. Empty ones are ignored."""
 
     def __init__(self, data: QueryDict | None = None) -> None:
         shown = whole(data, "grants", 1) or 1 if data is not None else 1
@@ -100,12 +99,12 @@ class Grants:
     def wrong(self) -> bool:
         return any(form.errors for form in self.forms)
 
-    def said(self) -> list[dict[str, Any]]:
+    def spec(self) -> list[dict[str, Any]]:
         """The grants of valid forms."""
         return [form.cleaned_data for form in self._filled()]
 
     def show_fault(self, pointer: str, messages: list[str]) -> bool:
-        """Puts what is wrong with `grants/0/rights` beside its field, if there is such a field."""
+        """Add the error of `grants/0/rights` to its field, if there is such a field."""
         _, _, where = pointer.partition("/")
         place, _, field = where.partition("/")
         filled = self._filled()
@@ -118,20 +117,20 @@ class Grants:
         return [form for form in self.forms if form.is_valid() and any(form.cleaned_data.values())]
 
 
-TOKENS = Subject(
+TOKENS = ResourcePages(
     kind="tokens",
     title=gettext_lazy("Tokens"),
     about=gettext_lazy(
         "Secrets that programs use to log in instead of a password. A token grants "
         "all rights of its owner, or some of them."
     ),
-    form=ThingForm,
+    form=ResourceForm,
     columns={},
 )
 
 
 class Tokens(Page):
-    """One's own tokens; an administrator may look at everybody's."""
+    """The user's own tokens; administrators can list those of all users."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         everybody = is_administrator(request) and request.GET.get("of") == "everybody"
@@ -142,12 +141,12 @@ class Tokens(Page):
 
 
 def own_tokens(request: HttpRequest) -> list[dict[str, Any]]:
-    """The tokens of who asks, for templates."""
+    """The tokens of the current user, for templates."""
     return rows_of(Token.objects.filter(owner=_user(request)))
 
 
 def rows_of(tokens: QuerySet[Token]) -> list[dict[str, Any]]:
-    """Tokens for templates, and whether their time is over."""
+    """Tokens for templates, with whether they have expired."""
     now = timezone.now()
     return [
         {"token": token, "over": token.expires is not None and token.expires <= now}
@@ -156,7 +155,7 @@ def rows_of(tokens: QuerySet[Token]) -> list[dict[str, Any]]:
 
 
 class AddToken(Page):
-    """Makes a token. Its secret is on the page that answers, and nowhere else ever."""
+    """Create a token. Its secret is shown only on the page that answers."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         return self.show(request, TokenForm(), Grants())
@@ -175,7 +174,7 @@ class AddToken(Page):
                 _user(request),
                 given["name"],
                 form.end(),
-                grants.said() if given["limited"] else None,
+                grants.spec() if given["limited"] else None,
             )
         except actions.Conflict as conflict:
             form.add_error("name", str(conflict))
@@ -206,7 +205,7 @@ class AddToken(Page):
 
 
 class RevokeToken(RemovePage):
-    """One's own, or for administrators any."""
+    """Revoke an own token; administrators can revoke all."""
 
     subject = TOKENS
     template = "console/revoke.html"
@@ -231,7 +230,7 @@ def _show_faults(form: TokenForm, grants: Grants, fault: ValidationError) -> Non
 
 
 def _example(grants: list[dict[str, Any]] | None) -> str:
-    """A destination that the token may be used for."""
+    """A destination that the token grants access to."""
     granted = [name for grant in grants or () for name in grant["destinations"]]
     named = [
         name for name in granted if name.startswith(("/queue/", "/topic/")) and not set(name) & set("*>#")

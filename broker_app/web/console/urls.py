@@ -1,4 +1,4 @@
-"""The addresses of the console's pages. A thing is named by `?name=`, which takes any name there is."""
+"""The addresses of the console's pages. A resource is named by `?name=`, which can contain any name."""
 
 from django.urls import path, re_path
 
@@ -69,8 +69,8 @@ urlpatterns = [
     path("bridges/edit", bridges.EditBridge.as_view(), name="bridges-edit"),
     path("bridges/remove", bridges.RemoveBridge.as_view(), name="bridges-remove"),
     path("bridges/one", bridge_page.BridgePage.as_view(), name="bridge"),
-    path("bridges/steer", bridge_page.SteerPage.as_view(), name="bridge-steer"),
-    path("bridges/test", bridge_page.TrialPage.as_view(), name="bridge-test"),
+    path("bridges/steer", bridge_page.ControlPage.as_view(), name="bridge-steer"),
+    path("bridges/test", bridge_page.TestPage.as_view(), name="bridge-test"),
     path("bridges/clone", bridge_page.ClonePage.as_view(), name="bridge-clone"),
     path("bridges/orphan/remove", bridge_page.RemoveOrphanPage.as_view(), name="orphan-remove"),
     path("settings/", settings.SettingsPage.as_view(), name="settings"),
@@ -95,6 +95,6 @@ urlpatterns = [
     path("configuration/versions/", versions.VersionsPage.as_view(), name="versions"),
     path("configuration/versions/<int:number>", versions.VersionPage.as_view(), name="version"),
     path("configuration/comparison", versions.ComparisonPage.as_view(), name="comparison"),
-    path("configuration/back", versions.BackPage.as_view(), name="back"),
-    path("configuration/undo", versions.UndoPage.as_view(), name="undo"),
+    path("configuration/back", versions.RollbackPage.as_view(), name="back"),
+    path("configuration/undo", versions.RevertPage.as_view(), name="undo"),
 ]

@@ -11,8 +11,8 @@ from django.utils.translation import gettext_lazy
 from broker_app.web.console.edit_page import AddPage, EditPage
 from broker_app.web.console.list_page import ListPage
 from broker_app.web.console.remove_page import RemovePage
-from broker_app.web.console.resource_form import ThingForm
-from broker_app.web.console.resource_page import Subject
+from broker_app.web.console.resource_form import ResourceForm
+from broker_app.web.console.resource_page import ResourcePages
 from broker_app.web.resource_types import Said
 
 
@@ -20,7 +20,7 @@ def _groups() -> list[tuple[str, str]]:
     return [(name, name) for name in Group.objects.order_by("name").values_list("name", flat=True)]
 
 
-class UserForm(ThingForm):
+class UserForm(ResourceForm):
     kind = "users"
     hidden = frozenset({"password"})
 
@@ -60,7 +60,7 @@ class UserForm(ThingForm):
         )
 
 
-USERS = Subject(
+USERS = ResourcePages(
     kind="users",
     title=gettext_lazy("Users"),
     about=gettext_lazy("Accounts that may log in. Their permissions are defined by rules."),
@@ -79,10 +79,10 @@ USERS = Subject(
 class Users(ListPage):
     subject = USERS
 
-    def cell(self, said: Said, name: str) -> str:
+    def cell(self, spec: Said, name: str) -> str:
         if name == "active":
-            return str(gettext_lazy("yes") if said["active"] else gettext_lazy("no, cannot log in"))
-        return super().cell(said, name)
+            return str(gettext_lazy("yes") if spec["active"] else gettext_lazy("no, cannot log in"))
+        return super().cell(spec, name)
 
 
 class AddUser(AddPage):

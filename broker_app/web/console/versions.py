@@ -1,4 +1,4 @@
-"""Pages of the configuration's versions: what each changed, how two differ, and the way back."""
+"""Pages of configuration versions: changes of each, comparison of two, rollback."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from broker_app.web.console.labels import one_of
 from broker_app.web.resource_types import KINDS
 
 _A_PAGE = 50
-#: of the things that one version changed, those that the list names
+#: resources that the list names for each version
 _NAMED = 4
-#: differences of a comparison that are drawn
+#: maximum number of differences in a comparison
 _DRAWN = 200
 
 
 class VersionsPage(AdministratorsPage):
-    """All versions, the newest first."""
+    """All versions, newest first."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         before = whole(request.GET, "before")
@@ -50,7 +50,7 @@ class VersionsPage(AdministratorsPage):
 
 
 class VersionPage(AdministratorsPage):
-    """What one version changed."""
+    """The changes of one version."""
 
     def get(self, request: HttpRequest, number: int) -> HttpResponse:
         change = Change.objects.filter(number=number).first()
@@ -66,7 +66,7 @@ class VersionPage(AdministratorsPage):
 
 
 class ComparisonPage(AdministratorsPage):
-    """How two versions differ."""
+    """The differences of two versions."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         newest = history.newest()
@@ -82,8 +82,8 @@ class ComparisonPage(AdministratorsPage):
         return render(request, "console/comparison.html", context)
 
 
-class BackPage(AdministratorsPage):
-    """Going back to a version: first what it would do, then doing it. It is a new version itself."""
+class RollbackPage(AdministratorsPage):
+    """Roll back to a version, after a preview. The rollback is a new version."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         return self.show(request)
@@ -131,11 +131,11 @@ class BackPage(AdministratorsPage):
         else:
             context |= {"possible": True, "kept": tried.kept, **impact_of(request, tried.outcome.changed)}
             context |= _drawn([difference(changed) for changed in tried.outcome.changed])
-        return render(request, "console/back.html", context)
+        return render(request, "console/rollback.html", context)
 
 
-class UndoPage(AdministratorsPage):
-    """Undoes the newest version. Where others came after it, the way back is shown first."""
+class RevertPage(AdministratorsPage):
+    """Revert the newest version. If there are later ones, the rollback page is shown first."""
 
     def post(self, request: HttpRequest) -> HttpResponse:
         version = whole(request.POST, "version")
@@ -166,7 +166,7 @@ class _Named(NamedTuple):
 
 
 def _named(change: Change) -> _Named:
-    """(act, kind, key) of the first things that a version changed, and how many there are beside them."""
+    """(act, kind, key) of the first resources that a version changed, and the number of further ones."""
     changes = history.changes_of(change)
     return _Named(
         [(done_in_words(one.act), one.kind, one.key) for one in changes[:_NAMED]],
@@ -179,6 +179,6 @@ def _drawn(differences: list[Difference]) -> dict[str, Any]:
 
 
 def whole(given: QueryDict, name: str, default: int | None = None) -> int | None:
-    """A whole number that a browser has sent, or `default`."""
+    """An integer of the query, or `default`."""
     text = given.get(name, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else default

@@ -1,4 +1,4 @@
-"""Saved views: addresses of pages with a name, of one user or for everybody."""
+"""Saved views: named addresses of pages, of one user or visible to all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ViewForm(forms.Form):
     )
 
     def clean_address(self) -> str:
-        """The address within the console. What leads elsewhere is none of ours."""
+        """The address within the console; addresses outside are rejected."""
         parts = urlsplit(self.cleaned_data["address"].strip())
         elsewhere = parts.scheme or parts.netloc or "\\" in parts.path
         if elsewhere or not parts.path.startswith(reverse("console")):
@@ -37,7 +37,7 @@ class ViewForm(forms.Form):
 
 
 class SaveView(Page):
-    """Names an address: `?address=` says which. Saving a name again replaces what it stood for."""
+    """Save the address in `?address=` under a name, replacing a view of that name."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         form = ViewForm(initial={"address": request.GET.get("address", reverse("console"))})
@@ -58,7 +58,7 @@ class SaveView(Page):
 
 
 class RemoveView(Page):
-    """Removes a view of one's own; an administrator also those of others that are shared."""
+    """Remove an own view; administrators can also remove shared views of others."""
 
     def post(self, request: HttpRequest) -> HttpResponse:
         found = views_of(request.user.get_username()).filter(pk=request.POST.get("view") or 0).first()

@@ -1,6 +1,6 @@
-"""The first run: name the environment, choose how one logs in, send oneself a message, receive it.
+"""The first steps: name the environment, choose a login, send and receive a message.
 
-Each step can be skipped; which one is shown says the address.
+Each can be skipped; the current one is in the address.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from broker_app.web import actions
 from broker_app.web.actions import FILE, START
 from broker_app.web.actor import by
 from broker_app.web.console.frame import AdministratorsPage
-from broker_app.web.console.settings import EnvironmentForm, said_of_broker, save_environment
+from broker_app.web.console.settings import EnvironmentForm, broker_spec, save_environment
 from broker_app.web.console.versions import whole
 from broker_app.web.policy_sync import Node, ask, node_of
 
 STEPS = (1, 2, 3)
-#: what the steps make, and what is removed at the end
+#: resources that the steps create, and that are removed at the end
 QUEUE = "welcome"
 TOKEN = "welcome"
 _TOKEN_LIVES = timedelta(days=1)
@@ -42,7 +42,7 @@ _PATIENCE_S, _AGAIN_S = 2.0, 0.1
 
 
 def is_first_run() -> bool:
-    """Whether nobody has configured anything yet: all there is comes from the start and from files."""
+    """Return whether nothing is configured except for built-in resources and those of files."""
     return not Change.objects.exclude(way__in=(START, FILE)).exists()
 
 
@@ -94,7 +94,7 @@ class WelcomePage(AdministratorsPage):
         return _at(3)
 
     def clean(self, request: HttpRequest) -> HttpResponse:
-        """Removes the queue and the token that the steps have made."""
+        """Remove the queue and the token of the first steps."""
         for token in Token.objects.filter(owner=_user(request), name=TOKEN):
             actions.revoke_token(by(request), token)
         node = node_of(request)
@@ -109,7 +109,7 @@ class WelcomePage(AdministratorsPage):
         origin = request.build_absolute_uri(reverse("root")).rstrip("/")
         context = {
             "step": step if step in STEPS else STEPS[0],
-            "environment_form": EnvironmentForm(initial=said_of_broker()),
+            "environment_form": EnvironmentForm(initial=broker_spec()),
             "password_form": PasswordForm(),
             "oidc": settings.MOM.oidc_issuer,
             "oidc_name": settings.MOM.oidc_name,
@@ -122,7 +122,10 @@ class WelcomePage(AdministratorsPage):
 
 
 def _without_queue(node: Node) -> Refusal | None:
-    """Removes the queue; why it cannot be. Who has just stopped listening to it is gone a moment later."""
+    """Remove the queue; return why it cannot be removed.
+
+    Retried, since a closed subscription takes a moment to end.
+    """
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
@@ -143,7 +146,7 @@ def _at(step: int) -> HttpResponse:
 
 @sensitive_variables("made")
 def _new_token(request: HttpRequest) -> actions.NewToken:
-    """A token for the first queue alone, for a day; the one of before is revoked."""
+    """Create a token for the first queue, valid for a day; the previous one is revoked."""
     user, author = _user(request), by(request)
     for token in Token.objects.filter(owner=user, name=TOKEN):
         actions.revoke_token(author, token)

@@ -22,7 +22,7 @@ class ExplorerFilter extends Source {
   #seek(text: string): void {
     this.text = text;
     const wanted = text.toLowerCase();
-    for (const line of document.querySelectorAll<HTMLElement>("#ways li:not(:has(mom-branch)):not(mom-branch li):not(:has(> details))")) {
+    for (const line of document.querySelectorAll<HTMLElement>("#navigation li:not(:has(mom-branch)):not(mom-branch li):not(:has(> details))")) {
       line.hidden = !line.textContent.toLowerCase().includes(wanted);
     }
     this.changed();

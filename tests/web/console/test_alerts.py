@@ -7,7 +7,7 @@ from django.test import Client
 
 from broker_app.web.resource_types import KINDS
 from broker_app.web.snapshot import read_policy
-from tests.web.console.sending import sent
+from tests.web.console.forms import sent
 
 pytestmark = pytest.mark.django_db
 

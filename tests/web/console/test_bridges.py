@@ -22,7 +22,7 @@ from broker_app.web.files import Watch
 from broker_app.web.resource_types import KINDS
 from broker_app.web.resource_types.bridges import remotes
 from broker_app.zero.writer import PASSWORD
-from tests.web.console.sending import sent
+from tests.web.console.forms import sent
 from tests.zero.words import load
 
 pytestmark = pytest.mark.django_db

@@ -11,7 +11,7 @@ from django.test import Client
 from broker_app.models import ChangedObject
 from broker_app.web import actions
 from broker_app.web.actions import SYSTEM, Edit, apply, said_of
-from tests.web.console.sending import sent
+from tests.web.console.forms import sent
 
 pytestmark = pytest.mark.django_db
 

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from broker_app.models import Rule
-from tests.web.console.sending import a_rule, sent
+from tests.web.console.forms import a_rule, sent
 
 pytestmark = pytest.mark.django_db
 

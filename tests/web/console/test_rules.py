@@ -12,7 +12,7 @@ from broker_app.web import actions
 from broker_app.web.actions import SYSTEM, Edit, apply
 from broker_app.web.console.conditions import conditions_of
 from broker_app.web.resource_types import KINDS
-from tests.web.console.sending import a_rule, sent
+from tests.web.console.forms import a_rule, sent
 
 pytestmark = pytest.mark.django_db
 

@@ -7,7 +7,7 @@ from django.test import Client
 from broker_app.web import actions
 from broker_app.web.actions import SYSTEM
 from broker_app.web.resource_types import KINDS
-from tests.web.console.sending import sent
+from tests.web.console.forms import sent
 
 pytestmark = pytest.mark.django_db
 

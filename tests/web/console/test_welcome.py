@@ -9,7 +9,7 @@ from django.test import Client
 from broker_app.models import Token
 from broker_app.web import actions
 from broker_app.web.actions import SYSTEM, By, Edit, apply
-from tests.web.console.sending import sent
+from tests.web.console.forms import sent
 
 pytestmark = pytest.mark.django_db
 
