@@ -1,4 +1,4 @@
-"""Repeats of messages: which dedup-ids a destination has seen within its window, in about 50 bytes each."""
+"""Deduplication: the dedup-ids that destinations have seen within their window, about 50 bytes each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Seen(NamedTuple):
 
 
 class Window:
-    """The ids of one destination, in the order of arrival; the oldest go first."""
+    """The ids of one destination, in the order of arrival; the oldest are dropped first."""
 
     CHUNK = 4_096
     __slots__ = ("_chunks", "_index", "_next", "_oldest", "_start")
@@ -64,7 +64,7 @@ class Window:
         return self._entry(self._oldest)[3]
 
     def drop(self) -> None:
-        """Forget the oldest id."""
+        """Drop the oldest id."""
         self._index.remove(self._entry(self._oldest)[0], self._oldest)
         self._oldest += 1
         if self._oldest - self._start == self.CHUNK:
@@ -91,14 +91,14 @@ class Window:
 
 
 class Duplicates:
-    """The windows of all destinations. `most` bounds the ids of one destination, `most_together` those of
-    all: what is too much shortens the window of the destination that it comes to. Of more destinations than
-    `DESTINATIONS`, the one that began first is forgotten."""
+    """The windows of all destinations. `most` limits the ids of one destination, `most_together` those of
+    all; beyond it, the window of the destination with the new id gets shorter. Beyond `DESTINATIONS`, the
+    oldest window is dropped."""
 
     DESTINATIONS = 10_000
-    #: ids that are too old and forgotten with each new one, so that no crowd of them has to go at once
+    #: expired ids that are dropped with each new one, so that never many are dropped at once
     FORGOTTEN = 4
-    #: windows looked at, and ids forgotten in each, when time passes
+    #: windows per sweep, and ids that are dropped in each
     SWEPT, SWEPT_IDS = 64, 512
 
     def __init__(self, most: int, most_together: int) -> None:
@@ -109,11 +109,13 @@ class Duplicates:
         self._sweeping: Iterator[str] = iter(())
 
     def first(self, address: str, digest: bytes, now_ms: int, window_ms: int) -> Seen | None:
-        """The message that a message with this id would repeat."""
+        """The first message with this id, if any."""
         window = self._windows.get(address)
         return None if window is None else window.find(digest, now_ms - window_ms)
 
     def remember(self, address: str, digest: bytes, seen: Seen, window_ms: int = FOR_EVER_MS) -> None:
+        """Add an id."""
+        """Add an id."""
         window = self._windows.get(address)
         if window is None:
             if len(self._windows) >= self.DESTINATIONS:
@@ -133,7 +135,7 @@ class Duplicates:
             most -= 1
 
     def sweep(self, now_ms: int, window_ms: dict[str, int]) -> None:
-        """Forget some of what is too old; `window_ms` by address is how long ids are remembered."""
+        """Drop some of the expired ids; `window_ms` by address is how long ids are kept."""
         for address, wanted_ms in window_ms.items():
             window = self._windows[address]
             self._forget(window, now_ms - wanted_ms, self.SWEPT_IDS)
@@ -141,14 +143,14 @@ class Duplicates:
                 del self._windows[address]
 
     def next_to_sweep(self) -> list[str]:
-        """Some destinations, others with each call."""
+        """The destinations of the next sweep."""
         found = [address for _, address in zip(range(self.SWEPT), self._sweeping, strict=False)]
         if len(found) < self.SWEPT:
             self._sweeping = iter(list(self._windows))
         return [address for address in found if address in self._windows]
 
     def facts(self, address: str, now_ms: int, window_ms: int) -> tuple[int, int]:
-        """(ids that are remembered, for how many ms): less than `window_ms` when there are too many."""
+        """(number of ids, for how many ms they are kept): less than `window_ms` when there are too many."""
         window = self._windows.get(address)
         if window is None:
             return 0, window_ms
@@ -169,6 +171,6 @@ class Duplicates:
             self.remember(address, _HALVES.pack(first, second), Seen(position & ~_RECORDED, time_ms, True))
 
     def apply(self, address: str, digest: bytes, seen: Seen) -> None:
-        """Remember an id that a record contains, unless it is known: of several copies one is enough."""
+        """Remember the id of a record, unless it is known: the first of several copies counts."""
         if self.first(address, digest, seen.time_ms, 1) is None:
             self.remember(address, digest, seen)

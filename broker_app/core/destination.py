@@ -1,4 +1,4 @@
-"""Names of destinations: what is legal, and what a name on the wire means."""
+"""Names of destinations: their rules, and what an address on the wire names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DURABLE_PREFIX = "/topic-subscription/"
 SHARED_PREFIX = "/shared-subscription/"
 
 MAX_NAME = 255
-DEAD_SUFFIX = storeandforward.DEAD_SUFFIX  # of the queue that takes a queue's dead letters
+DEAD_SUFFIX = storeandforward.DEAD_SUFFIX  # of dead letter queues
 #: queues of the dead letters of durable subscriptions: behind it the topic filter, "/" and the name
 _OF_SUBSCRIPTION = "$topic-subscription/"
 #: of these, a name with each character escaped
@@ -48,7 +48,7 @@ class Destination(NamedTuple):
 @lru_cache(maxsize=4_096)
 def parse(address: str) -> Destination:
     """The destination that `address` names, a store-and-forward queue also as `storeAndForward:…` or
-    `/bridge/<broker>/<queue>`. Raises Refused("bad-destination") saying which rule it breaks."""
+    `/bridge/<broker>/<queue>`. Raises Refused("bad-destination") naming the rule that it breaks."""
     for prefix, kind in _PREFIXES.items():
         if address.startswith(prefix):
             return Destination(kind, check_name(address[len(prefix) :]))
@@ -62,7 +62,7 @@ def parse(address: str) -> Destination:
 
 
 def check_name(name: str) -> str:
-    """`name` itself when it keeps the rules of a destination name, Refused otherwise."""
+    """Return `name` when it follows the rules of destination names; raise Refused otherwise."""
     if not name:
         raise Refused("bad-destination", "the destination has no name; 1 to 255 characters are needed")
     most = _MAX_OF_SUBSCRIPTION if name.startswith(_OF_SUBSCRIPTION) else MAX_NAME
@@ -89,7 +89,7 @@ def _check_forwarded(name: str) -> None:
 
 
 def _forwarded_name(address: str) -> str:
-    """The queue that the other ways to write the address of a store-and-forward queue stand for."""
+    """The name of a store-and-forward queue whose address is written in another form."""
     try:
         if address.startswith(BRIDGE_PREFIX):
             return storeandforward.parse_bridge(address).name
@@ -100,15 +100,15 @@ def _forwarded_name(address: str) -> str:
 
 
 def is_forwarded(address: str) -> bool:
-    """Whether what waits at `address` is for another broker. It must be a legal address."""
+    """Return whether `address`, which must be valid, is a store-and-forward queue."""
     return address.startswith(_FORWARDED) and not address.endswith(DEAD_SUFFIX)
 
 
 def dead_letters_of(address: str, filter: str = "") -> str:
-    """The queue that takes the dead letters of a queue, or of a durable subscription to the topic `filter`.
+    """The dead letter queue of a queue, or of a durable subscription to the topic `filter`.
 
-    A client chooses the name of a subscription. So its dead letters have names where nobody can send, which
-    contain the topic whose rights hold for them, also after the subscription has ended."""
+    Clients choose the names of subscriptions. So the names of their dead letter queues are reserved for the
+    broker, and contain the topic whose permissions apply, also after the subscription was deleted."""
     if address.startswith(DURABLE_PREFIX):
         name = address.removeprefix(DURABLE_PREFIX).replace("%", "%25").replace("/", "%2F")
         address = f"/{QUEUE}/{_OF_SUBSCRIPTION}{parse(filter).name}/{name}"
@@ -116,7 +116,7 @@ def dead_letters_of(address: str, filter: str = "") -> str:
 
 
 def topic_of_dead_letters(destination: Destination) -> Destination | None:
-    """The topic of the durable subscription whose dead letters a queue takes; None for other destinations."""
+    """The topic of the durable subscription that a dead letter queue belongs to; None for others."""
     name = destination.name
     if destination.kind != QUEUE or not name.startswith(_OF_SUBSCRIPTION) or not name.endswith(DEAD_SUFFIX):
         return None
@@ -124,10 +124,10 @@ def topic_of_dead_letters(destination: Destination) -> Destination | None:
 
 
 def is_reserved(name: str) -> bool:
-    """Names that only the broker itself may write to."""
+    """Return whether only the broker itself may send to a name."""
     return name.startswith("$")
 
 
-def tells_of_broker(destination: Destination) -> bool:
-    """Whether it is a topic on which the broker tells of itself, or several of them."""
+def is_system_topic(destination: Destination) -> bool:
+    """Return whether it is a system topic, or a filter of system topics."""
     return destination.kind == TOPIC and is_reserved(destination.name)

@@ -1,4 +1,4 @@
-"""The destinations of a broker: which there are, and whether messages may be sent to one."""
+"""The destinations of a broker, and whether messages can be sent to one."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Destinations:
         self._offsets = offsets
         self.queues: dict[str, Queue] = {}
         self.topics = topics
-        #: apart from the others, so that no wildcard reaches what is private
+        #: separate, so that no wildcard matches private topics
         self.temporary_topics = Topics()
-        #: subscriptions with a name, by the address of their queue
+        #: named subscriptions, by the address of their queue
         self.named: dict[str, NamedSubscription] = {}
-        #: stands for queues that are gone: what is sent there is counted and forgotten
+        #: in place of deleted temporary queues: messages to it are counted and dropped
         self.discard = Queue("/temp-queue/gone", durable=False)
         self.discard.deleted = True
-        self.discard.limit_usage = LimitUsage(self.discard.policy)  # so that each arrival is looked at
+        self.discard.limit_usage = LimitUsage(self.discard.policy)  # so that each message is checked
 
     def queue(self, address: str, *, durable: bool = True) -> Queue:
         """The queue of `address`, created when it does not exist."""
@@ -50,7 +50,7 @@ class Destinations:
             queue = SyncQueue(self._offsets) if address == SYNC_ADDRESS else Queue(address, durable=durable)
             queue.forwarded = queue.in_order = is_forwarded(address)
             queue.apply_policy(self._turn.policies.of(address))
-            self.queues[address] = queue  # once it is whole
+            self.queues[address] = queue  # when it is complete
             self._turn.emit_destination(DestinationCreated(address))
         return queue
 
@@ -82,33 +82,37 @@ class Destinations:
         if not destination.is_queue:
             return None
         if destination.kind == TEMP_QUEUE:
-            # The requester has left: its replies go nowhere, and that is no fault of who answers.
+            # The requester has disconnected: its replies are dropped, and the sender gets no error.
             return self.discard
         return self.queue(address)
 
     def check_sendable(self, address: str, special: Special | None = None) -> Destination:
-        """The destination of a message; Refused when none may be sent there now. Creates nothing."""
+        """The destination of a message; Refused when it cannot be sent there now. Creates nothing."""
         destination = sendable(address)
         if special is not None and special.waits and destination.kind in (TEMP_QUEUE, TEMP_TOPIC):
             raise Refused(
                 "unsupported",
-                f"a message to {address} cannot be delayed: a temporary destination ends with its "
-                "connection, and what is delayed would outlive it; send it when it is due",
+                f"a message to {address} cannot be delayed, because a temporary destination is deleted with "
+                "its connection; send it when it is due",
             )
         check_is_no_sync_queue(address)
         queue = self.queues.get(address)
-        shut = self._turn.policies.of(address).refuses_producers if queue is None else queue.producers_paused
-        if shut:
-            raise Refused("paused", f"{address} takes no messages now: {_why_shut(address)}")
+        paused = (
+            self._turn.policies.of(address).refuses_producers if queue is None else queue.producers_paused
+        )
+        if paused:
+            raise Refused("paused", f"{address} accepts no messages now: {_pause_reason(address)}")
         if queue is None and destination.kind == QUEUE:
             self.check_creation(address)
         return destination
 
     def check_creation(self, address: str) -> None:
-        """Refused when a queue of this name is not created by its use."""
+        """Refused when a queue of this name is not created automatically."""
         if not self._turn.policies.of(address).auto_create:
             raise Refused(
-                "not-found", f"there is no queue {address}, and only an administrator can make it here"
+                "not-found",
+                f"there is no queue {address}, and queues of this name are not created automatically; "
+                "ask an administrator to create it",
             )
 
     def emit_arrivals(self) -> None:
@@ -119,7 +123,7 @@ class Destinations:
                 self._turn.out.events.append(Arrived(address))
 
 
-def _why_shut(address: str) -> str:
+def _pause_reason(address: str) -> str:
     if is_forwarded(address):
         return "an administrator paused it, or its bridge is being drained"
     return "an administrator paused it"
@@ -129,5 +133,5 @@ def sendable(address: str) -> Destination:
     """The destination of a message; Refused when it names more than one."""
     destination = parse(address)
     if not destination.is_queue and has_wildcard(destination.name):
-        raise Refused("bad-destination", f"{address!r} has a wildcard; a message is sent to one topic")
+        raise Refused("bad-destination", f"{address!r} has a wildcard; send the message to one topic")
     return destination

@@ -1,10 +1,10 @@
-"""What the core says no with."""
+"""Errors that are answered to clients."""
 
 from __future__ import annotations
 
 
 class Refused(Exception):
-    """A command that was understood and not carried out: the client asked for something it cannot have.
+    """A command that was understood and refused.
 
     `code` is stable (a problem type of docs/protocol.md); `detail` is a sentence for a person; `facts` are
     further members of the problem.
@@ -18,5 +18,5 @@ class Refused(Exception):
 
 
 def internal() -> Refused:
-    """What a client hears of a fault that is the broker's own."""
-    return Refused("internal", "the broker failed at this, by a fault of its own; its log has the details")
+    """The error that a client receives for an internal error of the broker."""
+    return Refused("internal", "internal error of the broker; its log has the details")

@@ -1,9 +1,8 @@
-"""Histories of topics: what is kept of them, for how long, and subscriptions that begin in the past.
+"""The histories of topics: retained messages, and subscriptions that replay them.
 
-A message of a topic with retention is recorded once, under the topic's own address. A subscription
-that begins in the past reads it back in pages; what is published meanwhile it will find there too.
-When nothing is left to read it gets what comes from then on as any other: no gap, and no repeat.
-"""
+A message of a topic with retention is recorded once, under the address of the topic. A subscription that
+begins in the past reads the history in pages, messages published meanwhile included. When it has read
+everything, it receives new messages like any other: without a gap, and without repeats."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ from broker_app.core.replay import FIRST, LAST, NOW, SEQ, TIME, Page, Replay, St
 from broker_app.core.snapshot_format import LOST, LoadedSection
 from broker_app.core.turn import Turn
 
-#: histories kept when some of them are empty, and topics whose retention is remembered
+#: histories from which on empty ones are dropped, and topics whose retention is cached
 MAX_HISTORIES = 10_000
 
 
@@ -41,12 +40,12 @@ class Histories:
     def __init__(self, turn: Turn, store: MessageStore) -> None:
         self._turn = turn
         self._store = store
-        #: what topics with retention still know, and the newest position that is forgotten altogether
+        #: by topic, and the newest position of all histories that were dropped
         self.histories: dict[str, History] = {}
         self.lost_to = 0
-        #: subscriptions that read histories, by a key of their own
+        #: subscriptions that replay history, by the key of their replay
         self.replays: dict[str, Subscription] = {}
-        #: subscriptions whose history was given up before they had read it, and of which topic
+        #: subscriptions whose history was trimmed before they had read it, and the topic
         self.outrun: dict[Subscription, str] = {}
         self.retains = turn.policies.retains
         self._retentions: dict[str, DestinationPolicy | None] = {}
@@ -59,7 +58,7 @@ class Histories:
         self._retentions.clear()
 
     def retention_of(self, address: str) -> DestinationPolicy | None:
-        """The policy of a topic whose messages are kept, None for other topics."""
+        """The policy of a topic with retention, None for other topics."""
         try:
             return self._retentions[address]
         except KeyError:
@@ -84,7 +83,7 @@ class Histories:
         return message
 
     def history(self, address: str) -> History:
-        """The history of a topic, made when there is none."""
+        """The history of a topic, created when there is none."""
         history = self.histories.get(address)
         if history is None:
             if len(self.histories) >= MAX_HISTORIES:
@@ -93,7 +92,7 @@ class Histories:
         return history
 
     def _drop_empty(self) -> None:
-        """Drop histories without messages, keeping up to where they were lost."""
+        """Drop histories without messages; remember up to where they were trimmed."""
         for address in [address for address, history in self.histories.items() if not history.blocks]:
             self.lost_to = max(self.lost_to, self.histories.pop(address).trimmed_to)
 
@@ -116,12 +115,14 @@ class Histories:
                 self.outrun[subscription] = history.address
 
     def sweep(self) -> None:
+        """Trim all histories to their retention."""
+        """Trim all histories to their retention."""
         for history in self.histories.values():
             if history.blocks:
                 self.trim(history, self.retention_of(history.address))
 
     def begin_replay(self, subscription: Subscription, start: Start, destination: Destination) -> None:
-        """Let a subscription of a topic begin where `start` says. Refused when that is gone."""
+        """Begin a subscription of a topic at `start`. Refused when that was trimmed."""
         subscription.queue.in_order = True
         subscription.render_key = None
         if start.kind == NOW:
@@ -140,7 +141,7 @@ class Histories:
             if start.number > end:
                 raise Refused(
                     "invalid",
-                    f"from is seq:{start.number}, which is not given yet; the next is seq:{end}",
+                    f"from is seq:{start.number}, which is beyond the end; the next message is seq:{end}",
                 )
             self._check_kept(start.number, destination, histories)
             cursor = start.number
@@ -164,7 +165,7 @@ class Histories:
         )
 
     def _check_kept(self, number: int, destination: Destination, histories: list[History]) -> None:
-        """Refused when messages from this position on were given up."""
+        """Refused when messages from this position on were trimmed."""
         complete = destination.address in self.histories
         lost = max((history.trimmed_to for history in histories), default=0)
         lost = lost if complete else max(lost, self.lost_to)
@@ -192,6 +193,8 @@ class Histories:
                 self.finish_replay(subscription)
 
     def finish_replay(self, subscription: Subscription) -> None:
+        """End the replay of a subscription, if it has one."""
+        """End the replay of a subscription, if it has one."""
         replay, subscription.replay = subscription.replay, None
         if replay is not None:
             del self.replays[replay.key]
@@ -222,8 +225,7 @@ class Histories:
         return reader
 
     def postpone(self, subscription: Subscription, replay: Replay, message: Message) -> None:
-        """A message of a topic with a history, for a subscription that still reads: it finds it there, or
-        gets it behind the last page."""
+        """Keep a new message for a subscription that replays, unless it will find it in the history."""
         if replay.tail is None:
             return
         replay.tail.append(message)
@@ -255,7 +257,7 @@ class Histories:
     # ------------------------------------------------------------------ recovery and following
 
     def apply(self, record: Record) -> None:
-        """Do what a record says of the history of a topic."""
+        """Apply a record to the history of a topic."""
         history = self.history(record.address)
         if record.kind == records.PUBLISHED:
             history.append(record.position, record.time_ms, record.size)
@@ -263,7 +265,7 @@ class Histories:
             history.trim(record.positions)
 
     def load(self, section: LoadedSection) -> None:
-        """Take over the history of a section of a snapshot."""
+        """Restore the history of a section of a snapshot."""
         if section.address == LOST:
             self.lost_to = section.history[0]
         elif section.history:
@@ -271,6 +273,6 @@ class Histories:
 
 
 def _misses(replay: Replay, history: History) -> bool:
-    """Whether messages that were to be read were given up."""
+    """Return whether messages that the replay has not read were trimmed."""
     name = history.address.removeprefix("/topic/")
     return replay.cursor <= history.trimmed_to and fits(replay.filter, name)

@@ -1,8 +1,7 @@
-"""What a topic still knows: where its messages are in the journal, oldest first.
+"""The history of a topic: the positions of its retained messages in the journal, oldest first.
 
-8 bytes a message, and for each block of them its bytes and its newest time. Space comes back in blocks; a
-block is at most a thirty-second of a history, so that what is kept stays near its bounds.
-"""
+Each message takes 8 bytes; each block of them has its size and newest time. Whole blocks are trimmed; a block
+is at most a thirty-second of a history, so that a history stays near its limits."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ class Block:
 
 
 class History:
-    """The retained messages of one topic. `trimmed_to` is the position of the newest that was given up."""
+    """The retained messages of one topic. `trimmed_to` is the position of the newest that was trimmed."""
 
     __slots__ = ("_closed", "address", "blocks", "bytes", "trimmed_to")
 
@@ -54,6 +53,8 @@ class History:
         return self.blocks[-1].positions[-1] if self.blocks else 0
 
     def append(self, position: int, time_ms: int, size: int) -> None:
+        """Add the newest message."""
+        """Add the newest message."""
         if self._closed or not self.blocks:
             self.blocks.append(Block())
         block = self.blocks[-1]
@@ -64,37 +65,37 @@ class History:
         self._closed = len(block.positions) >= BLOCK or block.bytes * _SHARE >= self.bytes
 
     def overdue(self, before_ms: int, most_bytes: int) -> array[int]:
-        """What is older than `before_ms`, and what is too much for `most_bytes` (0: as many as there are)."""
-        given_up: array[int] = array("Q")
+        """The positions older than `before_ms`, and those that exceed `most_bytes` (0: no limit)."""
+        trimmed: array[int] = array("Q")
         left = self.bytes
         for block in self.blocks:
             if not (block.last_ms < before_ms or 0 < most_bytes < left):
                 break
-            given_up.extend(block.positions)
+            trimmed.extend(block.positions)
             left -= block.bytes
-        return given_up
+        return trimmed
 
     def trim(self, positions: Sequence[int]) -> None:
-        """Give up whole blocks at the front, whose positions these are."""
+        """Remove whole blocks at the front, which have these positions."""
         self.trimmed_to = positions[-1]
         gone = bisect_right(self.blocks, self.trimmed_to, key=_last)
         self.bytes -= sum(block.bytes for block in self.blocks[:gone])
         del self.blocks[:gone]
 
     def forget(self, lost: Container[int]) -> None:
-        """Take out what is not stored any more, wherever it stands."""
+        """Remove messages that are no longer stored."""
         for block in self.blocks:
             block.positions = array("Q", [position for position in block.positions if position not in lost])
         self.blocks = [block for block in self.blocks if block.positions]
 
     def after(self, position: int) -> Iterator[int]:
-        """Positions beyond `position`, in order, without walking what lies before."""
+        """Positions beyond `position`, in order; blocks before it are not read."""
         for number in range(bisect_right(self.blocks, position, key=_last), len(self.blocks)):
             positions = self.blocks[number].positions
             yield from positions[bisect_right(positions, position) :]
 
     def since(self, time_ms: int) -> int:
-        """A position before which all messages are older than `time_ms`, 0 when all are."""
+        """A position before which all messages are older than `time_ms`, 0 when all are older."""
         found = bisect_left(self.blocks, time_ms, key=lambda block: block.last_ms)
         return self.blocks[found].positions[0] if found < len(self.blocks) else 0
 
@@ -120,7 +121,7 @@ def _last(block: Block) -> int:
 
 
 def fits(pattern: str, name: str) -> bool:
-    """Whether the topic filter `pattern` matches `name`, as the trie of subscriptions says it."""
+    """Return whether the topic filter `pattern` matches `name`, by the rules of `topic.Topics`."""
     if not has_wildcard(pattern):
         return pattern == name
     wanted, levels = pattern.split("."), name.split(".")

@@ -1,4 +1,4 @@
-"""Messages in the lanes of queues: put in, paged out to the journal and back, taken out, and recorded."""
+"""The messages in the lanes of queues: added, paged out and read back, removed, and recorded."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from broker_app.core.turn import Turn
 
 
 class MessageStore:
-    """All lanes of all queues: memory, journal and records. Knows nothing of consumers."""
+    """All lanes of all queues: memory, journal and records. Does not know consumers."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         #: bytes of messages whose bodies are in memory and waiting
         self.memory_bytes = 0
-        #: receivers of copies of what comes in
+        #: watchers of new messages
         self.taps = Taps()
         #: queues with something to deliver, to be dispatched in this turn
         self.dirty: list[Queue] = []
@@ -39,7 +39,7 @@ class MessageStore:
     def enqueue(
         self, queue: Queue, envelope: Envelope, body: bytes, explicit_id: bytes | None = None
     ) -> Message:
-        """Put a new message at the end of its lane, recorded where it must survive or memory is full."""
+        """Add a new message at the end of its lane; recorded when it is persistent or memory is full."""
         turn, lanes = self._turn, queue.lanes
         out = turn.out
         lane = (
@@ -92,7 +92,7 @@ class MessageStore:
         return message
 
     def append(self, queue: Queue, lane: Lane, message: Message) -> None:
-        """Put a message at the end of those in memory."""
+        """Add a message at the end of those in memory."""
         lane.ready.append(message)
         size = len(message.body) + message.envelope.weight
         self.memory_bytes += size
@@ -100,19 +100,19 @@ class MessageStore:
             queue.account.keep(size)
 
     def count_body(self, queue: Queue, size: int) -> None:
-        """Count a message of `queue` that takes so much memory from now on, or (less than 0) no more."""
+        """Count memory that a message of `queue` uses from now on, or (less than 0) no longer uses."""
         self.memory_bytes += size
         if queue.account is not None:
             queue.account.keep(size)
 
     def release(self, queue: Queue, released: int, held: int) -> None:
-        """Count messages that left their lanes, with so many bytes, of which consumers hold a part."""
+        """Count `released` bytes of messages that left their lanes, of which `held` are unsettled."""
         self.memory_bytes -= released
         if queue.account is not None:
             queue.account.keep(held - released)
 
     def has_room(self, queue: Queue, size: int) -> bool:
-        """Whether one more message, which lives in memory only, may wait in a queue."""
+        """Return whether one more message, which is not recorded, may wait in a queue."""
         if queue.depth >= self._turn.limits.topic_pending:
             return False
         return queue.account is None or queue.account.has_room(size, self._turn.limits)
@@ -124,7 +124,7 @@ class MessageStore:
             self.dirty.append(queue)
 
     def fetch(self, queue: Queue, lane: Lane) -> None:
-        """Ask for the next run of bodies when memory runs low on them."""
+        """Request the next run of bodies when few are in memory."""
         limits = self._turn.limits
         if lane.loading or not lane.paged or len(lane.ready) > limits.fetch_messages:
             return
@@ -137,12 +137,12 @@ class MessageStore:
         lane = queue.lane(command.priority)
         wanted = set(lane.loading)
         if not wanted or not wanted.issubset(command.positions):
-            return  # the queue was purged meanwhile, or all of them were moved away
+            return  # the queue was purged meanwhile, or all of them were moved
         del lane.loading[:]
         read, usage = queue.reader.message, queue.limit_usage
         for position, record in zip(command.positions, command.records, strict=True):
             if position not in wanted:
-                continue  # moved away while it was read
+                continue  # moved while it was read
             message = read(record, position)
             if usage is not None:
                 usage.read_back(position, len(message.body))
@@ -150,7 +150,7 @@ class MessageStore:
             lane.attempts.pop(position, None)
             message.order = position + lane.shift
             self.append(queue, lane, message)
-            if len(lane.ready) > 1 and message.order < lane.ready[-2].order:  # it was picked out of order
+            if len(lane.ready) > 1 and message.order < lane.ready[-2].order:  # it was read out of order
                 lane.ready.pop()
                 lane.ready.insert(bisect_right(lane.ready, message.order, key=order_of), message)
         lane.average = sum(map(len, command.records)) // len(command.records)
@@ -159,12 +159,12 @@ class MessageStore:
         self.mark_dirty(queue)
 
     def page_out(self, lane: Lane, keep: int) -> None:
-        """Forget bodies that are in the journal: of all but the first `keep` messages of `lane.ready`."""
+        """Drop recorded bodies from memory, of all but the first `keep` messages of `lane.ready`."""
         ready = lane.ready
         while len(ready) > keep:
             message = ready[-1]
             if not message.recorded or message.order - message.position != lane.shift:
-                return  # its place among those outside could not be told from its position
+                return  # its place among paged ones does not follow from its position
             ready.pop()
             self.memory_bytes -= message.size
             lane.paged.insert(message.position)
@@ -173,8 +173,8 @@ class MessageStore:
 
     @staticmethod
     def belongs_outside(queue: Queue, lane: Lane, message: Message) -> bool:
-        """Whether a message that was picked out of order comes back to a queue that does so no more, where
-        what stands before it is not in memory."""
+        """Return whether a returned message must be paged, because messages before it are not in memory: it
+        was delivered selectively, and the queue has plain delivery again."""
         if (
             queue.selective is not None
             or not message.recorded
@@ -185,7 +185,7 @@ class MessageStore:
         return 0 < first < message.position
 
     def empty(self, queue: Queue) -> list[int]:
-        """Take out all that waits; the positions of what was recorded."""
+        """Remove all waiting messages; returns the positions of the recorded ones."""
         positions: list[int] = []
         queue.counters.removed += queue.depth
         for lane in queue.lanes:
@@ -200,13 +200,13 @@ class MessageStore:
         return positions
 
     def close_queue(self, queue: Queue) -> None:
-        """The end of a queue that lives in memory."""
+        """Delete a queue that is not recorded."""
         queue.deleted = True
         self.count_body(queue, -sum(m.size for lane in queue.lanes for m in lane.in_memory()))
         queue.lanes.clear()
 
     def drop(self, queue: Queue, message: Message, cause: int) -> None:
-        """Forget a message that is in no lane and no longer unsettled."""
+        """Record the end of a message that is in no lane and not unsettled."""
         if queue.limit_usage is not None:
             queue.limit_usage.bytes -= len(message.body)
         if message.recorded:
@@ -215,13 +215,15 @@ class MessageStore:
             out.freed.append(message.position)
 
     def record_purged(self, queue: Queue, positions: list[int]) -> None:
+        """Record the end of messages that an operator removed."""
+        """Record the end of messages that an operator removed."""
         if positions:
             out = self._turn.out
             out.record(records.acked(out.destination(queue.address), records.PURGED, positions))
             out.freed += positions
 
     def acknowledge(self, queue: Queue, message: Message) -> None:
-        """Have the end of a recorded message written at the end of this turn."""
+        """Have the acknowledgement of a message recorded at the end of this turn."""
         if not queue.acked:
             self.acknowledging.append(queue)
         queue.acked.append(message.position)
@@ -238,7 +240,7 @@ class MessageStore:
     # ------------------------------------------------------------------ recovery and following
 
     def apply(self, queue: Queue, record: Record) -> int:
-        """Do to a queue without consumers what a record says; returns how many messages it removed."""
+        """Apply a record to a queue without consumers; returns how many messages it removed."""
         kind, lanes = record.kind, queue.lanes
         if kind == records.PUBLISHED:
             priority = record.priority
@@ -262,7 +264,7 @@ class MessageStore:
 
     @staticmethod
     def _forget(queue: Queue, positions: array[int]) -> int:
-        """Take messages out of the lanes of a queue; returns how many were there."""
+        """Remove messages from the lanes of a queue; returns how many were there."""
         removed = 0
         wanted: list[int] | None = None
         for lane in queue.lanes:
@@ -277,7 +279,7 @@ class MessageStore:
         return removed
 
     def load(self, queue: Queue, section: LoadedSection) -> None:
-        """Fill a new queue from its section of a snapshot."""
+        """Restore a queue from its section of a snapshot."""
         for priority, delivered_up_to, positions, attempts in section.lanes:
             lane = queue.lane(priority)
             lane.delivered_up_to = delivered_up_to

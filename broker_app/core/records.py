@@ -6,10 +6,10 @@ Destinations are indexes into the destination table of the batch that holds the 
 PUBLISHED  u8 flags | u8 priority | u32 destination | u32 block length | u64 time ms | u64 expires ms
            | [36 bytes id] | [u64 due ms] | [16 bytes digest of the dedup-id] | [u16 length, address]
            | header block | body
-ACKED      u8 cause | u8 0 | u32 destination | u64 position …          (gone for good: see CAUSES)
-DELIVERED  u8 0 | u8 priority | u32 destination | u64 position         (all up to here were handed out once)
+ACKED      u8 cause | u8 0 | u32 destination | u64 position …          (removed: see CAUSES)
+DELIVERED  u8 0 | u8 priority | u32 destination | u64 position         (all up to here were delivered once)
 RETURNED   u8 0 | u8 0 | u32 destination | (u64 position | u64 attempts) …  (how often each was
-           handed out; also of a first delivery out of order, which no DELIVERED can tell)
+           delivered; also for a first delivery out of order, which DELIVERED cannot express)
 SUBSCRIBED u8 shared | u8 0 | u32 destination | u32 length of filter | u32 of selector
            | filter | selector | owner
 FORGOTTEN  u8 0 | u8 0 | u32 destination
@@ -17,10 +17,10 @@ OFFSET_SET u8 0 | u8 0 | u32 destination | u64 position | u64 count | u64 time m
            broker has come that forwards as this user: all up to this position has arrived, so many messages,
            the last at that time)
 
-The address in a PUBLISHED record is where the message was sent, for a copy that waits elsewhere. SUBSCRIBED
-and FORGOTTEN begin and end the durable subscription whose queue is the destination. That of OFFSET_SET is
-/mark/<sender>/<source>; one follows, in the same batch, the messages that it counts, and FORGOTTEN ends it.
-"""
+The address in a PUBLISHED record is the one that the message was sent to, for a copy in another queue.
+SUBSCRIBED and FORGOTTEN begin and end the durable subscription whose queue is the destination. That of
+OFFSET_SET is /mark/<sender>/<source>; one follows, in the same batch, the messages that it counts, and
+FORGOTTEN ends it."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from broker_app.core.message import Envelope, Message, MessageIds, Special
 PUBLISHED, ACKED, DELIVERED, RETURNED, SUBSCRIBED, FORGOTTEN, OFFSET_SET = 1, 2, 3, 4, 5, 6, 7
 VERSION = 1
 
-#: why a message left for good
+#: causes of ACKED records: why a message was removed
 ACKNOWLEDGED, EXPIRED, DEAD_LETTERED, DISCARDED, PURGED, MOVED, DUE, TRIMMED = range(8)
 CAUSES = ("acknowledged", "expired", "dead-lettered", "discarded", "purged", "moved", "due", "trimmed")
 
-TRANSIENT = 1  # not persistent: in the journal only because memory is full
+TRANSIENT = 1  # not persistent: recorded only because memory was full
 HAS_ID = 2
 DELAYED = 4  # waits until it is due, outside its lane
 DEDUP = 8
 GROUPED = 16  # the header block names a group
-HAS_ADDRESS = 32  # a copy that waits elsewhere than where it was sent
+HAS_ADDRESS = 32  # a copy in another queue than the one it was sent to
 
 _PUBLISHED = Struct("<IBBBBIIQQ")
 _HEAD = Struct("<IBBBBI")
@@ -61,8 +61,8 @@ PUBLISHED_SIZE = _PUBLISHED.size
 
 
 class Terms(NamedTuple):
-    """What a named subscription was made with: a topic filter ("/topic/prices.*"), a selector or nothing,
-    whether several may consume it at once, and the user whose it is."""
+    """The properties of a named subscription: a topic filter ("/topic/prices.*"), a selector or "", whether
+    several may consume it at once, and the user who owns it."""
 
     filter: str
     selector: str
@@ -84,7 +84,7 @@ def published(message: Message, destination: int, kept_in: str, due_ms: int = 0)
     special = envelope.special
     if special is not None and special.group:
         flags |= GROUPED
-    # What has an id of its own was there before and repeats nothing, unless it is a copy of what comes now.
+    # A message with an id was published before and repeats nothing, unless it is a copy of the present one.
     if special is not None and special.dedup_id and (not flags & HAS_ID or envelope.address != kept_in):
         flags |= DEDUP
         explicit += special.digest
@@ -109,8 +109,8 @@ def published(message: Message, destination: int, kept_in: str, due_ms: int = 0)
 
 
 def damaged(priority: int, why: str, time_ms: int) -> bytes:
-    """What is read in the place of a PUBLISHED record that is damaged: a message without a body, one header
-    of which says why."""
+    """The replacement of a damaged PUBLISHED record: a message without a body, with the reason in a
+    header."""
     block = f"damaged:{escape(why)}\n".encode()
     size = PUBLISHED_SIZE + len(block)
     return pack_published(size, PUBLISHED, VERSION, 0, priority, 0, len(block), time_ms, 0) + block
@@ -148,13 +148,13 @@ def offset_set(destination: int, facts: tuple[str, int, int, int]) -> bytes:
 
 
 def offset_of(records: bytes, start: int, end: int) -> tuple[str, int, int, int]:
-    """What a OFFSET_SET record says: owner, position, count, time in ms."""
+    """The content of an OFFSET_SET record: owner, position, count, time in ms."""
     position, count, time = _MARK.unpack_from(records, start + HEAD_SIZE)
     return records[start + HEAD_SIZE + _MARK.size : end].decode(), position, count, time
 
 
 def terms(records: bytes, start: int, end: int) -> Terms:
-    """What a SUBSCRIBED record says."""
+    """The content of a SUBSCRIBED record."""
     shared = _HEAD.unpack_from(records, start)[3]
     filter_size, selector_size = _TERMS.unpack_from(records, start + HEAD_SIZE)
     filter_at = start + HEAD_SIZE + _TERMS.size
@@ -186,7 +186,7 @@ def time_ms(records: bytes, start: int) -> int:
 
 
 def due_of(record: bytes) -> int:
-    """When the message of a PUBLISHED record is due, 0 when it never waited for a time."""
+    """When the message of a PUBLISHED record is due, 0 when it is not delayed."""
     flags = record[FLAGS_AT]
     return due_ms(record, 0, flags) if flags & DELAYED else 0
 
@@ -198,8 +198,8 @@ def due_ms(records: bytes, start: int, flags: int) -> int:
 
 
 class FirstSeen(NamedTuple):
-    """What a PUBLISHED record with the flag DEDUP says: `address` and `position` are those of the message
-    that was sent, where the record is of a copy; else empty and 0."""
+    """The dedup-id in a PUBLISHED record: `address` and `position` are those of the message that was sent
+    when the record is a copy, else empty and 0."""
 
     digest: bytes
     time_ms: int
@@ -208,7 +208,7 @@ class FirstSeen(NamedTuple):
 
 
 def first_seen(records: bytes, start: int, flags: int) -> FirstSeen:
-    """What the record at `start` says of its dedup-id."""
+    """The dedup-id of the record at `start`."""
     at = start + PUBLISHED_SIZE
     time_ms = _PUBLISHED.unpack_from(records, start)[7]
     position, address = 0, ""

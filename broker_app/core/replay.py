@@ -1,4 +1,4 @@
-"""Where a subscription begins in the history of its topics, and how far it has come."""
+"""The replay of a subscription: where it begins in the history of its topics, and how far it has read."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ FIRST, LAST, NOW, SEQ, TIME = "first", "last", "now", "seq", "time"
 
 
 class Start(NamedTuple):
-    """Where to begin: with the oldest message that is kept, the newest one of each topic, what comes from
-    now on, the position `number`, or the time `number` (ms)."""
+    """Where to begin: the oldest message, the newest one of each topic, new messages only, the position
+    `number`, or the time `number` (ms)."""
 
     kind: str
     number: int = 0
 
 
 def parse_start(text: str) -> Start:
-    """What `from` asks for, times in ms. Refused("invalid") when it cannot be read."""
+    """Parse the header `from`, times in ms. Raises Refused("invalid")."""
     kind, _, rest = text.partition(":")
     if text in (FIRST, LAST, NOW):
         return Start(text)
@@ -38,16 +38,16 @@ def parse_start(text: str) -> Start:
 
 
 class Page(NamedTuple):
-    """One message to be read back."""
+    """One message to read back."""
 
     position: int
     history: History
 
 
 class Replay:
-    """The way of one subscription through history. `cursor` is the first position that was not asked for."""
+    """The progress of one subscription through history. `cursor` is the first position not requested yet."""
 
-    #: messages, and bytes, that one subscription has in memory beside what is handed out
+    #: messages and bytes in memory for one subscription, without unsettled ones
     MESSAGES = 256
     BYTES = 256 * 1024
 
@@ -64,20 +64,20 @@ class Replay:
         #: single messages that come before what the cursor finds
         self.ahead = ahead
         self.loading: list[Page] = []
-        #: what was published while the last page is being read; None while it is not the last
+        #: messages published while the last page is read; None before that
         self.tail: list[Message] | None = None
-        #: of the sizes of messages, from which the length of a page follows
+        #: average size of messages, from which the length of a page follows
         self.average = self.BYTES // 16
 
     @property
     def run(self) -> int:
-        """How many messages are read in one go."""
+        """The number of messages of one page."""
         limits = self._limits
         size = min(self.BYTES, limits.fetch_bytes)
         return max(1, min(self.MESSAGES, limits.fetch_messages, size // max(1, self.average)))
 
     def next_page(self, histories: Iterable[History]) -> list[Page]:
-        """What is to be read now, in the order of the journal; empty at the end of history."""
+        """The next page, in the order of the journal; empty at the end of history."""
         count = self.run
         page: list[Page] = []
         while self.ahead and len(page) < count:

@@ -1,7 +1,7 @@
-"""Sorted rows of numbers, millions of them, in compact arrays: 8 bytes a number and nothing else that grows.
+"""Sorted rows of numbers in compact arrays, 8 bytes a number, for millions of rows.
 
-Rows lie in chunks of bounded length, so adding or removing one moves few numbers, and no row ever waits
-for a large reorganization.
+Rows are in chunks of bounded length, so adding or removing one moves few numbers, and nothing is ever
+reorganized as a whole.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Rows:
         return self._firsts[0]
 
     def add(self, *row: int) -> None:
-        """Put a row in its place."""
+        """Insert a row at its place."""
         self._length += 1
         key = row[0]
         at = bisect_right(self._firsts, key) - 1
@@ -55,7 +55,7 @@ class Rows:
             self._split(at)
 
     def extend(self, *columns: array[int]) -> None:
-        """Add rows that are sorted and come behind all others, as they lie in `columns`."""
+        """Append rows that are sorted and greater than all others, given by column."""
         for start in range(0, len(columns[0]), self.CHUNK):
             chunk = tuple(column[start : start + self.CHUNK] for column in columns)
             self._chunks.append(chunk)
@@ -85,7 +85,7 @@ class Rows:
             yield from zip(*(column[start:end] for column in chunk), strict=True)
 
     def remove(self, first: int, second: int) -> bool:
-        """Remove the row that begins with these two numbers; whether there was one."""
+        """Remove the row that begins with these two numbers; returns whether there was one."""
         for at in range(max(0, bisect_left(self._firsts, first) - 1), len(self._chunks)):
             chunk = self._chunks[at]
             if chunk[0][0] > first:
@@ -100,8 +100,8 @@ class Rows:
         return False
 
     def after(self, first: int, second: int) -> Iterator[Row]:
-        """Rows in order, from the first one on that is above (`first`, `second`) in its two first numbers;
-        does not walk what lies before."""
+        """Rows in order whose first two numbers are greater than (`first`, `second`); chunks before them are
+        not read."""
         start = max(0, bisect_left(self._firsts, first) - 1)
         for chunk in self._chunks[start:]:
             begin = bisect_left(chunk[0], first)
@@ -110,7 +110,7 @@ class Rows:
                     yield row
 
     def chunks(self) -> Iterator[Sequence[array[int]]]:
-        """The columns of each chunk, in order; not to be changed."""
+        """The columns of each chunk, in order; they must not be changed."""
         yield from self._chunks
 
     def _split(self, at: int) -> None:
@@ -123,7 +123,7 @@ class Rows:
         self._firsts.insert(at + 1, chunk[0][half])
 
     def _settle(self, at: int) -> None:
-        """See to a chunk that lost rows."""
+        """Update the index of a chunk that lost rows."""
         keys = self._chunks[at][0]
         if keys:
             self._firsts[at] = keys[0]

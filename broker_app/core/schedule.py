@@ -1,4 +1,5 @@
-"""Messages that are not due yet: when and where, in 16 bytes each. Their bodies are in the journal alone."""
+"""A schedule: due times and positions of delayed messages, 16 bytes each. Their bodies are in the journal
+only."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from broker_app.core.rows import Rows
 class Schedule:
     """The scheduled messages of one destination: rows of (due time in ms, position)."""
 
-    #: assumed size of a body that was never seen, in bytes
+    #: assumed size of bodies before any was read, in bytes
     UNKNOWN_SIZE = 4_096
     __slots__ = ("_due_by_position", "address", "average", "loading", "reader", "rows")
 
@@ -32,17 +33,17 @@ class Schedule:
 
     @property
     def next_ms(self) -> int:
-        """When the next one is due that is not being read back; 0: none is left."""
+        """When the next message is due, without those being read back; 0 for none."""
         return self.rows.first if len(self.rows) else 0
 
     def take(self, now_ms: int, count: int) -> list[int]:
-        """Begin to read back up to `count` messages that are due; their positions."""
+        """Take up to `count` due messages to be read back; returns their positions."""
         taken = self.rows.take(now_ms, count)
         self.loading = {position: due_ms for due_ms, position in taken}
         return list(self.loading)
 
     def after(self, due_ms: int, position: int) -> Iterator[tuple[int, int]]:
-        """(due time, position) in the order of due times, behind that pair."""
+        """(due time, position) in the order of due times, behind this pair."""
         for position_loading, due in self.loading.items():
             if (due, position_loading) > (due_ms, position):
                 yield due, position_loading
@@ -55,7 +56,7 @@ class Schedule:
             yield from positions
 
     def due_of(self, position: int) -> int:
-        """When the message at `position` is due, 0 when it is not here. Walks all of them."""
+        """When the message at `position` is due, 0 when it is not here. Reads all rows."""
         found = self.loading.get(position, 0)
         for dues, positions in () if found else self.rows.chunks():
             if position in positions:
@@ -63,11 +64,11 @@ class Schedule:
         return found
 
     def holds(self, due_ms: int, position: int) -> bool:
-        """Whether this message is here."""
+        """Return whether this message is here."""
         return position in self.loading or next(self.after(due_ms, position - 1), None) == (due_ms, position)
 
     def remove(self, due_ms: int, position: int) -> bool:
-        """Forget one message; whether it was here."""
+        """Remove one message; returns whether it was here."""
         return self.loading.pop(position, None) is not None or self.rows.remove(due_ms, position)
 
     def add(self, due_ms: int, position: int) -> None:
@@ -77,8 +78,8 @@ class Schedule:
             self._due_by_position[position] = due_ms
 
     def forget(self, positions: Sequence[int]) -> None:
-        """Take out those of `positions` that are here. The first call costs time and memory for all that are
-        scheduled, until `drop_index`."""
+        """Remove those of `positions` that are here. The first call makes an index of all rows, which needs
+        memory until `drop_index`."""
         if self._due_by_position is None:
             self._due_by_position = {
                 at: due for dues, ats in self.rows.chunks() for due, at in zip(dues, ats, strict=True)
@@ -89,11 +90,11 @@ class Schedule:
                 self.rows.remove(due_ms, position)
 
     def drop_index(self) -> None:
-        """Give back what `forget` keeps."""
+        """Drop the index of `forget`."""
         self._due_by_position = None
 
     def keep(self, wanted: Callable[[int], bool]) -> None:
-        """Forget all whose position is not `wanted`."""
+        """Remove all messages but those with a `wanted` position."""
         former, self.rows = self.rows, Rows(2)
         for dues, positions in former.chunks():
             kept = [at for at, position in enumerate(positions) if wanted(position)]
@@ -105,7 +106,7 @@ class Schedule:
                 )
 
     def save(self) -> list[tuple[array[int], array[int]]]:
-        """Due times and their positions, in order, in chunks that are not to be changed."""
+        """Due times and positions, in order, in chunks that must not be changed."""
         first = self.next_ms
         loading = sorted((min(due, first or due), position) for position, due in self.loading.items())
         dues, positions = array("Q", (due for due, _ in loading)), array("Q", (at for _, at in loading))

@@ -1,7 +1,7 @@
-"""Messages that are not due: they wait in the journal and in a schedule, and are published when it is time.
+"""The scheduler of delayed messages: they wait in the journal and in a schedule until they are due.
 
-A scheduled message is recorded under its destination with its due time, persistent or not. When it is due
-it is published anew under its old id, and its old record is acknowledged in the same batch.
+A delayed message is recorded under its destination with its due time, persistent or not. When it is due
+it is published again under its id, and its first record is acknowledged in the same batch.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from broker_app.core.snapshot_format import LoadedSection
 from broker_app.core.timers import Alarms
 from broker_app.core.turn import Turn
 
-#: messages of one destination that are made due in one go
+#: messages of one destination that are published in one run
 RUN = 512
-#: runs asked for in one batch
+#: runs in one batch
 RUNS = 4
 
 
@@ -39,7 +39,7 @@ class Scheduler:
     def delay(
         self, envelope: Envelope, body: bytes, due_ms: int, explicit_id: bytes | None = None
     ) -> Message:
-        """Keep a message until `due_ms`; its time to live begins then."""
+        """Schedule a message for `due_ms`; its time to live begins then."""
         out, address = self._turn.out, envelope.address
         message = Message(envelope, body, out.first_position + out.count, self._turn.now_ms, True)
         message.explicit_id = explicit_id
@@ -54,6 +54,8 @@ class Scheduler:
         return message
 
     def schedule_of(self, address: str) -> Schedule:
+        """The schedule of a destination, created when there is none."""
+        """The schedule of a destination, created when there is none."""
         schedule = self.schedules.get(address)
         if schedule is None:
             schedule = self.schedules[address] = Schedule(address)
@@ -69,7 +71,7 @@ class Scheduler:
             self.alarms.clear(schedule.address)
 
     def read_due(self) -> None:
-        """Request the bodies of due messages; the alarm fires again at once for what this batch leaves."""
+        """Request the bodies of due messages; the alarm fires again at once when more are due."""
         limits = self._turn.limits
         for address in islice(self.alarms.due(self._turn.now_ms), RUNS):
             schedule = self.schedules[address]
@@ -78,7 +80,7 @@ class Scheduler:
             self._turn.out.fetches.append(Fetch(address, 0, positions, DUE))
 
     def take_due(self, command: c.Loaded) -> list[Message]:
-        """The messages that were read back and are still wanted; they leave their schedule here."""
+        """The messages that were read back, unless cancelled meanwhile; they leave their schedule."""
         schedule = self.schedules.get(command.address)
         if schedule is None:
             return []  # purged meanwhile
@@ -95,8 +97,8 @@ class Scheduler:
         return taken
 
     def cancel(self, address: str, wanted: Iterable[tuple[int, int]], cause: int) -> list[int]:
-        """Take scheduled messages, given as (due time, position), out for good; the positions of those that
-        were still there."""
+        """Remove scheduled messages, given as (due time, position); returns the positions of those that were
+        there."""
         schedule = self.schedules.get(address)
         if schedule is None:
             return []
@@ -106,7 +108,7 @@ class Scheduler:
         return gone
 
     def cancel_all(self, address: str, cause: int) -> int:
-        """Take all scheduled messages of a destination out for good; how many there were."""
+        """Remove all scheduled messages of a destination; returns how many there were."""
         schedule = self.schedules.pop(address, None)
         if schedule is None:
             return 0
@@ -115,6 +117,8 @@ class Scheduler:
         return len(schedule)
 
     def end(self, address: str, positions: list[int], cause: int) -> None:
+        """Record the end of scheduled messages."""
+        """Record the end of scheduled messages."""
         if positions:
             out = self._turn.out
             out.record(records.acked(out.destination(address), cause, positions))
@@ -128,7 +132,7 @@ class Scheduler:
     # ------------------------------------------------------------------ recovery and following
 
     def apply(self, record: Record) -> None:
-        """Do what a record says of delayed messages. Alarms are set by `start`."""
+        """Apply a record to delayed messages. Alarms are set by `start`."""
         address = record.address
         if record.kind == records.PUBLISHED:
             self.schedule_of(address).add(record.due_ms, record.position)
@@ -138,12 +142,12 @@ class Scheduler:
                 del self.schedules[address]
 
     def load(self, section: LoadedSection) -> None:
-        """Take over the delayed messages of a section of a snapshot."""
+        """Restore the delayed messages of a section of a snapshot."""
         if section.delayed[0]:
             self.schedule_of(section.address).load(*section.delayed)
 
     def start(self) -> None:
-        """Set the alarms of all schedules, which came from records."""
+        """Set the alarms of all schedules, after recovery."""
         for address, schedule in self.schedules.items():
             schedule.drop_index()
             self.alarms.set(address, schedule.next_ms)

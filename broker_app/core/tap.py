@@ -1,4 +1,5 @@
-"""Taps: what comes to a destination, for who watches. As many as the credit covers; of others, the number."""
+"""Taps: watchers of the messages that arrive at a destination. Beyond the credit, messages are only
+counted."""
 
 from __future__ import annotations
 
@@ -8,33 +9,35 @@ from broker_app.core.message import Message
 
 
 class Tap:
-    """Notes up to `credit` messages until they are taken; `wake` is called at the first of them."""
+    """Collects up to `credit` messages until they are taken; `notify` is called for the first of them."""
 
-    __slots__ = ("_wake", "credit", "messages", "skipped")
+    __slots__ = ("_notify", "credit", "messages", "skipped")
 
-    def __init__(self, credit: int, wake: Callable[[], None]) -> None:
+    def __init__(self, credit: int, notify: Callable[[], None]) -> None:
         self.credit = credit
         self.messages: list[Message] = []
         self.skipped = 0
-        self._wake = wake
+        self._notify = notify
 
     def note(self, message: Message) -> None:
+        """Collect or count a message."""
+        """Collect or count a message."""
         if len(self.messages) < self.credit:
             self.messages.append(message)
             if len(self.messages) == 1:
-                self._wake()
+                self._notify()
         else:
             self.skipped += 1
 
     def take(self) -> tuple[list[Message], int]:
-        """What was noted since it was last taken, and how many more there were."""
+        """The messages since the last call, and the number of those beyond the credit."""
         taken = self.messages, self.skipped
         self.messages, self.skipped = [], 0
         return taken
 
 
 class Taps(dict[str, list[Tap]]):
-    """All taps, by address. It is empty as a rule: that is all that a message pays for them."""
+    """All taps, by address. It is usually empty, so that messages pay only a check for taps."""
 
     def add(self, address: str, tap: Tap) -> None:
         self.setdefault(address, []).append(tap)
@@ -45,6 +48,6 @@ class Taps(dict[str, list[Tap]]):
             del self[address]
 
     def note(self, address: str, message: Message) -> None:
-        """A message came to `address`."""
+        """Pass a message to the taps of `address`."""
         for tap in self.get(address, ()):
             tap.note(message)

@@ -1,4 +1,4 @@
-"""Time as the core sees it: numbers that come in with `decide`."""
+"""Timers of the core. Time is a number that is passed to `decide`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 class Alarms(Generic[_Key]):
-    """One time for each key. A later `set` for the same key replaces the earlier one; what was cleared or
-    replaced is passed over when its time comes."""
+    """One time for each key. A later `set` for the same key replaces the earlier one."""
 
-    #: alarms that ended early and may stay in the heap, beside as many as there are alarms
+    #: cleared alarms that may stay in the heap, in addition to as many as there are alarms
     MOST_ENDED = 1_000
 
     def __init__(self) -> None:
@@ -28,7 +27,7 @@ class Alarms(Generic[_Key]):
 
     @property
     def next_ms(self) -> int:
-        """When the first is due, 0 when there is none; perhaps earlier, after one was cleared."""
+        """When the first alarm is due, 0 for none; possibly too early, after one was cleared."""
         return self._heap[0][0] if self._heap else 0
 
     def set(self, key: _Key, at_ms: int) -> None:
@@ -43,16 +42,16 @@ class Alarms(Generic[_Key]):
         self._at.pop(key, None)
 
     def at_ms(self, key: _Key) -> int:
-        """When `key` is due, 0 when it is not."""
+        """When `key` is due, 0 for never."""
         return self._at.get(key, 0)
 
     def shift(self, by_ms: int) -> None:
-        """Have all of them later by so much."""
+        """Shift all alarms, because the clock was set."""
         self._heap = [(at_ms + by_ms, count, key) for at_ms, count, key in self._heap]
         self._at = {key: at_ms + by_ms for key, at_ms in self._at.items()}
 
     def due(self, now_ms: int) -> Iterator[_Key]:
-        """The keys whose time has come, each once; they have no alarm any more."""
+        """The keys that are due, each once; their alarms are cleared."""
         while self._heap and self._heap[0][0] <= now_ms:
             at_ms, _, key = heappop(self._heap)
             if self._at.get(key) == at_ms:
@@ -61,7 +60,7 @@ class Alarms(Generic[_Key]):
 
 
 class Leases:
-    """When unsettled deliveries come back by themselves."""
+    """The leases of unsettled deliveries: when they are returned by themselves."""
 
     def __init__(self) -> None:
         self._alarms: Alarms[tuple[Peer, int]] = Alarms()
@@ -75,7 +74,7 @@ class Leases:
         self._alarms.set((peer, tag), until_ms)
 
     def end(self, peer: Peer, tag: int) -> None:
-        """Forget the lease of a delivery that was settled or returned."""
+        """End the lease of a delivery that was settled or returned."""
         self._alarms.clear((peer, tag))
 
     def until_ms(self, peer: Peer, tag: int) -> int:
@@ -83,7 +82,7 @@ class Leases:
         return self._alarms.at_ms((peer, tag))
 
     def shift(self, by_ms: int) -> None:
-        """Have all leases end later by so much."""
+        """Shift all leases, because the clock was set."""
         self._alarms.shift(by_ms)
 
     def due(self, now_ms: int) -> Iterator[tuple[Peer, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from broker_app.core.destination import parse, tells_of_broker
+from broker_app.core.destination import is_system_topic, parse
 from broker_app.core.errors import Refused, internal
 from broker_app.core.limits import Limits
 from broker_app.core.message import Envelope, Message, MessageIds
@@ -130,7 +130,7 @@ class Turn:
     def emit_consumer(self, event: ConsumerJoined | ConsumerLeft | ConsumerSlow) -> None:
         """Publish an event of a consumer; consumers of system topics have none."""
         address = event.subscription.address
-        if self.has_listeners and not address.startswith("/temp-") and not tells_of_broker(parse(address)):
+        if self.has_listeners and not address.startswith("/temp-") and not is_system_topic(parse(address)):
             self.out.events.append(event)
 
     def emit_dead_letter(self, queue: Queue, message: Message, reason: str, detail: str) -> None:

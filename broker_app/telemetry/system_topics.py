@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from broker_app.core.broker import Broker
-from broker_app.core.destination import MAX_NAME, parse, tells_of_broker
+from broker_app.core.destination import MAX_NAME, is_system_topic, parse
 from broker_app.core.message import Envelope
 from broker_app.core.model import Subscription
 from broker_app.core.outcome import (
@@ -285,7 +285,7 @@ class SystemTopics:
         if not (self._slow or len(slowness)):
             return
         for subscription in slowness:
-            if subscription not in self._slow and not tells_of_broker(parse(subscription.address)):
+            if subscription not in self._slow and not is_system_topic(parse(subscription.address)):
                 self._slow[subscription] = {}
                 self._note_slow(subscription, {"slow": True, "ended": False, "detail": ""})
         for subscription in [known for known in self._slow if not slowness.since_ms(known)]:
@@ -382,7 +382,7 @@ class SystemTopics:
         for peer in self._broker.unsettled.peers:
             for subscription in peer.subscriptions.values():
                 destination = parse(subscription.address)
-                if not (destination.kind.startswith("temp-") or tells_of_broker(destination)):
+                if not (destination.kind.startswith("temp-") or is_system_topic(destination)):
                     yield subscription
 
 

@@ -74,7 +74,7 @@ class TestStarts:
         assert listen(stage, f"seq:{positions[1]}").take() == [b"2", b"3"]
         assert listen(stage, f"seq:{positions[1] + 1}").take() == [b"3"]
         assert listen(stage, f"seq:{stage.broker.turn.next_position}").take() == []
-        with pytest.raises(Refused, match="not given yet") as refused:
+        with pytest.raises(Refused, match="beyond the end") as refused:
             listen(stage, f"seq:{stage.broker.turn.next_position + 1}")
         assert refused.value.code == "invalid"
 

@@ -198,7 +198,7 @@ class TestMoving:
         monkeypatch.setattr(limits, "check_room", fault_at_the_second)
         moved = transfer(stage, positions)
         assert statuses(moved) == [DONE, REFUSED, DONE]
-        assert moved[1].detail.startswith("the broker failed at this")
+        assert moved[1].detail.startswith("internal error of the broker")
         assert (taken(stage, A), taken(stage, B)) == ([b"2"], [b"1", b"3"])
 
 

@@ -185,11 +185,11 @@ def test_what_goes_to_a_temporary_destination_is_not_delayed(
 ) -> None:
     owner, sender = stage.client(), stage.client()
     owner.subscribe(address)
-    with pytest.raises(Refused, match="ends with its connection"):
+    with pytest.raises(Refused, match="deleted with its connection"):
         sender.publish(address, b"1", special=special)
     sender.do(c.Begin(sender.peer, "t"))
     sender.do(c.Enlist(sender.peer, "t", sender.sending(address, b"1", special=special)))
-    with pytest.raises(Refused, match="ends with its connection"):
+    with pytest.raises(Refused, match="deleted with its connection"):
         sender.do(c.Commit(sender.peer, "t", 1))
     assert stage.broker.scheduler.schedules == {} and stage.batches == []
 
