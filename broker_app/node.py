@@ -43,8 +43,8 @@ from broker_app.net.rest.ndjson import MessageLines
 from broker_app.net.rest.refusals import Refusal
 from broker_app.net.stomp import tcp, websocket
 from broker_app.net.stomp.connections import Connections
-from broker_app.net.stomp.session import StompSession
-from broker_app.net.stomp.session_registry import VERSION, SessionRegistry
+from broker_app.net.stomp.session import VERSION, StompSession
+from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.net.tls.certificates import Certificates
 from broker_app.net.tls.listener import TlsListener
 from broker_app.notifications import Mailer, Notification, RetryQueue, Target
@@ -295,7 +295,7 @@ class Node:
     def end_session(self, session: str) -> None:
         """A browser session is over: so is what it has opened."""
         self.logins.end_session(session)
-        self.registry.look_at_logins()
+        self.registry.recheck_logins()
         self.rest.policy_changed()
 
     async def _watch_sessions(self) -> None:
@@ -331,7 +331,7 @@ class Node:
     async def _end_what_lost_its_right(self) -> None:
         with contextlib.suppress(Refusal):  # the engine has ended, and nothing is left to see to
             await self.rest.turn()  # subscriptions that were asked for before are there by now
-            await self.registry.look_again()
+            await self.registry.recheck_permissions()
             await self.rest.turn()  # and those that were to end have ended
 
     def files_read(self, about: dict[str, Any], *, refused: bool) -> None:

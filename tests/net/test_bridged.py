@@ -174,7 +174,7 @@ async def test_only_bridges_have_flows(broker: SmallBroker, bridge: Connect) -> 
         assert "CONNECT with mom-bridge" in str(problem["detail"])
     client = await bridge()
     client.send(begin().replace(SYNC_ADDRESS.encode(), b"/queue/other"))
-    assert "a flow is begun at" in str((await refusal(client))[2]["detail"])
+    assert "a flow begins at" in str((await refusal(client))[2]["detail"])
     client.send(message(1, flow=""))
     assert "mom-flow is empty" in str((await refusal(client))[2]["detail"])
 
@@ -198,7 +198,7 @@ async def rule(broker: SmallBroker, *rules: Rule) -> None:
     users = {name: replace(facts, admin=False) for name, facts in logins.policy.users.items()}
     logins.reload(replace(logins.policy, users=users, rules=Rules(rules)))
     broker.registry.policy_changed()
-    await broker.registry.look_again()
+    await broker.registry.recheck_permissions()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from broker_app.core.policy import REJECT_NEWEST, DestinationPolicy, Policies
 from broker_app.net.auth.login import Identity
 from broker_app.net.policy.policy import Policy
 from broker_app.net.stomp import local, websocket
-from broker_app.net.stomp.rate_limit import Pace
+from broker_app.net.stomp.rate_limit import RateLimit
 from tests.net.test_websocket import opened
 from tests.support.small_broker import RawClient, SmallBroker, small_broker
 
@@ -158,7 +158,7 @@ async def test_a_throttled_client_is_not_taken_for_dead() -> None:
         await until(lambda: broker.engine.broker.admission.blocked.throttled)
         (session,) = broker.registry.sessions
         for _ in range(5):  # ten intervals without a sign of life
-            session.tick(session._heard + 1.0, 0.025)
+            session.tick(session._conversation.last_received_s + 1.0, 0.025)
         assert await consume(broker, 2) == [0, 1]
         assert await producer.frame() == b"RECEIPT\nreceipt-id:1\n\n"
         await producer.close()
@@ -252,7 +252,7 @@ async def test_a_connection_that_sends_much_too_fast_is_refused() -> None:
 
 @pytest.mark.parametrize(("frames", "bytes_"), [(10, 0), (0, 1_000)])
 def test_the_pace_of_a_connection(frames: int, bytes_: int) -> None:
-    pace = Pace(frames, bytes_, now=0.0)
+    pace = RateLimit(frames, bytes_, now=0.0)
     assert pace.spend(10, 1_000, now=0.0) == 0.0
     assert pace.spend(5, 500, now=0.0) == pytest.approx(0.5)
     assert pace.spend(0, 0, now=0.5) == pytest.approx(0.0)
@@ -260,7 +260,7 @@ def test_the_pace_of_a_connection(frames: int, bytes_: int) -> None:
 
 
 def test_a_connection_has_no_pace_by_default() -> None:
-    assert Pace(0, 0, now=0.0).spend(1 << 30, 1 << 40, now=0.0) == 0.0
+    assert RateLimit(0, 0, now=0.0).spend(1 << 30, 1 << 40, now=0.0) == 0.0
 
 
 # ---------------------------------------------------------------------- clients that give up
@@ -300,7 +300,7 @@ async def test_a_client_that_takes_its_leave_hears_of_its_lost_login_after_its_r
         (session,) = broker.registry.sessions
         session.receive(sending(0) + b"DISCONNECT\nreceipt:bye\n\n\0")
         broker.registry.logins.reload(Policy())
-        broker.registry.look_at_logins()
+        broker.registry.recheck_logins()
         told = await client.ended()
     receipts, _, error = told.partition(b"ERROR\n")
     assert b"receipt-id:0\n" in receipts and b"receipt-id:bye\n" in receipts

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from broker_app.net.auth.login import Identity
-from broker_app.net.stomp import local, session
+from broker_app.net.stomp import local, sends
 from broker_app.rules.rule import DENY, Rule
 from mom_client import ConnectionLost, Refused
 from tests.support.small_node import SmallNode, policy_of, small_node
@@ -89,7 +89,7 @@ async def test_a_subscription_to_what_is_forwarded_ends_with_the_rule_that_allow
 async def test_a_client_is_asked_for_once_by_destination_and_policy_however_it_sends(
     node: SmallNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "MAX_SENDS", 2)
+    monkeypatch.setattr(sends, "MAX_SENDS", 2)
     await node.rule(ALL)
 
     def counted() -> dict[str | None, int]:
@@ -302,13 +302,13 @@ async def test_how_fast_a_client_may_send_changes_while_it_sends(node: SmallNode
     (session,) = node.node.registry.sessions
     await settings(node, max_frames_per_second=10)
     await pipe.send(b"SEND\ndestination:/queue/a\n\n\0" * 15)
-    assert session.held_back
+    assert session.is_throttled
     await settings(node)
     async with asyncio.timeout(10):
-        while session.held_back:
+        while session.is_throttled:
             await asyncio.sleep(0.01)
     await pipe.send(b"SEND\ndestination:/queue/a\nreceipt:1\n\n\0" * 1000)
-    assert not session.held_back
+    assert not session.is_throttled
 
 
 async def test_a_new_password_ends_the_connections_of_the_old_one_and_a_new_token_those_of_its_former(

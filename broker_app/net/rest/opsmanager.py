@@ -20,8 +20,7 @@ from broker_app.net.rest.refusals import invalid
 from broker_app.net.rest.replies import Reply, json_reply
 from broker_app.net.rest.requests import Request
 from broker_app.net.stomp.connections import Connections
-from broker_app.net.stomp.session import StompSession
-from broker_app.net.stomp.session_registry import VERSION
+from broker_app.net.stomp.session import VERSION, StompSession
 from broker_app.rules.event import BROWSE
 from broker_app.telemetry import Statistics
 from broker_app.telemetry.bridges import Facts, Forwarding

@@ -75,17 +75,17 @@ class Bridged:
                 positions = list(map(_position, receipts))
             yield c.Forward(self._peer, flow, entries, positions)
 
-    def lost(self, flow: Flow) -> Refused | None:
+    def revoked(self, flow: Flow) -> Refused | None:
         """Why a flow may not go on, by the policy of the moment; None when it may."""
         found = (
             self._access.refusal(self._client, right, destination)
             for right, destination in _rights(parse(flow.target))
         )
-        lost = next(filter(None, found), None)
-        if lost is None:
+        revoked = next(filter(None, found), None)
+        if revoked is None:
             return None
-        detail = f"{lost.detail}; flow {flow.id} is broken"
-        return Refused(lost.code, detail, **lost.facts, subscription=flow.id)
+        detail = f"{revoked.detail}; flow {flow.id} is broken"
+        return Refused(revoked.code, detail, **revoked.facts, subscription=flow.id)
 
 
 def _rights(target: Destination) -> tuple[tuple[str, Destination], ...]:

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from broker_app.core.errors import Refused
-from broker_app.net.stomp.session_registry import OPENED_EVENT, SessionRegistry
+from broker_app.net.stomp.session import OPENED_EVENT, StompSession
+from broker_app.net.stomp.session_registry import SessionRegistry
 from broker_app.telemetry import client_events
 from broker_app.telemetry.client_events import ClientEvent, ClientIdentity, ClientRecord
 from broker_app.telemetry.statistics import consumer, rfc3339
-
-if TYPE_CHECKING:
-    from broker_app.net.stomp.session import StompSession
 
 #: subscriptions that are shown of one connection, or of one queue
 MAX_CONSUMERS = 1_000
@@ -61,7 +59,7 @@ class Connections:
             "heart_beat_out_s": lambda session: session.heart_beats[1],
             "silent_s": lambda session: round(session.silent_s, 3),
             "congested": lambda session: session.peer.paused and not session.is_draining,
-            "held_back": lambda session: session.held_back,
+            "held_back": lambda session: session.is_throttled,
             "draining": lambda session: session.is_draining,
             "slow": self._is_slow,
         }

@@ -1,12 +1,12 @@
-"""How fast one connection may send: frames and bytes a second."""
+"""The rate limit of one connection: frames and bytes a second."""
 
 from __future__ import annotations
 
-#: what may come at once, as seconds of the rate
+#: the burst that is allowed, in seconds of the rate
 BURST_S = 1.0
 
 
-class Pace:
+class RateLimit:
     """Two allowances that fill with time. 0 a second is no limit; time is monotonic, in seconds."""
 
     __slots__ = ("_bytes", "_bytes_left", "_filled", "_frames", "_frames_left")
@@ -17,7 +17,7 @@ class Pace:
         self._filled = now
 
     def spend(self, frames: int, bytes_: int, now: float) -> float:
-        """Count what came; how long (s) nothing more should be read, 0.0 when it is within the limits."""
+        """Count what was received. Returns the seconds to read nothing more; 0.0 within the limits."""
         passed, self._filled = now - self._filled, now
         wait = 0.0
         if self._frames:

@@ -1,51 +1,34 @@
-"""What all sessions share: the engine, login, settings, and the clock that times them out."""
+"""The registry of all STOMP sessions, with what they share: engine, login, settings and clock."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import secrets
 import socket
 import time
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import Final
 
 from broker_app.config import Config
 from broker_app.core.message import MessageIds
 from broker_app.engine import Engine
 from broker_app.internal_errors import EventListeners
 from broker_app.net.auth.login import Logins
-from broker_app.net.policy.access import Access, Way
+from broker_app.net.auth.login_throttle import Slowed
+from broker_app.net.policy.access import Access
+from broker_app.net.stomp.conversation import Authenticated, Environment
+from broker_app.net.stomp.session import StompSession
 from broker_app.telemetry.client_events import ClientEvents
 
-if TYPE_CHECKING:
-    from broker_app.net.stomp.session import StompSession
-
-VERSION = "0.1.0"
-#: what is told of connections
-OPENED_EVENT, CLOSED_EVENT = "opened", "closed"
+log = logging.getLogger(__name__)
 
 
-class Transport(Protocol):
-    """A pipe for bytes to one client. `write` never waits; fullness is told to the session."""
+def _call_later(seconds: float, function: Callable[[], None]) -> object:
+    return asyncio.get_running_loop().call_later(seconds, function)
 
-    #: where the client is, for people: "tcp 127.0.0.1:50000"
-    peer_name: str
-    #: how the client came here, for rules; known when the session is `admitted`
-    way: Way
 
-    def write(self, data: bytes) -> None: ...
-    def close(self) -> None:
-        """Send what is written, then end the connection."""
-
-    def abort(self) -> None:
-        """End the connection at once."""
-
-    def trust(self) -> None:
-        """The client has logged in: it may send as much at once as the settings allow."""
-
-    def hung_up(self) -> bool:
-        """Whether the client will send no more, as far as is known while nothing is read."""
-
-    def pause_reading(self) -> None: ...
-    def resume_reading(self) -> None: ...
+REAL: Final = Environment(time.monotonic, time.time, _call_later, lambda: secrets.token_hex(8))
 
 
 class SessionRegistry:
@@ -53,21 +36,29 @@ class SessionRegistry:
 
     #: a client that takes nothing of what was written for so long is cut off
     STUCK_S = 60.0
-    #: after a change of rights, sessions are looked at for so long before others have a turn
-    LOOK_S = 0.003
+    #: after a change of permissions, sessions are rechecked for so many seconds before other tasks run
+    RECHECK_S = 0.003
 
     def __init__(
-        self, engine: Engine, logins: Logins, access: Access, config: Config, *, ids: MessageIds
+        self,
+        engine: Engine,
+        logins: Logins,
+        access: Access,
+        config: Config,
+        *,
+        ids: MessageIds,
+        environment: Environment = REAL,
     ) -> None:
+        self.environment = environment
         self.engine = engine
         self.logins = logins
         self.access = access
         self.config = config
         self.ids = ids
         self.sessions: dict[StompSession, None] = {}
-        #: those with fast heart-beats, which are looked at by themselves: seconds between two looks, and when
-        #: the next one is due
-        self._hastened: dict[StompSession, tuple[float, float]] = {}
+        #: sessions with fast heart-beats, which are checked by themselves: seconds between two checks, when
+        #: the next one is due (monotonic)
+        self._fast: dict[StompSession, tuple[float, float]] = {}
         #: the one timer of all of them, while there are any, and its seconds
         self._fast_timer: asyncio.TimerHandle | None = None
         self._fast_step = 0.0
@@ -76,9 +67,9 @@ class SessionRegistry:
         #: of sessions that have ended
         self._bytes_gone = (0, 0)
         logins.present = lambda: (session.identity for session in self.sessions if session.identity)
-        #: hear of connections that log in and of those that end
+        #: called for connections that log in, and for those that end
         self.listeners: EventListeners[[str, StompSession]] = EventListeners("the connections' listeners")
-        #: what happens to clients
+        #: the history of each client
         self.client_events = ClientEvents(time.time)
         self._hosts = {"", "/", config.name, *config.known_hosts, socket.gethostname(), socket.getfqdn()}
         self._hosts = {host.lower() for host in self._hosts}
@@ -87,12 +78,21 @@ class SessionRegistry:
     def full(self) -> bool:
         return len(self.sessions) > self.config.max_connections
 
-    def leave(self, session: StompSession) -> None:
-        """A session has ended."""
+    def join(self, session: StompSession) -> int:
+        """Add a session. Returns its number on this node, starting at 1."""
+        self.sessions[session] = None
+        self.opened_total += 1
+        return self.opened_total
+
+    def leave(self, session: StompSession) -> bool:
+        """Remove a session that has ended. Returns False if it was removed before."""
+        if session not in self.sessions:
+            return False
         del self.sessions[session]
-        self._hastened.pop(session, None)
+        self._fast.pop(session, None)
         came, went = self._bytes_gone
         self._bytes_gone = came + session.bytes_in, went + session.bytes_out
+        return True
 
     @property
     def bytes_total(self) -> tuple[int, int]:
@@ -105,37 +105,48 @@ class SessionRegistry:
         self.listeners(event, session)
 
     def knows_host(self, host: str) -> bool:
-        """Whether a CONNECT's `host` names this broker: its name, one of its host names, or an address."""
+        """True if the `host` of CONNECT names this broker: its name, one of its host names, or an address."""
         host = host.lower()
         return host in self._hosts or "*" in self._hosts or _is_address(host)
 
-    def spawn(self, coroutine: object) -> None:
-        """Run a coroutine that belongs to a session (login)."""
-        task: asyncio.Task[None] = asyncio.ensure_future(coroutine)  # type: ignore[call-overload]
+    def authenticate(self, login: str, passcode: str, address: str, done: Authenticated) -> None:
+        """Check a login in the background, and call `done` with the result."""
+        task = asyncio.ensure_future(self._authenticate(login, passcode, address, done))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
+    async def _authenticate(self, login: str, passcode: str, address: str, done: Authenticated) -> None:
+        try:
+            identity, slowed = await self.logins.authenticate(login, passcode, address), None
+        except Slowed as refusal:
+            identity, slowed = None, refusal
+        done(identity, slowed)
+
+    def log(self, template: str, *values: object) -> None:
+        """Log an event of a session."""
+        log.info(template, *values)
+
     async def keep_time(self) -> None:
-        """Heart-beats and time-outs of all sessions; runs as long as the node."""
+        """Send heart-beats and check time limits of all sessions; runs as long as the node."""
         while True:
             step = self._step
             await asyncio.sleep(step)
             now = time.monotonic()
             for session in list(self.sessions):
-                if session not in self._hastened:
+                if session not in self._fast:
                     self._tick(session, now, step)
 
     @property
     def _step(self) -> float:
-        """Seconds between two looks at a session."""
+        """Seconds between two checks of a session."""
         return min(1.0, self.config.connect_timeout / 2)
 
-    def hasten(self, session: StompSession, beat_s: float) -> None:
-        """Look at a session often enough for heart-beats of `beat_s` seconds."""
+    def check_often(self, session: StompSession, beat_s: float) -> None:
+        """Check a session often enough for heart-beats of `beat_s` seconds."""
         if beat_s >= 4 * self._step:
             return
         step = beat_s / 4
-        self._hastened[session] = step, time.monotonic() + step
+        self._fast[session] = step, time.monotonic() + step
         if self._fast_timer is None or step < self._fast_step:
             self._start_fast_timer(step)
 
@@ -143,18 +154,18 @@ class SessionRegistry:
         if self._fast_timer is not None:
             self._fast_timer.cancel()
         self._fast_step = step
-        self._fast_timer = asyncio.get_running_loop().call_later(step, self._look_at_hastened)
+        self._fast_timer = asyncio.get_running_loop().call_later(step, self._check_fast)
 
-    def _look_at_hastened(self) -> None:
-        """Look at the sessions that are due before the timer runs again."""
+    def _check_fast(self) -> None:
+        """Check the sessions that are due before the timer runs again."""
         self._fast_timer = None
         now = time.monotonic()
-        for session, (step, due) in list(self._hastened.items()):
-            if session in self._hastened and due <= now + self._fast_step:
-                self._hastened[session] = step, now + step
+        for session, (step, due) in list(self._fast.items()):
+            if session in self._fast and due <= now + self._fast_step:
+                self._fast[session] = step, now + step
                 self._tick(session, now, step)
-        if self._hastened:
-            self._start_fast_timer(min(step for step, _ in self._hastened.values()))
+        if self._fast:
+            self._start_fast_timer(min(step for step, _ in self._fast.values()))
 
     def _tick(self, session: StompSession, now: float, step: float) -> None:
         try:
@@ -163,39 +174,41 @@ class SessionRegistry:
             session.failed(error)
 
     def configure(self, config: Config) -> None:
-        """Go on with other settings."""
+        """Apply changed settings."""
         self.config = config
         for session in self.sessions:
             session.configured()
 
     def policy_changed(self) -> None:
-        """Sessions forget what followed from the former policy; those of users and tokens now gone end. What
-        others had begun is looked at again when all that came before is decided."""
+        """Forget what followed from the former policy, and end sessions whose user or token is gone.
+
+        Subscriptions and transactions are rechecked when all earlier commands are decided.
+        """
         for session in list(self.sessions):
             try:
                 session.policy_changed()
             except Exception as error:
                 session.failed(error)
 
-    def look_at_logins(self) -> None:
-        """Sessions end whose login is no longer valid."""
+    def recheck_logins(self) -> None:
+        """End sessions whose login is no longer valid."""
         for session in list(self.sessions):
-            session.look_at_login()
+            session.recheck_login()
 
-    async def look_again(self) -> None:
-        """Sessions end what they have lost the right to; everybody else has a turn meanwhile."""
-        until = time.monotonic() + self.LOOK_S
+    async def recheck_permissions(self) -> None:
+        """End what is not permitted any more in all sessions; other tasks run in between."""
+        until = time.monotonic() + self.RECHECK_S
         for session in list(self.sessions):
             try:
-                session.look_again()
+                session.recheck_permissions()
             except Exception as error:
                 session.failed(error)
             if time.monotonic() > until:
                 await asyncio.sleep(0)
-                until = time.monotonic() + self.LOOK_S
+                until = time.monotonic() + self.RECHECK_S
 
     async def close_all(self, reason: str) -> None:
-        """Tell every client that the broker stops, and end the connections."""
+        """Report to every client that the broker stops, and end the connections."""
         for session in list(self.sessions):
             session.shutdown(reason)
         for task in list(self.tasks):

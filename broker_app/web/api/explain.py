@@ -21,7 +21,7 @@ from broker_app.net.policy.policy import Grant
 from broker_app.net.rest.openapi.shapes import TEXT, TRUTH, array_of, object_of, or_null
 from broker_app.net.rest.refusals import Refusal, invalid, of_core, unknown
 from broker_app.net.rest.requests import truth
-from broker_app.net.stomp.session import MAX_CLIENT_ID
+from broker_app.net.stomp.handshake import MAX_CLIENT_ID
 from broker_app.rules.errors import RuleError
 from broker_app.rules.event import METHODS, PROTOCOLS, RIGHTS, Event, method_of
 from broker_app.rules.explain import Step

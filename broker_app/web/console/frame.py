@@ -16,7 +16,7 @@ from django.views import View
 from django.views.decorators.cache import never_cache
 
 from broker_app.models import Broker
-from broker_app.net.stomp.session_registry import VERSION
+from broker_app.net.stomp.session import VERSION
 from broker_app.web.actions import views_of
 
 if TYPE_CHECKING:

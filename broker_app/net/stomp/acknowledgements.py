@@ -1,0 +1,77 @@
+"""ACK and NACK of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker_app.core import commands as c
+from broker_app.net.stomp import headers, scheduling_headers
+from broker_app.net.stomp.conversation import OPEN, Conversation
+from broker_app.net.stomp.delivery_tags import Tag, Tags
+from mom_client.stomp import frame as wire
+from mom_client.stomp.frame import Frame, Headers
+
+
+class Acknowledgements:
+    """Turns ACK and NACK frames into commands."""
+
+    __slots__ = ("_conversation", "cumulative", "tags")
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        #: the deliveries that the client can name
+        self.tags = Tags(conversation.peer, conversation.sessions.ids, conversation.version)
+        #: True if a subscription with ack:client exists
+        self.cumulative = False
+
+    def version_agreed(self) -> None:
+        """Name deliveries as the agreed version does."""
+        conversation = self._conversation
+        self.tags = Tags(conversation.peer, conversation.sessions.ids, conversation.version)
+
+    def run(self, ids: list[bytes], one_by_one: Callable[[Frame], None]) -> None:
+        """Settle a run of ACK frames that have only an id, by one command if no frame needs a check."""
+        conversation = self._conversation
+        tags: list[int] = []
+        if conversation.state == OPEN and conversation.version == "1.2" and not self.cumulative:
+            try:
+                tags = list(map(int, ids))
+            except ValueError:
+                tags = []
+        unsettled = conversation.peer.unsettled
+        if not tags or (conversation.soft_errors and not all(tag in unsettled for tag in tags)):
+            # An unknown one is refused by itself if the connection survives that.
+            for id in ids:
+                one_by_one(Frame(wire.ACK, Headers({"id": id.decode()})))
+            return
+        conversation.submit(c.Settle(conversation.peer, tags), 16 * len(tags))
+
+    def ack(self, frame: Frame) -> None:
+        """Raises Refused if the frame names no delivery."""
+        tag, cumulative = self._delivery(frame.headers)
+        self._settle(frame, c.Settle(self._conversation.peer, (tag,), cumulative))
+
+    def nack(self, frame: Frame) -> None:
+        """Raises Refused if the frame names no delivery, or has a delay that is none."""
+        given = frame.headers
+        tag, cumulative = self._delivery(given)
+        reason = "" if headers.requeue(given) else "REJECTED"
+        detail = given.get("reason", "")
+        delay_ms = scheduling_headers.delay_ms(given["delay-s"]) if "delay-s" in given else 0
+        peer = self._conversation.peer
+        self._settle(frame, c.Return(peer, (tag,), cumulative, reason, detail, delay_ms=delay_ms))
+
+    def _settle(self, frame: Frame, command: c.Settle | c.Return) -> None:
+        transaction = frame.headers.get("transaction")
+        command.receipt = frame.receipt
+        conversation = self._conversation
+        if transaction is not None:
+            conversation.submit(c.Enlist(conversation.peer, transaction, command, frame.receipt))
+        else:
+            conversation.submit(command)
+
+    def _delivery(self, given: Headers) -> tuple[Tag, bool]:
+        """The tag that an ACK or NACK names, and True if it settles all earlier ones, too."""
+        tag = self.tags.find(given)
+        unsettled = self._conversation.peer.unsettled.get(tag)
+        return tag, unsettled is not None and unsettled[0].ack == c.CLIENT

@@ -1,0 +1,128 @@
+"""Flow control of a session: the reasons to read nothing from the client, and a client that takes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker_app.core import commands as c
+from broker_app.core.errors import Refused
+from broker_app.net.stomp.conversation import CLOSING, OPEN, Conversation
+from broker_app.net.stomp.rate_limit import RateLimit
+from mom_client.stomp.errors import Malformed
+from mom_client.stomp.frame import AckRun, Frame
+
+#: reasons to read nothing of a client for a while; bits
+ENGINE_FULL, LOGIN, THROTTLED, TOO_FAST = 1, 2, 4, 8
+#: seconds; a client that would have to wait longer to keep within its rate limit is refused
+TOO_FAST_S = 10.0
+
+
+class FlowControl:
+    """Pauses and resumes reading from one client. The engine calls `relieved`."""
+
+    __slots__ = ("_conversation", "_rate_limit", "reasons", "stuck_since")
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._rate_limit: RateLimit | None
+        #: the reasons to read nothing now; bits
+        self.reasons = 0
+        #: since when (monotonic) the client takes nothing, or is to disconnect; 0.0: it takes what is written
+        self.stuck_since = 0.0
+        self.configure()
+
+    def configure(self) -> None:
+        """Apply changed settings."""
+        config = self._conversation.sessions.config
+        frames, bytes_ = config.max_frames_per_second, config.max_bytes_per_second
+        now = self._now()
+        self._rate_limit = RateLimit(frames, bytes_, now) if frames or bytes_ else None
+
+    def received(self, frames: Sequence[Frame | AckRun | Malformed], size: int) -> Refused | None:
+        """Count what was received, and pause reading if it was too fast. Returns why it was much too fast."""
+        conversation = self._conversation
+        refusal = None
+        if self._rate_limit is not None and conversation.state < CLOSING:
+            refusal = self._limit_rate(self._rate_limit, frames, size)
+        engine = conversation.sessions.engine
+        if engine.full and conversation.state == OPEN and refusal is None:
+            self.pause(ENGINE_FULL)
+            engine.tell_when_relieved(self)
+        return refusal
+
+    def _limit_rate(
+        self, limit: RateLimit, frames: Sequence[Frame | AckRun | Malformed], size: int
+    ) -> Refused | None:
+        conversation = self._conversation
+        count = sum(len(frame.ids) if type(frame) is AckRun else 1 for frame in frames)
+        wait_s = limit.spend(count, size, conversation.last_received_s)
+        if wait_s > TOO_FAST_S:
+            config = conversation.sessions.config
+            return Refused(
+                "rate-limited",
+                f"{count} frames of {size} bytes were received at once; a connection may send "
+                f"{config.max_frames_per_second or 'any number of'} frames and "
+                f"{config.max_bytes_per_second or 'any number of'} bytes a second",
+            )
+        if wait_s:
+            self.pause(TOO_FAST)
+            conversation.sessions.environment.call_later(wait_s, self._rate_recovered)
+        return None
+
+    def _rate_recovered(self) -> None:
+        self.resume(TOO_FAST)
+
+    def relieved(self) -> None:
+        """The engine has room again."""
+        self.resume(ENGINE_FULL)
+
+    def throttle(self, on: bool) -> None:
+        """Read nothing while too much of the client is blocked in the core."""
+        if on:
+            self.pause(THROTTLED)
+        else:
+            self.resume(THROTTLED)
+
+    def pause(self, reason: int) -> None:
+        """Stop reading until no reason is left."""
+        if not self.reasons:
+            self._conversation.transport.pause_reading()
+        self.reasons |= reason
+
+    def resume(self, reasons: int) -> None:
+        """Remove reasons; reading continues when none is left."""
+        if not self.reasons & reasons:
+            return
+        self.reasons &= ~reasons
+        if not self.reasons:
+            self._conversation.last_received_s = self._now()  # nothing was read meanwhile
+            if self._conversation.state < CLOSING:
+                self._conversation.transport.resume_reading()
+
+    def congested(self) -> None:
+        """The client does not take what was written: deliver nothing more to it."""
+        self.stuck_since = self._now()
+        if self._conversation.state == OPEN:
+            self._conversation.submit(c.Pause(self._conversation.peer))
+
+    def uncongested(self, *, draining: bool) -> None:
+        """The client takes data again; one that is draining still gets no deliveries."""
+        if self._conversation.state == OPEN:
+            self.stuck_since = 0.0
+            if not draining:
+                self._conversation.submit(c.Resume(self._conversation.peer))
+
+    def expect_end(self) -> None:
+        """From now on the client has `STUCK_S` to take what is written, and to be gone."""
+        self.stuck_since = self.stuck_since or self._now()
+
+    def restart_end(self) -> None:
+        """Like `expect_end`, with the whole `STUCK_S` from now on."""
+        self.stuck_since = self._now()
+
+    def is_stuck(self, now: float) -> bool:
+        """True if the client has taken nothing for too long."""
+        return bool(self.stuck_since) and now - self.stuck_since > self._conversation.sessions.STUCK_S
+
+    def _now(self) -> float:
+        return self._conversation.sessions.environment.monotonic()

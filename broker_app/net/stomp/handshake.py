@@ -1,0 +1,99 @@
+"""The handshake of a session: CONNECT, and the answer CONNECTED."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from broker_app.core.errors import Refused
+from broker_app.net.auth.login import Identity
+from broker_app.net.stomp import bridge_flows, negotiation
+from broker_app.net.stomp.conversation import Conversation
+from mom_client.stomp.frame import Headers
+
+#: characters; it is kept in memory with the decisions about its client
+MAX_CLIENT_ID = 255
+
+
+class Credentials(NamedTuple):
+    """Login and passcode of CONNECT; empty if it has none."""
+
+    login: str
+    passcode: str
+
+
+class Handshake:
+    """The headers of CONNECT, and the identity that the transport knows already."""
+
+    __slots__ = ("_certified", "_conversation", "_offer", "beat_in_s", "beat_out_s", "identity", "sender")
+
+    def __init__(self, conversation: Conversation, identity: Identity | None) -> None:
+        self._conversation = conversation
+        #: the client: of the transport (session cookie, certificate), and of CONNECT once it has logged in
+        self.identity = identity
+        #: names in the client certificate
+        self._certified: tuple[str, ...] = ()
+        #: seconds between heart-beats, from the client and to it; 0 is none
+        self.beat_in_s = self.beat_out_s = 0.0
+        #: the heart-beats that CONNECTED offers to a client that named none
+        self._offer = ""
+        #: the broker whose bridge this is; empty for other clients
+        self.sender = ""
+
+    def certify(self, names: tuple[str, ...]) -> None:
+        """Take the user that an accepted client certificate names, if the transport named none."""
+        if names and self.identity is None:
+            self._certified = names
+            self.identity = self._conversation.sessions.logins.certified(names)
+
+    def read(self, given: Headers) -> Credentials:
+        """Negotiate version and heart-beats, and return the credentials. Raises Refused."""
+        conversation = self._conversation
+        config = conversation.sessions.config
+        conversation.version = negotiation.version(given.get("accept-version", "1.0"))
+        host = given.get("host", "")
+        if not conversation.sessions.knows_host(host):
+            raise Refused(
+                "wrong-host",
+                f"there is no virtual host {host[:80]!r} here; use /, {config.name!r} or "
+                "a host name of this broker (more are listed in MOM_ALLOWED_HOSTS)",
+            )
+        ours_ms = config.heartbeat_ms
+        self._offer = "" if "heart-beat" in given else f"{ours_ms},{ours_ms}"
+        self.beat_in_s, self.beat_out_s = negotiation.heart_beats(given.get("heart-beat", "0,0"), ours_ms)
+        client_id = conversation.client_id = given.get("client-id", "")
+        if len(client_id) > MAX_CLIENT_ID:
+            detail = f"client-id has {len(client_id)} characters; at most {MAX_CLIENT_ID} are allowed"
+            raise Refused("invalid", detail)
+        conversation.soft_errors = given.get("mom-soft-errors", "").lower() == "true"
+        self.sender = given.get(bridge_flows.SENDER, "")
+        return Credentials(given.get("login", ""), given.get("passcode", ""))
+
+    def known_identity(self, credentials: Credentials) -> Identity | None:
+        """The identity, if it is known without checking a password."""
+        if self.identity is not None and not credentials.login:
+            return self.identity
+        return self._conversation.sessions.logins.cached(*credentials)
+
+    def not_authenticated(self, login: str) -> Refused:
+        """The refusal of a wrong login or passcode."""
+        name = f"user {login[:80]!r}" if login else "nobody: CONNECT has no login"
+        if self._certified and not login:
+            name += f", and no user is called {' or '.join(self._certified)[:200]!r} like the certificate"
+        return Refused("not-authenticated", f"login or passcode is wrong for {name}")
+
+    def connected_headers(self, user: str, server: str) -> dict[str, str]:
+        """The headers of CONNECTED."""
+        conversation = self._conversation
+        connected = {
+            "version": conversation.version,
+            "session": conversation.peer.connection,
+            "server": server,
+            "heart-beat": self._offer or f"{round(self.beat_out_s * 1000)},{round(self.beat_in_s * 1000)}",
+            "user-name": user,
+        }
+        if conversation.version == "1.0":
+            del connected["heart-beat"]
+        if self.sender:
+            connected[bridge_flows.SENDER] = bridge_flows.DIALECT
+            connected[bridge_flows.MAX_BODY] = str(conversation.sessions.config.max_body_bytes)
+        return connected

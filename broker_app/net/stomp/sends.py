@@ -1,0 +1,76 @@
+"""SEND frames of a session: what their headers mean, and where the client may send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from broker_app.core import commands as c
+from broker_app.core.destination import Destination
+from broker_app.core.message import Envelope
+from broker_app.net.stomp import bridge_flows, headers
+from broker_app.net.stomp.conversation import Conversation
+from broker_app.net.stomp.subscriptions import Subscriptions, bridge_of, client_of, named_destination
+from broker_app.rules.event import SEND
+from mom_client.stomp.frame import Frame, Headers
+
+#: destinations of which a session remembers that it may send there
+MAX_SENDS = 1_000
+
+#: what the headers of a SEND mean: ("" or the name of its transaction or flow, envelope, True for a flow)
+SendPlan = tuple[str, Envelope, bool]
+
+
+class Sends:
+    """Plans SEND frames. A plan is kept with the header block, so it is made once for thousands of frames."""
+
+    __slots__ = ("_conversation", "_permitted", "_subscriptions")
+
+    def __init__(self, conversation: Conversation, subscriptions: Subscriptions) -> None:
+        self._conversation = conversation
+        self._subscriptions = subscriptions
+        #: destinations sent to: True if permitted by the present policy, False if by an earlier one
+        self._permitted: dict[Destination, bool] = {}
+
+    def plan(self, given: Headers) -> SendPlan:
+        """The plan of all SEND frames with these headers. Raises Refused."""
+        destination = named_destination(self._conversation, given)
+        if not self._permitted.get(destination):
+            self._permit(destination)
+        reply_to = given.get("reply-to")
+        if reply_to is not None and reply_to.startswith(("/temp-queue/", "/temp-topic/")):
+            reply_to = self._subscriptions.subscribe_to_reply(reply_to)
+        else:
+            reply_to = None
+        envelope = headers.envelope(given, destination, reply_to)
+        if bridge_flows.FLOW in given:
+            return bridge_of(self._conversation, bridge_flows.FLOW).check_plan(given), envelope, True
+        return given.get("transaction", ""), envelope, False
+
+    def _permit(self, destination: Destination) -> None:
+        """Check the permission to send, once until the policy changes. Raises Refused."""
+        self._conversation.sessions.access.check(client_of(self._conversation), SEND, destination)
+        if destination not in self._permitted and len(self._permitted) >= MAX_SENDS:
+            del self._permitted[next(iter(self._permitted))]
+        self._permitted[destination] = True
+
+    def policy_changed(self) -> None:
+        """Check each destination again when it is next sent to."""
+        self._permitted = dict.fromkeys(self._permitted, False)
+
+    @property
+    def destinations(self) -> Iterable[Destination]:
+        """The destinations that were sent to recently."""
+        return self._permitted
+
+    def enlist(self, frame: Frame) -> None:
+        """Send within a transaction."""
+        transaction, envelope, _ = frame.headers.plan
+        conversation = self._conversation
+        publish = c.Publish(conversation.peer, [(envelope, frame.body, frame.receipt)])
+        command = c.Enlist(conversation.peer, transaction, publish, frame.receipt)
+        conversation.submit(command, size_of(publish.entries))
+
+
+def size_of(entries: Sequence[c.Entry]) -> int:
+    """About how many bytes of memory the messages take."""
+    return sum([len(body) + envelope.weight for envelope, body, _ in entries])
