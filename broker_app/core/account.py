@@ -1,4 +1,4 @@
-"""What clients make the broker keep in memory, counted for each connection and for each user."""
+"""Memory that the broker uses for clients, counted for each connection and each user."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from broker_app.core.limits import Limits
 
 
 class UserAccount:
-    """The sums of one user's connections, of which there are so many `connections` with an account."""
+    """The sums of all connections of one user; `connections` is how many have an account."""
 
     __slots__ = ("connections", "enlisted", "searches", "waiting")
 
@@ -14,7 +14,7 @@ class UserAccount:
         self.connections = 0
         self.waiting = 0
         self.enlisted = 0
-        #: of the selectors of subscriptions without a name
+        #: searches in the selectors of subscriptions without a name
         self.searches = 0
 
 
@@ -32,18 +32,19 @@ class Account:
         self.text_bytes = 0
 
     def keep(self, size: int) -> None:
-        """Count a message that comes, or (less than 0) one that is gone."""
+        """Count a message, or (less than 0) its end."""
         self.waiting += size
         self.of_user.waiting += size
 
     def enlist(self, size: int) -> None:
-        """Count what a transaction takes, or (less than 0) lets go."""
+        """Count bytes of a transaction, or (less than 0) their end."""
         self.enlisted += size
         self.of_user.enlisted += size
 
     def has_room(self, size: int, limits: Limits) -> bool:
-        """Whether so much more may wait. Where others of its user have filled that user's share, a connection
-        still has a part of its own, and one with nothing waiting always takes a message."""
+        """Return whether so much more may wait. When other connections of the user have used up the share of
+        the user, a connection still has a minimum of its own; without waiting messages it always takes
+        one."""
         waiting = self.waiting + size
         if not self.waiting or waiting <= limits.transient_per_peer // self.of_user.connections:
             return True

@@ -1,4 +1,4 @@
-"""Accounts of connections and of their users: what each makes the broker keep in memory."""
+"""Accounts of connections and users: the memory that the broker uses for each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Accounts:
         self.users: dict[str, UserAccount] = {}
 
     def of(self, peer: Peer) -> Account:
-        """The account of a connection, opened when it has none."""
+        """The account of a connection, created when it has none."""
         if peer.account is None:
             of_user = self.users.setdefault(peer.user, UserAccount())
             of_user.connections += 1
@@ -21,6 +21,7 @@ class Accounts:
         return peer.account
 
     def close(self, peer: Peer) -> None:
+        """Remove the account of a connection that ends."""
         account, peer.account = peer.account, None
         if account is not None:
             account.of_user.connections -= 1

@@ -69,7 +69,7 @@ class Administration:
                 self._consumers.make_available(subscription)
 
     def purge(self, command: c.Purge, queue: Queue) -> None:
-        """Drop what waits in a queue."""
+        """Remove the messages that wait in a queue."""
         if command.delayed:
             self._scheduler.cancel_all(queue.address, records.PURGED)
         if command.ready:
@@ -101,7 +101,7 @@ class Administration:
         return queue
 
     def delete_queue(self, command: c.DeleteQueue, queue: Queue) -> None:
-        """Delete a queue, with all that waits and all that is unsettled."""
+        """Delete a queue, with all waiting and unsettled messages."""
         self._store.record_purged(queue, self._store.empty(queue) + self._unsettled.take(queue))
         self._scheduler.cancel_all(queue.address, records.PURGED)
         del self._destinations.queues[queue.address]
@@ -123,7 +123,7 @@ class Administration:
             raise Refused(
                 "conflict",
                 f"{queue.depth} messages wait in {address}, {delayed} are delayed and {queue.unsettled} "
-                "unsettled; purge it first, or remove it by force",
+                "unsettled; purge it first, or delete it with force",
             )
         return queue
 

@@ -54,19 +54,20 @@ class Admission:
         self._publisher = publisher
         self._destination_limits = destination_limits
         self._resource_alarms = resource_alarms
-        #: what waits for room
+        #: the bytes of blocked messages
         self.blocked = BlockedProducers(turn.limits)
-        #: queues with somebody in waiting
+        #: queues with blocked messages
         self.blocked_queues: dict[Queue, None] = {}
-        #: what waits because of a resource alarm
+        #: messages that a resource alarm blocks
         self.blocked_by_alarm: deque[BlockedPublish] = deque()
-        #: how many messages have waited in a waiting
+        #: the number of messages that were blocked so far
         self._arrivals = 0
-        #: the receipts of peers that disconnected while something of theirs waited
+        #: receipts of peers that disconnected while messages of theirs were blocked
         self._pending_disconnects: dict[Peer, Any] = {}
         turn.on_stop.append(self._peer_stopped)
 
     def publish(self, command: c.Publish) -> None:
+        """Publish messages, block them or refuse them."""
         if self._resource_alarms.alarm is not None or self.blocked_by_alarm:
             self._publish_under_alarm(command)
             return
@@ -103,12 +104,13 @@ class Admission:
         self._turn.counters["published"] += len(command.entries)
 
     def _not_published(self, peer: Peer, receipt: Any, error: Exception) -> None:
-        """Refuse one message of a run that is counted as published at its end."""
+        """Refuse one message of a run, all of which is counted as published."""
         self._turn.counters["published"] -= 1
         self._turn.refuse(peer, receipt, error)
 
     def _pass_over(self, peer: Peer, entries: Iterator[c.Entry]) -> None:
-        """Leave the rest of a run that is counted as published where a refusal has stopped its peer."""
+        """Skip the rest of a run, all of which is counted as published, when a refusal has stopped its
+        peer."""
         if peer.stopped:
             self._turn.counters["published"] -= sum(1 for _ in entries)
 
@@ -121,7 +123,7 @@ class Admission:
         receipt: Any,
         waited: BlockedPublish | None = None,
     ) -> Message | None:
-        """Publish one message when its destination has room; None when it is blocked (still, where it has
+        """Publish one message if its destination has room; None when it is blocked (still, if it has
         `waited`) or was refused."""
         address, size = envelope.address, len(body)
         usage = self._destination_limits.of_topic(address) if queue is None else queue.limit_usage
@@ -152,8 +154,8 @@ class Admission:
         return self._publisher.discarded(envelope, body)
 
     def _full_copy(self, address: str, size: int, waited: BlockedPublish | None) -> Queue | None:
-        """A durable subscription to a topic that has no room for its copy, if there is one."""
-        # Lines outlast the limits for which they formed until all of them are let in.
+        """The queue of a durable subscription to a topic that has no room for its copy, if there is one."""
+        # Messages stay blocked when limits are removed, until all of them are admitted.
         if not (self._destination_limits.limits_topics or self.blocked_queues) or not address.startswith(
             "/topic/"
         ):
@@ -169,9 +171,9 @@ class Admission:
         return BlockedPublish(peer, envelope, body, receipt, self._arrivals, until_ms)
 
     def _block(self, waiting: deque[BlockedPublish], entry: BlockedPublish, why: Refused) -> None:
-        """Let a message wait in `line` for room, or refuse it where too much waits already."""
+        """Add a message to `waiting`, or refuse it when too many bytes are blocked already."""
         if self.blocked.takes(entry):
-            if waiting and waiting[-1].arrival > entry.arrival:  # it waited in another waiting before
+            if waiting and waiting[-1].arrival > entry.arrival:  # it was blocked elsewhere before
                 waiting.insert(bisect(waiting, entry.arrival, key=_BY_ARRIVAL), entry)
             else:
                 waiting.append(entry)
@@ -180,7 +182,7 @@ class Admission:
             self._turn.refuse(entry.peer, entry.receipt, why)
 
     def admit_blocked(self) -> None:
-        """Admit and trim until nothing changes any more."""
+        """Admit and trim until nothing changes."""
         moved = True
         while moved:
             moved = self._admit_broker_wide()
@@ -192,7 +194,7 @@ class Admission:
             self._dispatcher.run()
 
     def _admit_to(self, queue: Queue) -> bool:
-        """Admit from the front of a queue's line; returns whether there was room."""
+        """Admit blocked messages of a queue in order; returns whether there was room."""
         usage, moved = queue.limit_usage, False
         if usage is None:
             del self.blocked_queues[queue]
@@ -222,7 +224,7 @@ class Admission:
         except Exception as error:
             self._not_published(peer, entry.receipt, error)
         else:
-            if queue is None:  # other durable subscriptions to the topic may be full as well
+            if queue is None:  # other durable subscriptions of the topic may be full as well
                 message = self._admit(peer, queue, envelope, entry.body, entry.receipt, entry)
             else:
                 message = self._publisher.publish(queue, envelope, entry.body)
@@ -231,7 +233,7 @@ class Admission:
         self._answer_disconnect(peer)
 
     def refuse_overdue(self) -> None:
-        """Refuse what waited for as long as it may."""
+        """Refuse messages that were blocked too long."""
         self._destination_limits.forget_full()
         for queue in list(self.blocked_queues):
             if queue.limit_usage is not None:
@@ -271,8 +273,8 @@ class Admission:
         self.blocked.recheck(subscription.peer)
 
     def disconnect(self, command: c.Disconnect) -> Any:
-        """The receipt that is to be answered now. What a session sent before it disconnected is still
-        admitted, and its receipt answered after that; what waits of a session that broke off is dropped."""
+        """The receipt to answer now. Blocked messages of a session that disconnects are still admitted, and
+        its receipt is answered after that; those of a session that lost its connection are dropped."""
         peer = command.peer
         if peer not in self.blocked.by_peer:
             return command.receipt
@@ -307,7 +309,7 @@ class Admission:
                 self._turn.counters["discarded"] += len(mine)
 
     def _publish_under_alarm(self, command: c.Publish) -> None:
-        """Publish during a resource alarm, or while earlier messages still wait for its end."""
+        """Publish during a resource alarm, or while messages are still blocked by it."""
         peer, alarm = command.peer, self._resource_alarms.alarm
         self._turn.counters["published"] += len(command.entries)
         entries = iter(command.entries)
@@ -352,7 +354,7 @@ class Admission:
         return moved
 
     def check_all_fit(self, peer: Peer, entries: Sequence[c.Entry]) -> None:
-        """Refused unless all of these messages, of one transaction, can come in at once."""
+        """Refused unless all of these messages, of one transaction, can be admitted at once."""
         alarm = self._resource_alarms.alarm
         wanted: dict[str, tuple[int, int]] = {}
         for envelope, body, _ in entries:
@@ -368,7 +370,10 @@ class Admission:
                 if not limits.removes and (
                     limits.blocked or not self._destination_limits.fits(queue, limits, messages, bytes_)
                 ):
-                    raise Refused("queue-full", f"{full} has no room for all messages of the transaction")
+                    raise Refused(
+                        "queue-full",
+                        f"{full} has no room for all messages of the transaction; send it again later",
+                    )
 
     def apply_policy(self, queue: Queue, policy: DestinationPolicy) -> None:
         """Apply another policy to a queue while messages are in it."""
@@ -383,8 +388,10 @@ class Admission:
         if queue.limit_usage is not None and queue.limit_usage.removes:
             self._store.over_limit[queue] = None
         if queue in self.blocked_queues:
-            self._admit_to(queue)  # before anything that comes behind it
+            self._admit_to(queue)  # before later messages
 
 
 def _late() -> Refused:
-    return Refused("queue-full", "the broker was full, and others wait in waiting before this message")
+    return Refused(
+        "queue-full", "the broker was full, and earlier messages are still blocked; send it again later"
+    )

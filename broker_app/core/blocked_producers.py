@@ -1,4 +1,4 @@
-"""What was sent and has no room yet: how much of it there is, whose it is, and who must slow down."""
+"""The producers of blocked messages: how many bytes of each are blocked, and which are throttled."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from broker_app.core.model import BlockedPublish, Peer
 
 
 class BlockedProducers:
-    """Counts what waits in all lines. Who has much waiting is throttled: nothing more is read from it.
+    """Counts the bytes of blocked messages. A peer with many of them is throttled: its connection is not
+    read.
 
-    Who holds deliveries to acknowledge is never throttled, for its acknowledgements, which come behind its
-    messages, may be what makes room. Hence nobody waits for himself. What it sends beyond its share is
-    refused.
-    """
+    A peer that acknowledges deliveries is never throttled, because its acknowledgements, which follow its
+    messages, may be what makes room: otherwise it could wait for itself. Its messages beyond its share are
+    refused."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.bytes = 0
         self.by_peer: dict[Peer, int] = {}
         self.throttled: set[Peer] = set()
-        #: peers to look at again
+        #: peers to check again
         self.changed: set[Peer] = set()
 
     def takes(self, blocked: BlockedPublish) -> bool:
-        """Whether there is room in line for one more; it is then counted."""
+        """Return whether one more message can be blocked; it is then counted."""
         limits, size, peer = self.limits, blocked.size, blocked.peer
         share = self.by_peer.get(peer, 0) + size
         if self.bytes + size > limits.blocked_bytes or share > limits.blocked_bytes // 2:
@@ -35,7 +35,7 @@ class BlockedProducers:
         return True
 
     def leaves(self, blocked: BlockedPublish) -> None:
-        """One went in, or was refused."""
+        """Count a message that is no longer blocked."""
         peer, size = blocked.peer, blocked.size
         self.bytes -= size
         left = self.by_peer[peer] - size
@@ -46,12 +46,12 @@ class BlockedProducers:
         self.changed.add(peer)
 
     def recheck(self, peer: Peer) -> None:
-        """Its subscriptions have changed."""
+        """Check a peer again, because its subscriptions have changed."""
         if peer in self.by_peer:
             self.changed.add(peer)
 
     def turns(self) -> list[tuple[Peer, bool]]:
-        """Who is throttled from now on (True) or no more (False), since the last call."""
+        """The peers that are throttled (True) or no longer throttled (False) since the last call."""
         turned = []
         for peer in self.changed:
             throttle = self._is_too_much(peer)

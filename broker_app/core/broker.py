@@ -1,8 +1,8 @@
 """The broker as a pure function: `decide` turns a run of commands into an outcome. No I/O, no clock.
 
-Every command changes memory and writes what must survive into the outcome; after all commands of a run
-the queues they touched deliver what they can. The caller lets the outcome out only after its records
-are safe, and hands the same records to `recovery` to get the same broker again.
+Every command changes memory and adds records of its durable changes to the outcome; after all commands of a
+run, the queues that they touched deliver messages. The caller sends what the outcome contains only after its
+records are durable; `recovery` makes the same broker of the same records.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ class Broker:
     def _table(
         self, transfers: Transfers, administration: Administration, damaged: DamagedMessages
     ) -> dict[type, tuple[Check | None, Apply]]:
-        """What checks each command, and what carries it out. A check changes nothing but what ends in any
-        case, so that its errors, expected or not, are the client's alone."""
+        """The check of each command, and the method that carries it out. A check changes nothing but what
+        ends in any case, so that its errors, expected or not, affect only the client."""
         deliveries, subscriptions = self.deliveries, self.subscriptions
         forwarding, transactions = self.forwarding, self.transactions
         return {
@@ -167,18 +167,18 @@ class Broker:
         }
 
     def decide(self, run: Sequence[c.Command], now_us: int, onto: Outcome | None = None) -> Outcome:
-        """Carry out `run` in order at the time `now_us` (µs since 1970, UTC) and return what follows.
+        """Carry out `run` in order at the time `now_us` (µs since 1970, UTC) and return the outcome.
 
-        `onto` is the outcome of the former call when it was not committed yet: it grows and is returned.
+        `onto` is the outcome of the former call when it is not committed yet: it is extended and returned.
         """
-        # Conditions stand here, and not in what they guard: most turns are short, and a call costs more.
+        # Conditions are here, not in the methods they guard: most turns are short, and a call costs more.
         turn, store, admission, alarms = self.turn, self.store, self.admission, self.resource_alarms
         out = turn.begin(now_us, onto)
         if alarms.checked_each_turn or store.memory_bytes > turn.limits.memory_bytes:
             alarms.check()
         commands = self._commands
         for command in run:
-            if turn.stopped_peers and _comes_too_late(command):
+            if turn.stopped_peers and _is_ignored(command):
                 continue
             check, apply = commands[type(command)]
             if check is None:
@@ -209,7 +209,7 @@ class Broker:
 
     @property
     def next_deadline_ms(self) -> int:
-        """When `decide` wants to be called even without commands."""
+        """When `decide` has to be called even without commands."""
         sweep = self.sweeper.sweep_ms
         return min(self.unsettled.leases.next_ms or sweep, self.scheduler.alarms.next_ms or sweep, sweep)
 
@@ -246,8 +246,8 @@ class Broker:
         self.turn.accept(peer, receipt)
 
     def _clock_stepped(self, command: c.ClockStepped) -> None:
-        """Time limits that live in memory (waits, leases, sweeps, idle times) go on as if the clock had not
-        been set. What is stored, and what people name in times of the clock, follows the clock."""
+        """Shift time limits in memory (waits, leases, sweeps, idle times) as if the clock had not been set.
+        Times that are stored, or that users give as times of day, follow the clock."""
         for owner in (
             self.sweeper,
             self.deliveries,
@@ -258,7 +258,7 @@ class Broker:
             owner.shift_time_limits(command.by_ms)
 
 
-def _comes_too_late(command: c.Command) -> bool:
-    """Whether it was sent behind what ended its connection."""
+def _is_ignored(command: c.Command) -> bool:
+    """Return whether a command was sent after its connection was stopped."""
     peer: Peer | None = getattr(command, "peer", None)
     return peer is not None and peer.stopped and type(command) is not c.Disconnect

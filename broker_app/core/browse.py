@@ -1,4 +1,4 @@
-"""Looking at a queue without touching it: no counts, no change of order, nothing is made."""
+"""Browsing of queues: nothing is counted, reordered or created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The consumers of queues, and which of them can take a message now."""
+"""The consumers of queues, and those that can receive a message now."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from broker_app.core.selective.delivery import SelectiveDelivery
 
 
 class Consumers:
-    """Consumers join queues, leave them, and stand in line while they have credit."""
+    """Adds consumers to queues and removes them, and keeps those with credit in rotation."""
 
     def __init__(self, store: MessageStore, selective: SelectiveDelivery) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class Consumers:
             self._choose_active(subscription.queue)
 
     def _choose_active(self, queue: Queue) -> None:
-        """Serve the first exclusive consumer while all others stand by; without one, serve all."""
+        """Serve the first exclusive consumer while all others are on standby; without one, serve all."""
         active = next((subscription for subscription in queue.consumers if subscription.exclusive), None)
         if active is queue.active:
             return
@@ -46,7 +46,7 @@ class Consumers:
             self._selective.propose_held(queue, queue.selective)
 
     def make_available(self, subscription: Subscription) -> None:
-        """Let a subscription stand in line for messages when it has credit."""
+        """Add a subscription to the rotation when it has credit."""
         if (
             subscription.available
             or subscription.peer.paused
@@ -55,7 +55,7 @@ class Consumers:
         ):
             return
         if subscription.peer.subscriptions.get(subscription.id) is not subscription:
-            return  # it has ended; only its unsettled deliveries were left
+            return  # it was ended, and has only unsettled deliveries
         if subscription.queue.active not in (None, subscription):
             return  # an exclusive consumer is served
         subscription.available = True
@@ -65,7 +65,7 @@ class Consumers:
         self._store.mark_dirty(subscription.queue)
 
     def make_unavailable(self, subscription: Subscription) -> None:
-        """Take a subscription out of the line."""
+        """Remove a subscription from the rotation."""
         if subscription.available:
             subscription.available = False
             subscription.rotation.remove(subscription)

@@ -1,4 +1,4 @@
-"""Messages that the journal cannot read back: each becomes a dead letter, and its queue goes on."""
+"""Messages that the journal cannot read back: each is dead-lettered, and its queue continues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DAMAGED = "DAMAGED"
 
 
 class DamagedMessages:
-    """Removes damaged messages from their queues before the others of a read are used."""
+    """Removes damaged messages from their queues, and passes the bodies that could be read on."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class DamagedMessages:
         self.readers[command.purpose](command)
 
     def give_up(self, command: c.Loaded) -> None:
-        """Dead-letter what is damaged; the command then contains only what could be read."""
+        """Dead-letter damaged messages; the command then contains only those that could be read."""
         read = Reader(command.address).message
         lost, kept, left = [], [], []
         for position, record in zip(command.positions, command.records, strict=True):
@@ -97,16 +97,16 @@ class DamagedMessages:
         lane = queue.lane(command.priority)
         if lane.scan is not None and lane.scan.reading == list(command.positions):
             lane.scan.reading = kept
-        there = self._transfers.waiting(queue, {message.position for message in lost})
-        lost = [message for message in lost if message.position in there]
+        present = self._transfers.waiting(queue, {message.position for message in lost})
+        lost = [message for message in lost if message.position in present]
         for message in lost:
             message.attempts = lane.attempts_of(message.position)
-        self._transfers.take_out(queue, set(there), records.DEAD_LETTERED)
-        queue.counters.removed -= len(there)  # they are counted as dead
+        self._transfers.take_out(queue, set(present), records.DEAD_LETTERED)
+        queue.counters.removed -= len(present)  # they count as dead-lettered
         for message in lost:
             self._to_dead_letters(queue, message)
         self._store.mark_dirty(queue)
 
     def _to_dead_letters(self, queue: Queue, message: Message) -> None:
-        message.recorded = False  # its own record was ended already
+        message.recorded = False  # its record was ended already
         self._dead_letters.add(queue, message, DAMAGED, headers(message.envelope.block)["damaged"])

@@ -1,18 +1,18 @@
-"""What a dead letter says of itself: header lines that the broker adds at the end of its block."""
+"""The headers that the broker adds to dead letters, at the end of their header block."""
 
 from __future__ import annotations
 
 from broker_app.core.block import escape, unescape
 
 ORIGIN, ORIGIN_TOPIC = "origin", "origin-topic"
-#: names of the headers that a message gets when it dies and loses when it is retried
+#: names of the headers that dead letters get, and lose when they are retried
 FACTS = (
     ORIGIN,
     ORIGIN_TOPIC,
     "sent-at",
     *("dead-reason", "dead-detail", "dead-attempts", "dead-at", "dead-consumer"),
 )
-#: those that stay as they were when a message dies again
+#: those that do not change when a message is dead-lettered again
 _KEPT = (ORIGIN, ORIGIN_TOPIC, "sent-at")
 
 _PREFIXES = tuple(f"{name}:".encode() for name in FACTS)
@@ -24,7 +24,7 @@ def lines(facts: dict[str, str]) -> bytes:
 
 
 def origin_of(block: bytes) -> str:
-    """The address where a dead letter died, empty for a message that is none."""
+    """The address of the queue that a dead letter comes from, empty for other messages."""
     return _fact(block, ORIGIN)
 
 
@@ -34,7 +34,7 @@ def sent_to(block: bytes) -> str:
 
 
 def marked(block: bytes, facts: dict[str, str]) -> bytes:
-    """The block of a message that dies with these facts; where it died first, and when it was sent, stays."""
+    """The block of a dead letter with these headers; its first origin and when it was sent do not change."""
     alive, former = divide(block)
     kept = {name: _fact(former, name) for name in _KEPT} if former else {}
     return alive + lines(facts | {name: value for name, value in kept.items() if value})
@@ -49,7 +49,7 @@ def _fact(block: bytes, name: str) -> str:
 
 
 def divide(block: bytes) -> tuple[bytes, bytes]:
-    """The header block as it was before the message died, and the lines that it got then."""
+    """The header block without the headers of a dead letter, and these headers."""
     if not any(prefix in block for prefix in _PREFIXES):
         return block, b""
     lines = [line + b"\n" for line in block.split(b"\n")[:-1]]

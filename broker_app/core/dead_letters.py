@@ -1,4 +1,4 @@
-"""Dead letters: where messages go that expire, are rejected, or were delivered too often."""
+"""Dead letters: messages that expired, were rejected, or were delivered too often."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DeadLetters:
             return
         self._store.drop(queue, message, records.DEAD_LETTERED)
         origin = message.envelope
-        facts = {
+        headers = {
             dead_letter_headers.ORIGIN: queue.address,
             "dead-reason": reason,
             "dead-detail": detail,
@@ -53,10 +53,10 @@ class DeadLetters:
             "sent-at": str(self._turn.ids.time_ms(message)),
         }
         if consumer is not None:
-            facts["dead-consumer"] = f"{consumer.peer.user}/{consumer.id}".replace("\0", "/")
+            headers["dead-consumer"] = f"{consumer.peer.user}/{consumer.id}".replace("\0", "/")
         if origin.address != queue.address:
-            facts[dead_letter_headers.ORIGIN_TOPIC] = origin.address
-        block = dead_letter_headers.marked(origin.block, facts)
+            headers[dead_letter_headers.ORIGIN_TOPIC] = origin.address
+        block = dead_letter_headers.marked(origin.block, headers)
         name = queue.policy.dead_letters
         filter = queue.named.terms.filter if queue.named is not None else ""
         address = f"/{QUEUE}/{name}" if name else dead_letters_of(queue.address, filter)
@@ -66,20 +66,20 @@ class DeadLetters:
         )
 
     def expire(self, queue: Queue, message: Message) -> None:
-        """End a message whose time to live is over."""
+        """Remove an expired message."""
         if queue.policy.dead_letter_expired and self.enabled(queue):
-            self.add(queue, message, "EXPIRED", f"its time ended at {message.expires_ms}")
+            self.add(queue, message, "EXPIRED", f"it expired at {message.expires_ms}")
         else:
             queue.counters.expired += 1
             self._store.drop(queue, message, records.EXPIRED)
 
-    def add_worn_out(self, queue: Queue, message: Message, consumer: Subscription | None = None) -> bool:
-        """Dead-letter a message that was returned too often, or held by consumers as often when the broker
-        ended; True when it was. Messages for another broker are exempt."""
-        worn = not queue.forwarded and message.attempts >= queue.policy.max_attempts
-        if not (worn and self.enabled(queue)):
+    def add_if_exhausted(self, queue: Queue, message: Message, consumer: Subscription | None = None) -> bool:
+        """Dead-letter a message that was returned too often, or as often unsettled when the broker stopped;
+        returns whether it was. Store-and-forward queues are exempt."""
+        exhausted = not queue.forwarded and message.attempts >= queue.policy.max_attempts
+        if not (exhausted and self.enabled(queue)):
             return False
-        self.add(queue, message, "MAX_ATTEMPTS", f"handed out {message.attempts} times", consumer)
+        self.add(queue, message, "MAX_ATTEMPTS", f"delivered {message.attempts} times", consumer)
         return True
 
     def enabled(self, queue: Queue) -> bool:

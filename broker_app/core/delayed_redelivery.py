@@ -1,5 +1,6 @@
-"""Messages that came back and wait before another attempt. To everybody else they look unsettled: they are
-held by a peer behind which nobody stands, and a lease says when they go back to their place."""
+"""Delayed redelivery: returned messages that wait for another attempt.
+
+They count as unsettled: an internal peer holds them, and a lease returns them to their place."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from broker_app.core.policy import DestinationPolicy
 
 
 class DelayedRedelivery:
-    """The messages that wait, with a bound: `most` of them, and `most_bytes` of bodies."""
+    """The messages that wait: at most `most`, and at most `most_bytes` of bodies."""
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self.peer = Peer(InnerReceiver(), user="$mom")
@@ -19,7 +20,7 @@ class DelayedRedelivery:
         self._bytes = 0
 
     def take(self, queue: Queue, message: Message) -> int:
-        """Hold a message; its tag, or 0 when too many wait already."""
+        """Hold a message; returns its tag, or 0 when too many wait already."""
         peer = self.peer
         if not peer.unsettled:
             self._bytes = 0
@@ -36,16 +37,16 @@ class DelayedRedelivery:
         return tag
 
     def count(self, queue: Queue) -> int:
-        """How many messages of a queue wait."""
+        """The number of messages of a queue that wait."""
         return sum(holder.queue is queue for holder, _ in self.peer.unsettled.values())
 
     def release_body(self, message: Message) -> None:
-        """One whose time has come is not held any more."""
+        """Count a message that is no longer held."""
         self._bytes -= message.size
 
 
 def retry_delay_ms(policy: DestinationPolicy, attempts: int) -> int:
-    """How long a message waits that came back for the n-th time: each time longer, up to a bound."""
+    """The delay before a message is delivered again: longer with each attempt, up to a maximum."""
     if not policy.retry_delay_ms:
         return 0
     most = policy.max_retry_delay_ms or policy.retry_delay_ms

@@ -1,4 +1,4 @@
-"""Unsettled deliveries: acknowledged, extended, given back, delivered again after a delay."""
+"""Settling of deliveries: acknowledged, extended, returned, or delivered again after a delay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from broker_app.core.unsettled import UnsettledDeliveries
 
 
 class Deliveries:
-    """The deliveries that consumers hold, by peer and tag, and those that wait for another attempt."""
+    """Carries out what clients do with their unsettled deliveries."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Deliveries:
                 subscription.probe_ms += by_ms
 
     def settle(self, command: c.Settle, tags: Sequence[int]) -> None:
-        """End deliveries: they were consumed."""
+        """Acknowledge deliveries."""
         peer = command.peer
         unsettled, acknowledge = peer.unsettled, self._store.acknowledge
         for tag in tags:
@@ -73,7 +73,7 @@ class Deliveries:
         self._turn.accept(peer, command.receipt)
 
     def _watched_ends(self, subscription: Subscription, tag: int, message: Message) -> None:
-        """Settle what is watched of a delivery: its lease, its bytes, its group."""
+        """Update the lease, the bytes and the message group of a delivery that is settled."""
         if subscription.lease_ms:
             self._leases.end(subscription.peer, tag)
         usage = subscription.queue.limit_usage
@@ -86,7 +86,7 @@ class Deliveries:
             self._selective.group_settled(subscription.queue, message)
 
     def return_(self, command: c.Return, tags: Sequence[int]) -> None:
-        """Take deliveries back that were not consumed."""
+        """Return deliveries that were not consumed."""
         peer = command.peer
         for tag in tags:
             subscription, message = peer.unsettled.pop(tag)
@@ -95,21 +95,21 @@ class Deliveries:
         self._turn.accept(peer, command.receipt)
 
     def extend(self, command: c.Extend, tags: Sequence[int]) -> None:
-        """Begin the leases of deliveries again."""
+        """Renew the leases of deliveries."""
         peer = command.peer
         for tag in tags:
             self._leases.begin(peer, tag, self._turn.now_ms + command.lease_ms)
         self._turn.accept(peer, command.receipt)
 
     def check_tags(self, command: c.Settle | c.Return | c.Extend) -> Sequence[int]:
-        """The tags meant, all of them known; Refused names the first that is not."""
+        """The tags that a command settles; Refused names the first that is unknown."""
         unsettled, tags = command.peer.unsettled, command.tags
         for tag in tags:
             if tag not in unsettled:
                 raise Refused(
                     "unknown-delivery",
                     f"there is no unsettled delivery {tag} in this session; "
-                    "it was settled, returned or never made",
+                    "it was settled, returned or never existed",
                 )
         if not command.cumulative:
             return tags if len(tags) == 1 or len(set(tags)) == len(tags) else list(dict.fromkeys(tags))
@@ -127,7 +127,7 @@ class Deliveries:
         return found
 
     def lease_ended(self, subscription: Subscription, message: Message) -> None:
-        """End a lease: a consumer's, or that of a message that waits for another attempt."""
+        """End a lease: that of a consumer, or that of a message that waits for another attempt."""
         if subscription.peer is not self._delayed.peer:
             self.give_back(subscription, message)
             return
@@ -150,7 +150,7 @@ class Deliveries:
         queue.unsettled -= 1
         subscription.unsettled -= 1
         subscription.returned += 1
-        subscription.probe_tag = 0  # perhaps this one's
+        subscription.probe_tag = 0  # it may be this delivery
         if not subscription.available:
             self._consumers.make_available(subscription)
         message.attempts += 1
@@ -163,14 +163,14 @@ class Deliveries:
         policy = queue.policy
         if dead_reason:
             self._dead_letters.add(queue, message, dead_reason, detail, subscription)
-        elif self._dead_letters.add_worn_out(queue, message, subscription):
+        elif self._dead_letters.add_if_exhausted(queue, message, subscription):
             return
         elif not self._delay_redelivery(queue, message, delay_ms or retry_delay_ms(policy, message.attempts)):
             self._back_to_place(queue, message)
 
     def _delay_redelivery(self, queue: Queue, message: Message, delay_ms: int) -> bool:
-        """Delay another attempt; False when no delay is set, too many are delayed, or others would overtake
-        the message that must not."""
+        """Delay another attempt; False when no delay is set, too many are delayed, or the queue must keep its
+        order."""
         tag = self._delayed.take(queue, message) if delay_ms and not queue.forwarded else 0
         if tag:
             self._leases.begin(self._delayed.peer, tag, self._turn.now_ms + delay_ms)

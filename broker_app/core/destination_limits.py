@@ -18,7 +18,7 @@ from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
 
 MAX_LIMITED_TOPICS = 10_000
-#: a queue that had room for so long is told of when it is full again
+#: a queue that had room for so long is reported when it is full again
 FULL_AGAIN_MS = 10_000
 
 
@@ -42,7 +42,7 @@ class DestinationLimits:
         self._unsettled = unsettled
         self.limits_topics = turn.policies.limits_topics
         self._of_topics: dict[str, LimitUsage] = {}
-        #: queues that were full lately, and when last
+        #: queues that were full recently, and when last
         self._full: dict[Queue, int] = {}
 
     def shift_time_limits(self, by_ms: int) -> None:
@@ -60,8 +60,9 @@ class DestinationLimits:
         self._of_topics.clear()
 
     def is_full(self, queue: Queue, size: int = 0, waited: BlockedPublish | None = None) -> bool:
-        """Whether a message of `size` bytes finds no room in a queue, and nothing makes room for it. Who
-        stands in its line comes before it, save those who arrived after it has `waited` elsewhere."""
+        """Return whether a queue has no room for a message of `size` bytes, and removes none to make room.
+        Messages that are blocked there come first, except those that arrived after one that has `waited`
+        elsewhere."""
         usage = queue.limit_usage
         if usage is None or queue is self._destinations.discard:
             return False
@@ -71,13 +72,13 @@ class DestinationLimits:
         return not (usage.removes or self.fits(queue, usage, 1, size))
 
     def fits(self, queue: Queue | None, usage: LimitUsage, messages: int, bytes_: int) -> bool:
-        """Whether so many more messages, of so many bytes together, are within the limits. What is scheduled
-        counts as if it were there."""
+        """Return whether so many more messages, of so many bytes together, are within the limits. Delayed
+        messages count as well."""
         if queue is None:
             return usage.holds(messages, bytes_)
         there = queue.depth + queue.unsettled
         if not there and usage.bytes:
-            usage.recount(0, 0, 0)  # guesses end where nothing is left to guess
+            usage.recount(0, 0, 0)  # an empty queue needs no estimate
         schedule = self._scheduler.schedules.get(queue.address)
         if schedule is not None:
             messages += len(schedule)
@@ -85,7 +86,7 @@ class DestinationLimits:
         return usage.holds(there + messages, usage.estimated_bytes + bytes_)
 
     def check_room(self, queue: Queue, messages: int, bytes_: int) -> None:
-        """Refused when so much more does not fit into a queue now."""
+        """Refused when a queue has no room for so much more now."""
         usage = queue.limit_usage
         if usage is None or usage.removes:
             return
@@ -93,7 +94,7 @@ class DestinationLimits:
             raise queue_full(queue)
 
     def check_admissible(self, peer: Peer, usage: LimitUsage, address: str, size: int) -> None:
-        """Refused when a message of this producer can never come in."""
+        """Refused when a message of this producer can never be admitted."""
         policy = usage.policy
         most = policy.max_message_bytes or policy.max_bytes
         if policy.max_bytes:
@@ -101,9 +102,7 @@ class DestinationLimits:
         if 0 < most < size:
             raise Refused("too-large", f"the body has {size} bytes; {address} takes at most {most}")
         if not usage.admits(peer, self._turn.now_ms):
-            raise Refused(
-                "too-many", f"{address} has {policy.max_producers} producers, as many as it may have"
-            )
+            raise Refused("too-many", f"{address} has {policy.max_producers} producers, its maximum")
 
     def of_topic(self, address: str) -> LimitUsage | None:
         """The limits of a topic, None when it has none."""
@@ -117,7 +116,7 @@ class DestinationLimits:
         return usage
 
     def of(self, address: str) -> LimitUsage | None:
-        """The limits of a destination, which need not exist yet; None when it has none."""
+        """The limits of a destination, which may not exist yet; None when it has none."""
         if address.startswith("/topic/"):
             return self.of_topic(address)
         queue = self._destinations.queues.get(address)
@@ -129,8 +128,8 @@ class DestinationLimits:
     def limited(
         self, address: str, usage: LimitUsage | None
     ) -> Iterator[tuple[str, Queue | None, LimitUsage]]:
-        """(address, queue if there is one, limits) of all that may be too full for a message to `address`: a
-        queue with this `usage`, or durable subscriptions to a topic."""
+        """(address, queue if it exists, limits) of all that may have no room for a message to `address`: a
+        queue with this `usage`, or durable subscriptions of a topic."""
         if not address.startswith("/topic/"):
             if usage is not None:
                 yield address, self._destinations.queues.get(address), usage
@@ -140,19 +139,19 @@ class DestinationLimits:
                     yield named.queue.address, named.queue, named.queue.limit_usage
 
     def emit_full(self, queue: Queue) -> None:
-        """Publish that a queue is full, unless it was published lately."""
+        """Emit an event that a queue is full, unless it was full recently."""
         if queue not in self._full and queue.policy.has_limits:
             self._turn.emit_destination(DestinationFull(queue.address, queue_full(queue).detail))
         self._full[queue] = self._turn.now_ms
 
     def watch_consumers(self, queue: Queue) -> None:
-        """Watch what consumers settle where bytes or groups are counted."""
+        """Set which consumers need more work when they settle: where bytes or message groups are counted."""
         counted = queue.counts or (queue.selective is not None and queue.selective.grouped)
         for subscription in queue.consumers:
             subscription.watched = subscription.lease_ms > 0 or counted
 
     def recount(self, queue: Queue) -> None:
-        """Count the bytes of a queue anew: exactly in memory, by number in the journal."""
+        """Count the bytes of a queue again: exactly in memory, only the number in the journal."""
         usage = queue.limit_usage
         if usage is None:
             return
@@ -162,27 +161,28 @@ class DestinationLimits:
         usage.recount(known, unread, self._turn.out.first_position + self._turn.out.count)
 
     def forget_full(self) -> None:
-        """Report queues as full again that had room for a while."""
+        """Allow events again of queues that had room for a while."""
         now_ms = self._turn.now_ms
         self._full = {queue: seen for queue, seen in self._full.items() if now_ms - seen < FULL_AGAIN_MS}
 
     def trim(self, queue: Queue) -> bool:
-        """Take waiting messages out of a queue that removes some at its limits; whether any went."""
+        """Remove waiting messages of a queue beyond its limits, if it does so; returns whether any were
+        removed."""
         usage, moved = queue.limit_usage, False
         if usage is None or queue.deleted or not usage.removes:
             return False
         while not self.fits(queue, usage, 0, 0):
             lane = _lane_to_trim(queue)
             if lane is None:
-                break  # all of it is unsettled
+                break  # all are unsettled
             if not self._remove_first(queue, usage, lane):
-                self._store.over_limit[queue] = None  # when its body is here
+                self._store.over_limit[queue] = None  # once its body was read
                 break
             moved = True
         return moved
 
     def _remove_first(self, queue: Queue, usage: LimitUsage, lane: Lane) -> bool:
-        """Remove the oldest message of a lane; False when its body has to be read back before."""
+        """Remove the oldest message of a lane; False when its body has to be read back first."""
         low = usage.policy.limit_behavior == REMOVE_LOW_PRIORITY
         message = lane.pop_first()
         if message is not None:
@@ -205,6 +205,7 @@ class DestinationLimits:
 
 
 def queue_full(queue: Queue) -> Refused:
+    """The refusal of messages to a full queue."""
     policy = queue.policy
     limits = [f"{policy.max_messages} messages"] if policy.max_messages else []
     limits += [f"{policy.max_bytes} bytes"] if policy.max_bytes else []
@@ -212,7 +213,7 @@ def queue_full(queue: Queue) -> Refused:
 
 
 def _lane_to_trim(queue: Queue) -> Lane | None:
-    """The lane whose first message is removed next: the oldest one's, or that of the lowest priority."""
+    """The lane whose first message is removed next: with the oldest message, or of the lowest priority."""
     lanes = [lane for lane in reversed(queue.lanes) if len(lane)]
     if not lanes or queue.policy.limit_behavior == REMOVE_LOW_PRIORITY:
         return lanes[0] if lanes else None
@@ -221,4 +222,4 @@ def _lane_to_trim(queue: Queue) -> Lane | None:
 
 def _age(lane: Lane) -> int:
     first = lane.first()
-    return first.time_ms if first else 0  # what is not in memory waits longest
+    return first.time_ms if first else 0  # messages that are not in memory are older

@@ -18,7 +18,7 @@ from broker_app.core.turn import Turn
 
 
 class Dispatcher:
-    """Dispatches queues that have something to deliver."""
+    """Dispatches queues with messages to deliver."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Dispatcher:
         self._leases = leases
 
     def run(self) -> None:
-        """Deliver from all queues that have something to deliver, until none has."""
+        """Deliver from all queues that were marked dirty, until none is."""
         while self._store.dirty:
             dirty, self._store.dirty = self._store.dirty, []
             for queue in dirty:
@@ -50,7 +50,7 @@ class Dispatcher:
                     ).run()
 
     def loaded(self, command: c.Loaded) -> None:
-        """Put bodies that were read back where they were wanted."""
+        """Add bodies that were read back to the queue that asked for them."""
         queue = self._destinations.queues.get(command.address)
         if queue is None:
             return
@@ -136,9 +136,9 @@ class Dispatcher:
         self._turn.counters["delivered"] += delivered_directly
 
     def _begin_attempt(self, queue: Queue, message: Message) -> bool:
-        """Record one more delivery attempt, which counts also if the broker ends before it is settled; True
-        when there were too many already, and the message became a dead letter."""
-        if self._dead_letters.add_worn_out(queue, message):
+        """Record one more delivery attempt, which counts also if the broker stops before it is settled; True
+        when there were too many already, and the message was dead-lettered."""
+        if self._dead_letters.add_if_exhausted(queue, message):
             return True
         if message.recorded:
             out = self._turn.out

@@ -1,4 +1,4 @@
-"""Durable and shared subscriptions: topics whose messages wait in a queue of their own."""
+"""Durable and shared subscriptions: named subscriptions of topics, with a queue of their own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from broker_app.core.unsettled import UnsettledDeliveries
 
 
 class DurableSubscriptions:
-    """Creates, joins and deletes subscriptions with a name."""
+    """Creates, joins and deletes named subscriptions."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class DurableSubscriptions:
         self._unsettled = unsettled
 
     def join(self, subscription: Subscription, command: c.Subscribe, destination: Destination) -> None:
-        """Let a subscription consume the queue of the name it asks for."""
+        """Make a subscription a consumer of the named subscription that it asks for."""
         _check_name(command, destination)
         address = (DURABLE_PREFIX if command.durable else SHARED_PREFIX) + command.name
         self._accounts.of(command.peer)
@@ -56,7 +56,9 @@ class DurableSubscriptions:
         if named is None:
             most = self._turn.limits.named_subscriptions
             if len(self._destinations.named) >= most:
-                raise Refused("too-many", f"the broker holds {most} durable and shared subscriptions")
+                raise Refused(
+                    "too-many", f"the broker has {most} durable and shared subscriptions, its maximum"
+                )
             named = self.begin(address, terms)
             self._record_terms(named)
         else:
@@ -68,10 +70,10 @@ class DurableSubscriptions:
         self._consumers.join(subscription)
 
     def begin(self, address: str, terms: Terms) -> NamedSubscription:
-        """Create a named subscription, whose kind follows from its address, and add it to its topic."""
+        """Create a named subscription, durable or not by its address, and add it to its topic."""
         durable = address.startswith(DURABLE_PREFIX)
         queue = self._destinations.queue(address) if durable else Queue(address, durable=False)
-        if not durable:  # its consumers, who share it, are all of one user
+        if not durable:  # all its consumers are of one user
             queue.account = Account(self._accounts.users[terms.owner])
         name = address.removeprefix(DURABLE_PREFIX if durable else SHARED_PREFIX)
         named = queue.named = self._destinations.named[address] = NamedSubscription(
@@ -100,9 +102,9 @@ class DurableSubscriptions:
             self._store.close_queue(named.queue)
 
     def delete(self, named: NamedSubscription) -> None:
-        """Delete a durable subscription without consumers, with all that waits."""
+        """Delete a durable subscription without consumers, with all its messages."""
         queue, out = named.queue, self._turn.out
-        # What its last consumer gave back may wait before another attempt, held by nobody.
+        # Messages that its last consumer returned may wait for another attempt.
         self._store.record_purged(queue, self._store.empty(queue) + self._unsettled.take(queue))
         self.end(named)
         queue.deleted = True
@@ -116,15 +118,17 @@ class DurableSubscriptions:
         if named is None:
             raise Refused("not-found", f"there is no durable subscription {name!r}")
         if owner and owner != named.terms.owner:
-            raise Refused("not-allowed", f"durable subscription {name!r} is {named.terms.owner!r}'s")
+            raise Refused("not-allowed", f"durable subscription {name!r} belongs to {named.terms.owner!r}")
         others = [consumer for consumer in named.queue.consumers if consumer not in leaving]
         if others:
-            raise Refused("conflict", f"durable subscription {name!r} is consumed by {_who(others[0])}")
+            raise Refused("conflict", f"durable subscription {name!r} is consumed by {_describe(others[0])}")
         held = sum(subscription.unsettled for subscription in leaving) + self._unsettled.delayed.count(
             named.queue
         )
         if named.queue.unsettled > held:
-            raise Refused("conflict", f"durable subscription {name!r} has deliveries that are not settled")
+            raise Refused(
+                "conflict", f"durable subscription {name!r} has unsettled deliveries; settle them first"
+            )
         return named
 
     # ------------------------------------------------------------------ recovery and following
@@ -141,7 +145,7 @@ class DurableSubscriptions:
             del self._destinations.queues[address]
 
     def load(self, address: str, terms: Terms) -> None:
-        """Take over a durable subscription, or its new terms."""
+        """Restore a durable subscription, or update its terms."""
         named = self._destinations.named.get(address)
         if named is None:
             self.begin(address, terms)
@@ -151,29 +155,35 @@ class DurableSubscriptions:
 
 def _check_name(command: c.Subscribe, destination: Destination) -> None:
     if destination.kind != TOPIC:
-        raise Refused("invalid", f"{destination.address} is no topic; only a topic has named subscriptions")
+        raise Refused(
+            "invalid", f"{destination.address} is not a topic; only topics have named subscriptions"
+        )
     check_name(command.name)
     if not (command.durable or command.shared):
         raise Refused("invalid", f"subscription {command.name!r} must be durable, shared or both")
     if command.name.endswith(DEAD_SUFFIX):
-        raise Refused("invalid", f"a subscription's name does not end in {DEAD_SUFFIX}, as dead letters do")
+        raise Refused(
+            "invalid", f"the name of a subscription must not end in {DEAD_SUFFIX}, which is for dead letters"
+        )
 
 
-def _check_terms(named: NamedSubscription, wanted: Terms) -> None:
-    """Refused when what exists under a name is not what is wanted, or is in use."""
+def _check_terms(named: NamedSubscription, asked: Terms) -> None:
+    """Refused when the subscription with this name has other terms, or is in use."""
     terms, name = named.terms, named.name
-    if terms.owner != wanted.owner:
-        raise Refused("not-allowed", f"subscription {name!r} is {terms.owner!r}'s")
-    if (terms.filter, terms.selector) != (wanted.filter, wanted.selector):
+    if terms.owner != asked.owner:
+        raise Refused("not-allowed", f"subscription {name!r} belongs to {terms.owner!r}")
+    if (terms.filter, terms.selector) != (asked.filter, asked.selector):
         raise Refused(
             "conflict",
             f"subscription {name!r} is on {terms.filter}"
             + (f" with the selector {terms.selector!r}" if terms.selector else "")
-            + "; delete it before it is made anew, or take another name",
+            + "; delete it first, or use another name",
         )
-    if named.queue.consumers and not (terms.shared and wanted.shared):
-        raise Refused("conflict", f"subscription {name!r} is consumed by {_who(named.queue.consumers[0])}")
+    if named.queue.consumers and not (terms.shared and asked.shared):
+        raise Refused(
+            "conflict", f"subscription {name!r} is consumed by {_describe(named.queue.consumers[0])}"
+        )
 
 
-def _who(consumer: Subscription) -> str:
+def _describe(consumer: Subscription) -> str:
     return f"user {consumer.peer.user!r} (its subscription id there: {consumer.id!r})"

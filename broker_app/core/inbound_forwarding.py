@@ -1,4 +1,4 @@
-"""Messages that other brokers forward: each once, in the order in which it was sent."""
+"""Messages that other brokers forward to this one: each exactly once, in order."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from broker_app.core.subscriptions import Subscriptions
 from broker_app.core.sync_queue import SYNC_ADDRESS, check_names
 from broker_app.core.turn import UNRECORDED, Turn
 
-#: what an administrator does about offsets
+#: commands of an administrator for replication offsets
 _FORGETTING = "mom bridge forget SENDER SOURCE"
 _HANDING_OVER = "mom bridge hand-over SENDER SOURCE USER"
 
 
 class InboundForwarding:
-    """Flows of other brokers, from their beginning to their end."""
+    """The flows of other brokers, and their replication offsets."""
 
     def __init__(
         self,
@@ -74,7 +74,9 @@ class InboundForwarding:
         flow = Flow(command.id, peer.user, offset, command.target)
         address = flow.offset.address
         if address in self.flows:
-            self.flows[address].break_off(broken(f"{flow.offset.sender} has begun it anew elsewhere"))
+            self.flows[address].break_off(
+                broken(f"{flow.offset.sender} has begun it again on another connection")
+            )
         self.flows[address] = peer.flows[flow.id] = flow
         self.offsets[address] = flow.offset
         self._turn.accept(peer, command.receipt)
@@ -89,7 +91,7 @@ class InboundForwarding:
         offset = self._offset_of(command.sender, command.source, peer.user)
         if self._destinations.check_sendable(command.target).kind != QUEUE:
             raise Refused(
-                "bad-destination", f"messages are forwarded to queues, and {command.target} is none"
+                "bad-destination", f"messages can only be forwarded to queues; {command.target} is not one"
             )
         return offset
 
@@ -109,9 +111,8 @@ class InboundForwarding:
         if offset is None and len(self.offsets) >= self._turn.limits.offsets:
             raise Refused(
                 "too-many",
-                f"the broker knows how far {self._turn.limits.offsets} queues of other brokers have come, "
-                "and that is as many as it can; an administrator may have it forget those of brokers that "
-                f"are gone ({_FORGETTING})",
+                f"the broker has {self._turn.limits.offsets} replication offsets, its maximum; delete "
+                f"those of brokers that no longer forward ({_FORGETTING})",
             )
         if offset is not None and offset.owner != user:
             raise Refused(
@@ -133,7 +134,7 @@ class InboundForwarding:
         peer, accept, enqueue = command.peer, self._turn.accept, self._store.enqueue
         flow = peer.flows.get(command.flow)
         if flow is None:
-            refusal = broken(f"flow {command.flow!r} has not begun on this connection, or has ended")
+            refusal = broken(f"there is no flow {command.flow!r} on this connection; begin it first")
             for _, _, receipt in command.entries:
                 self._turn.refuse(peer, receipt, refusal)
             return
@@ -174,20 +175,22 @@ class InboundForwarding:
             self._turn.counters["published"] += stored
 
     def _note_repeat(self, position: int) -> None:
-        """Count a message that is here already."""
+        """Count a message that was stored before."""
         if not 0 < position < UNRECORDED:
-            raise Refused("invalid", f"receipt is {position}; the positions of messages go from 1 to 2^47")
+            raise Refused(
+                "invalid", f"receipt is {position}; the position of a message is between 1 and 2^47"
+            )
         self._turn.counters["duplicates"] += 1
 
     def _target_of_flow(self, flow: Flow, envelope: Envelope) -> Queue:
-        """Where the messages of this envelope go; Refused when they cannot now. They never wait for room, for
-        they are safe where they come from."""
+        """The queue that messages of this envelope go to; Refused when they cannot now. They are never
+        blocked, because their sender keeps them until they are accepted."""
         if envelope.address != flow.target:
-            raise Refused("invalid", f"flow {flow.id!r} goes to {flow.target}, and not to {envelope.address}")
+            raise Refused("invalid", f"flow {flow.id!r} goes to {flow.target}, not to {envelope.address}")
         if self._resource_alarms.alarm is not None:
             raise self._resource_alarms.alarm.refusal
         queue = self._destinations.target(envelope)
-        assert queue is not None  # it was seen to be a queue when the flow began
+        assert queue is not None  # this was checked when the flow began
         return queue
 
     def _check_forwarded(self, peer: Peer, queue: Queue, usage: LimitUsage, size: int) -> None:
@@ -198,7 +201,7 @@ class InboundForwarding:
         self._destination_limits.check_room(queue, 1, size)
 
     def _refuse_forwarded(self, peer: Peer, flow: Flow, receipt: Any, error: Exception) -> None:
-        """Refuse one message, and take nothing that comes behind it."""
+        """Refuse one message, and break the flow."""
         self._turn.counters["refused"] += 1
         flow.break_off(error if isinstance(error, Refused) else internal())
         self._turn.refuse(peer, receipt, error)
@@ -214,13 +217,13 @@ class InboundForwarding:
         if flow is None or self.flows.get(flow.offset.address) is not flow:
             return
         del self.flows[flow.offset.address]
-        if not flow.offset.position:  # nothing ever came
+        if not flow.offset.position:  # no message has arrived
             del self.offsets[flow.offset.address]
 
     def delete_offset(self, command: c.DeleteOffset, offset: Offset) -> None:
         """Delete a offset."""
         del self.offsets[offset.address]
-        self.changed_offsets.pop(offset, None)  # what came in this batch is not to bring it back
+        self.changed_offsets.pop(offset, None)  # messages of this batch must not record it again
         self._turn.out.record(records.forgotten(self._turn.out.destination(offset.address)))
         self._turn.accept(command.peer, command.receipt)
 
@@ -236,18 +239,18 @@ class InboundForwarding:
         address = address_of(sender, source)
         offset = self.offsets.get(address)
         if offset is None:
-            raise Refused("not-found", f"nothing is known here of a queue {source} of {sender}")
+            raise Refused("not-found", f"there is no replication offset of a queue {source} of {sender}")
         flow = self.flows.get(address)
         if flow is not None:
             raise Refused(
                 "conflict",
                 f"{sender} forwards its {source} at the moment as the user {flow.user}: pause or remove "
-                "its bridge there, or end its connection here, before its offset is changed",
+                "its bridge there, or end its connection here, before its replication offset is changed",
             )
         return offset
 
     def record_offsets(self) -> None:
-        """One record for each flow of which something came in this batch."""
+        """Record the offset of each flow that has received messages in this turn."""
         out = self._turn.out
         for offset in self.changed_offsets:
             out.record(records.offset_set(out.destination(offset.address), offset.facts))

@@ -1,9 +1,9 @@
-"""Marks: how far other brokers have come with what they forward to this one.
+"""Replication offsets: how far other brokers have come that forward to this one.
 
-A broker numbers what it forwards of a queue; the numbers grow and are never used twice. Up to which of them
-all is here is the mark of that sender and queue. It is recorded in the same batch as the messages, so a
-message that is sent again, because the answer to it was lost, is known to be a repeat.
-"""
+A broker numbers the messages that it forwards of a queue; the numbers increase and are never reused. The
+offset of a sender and queue is the number up to which all messages have arrived. It is recorded in the same
+batch as the messages, so a message that is sent again, because its receipt was lost, is recognized as a
+repeat."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _PREFIX = "/mark/"
 
 
 class Offset:
-    """What is here of the queue `source` (its name there) of another broker: all up to `position`, `count`
-    messages, the last at `time_ms`. `owner` is the user who began it, and who alone goes on from it: whoever
-    else could would push it ahead, and what is new would be taken for repeats."""
+    """The messages of the queue `source` of another broker that have arrived: all up to `position`, `count`
+    in all, the last at `time_ms`. Only its `owner`, the user who began it, continues from it: another user
+    could advance it, and new messages would be taken for repeats."""
 
     __slots__ = ("count", "owner", "position", "sender", "source", "time_ms")
 
@@ -36,29 +36,29 @@ class Offset:
 
     @property
     def facts(self) -> tuple[str, int, int, int]:
-        """What is recorded of it: owner, position, count, time in ms."""
+        """The content of its record: owner, position, count, time in ms."""
         return self.owner, self.position, self.count, self.time_ms
 
 
 def address_of(sender: str, source: str) -> str:
-    """Where the mark of a queue is recorded; a sender's name has no "/"."""
+    """The address under which an offset is recorded; the name of a sender has no "/"."""
     return f"{_PREFIX}{sender}/{source}"
 
 
 def of_address(address: str, facts: tuple[str, int, int, int]) -> Offset:
-    """A mark that was recorded."""
+    """The offset of a record."""
     sender, _, source = address.removeprefix(_PREFIX).partition("/")
     return Offset(sender, source, *facts)
 
 
 def is_offset(address: str) -> bool:
-    """Whether records of this address are of a mark."""
+    """Return whether an address is that of an offset."""
     return address.startswith(_PREFIX)
 
 
 class Flow:
-    """What one connection forwards of one queue. `id` is its name there, that of its subscription to the sync
-    queue; `broken` is what all further messages are refused with, once there is a reason."""
+    """The messages that one connection forwards from one queue. `id` is also the id of its subscription to
+    the sync queue; `broken` is the refusal of all further messages, once one was refused."""
 
     __slots__ = ("broken", "id", "offset", "target", "user")
 
@@ -70,11 +70,12 @@ class Flow:
         self.broken: Refused | None = None
 
     def break_off(self, why: Refused) -> None:
-        """Take nothing more: what comes behind must not overtake what was refused."""
+        """Refuse all further messages, because they must not overtake the refused one."""
         if self.broken is None:
-            detail = f"flow {self.id!r} is broken, and has to begin anew: {why.detail}"
+            detail = f"flow {self.id!r} is broken, begin it again: {why.detail}"
             self.broken = broken(detail, because=why.code)
 
 
 def broken(detail: str, **facts: object) -> Refused:
+    """The refusal of messages of a broken flow."""
     return Refused("flow-broken", detail, **facts)

@@ -52,13 +52,12 @@ class Publisher:
         self._histories = histories
         self._topic_delivery = topic_delivery
         self.duplicates = Duplicates(turn.limits.dedup_ids, turn.limits.dedup_ids_together)
-        #: messages of the topics that were published to lately, the latest last; one that made room for
-        #: others is counted from the beginning when it comes again
+        #: messages published to recent topics, the latest topic last; a topic that was dropped is counted
+        #: from 0 again
         self.topic_published: dict[str, int] = {}
 
     def publish(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
-        """Publish one message that may come in, to `queue` or (None) to the topic that it names; or keep it
-        until it is due."""
+        """Publish one admitted message, to `queue` or (None) to the topic that it names; or schedule it."""
         special = envelope.special
         if special is None or queue is self._destinations.discard:
             return self._route(queue, envelope, body)
@@ -69,14 +68,14 @@ class Publisher:
         )
 
     def _publish_when_due(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
-        """Publish a message now, or keep it until it is due."""
+        """Publish a message now, or schedule it until it is due."""
         due_ms = envelope.special.due_at(self._turn.now_ms) if envelope.special else 0
         if due_ms > self._turn.now_ms:
             return self._scheduler.delay(envelope, body, due_ms)
         return self._route(queue, envelope, body)
 
     def _publish_once(self, queue: Queue | None, envelope: Envelope, body: bytes) -> Message:
-        """Publish a message unless it repeats one of the window."""
+        """Publish a message unless it repeats one of the deduplication window."""
         address, special = envelope.address, envelope.special
         assert special is not None
         window_ms = self._turn.policies.of(address).dedup_window_ms
@@ -113,12 +112,13 @@ class Publisher:
             envelope = message.envelope
             if message.expires_ms:
                 envelope = envelope.expiring(message.expires_ms)
-            # It was accepted long ago: whoever may send now does not matter any more.
+            # It was accepted before: present permissions and limits do not matter.
             destination = parse(envelope.address)
             queue = self._destinations.queue(envelope.address) if destination.kind == QUEUE else None
             self._route(queue, envelope, message.body, self._turn.ids.of(message))
 
     def publish_to_topic(self, envelope: Envelope, body: bytes, explicit_id: bytes | None = None) -> Message:
+        """Publish a message to all subscriptions that match, and retain it where the topic has retention."""
         address = envelope.address
         retention = self._histories.retention_of(address) if self._histories.retains else None
         if retention is not None and not 0 < envelope.ends_ms(self._turn.now_ms) <= self._turn.now_ms:
@@ -134,7 +134,7 @@ class Publisher:
             topics, name = self._destinations.topics, address.removeprefix("/topic/")
             counts = self.topic_published
             published = counts.pop(name, 0) + 1
-            counts[name] = published  # the latest last
+            counts[name] = published  # move to the end
             if published == 1 and len(counts) > MAX_COUNTED_TOPICS:
                 self._forget_a_topic()
         else:
@@ -159,14 +159,14 @@ class Publisher:
         for kept in named:
             copy = self._topic_delivery.deliver_named(kept, message)
             if copy.recorded:
-                answer = copy  # the sender learns that it is on the disk
+                answer = copy  # the sender learns that it is stored
         return answer
 
     def _forget_a_topic(self) -> None:
-        """Stop counting a topic: of those idle the longest, the first without subscribers."""
+        """Stop counting one of the topics that were idle longest, preferably one without subscribers."""
         oldest = list(islice(self.topic_published, OLDEST_TOPICS))
-        unheard = (name for name in oldest if not self._destinations.topics.match(name).copies)
-        del self.topic_published[next(unheard, oldest[0])]
+        unused = (name for name in oldest if not self._destinations.topics.match(name).copies)
+        del self.topic_published[next(unused, oldest[0])]
 
     def _matching(self, message: Message, matching: Match) -> Match:
         """The subscriptions whose selector, if any, matches `message`."""
@@ -183,12 +183,12 @@ class Publisher:
         )
 
     def _overflow(self, queue: Queue, envelope: Envelope, body: bytes) -> Message:
-        """End the requester that does not take its replies; the reply is discarded."""
+        """End the consumers of a temporary queue that is full; the reply is discarded."""
         for subscription in queue.consumers[:]:
             self._topic_delivery.overrun(subscription)
         return self.discarded(envelope, body)
 
     def discarded(self, envelope: Envelope, body: bytes) -> Message:
-        """A message that was accepted and is not kept."""
+        """A message that was accepted and is not stored."""
         self._turn.counters["discarded"] += 1
         return self._turn.transient_message(envelope, body)

@@ -4,7 +4,7 @@ The records are applied one by one, in the order of the journal, and the broker'
 each of them. So the same code serves a broker that starts, and one that follows another.
 
 A delivery that was unsettled when the broker stopped waits again in its place; whether it may be a repeat
-follows from the mark of its lane.
+follows from the `Lane.delivered_up_to`.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Recovery:
 
 
 def live_positions(broker: Broker) -> Iterator[array[int]]:
-    """All recorded positions that wait, in chunks; for a broker that was just recovered."""
+    """All recorded positions that wait, in chunks; of a broker that was just recovered."""
     for queue in broker.destinations.queues.values():
         for lane in queue.lanes:
             yield from lane.paged.chunks()
@@ -174,7 +174,7 @@ def live_positions(broker: Broker) -> Iterator[array[int]]:
 
 
 def forget(broker: Broker, lost: AbstractSet[int]) -> Counter[str]:
-    """Take messages that are stored nowhere out of a new broker; how many of each address."""
+    """Remove messages that are no longer stored from a recovered broker; returns how many of each address."""
     counted: Counter[str] = Counter()
     in_order = sorted(lost)
     for address, queue in broker.destinations.queues.items() if lost else ():

@@ -1,4 +1,4 @@
-"""States in which the broker as a whole takes no more messages, while consumers go on."""
+"""Resource alarms: the broker as a whole accepts no messages, while consumers continue."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 from broker_app.core.errors import Refused
 
-#: how full memory is, as in the field: nothing to do, soon full, messages wait, messages are refused
+#: memory levels: green is normal, yellow is a warning, at orange messages are blocked, at red refused
 GREEN, YELLOW, ORANGE, RED = MEMORY_LEVELS = ("green", "yellow", "orange", "red")
-#: where each level begins, per cent
+#: where each level begins, in percent
 _BEGINS = ((RED, 98), (ORANGE, 90), (YELLOW, 80))
 
-#: what never waits: the broker's own topics, and answers, for which somebody waits who may make room
+#: exempt addresses: system topics, and replies, because their receivers may be what makes room
 EXEMPT = ("/topic/$", "/temp-queue/", "/temp-topic/")
 
 
 class ResourceAlarm(NamedTuple):
-    """Why nothing comes in: `waits` is whether messages wait for better times before they are refused,
-    `spares` are beginnings of addresses that are not concerned."""
+    """The reason why no messages are accepted. With `waits` they are blocked before they are refused;
+    addresses that begin with one of `exempt` are not affected."""
 
     code: str
     detail: str
@@ -26,23 +26,31 @@ class ResourceAlarm(NamedTuple):
 
     @property
     def refusal(self) -> Refused:
-        """A new one each time: an exception that is raised again keeps all that it ever passed through."""
+        """A new exception each time: one that is raised again would keep its former traceback."""
         return Refused(self.code, self.detail)
 
 
 STORE_FULL = ResourceAlarm(
     "store-full",
-    "the broker has no space left to store messages; it takes some again when there is",
+    "the broker has no disk space left to store messages; it accepts messages again when there is space",
     waits=True,
 )
 BROKER_FULL = ResourceAlarm(
-    "queue-full", "the broker holds as many messages or bytes as it may, in all queues together", waits=True
+    "queue-full",
+    "the broker has reached its limit of messages or bytes in all queues together; consume or purge some",
+    waits=True,
 )
 MEMORY_ORANGE = ResourceAlarm(
-    "busy", "messages that live in memory have nearly filled it", waits=True, exempt=("/topic/$",)
+    "busy",
+    "transient messages have nearly reached the memory limit; send them again later",
+    waits=True,
+    exempt=("/topic/$",),
 )
 MEMORY_RED = ResourceAlarm(
-    "busy", "messages that live in memory have filled it", waits=False, exempt=("/topic/$",)
+    "busy",
+    "transient messages have reached the memory limit; send them again later",
+    waits=False,
+    exempt=("/topic/$",),
 )
 
 

@@ -1,4 +1,5 @@
-"""Resource alarms: the broker as a whole takes no messages while memory, disk or its totals are used up."""
+"""The resource alarms of a broker: it accepts no messages while memory, disk space or totals are at their
+limit."""
 
 from __future__ import annotations
 
@@ -27,18 +28,18 @@ class ResourceAlarms:
         self._turn = turn
         self._destinations = destinations
         self._store = store
-        #: why the broker as a whole takes no messages, None when it does
+        #: the alarm that is raised, None for none
         self.alarm: ResourceAlarm | None = None
         #: one of MEMORY_LEVELS
         self.memory_level = GREEN
-        #: bytes of messages that the journal has space for; None while that is more than enough
+        #: bytes of messages that the journal has space for; None while there is plenty
         self.store_room: int | None = None
         self._count_again_at = 0
-        #: whether there is anything to check in each turn but memory that is full
+        #: whether more than full memory has to be checked in each turn
         self.checked_each_turn = turn.limits.max_messages > 0 or turn.limits.max_bytes > 0
 
     def check(self) -> None:
-        """Raise or clear the alarm, by memory, disk space and totals."""
+        """Raise or clear the alarm by memory, disk space and totals."""
         level = self.memory_level = memory_level(
             self._store.memory_bytes - self._turn.limits.memory_bytes, self._turn.limits.transient_bytes
         )
@@ -69,7 +70,7 @@ class ResourceAlarms:
         return published >= self._count_again_at
 
     def _total_room(self) -> int:
-        """How many messages may come before all have to be counted again; 0 when none may."""
+        """How many messages can be accepted before all are counted again; 0 for none."""
         limits = self._turn.limits
         messages = sum(queue.depth + queue.unsettled for queue in self._destinations.queues.values())
         rooms = [limits.max_messages - messages] if limits.max_messages else []
@@ -82,15 +83,16 @@ class ResourceAlarms:
         return max(0, min(rooms))
 
     def take_space(self, size: int) -> None:
-        """Count what is admitted while the journal has little space."""
+        """Count admitted bytes while the journal has little space."""
         if self.store_room is not None:
             self.store_room -= size
 
     def store_space(self, command: c.StoreSpace) -> None:
+        """Set how much space the journal has."""
         self.store_room = command.room
         self.check()
 
     def check_alarm(self, *, adds: bool) -> None:
-        """Refused while the broker as a whole takes nothing. Where nothing is added, only the disk counts."""
+        """Refused during an alarm. Where nothing is added, only that of disk space counts."""
         if self.alarm is not None and (adds or self.alarm is STORE_FULL):
             raise self.alarm.refusal

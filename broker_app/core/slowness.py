@@ -1,4 +1,4 @@
-"""Slow consumers: who holds all its credit and settles nothing while messages wait for it, and since when."""
+"""Slow consumers: those that use all their credit and settle nothing while messages wait, and since when."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class _Standstill(NamedTuple):
 
 
 class Slowness:
-    """What the sweeps have seen. A consumer is slow from the first sweep that finds it standing still
-    until one that finds it moving."""
+    """The slow consumers of the last sweep. A consumer is slow from the first sweep in which it has received
+    nothing until one in which it has."""
 
     def __init__(self) -> None:
         self._standing: dict[Subscription, _Standstill] = {}
@@ -34,14 +34,14 @@ class Slowness:
         return standstill.since_ms if standstill else 0
 
     def shift(self, by_ms: int) -> None:
-        """Have all of them slow since so much later."""
+        """Shift since when consumers are slow, because the clock was set."""
         self._standing = {
             subscription: known._replace(since_ms=known.since_ms + by_ms)
             for subscription, known in self._standing.items()
         }
 
     def check(self, candidates: Iterable[Subscription], now_ms: int) -> list[tuple[Subscription, int]]:
-        """See who stands still; each of them with how long (ms) it has."""
+        """The slow consumers among `candidates`, and for how long (ms) they are."""
         before, self._standing = self._standing, {}
         slow = []
         for subscription in candidates:
@@ -56,7 +56,8 @@ class Slowness:
 
 
 def _could_move(subscription: Subscription) -> bool:
-    """Whether a consumer could be handed more. What is leased comes back by itself: that is not slow."""
+    """Return whether a consumer can receive more. With leases, deliveries are returned by themselves: not
+    slow."""
     if subscription.lease_ms:
         return True
     return subscription.unsettled < subscription.credit and not subscription.peer.paused

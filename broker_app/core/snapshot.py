@@ -20,7 +20,7 @@ _MESSAGES = 64
 
 
 class Held(NamedTuple):
-    """A message that is handed out, and how often it was, this time with it."""
+    """An unsettled message, and its delivery attempts, the present one included."""
 
     message: Message
     attempts: int
@@ -30,9 +30,9 @@ _NO_MESSAGES: Sequence[Held] = ()
 
 
 class SnapshotBuilder:
-    """A snapshot in the making. `position` is where recovery begins to read the records.
+    """A snapshot that is being taken. `position` is where recovery begins to read the records.
 
-    Begun and carried on between two calls of `Broker.decide`, `step` by step until that says True. All
+    It is created, and continued `step` by step until that returns True, between calls of `Broker.decide`. All
     records before `through` must be durable before the snapshot may be.
     """
 
@@ -52,12 +52,12 @@ class SnapshotBuilder:
         self.sections: list[tuple[str, list[bytes]]] = []
 
     def step(self, work: int = STEP) -> bool:
-        """Take a few more sections; whether that was all."""
+        """Add a few more sections; returns whether the snapshot is complete."""
         self.through = self._broker.turn.next_position
         for address in self._addresses:
             queue = self._broker.destinations.queues.get(address)
             if queue is not None and queue.unsettled:
-                self._busy.append(address)  # looked for together: what is handed out is kept by consumers
+                self._busy.append(address)  # later, together: unsettled messages are found by peer
                 continue
             work -= self._take(address, _NO_MESSAGES)
             if work <= 0:
@@ -67,14 +67,14 @@ class SnapshotBuilder:
     def _take_busy(self, work: int) -> bool:
         if not self._busy:
             return True
-        held = self._handed_out()
-        work = max(work, sum(map(len, held.values())) // _MESSAGES)  # in proportion to the looking
+        held = self._unsettled()
+        work = max(work, sum(map(len, held.values())) // _MESSAGES)  # in proportion to the search
         while self._busy and work > 0:
             address = self._busy.pop()
             work -= self._take(address, held.get(address, _NO_MESSAGES))
         return not self._busy
 
-    def _handed_out(self) -> dict[str, list[Held]]:
+    def _unsettled(self) -> dict[str, list[Held]]:
         """Recorded messages that consumers hold, or that wait before another attempt, by address."""
         found: dict[str, list[Held]] = {}
         for peer in self._broker.unsettled.peers:
@@ -86,7 +86,7 @@ class SnapshotBuilder:
         return found
 
     def _take(self, address: str, held: Sequence[Held]) -> int:
-        """Write down one destination; the work it took."""
+        """Add the section of one destination; returns its cost."""
         section = Section(address, self._broker.turn.next_position)
         queue, schedule = (
             self._broker.destinations.queues.get(address),
@@ -111,8 +111,15 @@ class SnapshotBuilder:
         offset = self._broker.forwarding.offsets.get(address)
         if offset is not None and offset.position:
             section.offset = offset.facts
-        told = section.lanes, section.delayed, section.terms, section.dedup, section.history, section.offset
-        if any(told):
+        contents = (
+            section.lanes,
+            section.delayed,
+            section.terms,
+            section.dedup,
+            section.history,
+            section.offset,
+        )
+        if any(contents):
             self.sections.append((address, section.parts()))
         return section.cost + messages // _MESSAGES
 
@@ -122,12 +129,12 @@ class SnapshotBuilder:
 
 
 def take_snapshot(broker: Broker) -> bytes:
-    """The recorded state as bytes, at once. Equal for brokers that behave alike."""
-    freezing = SnapshotBuilder(broker)
-    while not freezing.step():
+    """Take a snapshot at once. Equal for brokers with equal durable state."""
+    builder = SnapshotBuilder(broker)
+    while not builder.step():
         pass
-    freezing.sections.sort()
-    return b"".join(freezing.parts())
+    builder.sections.sort()
+    return b"".join(builder.parts())
 
 
 def _write_queue(section: Section, queue: Queue, held: Sequence[Held]) -> None:
@@ -143,15 +150,15 @@ def _write_queue(section: Section, queue: Queue, held: Sequence[Held]) -> None:
 
 
 def _write_lane(section: Section, lane: Lane, unsettled: Sequence[Held]) -> int:
-    """Write down a lane unless it is empty; the first of its positions, or 0."""
+    """Add a lane to a section unless it is empty; returns the first of its positions, or 0."""
     tried = {message.position: attempts for message, attempts in unsettled}
     tried |= {message.position: message.attempts for message in lane.in_memory() if message.recorded}
     waiting = _merged(sorted((*tried, *lane.loading)), lane.paged.chunks())
     if not waiting:
         return 0
     tried |= lane.attempts
-    told = [at for at, attempts in tried.items() if attempts != (1 if at <= lane.delivered_up_to else 0)]
-    pairs = array("Q", [number for at in sorted(told) for number in (at, tried[at])])
+    known = [at for at, attempts in tried.items() if attempts != (1 if at <= lane.delivered_up_to else 0)]
+    pairs = array("Q", [number for at in sorted(known) for number in (at, tried[at])])
     # Only what it says about messages that are still here matters of a offset.
     offset = _last_up_to(lane.delivered_up_to, waiting)
     section.lanes.append((lane.priority, offset, section.add(waiting), section.add((pairs,))))

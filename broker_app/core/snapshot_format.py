@@ -5,20 +5,19 @@ A snapshot is a head and one section for each destination that holds something:
     head     u8 number of the format
     section  u32 length of its head | u64 length of its numbers | msgpack head | u64 numbers …
 
-The head of a section is [address, position, [[priority, mark, waiting, attempts] …], delayed, terms,
-grouped, dedup, history, mark]: which destination, the position before which all its records are contained in
-what follows, and how many of the numbers belong to what: in each lane positions that wait, then pairs of
-position and attempts; then the due times of what is delayed, and as many positions; then the dedup-ids of the
-window, four numbers each (two halves of the digest, position, time in ms); at last the positions of a topic's
-history. `terms` are those of a durable subscription, else empty; `grouped` is the position of the newest
-message with a group, if it may still wait, else 0; `history` is [trimmed to, closed, [[messages, bytes,
-newest time] …]], the blocks of a history, else empty; `mark`, at the address of a mark, is [owner, position,
-count, time in ms], else empty.
+The head of a section is [address, position, [[priority, delivered up to, waiting, attempts] …], delayed,
+terms, grouped, dedup, history, offset]: the destination, the position before which the section contains all
+its records, and how many numbers belong to each part: for each lane the positions that wait, then pairs of
+position and attempts; then the due times of delayed messages, and as many positions; then the dedup-ids of
+the window, four numbers each (two halves of the digest, position, time in ms); at last the positions of a
+topic's history. `terms` are those of a durable subscription, else empty; `grouped` is the position of the
+newest message with a group, if it may still wait, else 0; `history` is [trimmed to, closed, [[messages,
+bytes, newest time] …]], the blocks of a history, else empty; `offset`, at the address of a replication
+offset, is [owner, position, count, time in ms], else empty.
 
-Sections are taken one after the other while the broker works on. So each has a position of its own, and
-recovery passes over the records of a destination that lie before it. A destination without a section held
-nothing when its turn came: its records say so, from where the snapshot begins.
-"""
+Sections are taken one after the other while the broker works. So each has a position of its own, and recovery
+skips the records of a destination before it. A destination without a section was empty when it was its turn;
+its records from the position of the snapshot on are applied."""
 
 from __future__ import annotations
 
@@ -32,13 +31,13 @@ from msgspec import msgpack
 FORMAT = 1
 _SIZES = Struct("<IQ")
 
-#: the address of a section that tells in place of a history what is lost of those that are forgotten
+#: the address of the section that contains up to where histories were trimmed that no longer exist
 LOST = ""
 _JOINED = 16 * 1024  # bytes of a section that are not worth being kept in pieces
 
 
 class Section:
-    """What is written down of one destination."""
+    """The section of one destination, to be written."""
 
     def __init__(self, address: str, position: int) -> None:
         self._address = address
@@ -53,7 +52,7 @@ class Section:
         self.offset: Sequence[Any] = ()
 
     def add(self, chunks: Iterable[array[int]]) -> int:
-        """Append numbers; how many."""
+        """Append numbers; returns how many."""
         added = [chunk.tobytes() for chunk in chunks]
         self._numbers += added
         return sum(map(len, added)) // 8
@@ -77,9 +76,10 @@ class Section:
 
 
 class LoadedSection:
-    """A section read back: `lanes` as (priority, mark, positions, attempts by position), `delayed` as
-    (due times, positions), `terms` of a durable subscription or nothing, `dedup` as `dedup.Duplicates`
-    wrote it, `history` of a topic or nothing, the positions `kept` in it, the facts of a `mark` or none."""
+    """A section that was read: `lanes` as (priority, delivered up to, positions, attempts by position),
+    `delayed` as (due times, positions), `terms` of a durable subscription or empty, `dedup` as
+    `dedup.Duplicates` saved it, `history` of a topic or empty, the positions `kept` in it, and the content of
+    an `offset` or empty."""
 
     def __init__(self, head: Sequence[Any], numbers: array[int]) -> None:
         self.address: str = head[0]

@@ -1,4 +1,4 @@
-"""Subscriptions: their beginning, their pauses and their end."""
+"""Subscriptions: created, paused, resumed and ended."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from broker_app.core.unsettled import UnsettledDeliveries
 
 
 class Subscriptions:
-    """Subscriptions of all peers. `on_begin` and `on_end` are called with each that begins and ends."""
+    """The subscriptions of all peers. `on_begin` and `on_end` are called with each that begins and ends."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Subscriptions:
         self.slowness.shift(by_ms)
 
     def check_subscribe(self, command: c.Subscribe) -> tuple[Subscription, Destination]:
-        """A new subscription whose own terms are valid, and its destination. Changes nothing."""
+        """A new subscription with valid terms, and its destination. Changes nothing."""
         peer, limits = command.peer, self._turn.limits
         self.check_subscribable(peer, command.id, command.address, command.selector)
         if not 1 <= command.credit <= limits.max_credit:
@@ -102,7 +102,9 @@ class Subscriptions:
             )
         destination = parse(command.address)
         if command.exclusive and not (destination.is_queue or command.name):
-            raise Refused("invalid", "only a consumer of a queue can be exclusive; a topic serves everybody")
+            raise Refused(
+                "invalid", "only a consumer of a queue can be exclusive; a topic serves all its subscribers"
+            )
         render_key = None if destination.is_queue or command.name else command.render_key
         if render_key is not None and command.selector:
             render_key = (render_key, command.selector)
@@ -122,7 +124,7 @@ class Subscriptions:
         return subscription, destination
 
     def _begin(self, subscription: Subscription, destination: Destination, command: c.Subscribe) -> None:
-        """Let a subscription consume its destination. Refused where that has no place for it."""
+        """Add a subscription to its destination. Refused when that cannot take it."""
         if command.name:
             self._durables.join(subscription, command, destination)
         elif destination.is_queue:
@@ -144,15 +146,15 @@ class Subscriptions:
             self._topic_delivery.listen(subscription, destination)
 
     def check_subscribable(self, peer: Peer, id: str, *texts: str) -> None:
-        """Refused when a connection can have no further subscription of this id."""
+        """Refused when a connection cannot have another subscription, or has one with this id."""
         if id in peer.subscriptions:
             raise Refused("conflict", f"subscription id {id!r} is already in use on this connection")
         most = self._turn.limits.subscriptions_per_peer
         if len(peer.subscriptions) >= most:
-            raise Refused("too-many", f"a connection may hold {most} subscriptions")
-        told = peer.account.text_bytes if peer.account is not None else 0
+            raise Refused("too-many", f"a connection may have {most} subscriptions; end some first")
+        used = peer.account.text_bytes if peer.account is not None else 0
         most = self._turn.limits.subscription_bytes_per_peer
-        if told + len(id) + sum(map(len, texts)) > most:
+        if used + len(id) + sum(map(len, texts)) > most:
             raise Refused(
                 "too-many",
                 f"ids, destinations and selectors of a connection's subscriptions may have {most} "
@@ -175,7 +177,7 @@ class Subscriptions:
             raise Refused(
                 "too-many",
                 f"the selectors of {user or 'this user'} have {most} texts between two % in their patterns, "
-                "as many as they may (with _ in it, one counts as two); compare with = or IN instead",
+                "the maximum (a text with _ counts as two); compare with = or IN instead",
             )
 
     def enter(self, subscription: Subscription) -> None:
@@ -204,7 +206,8 @@ class Subscriptions:
             temporary = subscription.peer.temporary
             if address in self._destinations.queues and address not in temporary:
                 raise Refused(
-                    "not-allowed", f"{address} belongs to another connection; only that one may consume it"
+                    "not-allowed",
+                    f"{address} belongs to another connection; only that connection can consume it",
                 )
             temporary.add(address)
         elif address not in self._destinations.queues:
@@ -219,7 +222,8 @@ class Subscriptions:
         """Deliver messages to one subscription alone."""
         subscription = command.subscription
         for envelope, body in command.messages:
-            # It may have ended since they were asked for, or by one of them; a durable one's queue stays.
+            # It may have ended since they were requested, or by one of them; the queue of a durable one
+            # remains.
             if subscription.ended:
                 return
             message = self._turn.transient_message(envelope, body)
@@ -245,7 +249,9 @@ class Subscriptions:
     def _named_to_delete(self, subscription: Subscription) -> NamedSubscription:
         named = subscription.queue.named
         if named is None or not named.durable:
-            raise Refused("conflict", f"subscription {subscription.id!r} is not durable; it keeps nothing")
+            raise Refused(
+                "conflict", f"subscription {subscription.id!r} is not durable; there is nothing to delete"
+            )
         return self._durables.deletable(named.name, subscription.peer.user, subscription)
 
     def check_delete_durable(self, command: c.DeleteSubscription) -> NamedSubscription:
@@ -254,14 +260,14 @@ class Subscriptions:
         return self._durables.deletable(command.name, command.owner, *own)
 
     def delete_durable(self, command: c.DeleteSubscription, named: NamedSubscription) -> None:
-        """Delete a durable subscription, with all that waits."""
+        """Delete a durable subscription, with all its messages."""
         for subscription in _consumers_of(command.peer, command.name):
             self.end(subscription, keep_unsettled=False)
         self._durables.delete(named)
         self._turn.accept(command.peer, command.receipt)
 
     def end(self, subscription: Subscription, *, keep_unsettled: bool) -> None:
-        """End a subscription. Unsettled deliveries wait again, or (`keep_unsettled`) stay with the peer."""
+        """End a subscription. Unsettled deliveries are returned, or (`keep_unsettled`) stay with the peer."""
         peer = subscription.peer
         peer.subscriptions.pop(subscription.id, None)
         self._count_texts(subscription, -1)
@@ -287,16 +293,16 @@ class Subscriptions:
             listener(subscription)
 
     def end_outrun(self) -> None:
-        """End subscriptions whose history was given up before they had read it."""
+        """End subscriptions whose history was trimmed before they had read it."""
         outrun, self._histories.outrun = self._histories.outrun, {}
         for subscription, address in outrun.items():
             if subscription.replay is not None:
-                detail = f"{address}: history was given up before subscription {subscription.id!r} read it"
+                detail = f"{address}: history was trimmed before subscription {subscription.id!r} had read it"
                 self._turn.out.closes.append((subscription.peer, Refused("history-gone", detail)))
                 self.end(subscription, keep_unsettled=False)
 
     def check_slow_consumers(self) -> None:
-        """End consumers that have taken nothing for too long while messages wait for them."""
+        """End consumers that have received nothing for too long while messages wait for them."""
         behind = self.slowness.behind
         for subscription in [s for s in behind if s.queue.deleted or s.queue.first_lane() is None]:
             del behind[subscription]
@@ -313,21 +319,22 @@ class Subscriptions:
             if 0 < policy.slow_consumer_ms <= still_ms:
                 self._end_slow(
                     subscription,
-                    f"subscription {subscription.id!r} on {subscription.address} took nothing for "
-                    f"{still_ms / 1000:.0f} s while messages waited for it, holding {subscription.unsettled} "
+                    f"subscription {subscription.id!r} on {subscription.address} settled nothing for "
+                    f"{still_ms / 1000:.0f} s while messages waited for it, with {subscription.unsettled} "
                     "unsettled; it was ended",
                 )
 
     def end_overrun(self, subscription: Subscription) -> None:
+        """End a subscription for which too many messages wait."""
         self._end_slow(
             subscription,
             f"{subscription.queue.depth} messages wait for subscription {subscription.id!r} on "
-            f"{subscription.address}, as many or as large ones as may; it reads too slowly and was ended",
+            f"{subscription.address}, the maximum by number or size; it reads too slowly and was ended",
         )
 
     def _end_slow(self, subscription: Subscription, detail: str) -> None:
         if subscription.ended:
-            return  # one may be slow in two ways at once
+            return  # it may be slow for two reasons at once
         self._turn.out.closes.append((subscription.peer, Refused("slow-consumer", detail)))
         self._turn.emit_consumer(ConsumerSlow(subscription, detail))
         self.end(subscription, keep_unsettled=False)
@@ -351,8 +358,8 @@ class Subscriptions:
                 self._topic_delivery.serve_together(subscription, parse(subscription.address))
 
     def end_all(self, peer: Peer) -> None:
-        """End what a connection has: subscriptions, deliveries, temporary queues."""
-        peer.paused = True  # nothing more is handed to it, whatever comes back below
+        """End all that a connection has: subscriptions, deliveries, temporary queues."""
+        peer.paused = True  # nothing more is delivered to it, whatever is returned below
         for subscription, message in peer.unsettled.values():
             self._deliveries.give_back(subscription, message)
         peer.unsettled.clear()
@@ -379,24 +386,28 @@ def _consumers_of(peer: Peer, name: str) -> list[Subscription]:
 
 
 def _check_replayable(command: c.Subscribe, destination: Destination) -> None:
-    """Refused when there is no past to begin in."""
+    """Refused when the destination has no history."""
     if destination.kind != TOPIC:
-        raise Refused("invalid", f"{destination.address} has no history; only topics are replayed")
+        raise Refused("invalid", f"{destination.address} has no history; only topics can be replayed")
     if command.name:
-        raise Refused("unsupported", "a durable or shared subscription begins with what is published now")
+        raise Refused(
+            "unsupported",
+            "a durable or shared subscription cannot replay history; it begins with new messages",
+        )
 
 
 def _check_filter(destination: Destination) -> None:
     """Refused when a topic filter could never match, or would render_key into the topics of others."""
     if destination.kind == TEMP_TOPIC and has_wildcard(destination.name):
-        raise Refused("bad-destination", "a temporary topic is subscribed to by its name, not by a wildcard")
+        raise Refused("bad-destination", "subscribe to a temporary topic by its name, not by a wildcard")
     if any(level in (">", "#") for level in destination.name.split(".")[:-1]):
         raise Refused(
-            "bad-destination", f"{destination.name!r} has '>' or '#' before its end; they stand for the rest"
+            "bad-destination",
+            f"{destination.name!r} has '>' or '#' before its end; they are allowed only as the last level",
         )
 
 
 def _check_number(policy: DestinationPolicy, address: str, consumers: int) -> None:
-    """Refused when a destination has as many consumers as it may."""
+    """Refused when a destination has its maximum of consumers."""
     if policy.max_consumers and consumers >= policy.max_consumers:
-        raise Refused("too-many", f"{address} has {policy.max_consumers} consumers, as many as it may have")
+        raise Refused("too-many", f"{address} has {policy.max_consumers} consumers, its maximum")

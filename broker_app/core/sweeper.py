@@ -1,4 +1,4 @@
-"""The sweep: from time to time drop what expired, queues that nobody uses, and old ids of messages."""
+"""The sweep: periodic removal of expired messages, unused queues, and old dedup-ids."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from broker_app.core.timers import SLICE_MS, SWEEP_MS
 from broker_app.core.turn import Turn
 from broker_app.core.unsettled import UnsettledDeliveries
 
-#: queues that a part of a sweep looks at; so many messages looked at count as one more
-SWEEP_WORK, LOOKS = 1_000, 16
+#: queues that one part of a sweep checks; so many messages count as one more
+SWEEP_WORK, MESSAGES_PER_QUEUE = 1_000, 16
 
 
 class Sweeper:
@@ -53,7 +53,7 @@ class Sweeper:
         self._unsettled = unsettled
         self._each_second = each_second
         self.sweep_ms = 0
-        #: queues that the sweep under way has still to look at
+        #: queues that the present sweep has not checked yet
         self._unswept: list[Queue] = []
 
     def shift_time_limits(self, by_ms: int) -> None:
@@ -66,6 +66,7 @@ class Sweeper:
                 queue.selective.shift(by_ms)
 
     def run_due(self) -> None:
+        """Do what is due: leases that end, delayed messages, and the next part of the sweep."""
         for peer, tag in self._unsettled.leases.due(self._turn.now_ms):
             held = peer.unsettled.pop(tag, None)
             if held is not None:
@@ -78,11 +79,11 @@ class Sweeper:
             self._histories.sweep()
 
     def _sweep(self) -> None:
-        """Drop what expired, queues that nobody uses, and old dedup-ids; of many queues a part at a time."""
+        """Remove expired messages, unused queues and old dedup-ids; of many queues a part at a time."""
         if not self._unswept:
             self._unswept = list(self._destinations.queues.values())
             self._forget_old_ids()
-        # What is read back only to be looked at must leave memory for what moves.
+        # Bodies that are read back only to be checked must leave memory for deliveries.
         room = self._turn.limits.memory_bytes // 2 - self._store.memory_bytes
         work = SWEEP_WORK
         while self._unswept and work > 0:
@@ -93,7 +94,7 @@ class Sweeper:
             if queue.selective is not None:
                 self._selective.tidy(queue)
             if queue.expiring:
-                work -= self._expire_waiting(queue) // LOOKS
+                work -= self._expire_waiting(queue) // MESSAGES_PER_QUEUE
                 for lane in queue.lanes:
                     if room > 0 and lane.paged and not lane.ready:
                         self._store.fetch(queue, lane)
@@ -126,10 +127,10 @@ class Sweeper:
             self._duplicates.sweep(self._turn.now_ms, windows)
 
     def _expire_waiting(self, queue: Queue) -> int:
-        """Take out what expired and is in memory; how many messages were looked at."""
-        looked_at = 0
+        """Remove expired messages that are in memory; returns how many messages were checked."""
+        checked = 0
         for lane in queue.lanes:
-            looked_at += len(lane.ready) + len(lane.returned)
+            checked += len(lane.ready) + len(lane.returned)
             expired = [m for m in lane.in_memory() if 0 < m.expires_ms <= self._turn.now_ms]
             if not expired:
                 continue
@@ -146,4 +147,4 @@ class Sweeper:
         queue.expiring = any(m.expires_ms for lane in queue.lanes for m in lane.in_memory()) or any(
             lane.paged or lane.loading for lane in queue.lanes
         )
-        return looked_at
+        return checked

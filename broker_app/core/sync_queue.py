@@ -25,7 +25,7 @@ class SyncQueue(Queue):
 
     def apply_policy(self, policy: DestinationPolicy) -> None:
         super().apply_policy(policy)
-        self.producers_paused = True  # so that senders are looked at
+        self.producers_paused = True  # so that senders are checked
 
     @property
     def depth(self) -> int:
@@ -33,22 +33,23 @@ class SyncQueue(Queue):
 
 
 def check_is_no_sync_queue(address: str) -> None:
-    """Refused for what only bridges use, by frames of their own."""
+    """Refused for the queue that only bridges use, by frames of their own."""
     if address == SYNC_ADDRESS:
         raise Refused(
             "unsupported",
-            f"{SYNC_ADDRESS} has no messages that could be sent, received or moved: it holds how far other "
-            "brokers have come with what they forward to this one, and GET /api/v1/forwarding shows it",
+            f"messages cannot be sent to, received from or moved in {SYNC_ADDRESS}: it has the replication "
+            "offsets of brokers that forward to this one; GET /api/v1/forwarding shows them",
         )
 
 
 def check_names(sender: str, source: str) -> None:
-    """Refused for a sender or a queue of his that cannot have a mark."""
+    """Refused for names of a sender or queue that are not valid."""
     for what, name, most in (("sender", sender, MAX_SENDER), ("source", source, MAX_SOURCE)):
         if not 1 <= len(name) <= most or not name.isprintable():
             raise Refused(
                 "invalid",
-                f"the {what} of a flow is called {name[:80]!r}; it needs 1 to {most} printable characters",
+                f"the {what} of a flow has the name {name[:80]!r}; it must have 1 to {most} printable "
+                "characters",
             )
     if "/" in sender:
-        raise Refused("invalid", f"the sender of a flow is called {sender!r}; it must not contain /")
+        raise Refused("invalid", f"the sender of a flow has the name {sender!r}; it must not contain /")

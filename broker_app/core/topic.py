@@ -29,7 +29,7 @@ class _Node:
 
 
 class Match(NamedTuple):
-    """Whose filter matches a name: served together, served one by one, and those that have a name."""
+    """The subscriptions that match a name: served in groups, served one by one, and named ones."""
 
     fanout_groups: list[FanoutGroup]
     singles: list[Subscription]
@@ -37,25 +37,26 @@ class Match(NamedTuple):
 
     @property
     def copies(self) -> int:
-        """To how many subscriptions a message goes."""
+        """The number of subscriptions that receive a message."""
         return sum(len(group.members) for group in self.fanout_groups) + len(self.singles) + len(self.named)
 
 
 class Topics:
     """All topic subscriptions by filter."""
 
-    #: names remembered, and what they match: each counts one
+    #: cached names and their matches; each counts one
     MAX_CACHED = 500_000
 
     def __init__(self) -> None:
         self._root = _Node()
         self._matches: dict[str, Match] = {}
         self._cached = 0
-        #: how many subscriptions have a selector
+        #: the number of subscriptions with a selector
         self.with_selector = 0
 
     def add(self, pattern: str, subscription: Subscription, *, together: bool) -> None:
-        """Begin to match; `together` puts it into the group of its key, otherwise it is served singly."""
+        """Add a subscription; `together` adds it to the fan-out group of its key, else it is served by
+        itself."""
         self.with_selector += subscription.selector is not None
         node = self._grow(pattern)
         if together:
@@ -84,7 +85,7 @@ class Topics:
         self._prune(pattern)
 
     def add_named(self, pattern: str, named: NamedSubscription) -> None:
-        """Begin to match for a subscription with a name."""
+        """Add a named subscription."""
         self.with_selector += named.selector is not None
         self._grow(pattern).named[named] = None
         self._forget()
@@ -96,21 +97,21 @@ class Topics:
         self._prune(pattern)
 
     def _grow(self, pattern: str) -> _Node:
-        """The node of a filter, made when there is none."""
+        """The node of a filter, created when there is none."""
         node = self._root
         for level in _levels(pattern):
             node = node.children.setdefault(level, _Node())
         return node
 
     def _path(self, pattern: str) -> list[_Node]:
-        """The nodes from the root to that of a filter which is there."""
+        """The nodes from the root to that of a filter that exists."""
         path = [self._root]
         for level in _levels(pattern):
             path.append(path[-1].children[level])
         return path
 
     def _prune(self, pattern: str) -> None:
-        """Take out the nodes of a filter that hold nothing any more."""
+        """Remove the nodes of a filter that are empty."""
         path, levels = self._path(pattern), _levels(pattern)
         for parent, level, child in reversed(list(zip(path, levels, path[1:], strict=False))):
             if not child.empty:
@@ -118,8 +119,8 @@ class Topics:
             del parent.children[level]
 
     def reaches(self, level: str, second: str | None = None) -> bool:
-        """Whether any filter begins with this first level, literally, and covers the second if one is given
-        too."""
+        """Return whether a filter begins with this level, without wildcard, and matches the second one if
+        given."""
         node = self._root.children.get(level)
         if node is None or second is None:
             return node is not None
@@ -145,7 +146,7 @@ class Topics:
         found = Match([], [], [])
         nodes = [self._root]
         ends: list[_Node] = []
-        if levels[0].startswith("$"):  # the broker's own topics: a wildcard at the root does not reach them
+        if levels[0].startswith("$"):  # system topics: a wildcard at the root does not match them
             first = self._root.children.get(levels[0])
             nodes, levels = [first] if first else [], levels[1:]
         for level in levels:
@@ -160,7 +161,7 @@ class Topics:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether one filter matches a name, as the trie would say."""
+    """Return whether one filter matches a name, as the trie does."""
     wanted, levels = _levels(pattern), name.split(".")
     if levels[0].startswith("$") and wanted[0] != levels[0]:
         return False

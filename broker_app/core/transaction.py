@@ -1,4 +1,4 @@
-"""A transaction: what a client has asked for and not committed."""
+"""A transaction: commands of a client that are not committed."""
 
 from __future__ import annotations
 

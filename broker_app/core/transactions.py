@@ -39,12 +39,12 @@ class Transactions:
         self.enlisted_bytes = 0
 
     def check_begin(self, command: c.Begin) -> None:
-        """Refused when a connection cannot begin a transaction of this name."""
+        """Refused when a connection cannot begin a transaction with this name."""
         transactions, most = command.peer.transactions, self._turn.limits.transactions_per_peer
         if command.transaction in transactions:
             raise Refused("conflict", f"transaction {command.transaction!r} has already begun")
         if len(transactions) >= most:
-            raise Refused("too-many", f"a connection may hold {most} transactions")
+            raise Refused("too-many", f"a connection may have {most} open transactions; commit or abort some")
 
     def begin(self, command: c.Begin) -> None:
         """Begin a transaction."""
@@ -52,7 +52,8 @@ class Transactions:
         self._turn.accept(command.peer, command.receipt)
 
     def enlist(self, command: c.Enlist) -> None:
-        """Keep a command until its transaction is committed. One for which there is no room ends it."""
+        """Keep a command until its transaction is committed. When there is no room for it, abort the
+        transaction."""
         peer = command.peer
         transaction = peer.transactions.get(command.transaction)
         if transaction is None:
@@ -68,7 +69,7 @@ class Transactions:
             transaction.targets.update(envelope.address for envelope, _, _ in command.command.entries)
 
     def _not_enlisted(self, peer: Peer, name: str, transaction: Transaction, size: int) -> Refused | None:
-        """Why a transaction cannot take so much more, else None: then it is counted."""
+        """The reason why a transaction cannot grow by so much, or None: the size is then counted."""
         limits, account = self._turn.limits, self._accounts.of(peer)
         if (
             len(transaction.commands) >= limits.commands_per_transaction
@@ -84,8 +85,8 @@ class Transactions:
         if account.of_user.enlisted + size > most // 2 or self.enlisted_bytes + size > most:
             return Refused(
                 "busy",
-                f"transaction {name!r} was aborted: open transactions hold as much as they may, {most} "
-                "bytes of all users or half of it of one; commit or abort some, and send it again",
+                f"transaction {name!r} was aborted: open transactions have reached their limit, {most} bytes "
+                "for all users or half of it for one; commit or abort some, and send it again",
             )
         self._count_enlisted(account, transaction, size)
         return None
@@ -96,19 +97,19 @@ class Transactions:
         self.enlisted_bytes += size
 
     def _end(self, peer: Peer, name: str) -> Transaction | None:
-        """Take a transaction out, if there is one."""
+        """Remove and return a transaction, if there is one."""
         transaction = peer.transactions.pop(name, None)
         if transaction is not None and transaction.bytes:
             self._count_enlisted(self._accounts.of(peer), transaction, -transaction.bytes)
         return transaction
 
     def end_all(self, peer: Peer) -> None:
-        """Roll back what a connection has not committed."""
+        """Roll back all open transactions of a connection."""
         for name in list(peer.transactions):
             self._end(peer, name)
 
     def check_commit(self, command: c.Commit) -> Transaction:
-        """A transaction all of whose commands can be carried out. It ends in any case."""
+        """A transaction whose commands can all be carried out. It ends in any case."""
         transaction = self._end(command.peer, command.transaction)
         if transaction is None:
             raise _no_transaction(command.transaction)
@@ -128,7 +129,7 @@ class Transactions:
         for enlisted in transaction.commands:
             self._execute(enlisted)
         for failure in out.failures[failures:]:
-            raise failure.error  # the others are done, and a transaction happens whole or not at all
+            raise failure.error  # the others are done, and a transaction is atomic
         self._turn.accept(command.peer, command.receipt)
 
     def _check_all(self, peer: Peer, enlisted: Sequence[c.Command]) -> None:
@@ -148,13 +149,13 @@ class Transactions:
         self._admission.check_all_fit(peer, published)
 
     def mark_rollback_only(self, command: c.MarkRollbackOnly) -> None:
-        """Have a transaction fail at its commit."""
+        """Have the commit of a transaction refused."""
         transaction = command.peer.transactions.get(command.transaction)
         if transaction is not None:
             transaction.rollback_only = command.refusal
 
     def check_abort(self, command: c.Abort) -> None:
-        """Refused when there is no transaction of this name."""
+        """Refused when there is no transaction with this name."""
         if command.transaction not in command.peer.transactions:
             raise _no_transaction(command.transaction)
 
@@ -169,7 +170,7 @@ def _no_transaction(name: str) -> Refused:
 
 
 def _weight(command: c.Publish | c.Settle | c.Return) -> int:
-    """About how many bytes of memory a command takes until its transaction ends."""
+    """The estimated memory of a command until its transaction ends."""
     if isinstance(command, c.Publish):
         return sum(len(body) + envelope.weight for envelope, body, _ in command.entries)
     return OVERHEAD_BYTES + 8 * len(command.tags)

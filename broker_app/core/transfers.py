@@ -1,8 +1,8 @@
 """Transfers: an operator deletes, moves or copies waiting messages by position.
 
-A move publishes the message anew at its target, under its old id, and ends it at its source, in one
-batch: it is always in exactly one of the two. Attempts begin anew. What is handed out is not touched.
-"""
+A move publishes the message again at its target, under its id, and removes it from its source, in one batch:
+it is always in exactly one of the two. Delivery attempts begin at 0 again. Unsettled messages are not
+touched."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DONE, GONE, UNSETTLED, REFUSED, FULL = "done", "gone", "unsettled", "refused", "
 
 
 class Transfers:
-    """Transfers between queues, and insertions."""
+    """Moves, copies, deletes and inserts messages."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Transfers:
         self._resource_alarms = resource_alarms
 
     def check_transfer(self, command: c.Transfer) -> Queue:
-        """The queue from which messages go; Refused when they cannot go where they are to."""
+        """The source queue; Refused when messages cannot be moved to the target."""
         source = self._source(command.source)
         if command.target:
             self._resource_alarms.check_alarm(adds=command.keep)
@@ -171,11 +171,11 @@ class Transfers:
         if queue is None and address in self._scheduler.schedules and parse(address).kind == QUEUE:
             queue = self._destinations.queue(address)
         if queue is None or not queue.durable:
-            raise Refused("not-found", f"there is no queue {address} whose messages could be moved")
+            raise Refused("not-found", f"there is no queue {address} with messages to move")
         return queue
 
     def _check_target(self, source: Queue | None, address: str) -> Queue:
-        """The queue that messages are to go to, made when it does not exist. Refused when they cannot."""
+        """The target queue, created when it does not exist. Refused when it cannot be a target."""
         if source is not None and address == source.address:
             raise Refused("invalid", f"the message is already in {address}")
         if address.startswith(DURABLE_PREFIX):
@@ -185,11 +185,11 @@ class Transfers:
         destination = self._destinations.check_sendable(address)
         own = is_reserved(destination.name) and topic_of_dead_letters(destination) is None
         if destination.kind != QUEUE or own:
-            raise Refused("bad-destination", f"messages are moved to queues, and {address} is none")
+            raise Refused("bad-destination", f"messages can only be moved to queues; {address} is not one")
         return self._destinations.queue(address)
 
     def waiting(self, queue: Queue, wanted: set[int]) -> dict[int, Message | None]:
-        """Those of the positions that wait in `queue`; with the message where it is in memory."""
+        """Those of the positions that wait in `queue`, with the message if it is in memory."""
         found: dict[int, Message | None] = {}
         in_order = sorted(wanted)
         for lane in queue.lanes:
@@ -199,7 +199,7 @@ class Transfers:
         return found
 
     def take_out(self, queue: Queue, gone: set[int], cause: int) -> None:
-        """End waiting messages in the middle of their lanes."""
+        """Remove waiting messages from the middle of their lanes."""
         if not gone:
             return
         in_order = sorted(gone)
@@ -224,14 +224,14 @@ class Transfers:
             out.record(records.acked(out.destination(queue.address), cause, recorded))
             out.freed += recorded
         self._destination_limits.recount(queue)
-        if queue.available:  # the next run may have to be read back
+        if queue.available:  # the next messages may have to be read back
             self._store.mark_dirty(queue)
 
 
 class TransferResult(NamedTuple):
-    """What became of one message: `status` is one of the constants above; what follows one that was FULL was
-    not tried, for its producers wait in line there. `message` is the new one at `target`, `lines` are the
-    header lines that it lost by being revived, `detail` says why it was refused."""
+    """The result for one message: `status` is one of the constants above; messages behind one that is FULL
+    were not tried, because messages are blocked there. `message` is the new one at `target`, `lines` are the
+    header lines that were removed from a dead letter, `detail` is the reason when it was refused."""
 
     position: int
     status: str
@@ -242,7 +242,7 @@ class TransferResult(NamedTuple):
 
 
 class _Copies:
-    """Envelopes of what one Transfer publishes anew; messages that shared one go on sharing."""
+    """The envelopes of messages that one Transfer publishes; messages with a common one still share it."""
 
     def __init__(self, command: c.Transfer) -> None:
         self._target = command.target
@@ -264,9 +264,9 @@ class _Copies:
         if address == c.ORIGIN:
             address = dead_letter_headers.origin_of(old.block)
             if not address:
-                raise Refused("invalid", "it is no dead letter: its headers name no origin")
+                raise Refused("invalid", "it is not a dead letter: its headers name no origin")
         shown = address
-        if address.startswith(DURABLE_PREFIX):  # clients know the topic that it came by
+        if address.startswith(DURABLE_PREFIX):  # clients know the topic that it was sent to
             shown = dead_letter_headers.sent_to(old.block) or old.address
         envelope = Envelope(
             shown,
@@ -274,13 +274,13 @@ class _Copies:
             persistent=old.persistent,
             priority=old.priority,
             expires_ms=message.expires_ms,
-            # A group goes with it; a delay is over, and who sent it twice did so long ago.
+            # It keeps its message group; delay and deduplication apply only when a message is sent.
             special=Special(group=name) if (name := group(block)) else None,
         )
         return address, envelope, lost
 
 
 def _in_memory(lane: Lane) -> Iterable[Message]:
-    """The messages of a lane whose bodies are here, in no order."""
+    """The messages of a lane in memory, in no order."""
     yield from lane.ready
     yield from (message for _, message in lane.returned)

@@ -1,4 +1,4 @@
-"""What all components share while commands are decided: the time, the outcome, and the answers to clients."""
+"""The state that all components share while commands are decided: time, outcome, and answers to clients."""
 
 from __future__ import annotations
 
@@ -51,24 +51,26 @@ class Turn:
         self.on_stop: list[Callable[[Peer], None]] = []
 
     def begin(self, now_us: int, onto: Outcome | None) -> Outcome:
-        """The outcome of a turn at the time `now_us`; `onto` when that one was not committed yet."""
+        """Begin a turn at the time `now_us`; returns its outcome, which is `onto` when that is not committed
+        yet."""
         self.out = onto or Outcome(self.next_position, now_us)
         self.now_ms = now_us // 1000
         return self.out
 
     def forget(self, peer: Peer) -> None:
-        """Offset a peer as gone; it no longer counts as stopped."""
+        """Mark a peer as disconnected; it no longer counts as stopped."""
         if peer.stopped and not peer.disconnected:
             self.stopped_peers -= 1
         peer.disconnected = True
 
     def transient_message(self, envelope: Envelope, body: bytes) -> Message:
-        """A new message that lives in memory only."""
+        """A new message that is not recorded."""
         self._unrecorded += 1
         return Message(envelope, body, self._unrecorded, self.now_ms, False)
 
     def accept(self, peer: Peer, receipt: Any, answer: object = None) -> None:
-        """Confirm a command; a detailed peer also gets `answer`: the published message, or what was moved."""
+        """Confirm a command; a detailed peer also gets `answer`: the published message, or transfer
+        results."""
         if receipt is None:
             return
         peer.receipts.append((receipt, answer) if peer.detailed else receipt)
@@ -78,8 +80,8 @@ class Turn:
 
     def refuse(self, peer: Peer, receipt: Any, error: Exception) -> None:
         """Refuse a command before anything was changed. A strict peer gets only the first refusal, and is
-        stopped by it. An `error` that is not a refusal is a fault of the broker: it ends the client's
-        connection, where it has one, and affects no other client."""
+        stopped by it. An `error` that is not a refusal is an internal error: it ends the connection of the
+        client, if there is one, and affects no other client."""
         if peer.stopped:
             return
         if not isinstance(error, Refused):
@@ -95,14 +97,14 @@ class Turn:
         self.schedule_flush(peer)
 
     def detail_of(self, peer: Peer, error: Exception) -> str:
-        """The reason why one part of a command is refused and the others are not; records a fault."""
+        """The reason why one part of a command is refused; notes an internal error."""
         if isinstance(error, Refused):
             return error.detail
         self.out.failures.append(Failure(peer, error))
         return internal().detail
 
     def stop(self, peer: Peer) -> None:
-        """Carry out nothing more of a peer, until it disconnects."""
+        """Ignore all further commands of a peer, until it disconnects."""
         peer.stopped = True
         if not peer.disconnected:
             self.stopped_peers += 1

@@ -1,7 +1,6 @@
-"""Read-only views of what waits in queues, for modules outside the core: none of them reads a lane itself.
+"""Read-only views of the messages in queues, for modules outside the core, which never read lanes.
 
-Only between two calls of `Broker.decide`; nothing is changed, and what is returned lazily is read before the
-next one.
+They are used between two calls of `Broker.decide`, and iterators are consumed before the next call.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class LaneContents(NamedTuple):
 
 
 def lane_contents(queue: Queue) -> list[LaneContents]:
-    """All that waits. Costs 8 bytes for each message that is not in memory."""
+    """All waiting messages by lane. Takes 8 bytes for each message that is not in memory."""
     found = []
     for lane in queue.lanes:
         outside: array[int] = array("Q", lane.loading)
@@ -40,7 +39,7 @@ def in_memory(queue: Queue) -> Iterator[Message]:
 
 
 def outside(queue: Queue, after: int = 0) -> Iterator[int]:
-    """Positions behind `after` of waiting messages whose bodies are in the journal alone."""
+    """Positions behind `after` of waiting messages whose bodies are only in the journal."""
     for lane in queue.lanes:
         yield from (position for position in lane.loading if position > after)
         yield from lane.paged.after(after)
@@ -55,7 +54,7 @@ def oldest(queue: Queue) -> Iterator[Message | int]:
 
 
 def attempts_outside(queue: Queue, position: int) -> int | None:
-    """Deliveries so far of a waiting message whose body is in the journal alone; None when there is none."""
+    """Delivery attempts of a waiting message whose body is only in the journal; None when there is none."""
     for lane in queue.lanes:
         if position in lane.loading or next(lane.paged.after(position - 1), None) == position:
             return lane.attempts_of(position)
@@ -63,7 +62,7 @@ def attempts_outside(queue: Queue, position: int) -> int | None:
 
 
 def has_untried(queue: Queue, up_to: int) -> bool:
-    """Whether a recorded message at a position up to `up_to` waits that was never delivered."""
+    """Return whether a recorded message up to the position `up_to` waits that was never delivered."""
     return any(lane.has_untried(up_to) for lane in queue.lanes)
 
 

@@ -210,5 +210,5 @@ class TestExclusive:
         assert two.take() == [b"a2"]
 
     def test_a_topic_has_none(self, stage: Stage) -> None:
-        with pytest.raises(Refused, match="a topic serves everybody"):
+        with pytest.raises(Refused, match="a topic serves all its subscribers"):
             stage.client().subscribe("/topic/t", exclusive=True)

@@ -302,7 +302,7 @@ class TestRetrying:
     def test_what_never_died_has_no_origin(self) -> None:
         stage = Stage()
         (moved,) = transfer(stage, fill(stage, b"1"), c.ORIGIN)
-        assert (moved.status, "no dead letter" in moved.detail) == (REFUSED, True)
+        assert (moved.status, "not a dead letter" in moved.detail) == (REFUSED, True)
         assert taken(stage, A) == [b"1"]
 
 

@@ -297,7 +297,7 @@ class TestHolding:
         first = stage.client()
         durable(first)
         first.disconnect()
-        with pytest.raises(Refused, match="delete it before") as refused:
+        with pytest.raises(Refused, match="delete it first") as refused:
             durable(stage.client(), address, **facts)
         assert refused.value.code == "conflict"
 

@@ -140,7 +140,7 @@ def test_the_number_of_subscriptions_of_a_connection_is_bounded() -> None:
     consumer = Stage(subscriptions_per_peer=2).client()
     consumer.subscribe("/queue/a", id="1")
     consumer.subscribe("/queue/a", id="2")
-    with pytest.raises(Refused, match="may hold 2 subscriptions"):
+    with pytest.raises(Refused, match="may have 2 subscriptions"):
         consumer.subscribe("/queue/a", id="3")
 
 

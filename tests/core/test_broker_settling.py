@@ -104,7 +104,7 @@ def test_a_tag_belongs_to_one_client(stage: Stage) -> None:
 def test_settling_what_was_settled_is_refused(stage: Stage) -> None:
     client = consumer_of(stage, b"1")
     client.settle(1)
-    with pytest.raises(Refused, match="it was settled, returned or never made"):
+    with pytest.raises(Refused, match="it was settled, returned or never existed"):
         client.settle(1)
 
 
@@ -194,7 +194,7 @@ class TestDeadLetters:
             client.give_back(tag)
         client.subscribe("/queue/a.dead", id="dead")
         assert client.got[-1][2].envelope.block.startswith(
-            b"origin:/queue/a\ndead-reason:MAX_ATTEMPTS\ndead-detail:handed out 3 times\ndead-attempts:3\n"
+            b"origin:/queue/a\ndead-reason:MAX_ATTEMPTS\ndead-detail:delivered 3 times\ndead-attempts:3\n"
         )
 
     def test_a_dead_letter_never_dies_again(self, stage: Stage) -> None:

@@ -159,11 +159,11 @@ def test_open_transactions_of_all_users_and_of_each_are_bounded_together() -> No
     anna, bob, eve = (stage.client(name) for name in ("anna", "bob", "eve"))
     again = stage.client("anna")
     hold(anna, "t", 2)
-    with pytest.raises(Refused, match="half of it of one") as refused:
+    with pytest.raises(Refused, match="half of it for one") as refused:
         hold(again, "t", 2)
     assert refused.value.code == "busy"
     hold(bob, "t", 3)
-    with pytest.raises(Refused, match="half of it of one"):
+    with pytest.raises(Refused, match="half of it for one"):
         hold(eve, "t", 2)
     bob.disconnect()
     commit(anna)
@@ -184,7 +184,7 @@ def test_transactions_are_open_side_by_side_up_to_a_bound(client: Client) -> Non
     with pytest.raises(Refused, match="'t' has already begun"):
         client.do(c.Begin(client.peer, "t"))
     client.do(c.Begin(client.peer, "u"))
-    with pytest.raises(Refused, match="may hold 2 transactions"):
+    with pytest.raises(Refused, match="may have 2 open transactions"):
         client.do(c.Begin(client.peer, "v"))
     enlist(client, out(client, b"t1"), "t")
     enlist(client, out(client, b"u1"), "u")

@@ -275,7 +275,7 @@ def test_the_offset_of_a_flow_that_runs_is_not_forgotten(stage: Stage, bridge: B
         forget(stage)
     assert refused.value.code == "conflict"
     assert bridge.forward(2) == [2]
-    with pytest.raises(Refused, match="nothing is known here of a queue other") as refused:
+    with pytest.raises(Refused, match="there is no replication offset of a queue other") as refused:
         forget(stage, "other")
     assert refused.value.code == "not-found"
 
@@ -427,12 +427,12 @@ def test_nobody_else_uses_the_sync_queue(stage: Stage, bridge: Bridge) -> None:
         lambda: client.do(c.DeleteQueue(client.peer, SYNC_ADDRESS, force=True)),
         lambda: client.do(c.Transfer(client.peer, "/queue/a", [c.Chosen(position)], SYNC_ADDRESS)),
     ):
-        with pytest.raises(Refused, match=r"how far other brokers have come.*/forwarding") as refused:
+        with pytest.raises(Refused, match=r"replication offsets.*/forwarding") as refused:
             deed()
         assert refused.value.code == "unsupported"
     declared = {SYNC_ADDRESS: DestinationPolicy()}
     stage.decide(c.Reconfigure(Policies(exact=declared)))
-    with pytest.raises(Refused, match="how far other brokers"):
+    with pytest.raises(Refused, match="replication offsets"):
         client.publish(SYNC_ADDRESS)
     assert stage.queue(SYNC_ADDRESS).depth == 1
 
@@ -459,13 +459,13 @@ def test_a_fault_in_the_checks_of_a_flow_is_its_connections_and_one_after_a_chan
 @pytest.mark.parametrize(
     ("facts", "wrong"),
     [
-        ({"sender": ""}, "sender of a flow is called ''; it needs 1 to 100"),
+        ({"sender": ""}, "sender of a flow has the name ''; it must have 1 to 100"),
         ({"sender": "a/b"}, "must not contain /"),
         ({"sender": "x" * 101}, "1 to 100"),
         ({"source": "x" * 256}, "source .* 1 to 255"),
-        ({"target": "/topic/t"}, "/topic/t is none"),
+        ({"target": "/topic/t"}, "/topic/t is not one"),
         ({"target": "/queue/"}, "no name"),
-        ({"target": SYNC_ADDRESS}, "how far other brokers"),
+        ({"target": SYNC_ADDRESS}, "replication offsets"),
     ],
 )
 def test_what_cannot_be_a_flow_is_refused(stage: Stage, facts: dict[str, str], wrong: str) -> None:
@@ -479,7 +479,7 @@ def test_the_number_of_marks_is_bounded() -> None:
     bridge = Bridge(stage)
     for number in "12":
         bridge.begin(number, id=number)
-    with pytest.raises(Refused, match="how far 2 queues of other brokers have come"):
+    with pytest.raises(Refused, match="has 2 replication offsets"):
         bridge.begin("3", id="3")
     bridge.answers()
     assert bridge.forward(1, id="1") == [1]

@@ -33,7 +33,7 @@ def test_who_holds_all_its_credit_while_messages_wait_is_shown_and_then_ended() 
     pass_seconds(stage, 1)
     (reason,) = slow.closed
     assert reason.code == "slow-consumer"
-    assert "took nothing for 5 s while messages waited for it, holding 1 unsettled" in reason.detail
+    assert "settled nothing for 5 s while messages waited for it, with 1 unsettled" in reason.detail
     other.subscribe("/queue/a")
     assert other.take_attempts() == [(b"1", 1), (b"2", 0)]
 

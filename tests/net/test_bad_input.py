@@ -117,7 +117,7 @@ AFTER_LOGIN = {
         b"SUBSCRIBE\nid:1\ndestination:/queue/a\nselector:a = = 1\n\n\0", "invalid-selector", "line 1 column 5",
     ),
     "a subscription to a topic that wants to be exclusive": (
-        b"SUBSCRIBE\nid:1\ndestination:/topic/a\nexclusive:true\n\n\0", "invalid", "a topic serves everybody",
+        b"SUBSCRIBE\nid:1\ndestination:/topic/a\nexclusive:true\n\n\0", "invalid", "a topic serves all its subscribers",
     ),
     "a group with a long name": (
         b"SEND\ndestination:/queue/a\ngroup:%b\n\nx\0" % (b"g" * 256), "invalid", "255 are allowed",

@@ -280,7 +280,7 @@ async def test_a_job_that_is_refused_too_often_stops(rest: Rest) -> None:
     job = await run(rest, op="retry", source="a", rate_per_s=100, max_error_ratio=0.5)
     assert (job["state"], job["done"], job["refused"]) == ("stopped", 0, 20)
     assert job["reason"] == "20 of 20 messages were refused"
-    assert (await results(rest, job))[0]["detail"].startswith("it is no dead letter")
+    assert (await results(rest, job))[0]["detail"].startswith("it is not a dead letter")
 
 
 async def limit(rest: Rest, queue: str, **limits: Any) -> None:

@@ -337,7 +337,9 @@ class DispatchRound:
         if 0 < message.expires_ms <= turn.now_ms:
             self._dead_letters.expire(queue, message)
             return
-        if message.attempts >= queue.policy.max_attempts and self._dead_letters.add_worn_out(queue, message):
+        if message.attempts >= queue.policy.max_attempts and self._dead_letters.add_if_exhausted(
+            queue, message
+        ):
             return
         peer = subscription.peer
         rotation = subscription.rotation
